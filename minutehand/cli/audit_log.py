@@ -1,4 +1,4 @@
-"""`minutehand audit-log`: who did what as an administrator."""
+"""`minutehand audit-log`: administrators' actions."""
 
 from typing import Annotated
 
@@ -44,5 +44,5 @@ def audit_log(
 
 
 def _named(entry: AuditEntry) -> str:
-    """What it was done to: the names in the path, and the ids of what was made."""
+    """The objects of an action: the names in the path, and the ids of what was created."""
     return ", ".join(f"{name}={value}" for name, value in {**entry.target, **entry.details}.items())

@@ -1,4 +1,4 @@
-"""`minutehand audits`: what audits of a client's books found."""
+"""`minutehand audits`: the results of audits of a client's books."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""`minutehand balance`: what was accepted for each minute, and what became of it."""
+"""`minutehand balance`: accepted schedules of each minute by their outcome."""
 
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any

@@ -35,7 +35,7 @@ BodyFile = Annotated[
 def read_callback(
     url: str, *, method: str, header: list[str] | None, body: str | None, body_json: str | None, body_file: Path | None
 ) -> Callback:
-    """Ends the command where the options don't make one."""
+    """Exits with a sentence where the options don't make a callback."""
     return Callback(url=url, method=method, headers=_headers(header or []), **_content(body, body_json, body_file))
 
 

@@ -1,4 +1,4 @@
-"""`minutehand cassandra`: an embedded Cassandra of one's own, which outlives the command."""
+"""`minutehand cassandra`: an embedded Cassandra that outlives the command."""
 
 from pathlib import Path
 from typing import Annotated

@@ -211,7 +211,7 @@ def trial_call(
 
 
 def _quota(api: Minutehand, client_id: str) -> int:
-    """Of a client that is there, else the least."""
+    """The quota of an existing client, else the smallest one."""
     try:
         return api.clients.get(client_id).poller_quota
     except MinutehandApiError as error:

@@ -1,4 +1,4 @@
-"""`minutehand cluster`: the nodes and what they own, as a table that keeps itself up to date."""
+"""`minutehand cluster`: the nodes and what they own, as a table that refreshes itself."""
 
 import threading
 from dataclasses import dataclass
@@ -63,7 +63,7 @@ def _look(api: Minutehand, client_id: str | None) -> _Picture:
 
 
 def _watch(api: Minutehand, picture: _Picture, every_seconds: float, console: Console) -> None:
-    """Until Ctrl-C. While the API does not answer, the last picture stays."""
+    """Redraw until Ctrl-C. While the API does not answer, the last picture stays."""
     pause = threading.Event()
     try:
         with Live(_draw(picture), console=console, auto_refresh=False) as live:

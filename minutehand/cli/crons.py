@@ -1,4 +1,4 @@
-"""`minutehand crons`: rules that make calls again and again."""
+"""`minutehand crons`: recurring rules that expand into schedules."""
 
 from typing import Annotated, Any
 

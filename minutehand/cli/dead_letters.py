@@ -1,4 +1,4 @@
-"""`minutehand dead-letters`: schedules that gave up."""
+"""`minutehand dead-letters`: schedules that failed for good."""
 
 from typing import Annotated
 

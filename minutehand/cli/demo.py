@@ -1,4 +1,4 @@
-"""`minutehand demo`: everything on this machine, to be watched."""
+"""`minutehand demo`: a whole cluster on this machine, to watch."""
 
 from pathlib import Path
 from typing import Annotated

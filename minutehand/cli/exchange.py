@@ -1,4 +1,4 @@
-"""What a trial call and its answer look like in a terminal: the two messages, then what there is to say of them."""
+"""Shows a trial call in a terminal: both messages, then the outcome."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Errors to sentences: the one place where commands end badly."""
+"""Turns exceptions into sentences and exit codes; commands fail nowhere else."""
 
 import sys
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ INTERRUPTED = 130
 
 
 def run(arguments: Sequence[str]) -> int:
-    """The exit code of the command line."""
+    """Run the command line; answers its exit code."""
     try:
         app(list(arguments), prog_name="minutehand")
     except SystemExit as end:
@@ -28,7 +28,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def sentence_for(error: Exception) -> str:
-    """What the user reads. Only what nobody foresaw names a Python type."""
+    """The sentence for the user. Only unexpected exceptions name a Python type."""
     match error:
         case MinutehandApiError():
             return _ended(f"Minutehand refused ({error.status} {error.kind}): {error}")

@@ -1,4 +1,4 @@
-"""`minutehand nodes`: what an operator asks of single nodes."""
+"""`minutehand nodes`: operations on single nodes."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Options that many commands share, and what they lead to."""
+"""Options that many commands share, and the connection they describe."""
 
 import os
 import ssl
@@ -63,7 +63,7 @@ def connect(url: str, key: str | None) -> Minutehand:
 
 
 def trust(ca_file: str) -> None:
-    """Have this command, and whatever it starts, trust these authorities for the API's certificate."""
+    """Make this command, and the processes it starts, trust these authorities for the API's certificate."""
     os.environ[CA_FILE_VARIABLE] = ca_file
 
 
@@ -81,5 +81,5 @@ def _trusted() -> ssl.SSLContext | None:
 
 
 def environment() -> dict[str, str]:
-    """What the process was started with; the configuration is read from it."""
+    """This process's environment; the configuration is read from it."""
     return dict(os.environ)

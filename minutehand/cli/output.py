@@ -1,6 +1,6 @@
-"""How commands answer: tables for people, JSON for programs, one sentence for errors.
+"""Output of commands: tables for people, JSON for programs, one sentence for errors.
 
-Labels, receivers' answers and error details come from others. Whatever is printed goes through `printable`, so that no
+Labels, receivers' answers and error details come from third parties. All output goes through `printable`, so that no
 escape sequence in them reaches the terminal.
 """
 
@@ -21,8 +21,8 @@ _UNBOUNDED = 10_000
 _KEPT = "\t\n"
 _CONTROLS = (
     *(code for code in range(0x20) if chr(code) not in _KEPT),
-    *range(0x7F, 0xA0),  # DEL and the C1 set, which some terminals obey like escape sequences
-    *(0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A)),  # line separators, changes of direction
+    *range(0x7F, 0xA0),  # DEL and the C1 set, which some terminals interpret like escape sequences
+    *(0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A)),  # line separators, bidirectional controls
 )
 _ESCAPES = {code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" for code in _CONTROLS}
 _JSON_ESCAPES = {code: f"\\u{code:04x}" for code in _CONTROLS}
@@ -40,19 +40,19 @@ def fail(sentence: str) -> NoReturn:
 
 
 def at_most(limit: int, found: Iterable[T]) -> tuple[list[T], bool]:
-    """The first of them, and whether there are more."""
+    """The first `limit` items, and whether there are more."""
     listed = list(islice(found, limit + 1))
     return listed[:limit], len(listed) > limit
 
 
 def print_json(value: Any, *, more: bool = False) -> None:
-    """One JSON document. JSON lets control characters from U+007F on stand in strings: they are escaped too."""
+    """Print one JSON document. JSON permits raw control characters from U+007F on in strings: they are escaped too."""
     typer.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode().translate(_JSON_ESCAPES))
     _say_whether(more)
 
 
 def make_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
-    """A table without lines."""
+    """A table without borders."""
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in columns:
         table.add_column(column, overflow="fold")
@@ -62,7 +62,7 @@ def make_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, more: bool = False) -> None:
-    """A table; of no rows, its head and `none`. `more`: it ends at a limit, and there are more."""
+    """Print a table; without rows, its head and `none`. `more`: it ends at a limit, and there are more."""
     table = make_table(columns, rows)
     console = make_console()
     console.print(table)
@@ -77,7 +77,7 @@ def _say_whether(more: bool) -> None:
 
 
 def print_fields(fields: Iterable[tuple[str, Any]]) -> None:
-    """Names and values below one another, a list's one a line; without those that have none."""
+    """Print names and values line by line, lists with an item a line; fields of None are left out."""
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
@@ -90,12 +90,12 @@ def print_fields(fields: Iterable[tuple[str, Any]]) -> None:
 
 
 def say(sentence: str) -> None:
-    """One line of text."""
+    """Print one line of text."""
     make_console().print(Text(printable(sentence)))
 
 
 def show(value: Any) -> str:
-    """A value for people."""
+    """A value as people read it."""
     if value is None:
         return "-"
     if isinstance(value, datetime):
@@ -106,7 +106,7 @@ def show(value: Any) -> str:
 
 
 def make_console() -> Console:
-    """As wide as the terminal; for a file or a pipe as wide as it takes."""
+    """A console as wide as the terminal; unbounded for a file or a pipe."""
     console = Console(soft_wrap=True, highlight=False)
     if not console.is_terminal:
         console.width = _UNBOUNDED

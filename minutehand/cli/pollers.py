@@ -1,4 +1,4 @@
-"""How pollers are shown, wherever they are."""
+"""The row of a poller, for every table that lists pollers."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ POLLER_COLUMNS = ("POLLER", "OWNER", "EPOCH", "SETTLED UP TO", "LAGGING", "OPEN 
 
 
 def poller_row(poller: Poller) -> tuple[Any, ...]:
-    """One line of the table. What may be more than was counted ends in a plus."""
+    """One row. A plus after a count says that there may be more."""
     more = "+" if poller.cut else ""
     return (
         poller.poller_id,

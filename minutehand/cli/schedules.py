@@ -1,4 +1,4 @@
-"""`minutehand schedules`: create, look at, cancel and list calls to come."""
+"""`minutehand schedules`: create, show, cancel and list future calls."""
 
 from typing import Annotated, Any
 
@@ -26,7 +26,7 @@ app = typer.Typer(
 )
 
 IN_DOUBT = "in-doubt"
-"""Reason of a schedule that a node may have called before it stopped."""
+"""The reason of a schedule that a node may have called before it stopped."""
 ScheduleId = Annotated[
     str, typer.Argument(metavar="SCHEDULE_ID", help="The id that create answered.", show_default=False)
 ]
@@ -267,7 +267,7 @@ def _state(schedule: Schedule) -> str:
 
 
 def show_schedule(schedule: Schedule, as_json: bool) -> None:
-    """A schedule and what became of it, below one another."""
+    """Print a schedule and its outcome, a field a line."""
     if as_json:
         print_json(schedule)
         return

@@ -128,7 +128,7 @@ def migrate(config: ConfigFile = None, as_json: AsJson = False) -> None:
 
 
 def _load(config: Path | None, required: tuple[str, ...], flags: dict[str, str | int | None]) -> "Settings":
-    """Flags count as variables that win over the environment's."""
+    """Load the settings; flags override variables of the environment."""
     from minutehand.config import load_settings
 
     over = {name: str(value) for name, value in flags.items() if value is not None}
@@ -136,7 +136,7 @@ def _load(config: Path | None, required: tuple[str, ...], flags: dict[str, str |
 
 
 def _say_configured(config: Path | None) -> None:
-    """Where the settings are from, as soon as there is a log. Names of variables, never their values."""
+    """Log where the settings come from, once there is a log. Names of variables, never their values."""
     from minutehand.config import FILE_VARIABLE
     from minutehand.config_values import PREFIX
     from minutehand.version import VERSION

@@ -1,4 +1,4 @@
-"""`minutehand signing-secrets`: what a client's calls are signed with, and its receivers verify by."""
+"""`minutehand signing-secrets`: the secrets that sign a client's calls, and by which its receivers verify them."""
 
 from typing import Annotated
 

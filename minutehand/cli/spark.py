@@ -1,4 +1,4 @@
-"""`minutehand spark run JOB`: the Spark jobs on this machine, over the cluster that the configuration names."""
+"""`minutehand spark run JOB`: the Spark jobs on this machine, against the cluster of the configuration."""
 
 from pathlib import Path
 from typing import Annotated

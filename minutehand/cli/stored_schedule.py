@@ -1,4 +1,4 @@
-"""What `minutehand schedules show` prints: a row of `schedules` as programs read it, or as it stands in Cassandra."""
+"""The output of `minutehand schedules show`: a row of `schedules` as programs read it, or as Cassandra stores it."""
 
 import base64
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ _CONTENT = ("method", "url", "headers", "body", "options")
 
 
 class NoSuchRow(MinutehandError):
-    """Neither the row nor the header of its partition are there."""
+    """Neither the row nor its partition's header exists."""
 
 
 async def stored_schedule(settings: StorageSettings, client_id: str, text: str, *, raw: bool) -> dict[str, Any]:
@@ -62,7 +62,7 @@ async def stored_schedule(settings: StorageSettings, client_id: str, text: str, 
 
 
 def flat(document: Mapping[str, Any], *, before: str = "") -> list[tuple[str, Any]]:
-    """Its fields below one another, named by the way to them."""
+    """The fields of nested objects as one list, named by their paths."""
     fields: list[tuple[str, Any]] = []
     for name, value in document.items():
         fields += flat(value, before=f"{before}{name}.") if isinstance(value, dict) else [(f"{before}{name}", value)]
@@ -80,7 +80,7 @@ def _schedule_id(text: str) -> ScheduleId:
 
 
 def _as_read(found: StoredRow) -> dict[str, Any]:
-    """With the columns that packed cells stand for instead of those."""
+    """The row as programs read it: packed cells are replaced by the columns they hold."""
     row = row_of([found.cells.get(name) for name in COLUMNS])
     return {} if row is None else {name: value for name, value in asdict(row).items() if value is not None}
 
@@ -113,7 +113,7 @@ def _content(content: bytes) -> dict[str, Any]:
 
 
 def _bytes(value: bytes) -> dict[str, Any]:
-    """As text where it is text, else base64; of much only the beginning."""
+    """As text if it is UTF-8, else as base64; long values are cut."""
     shown: dict[str, Any] = {"bytes": len(value)}
     head = value[:BYTES_SHOWN]
     if len(value) > BYTES_SHOWN:

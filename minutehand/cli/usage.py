@@ -1,4 +1,4 @@
-"""`minutehand usage`: what a client used, day by day."""
+"""`minutehand usage`: a client's usage, day by day."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any

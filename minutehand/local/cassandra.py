@@ -34,13 +34,13 @@ _TIED_GRACE_SECONDS = 20.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedCassandra:
-    """How to start one server; may be started again and again, one server at a time.
+    """How to start one server; it may be started repeatedly, one server at a time.
 
     `data_dir` keeps data, logs, generated configuration and state. `seeds` are hosts with the same `storage_port`
-    (empty: this server is the first). `heap_mb` from 512. `tied` servers die with this process. A `durable` server
-    acknowledges a write when it is on the disk, at less than half the speed; else a killed server may lose what it
-    acknowledged in its last 100 ms, which only replicas make good. `yaml` overrides settings of `cassandra.yaml`; `tls`
-    says that those make it speak CQL over TLS. The two `…_setting` say in messages what to change when a port is taken.
+    (empty: this server is the first). `heap_mb` from 512. `tied` servers end with this process. A `durable` server
+    acknowledges a write once it is on the disk, at less than half the speed; else a killed server may lose its last 100
+    ms of acknowledged writes, which only replicas make good. `yaml` overrides settings of `cassandra.yaml`; `tls` says
+    that those make it speak CQL over TLS. The two `…_setting` name in messages what to change when a port is taken.
     """
 
     data_dir: Path
@@ -84,7 +84,7 @@ class EmbeddedCassandra:
         shutil.rmtree(settings.scratch_dir, ignore_errors=True)
         settings.log_file.unlink(missing_ok=True)
         write_configuration(settings)
-        # Again: the download may have taken minutes.
+        # Checked a second time: the download may have taken minutes.
         self._check_ports()
         make = TiedChild if self.tied else DetachedChild
         command = java_command(java, jars, settings)
@@ -149,7 +149,7 @@ class EmbeddedCassandra:
 
 
 class RunningCassandra:
-    """A server that was seen to answer. A context manager that stops it."""
+    """A server that has answered. As a context manager it stops at the end of the block."""
 
     datacenter = DATACENTER
 
@@ -176,7 +176,7 @@ class RunningCassandra:
 
     @property
     def pid(self) -> int:
-        """Of the Java process itself."""
+        """The pid of the Java process itself."""
         return self._state.pid
 
     @property
@@ -184,7 +184,7 @@ class RunningCassandra:
         return self.data_dir / "logs" / "system.log"
 
     def is_running(self) -> bool:
-        """Whether the process is there."""
+        """Whether the process is alive."""
         return self._child.exit_code() is None
 
     def answers(self, *, timeout_seconds: float = 2.0) -> bool:
@@ -193,7 +193,7 @@ class RunningCassandra:
         return answers_cql(state.host, state.native_port, timeout_seconds=timeout_seconds, tls=self._tls)
 
     def stop(self, grace_seconds: float = _TIED_GRACE_SECONDS) -> None:
-        """Let it flush and end, by force after the grace. Idempotent.
+        """Let it flush and end; kill it after the grace. Idempotent.
 
         Raises `LocalError` for a server that is tied to another program: only that program may stop it.
         """
@@ -206,15 +206,15 @@ class RunningCassandra:
         clear_state(self.data_dir)
 
     def kill(self) -> None:
-        """End it at once: nothing is flushed (see `durable`). Idempotent."""
+        """Kill it: nothing is flushed (see `durable`). Idempotent."""
         self.stop(0.0)
 
     def pause(self) -> None:
-        """Freeze it: connections stay open and nothing answers any more once this has returned."""
+        """Freeze it. Once this returns, connections stay open and nothing is answered."""
         freeze(self._child.identity)
 
     def resume(self) -> None:
-        """Let a paused server go on."""
+        """Resume a paused server."""
         send_signal(self._child.identity, signal.SIGCONT)
 
     def __enter__(self) -> Self:
@@ -227,7 +227,7 @@ class RunningCassandra:
 
 
 def find_cassandra(data_dir: Path) -> RunningCassandra | None:
-    """The server that runs on `data_dir` now, whoever started it; it may still be starting (see `answers`)."""
+    """The server that runs on `data_dir` now, started by any program; it may still be starting (see `answers`)."""
     directory = data_dir.expanduser().absolute()
     state = read_state(directory)
     if state is None:

@@ -16,8 +16,8 @@ _SUPPORTED = 0x06
 
 
 def answers_cql(host: str, port: int, *, timeout_seconds: float = 2.0, tls: bool = False) -> bool:
-    """Whether OPTIONS is answered SUPPORTED within the time. Never raises. Whose the certificate is nobody asks: this
-    tells that a server is there, and tells it nothing."""
+    """Whether OPTIONS is answered SUPPORTED within the time. Never raises. The certificate is not verified: this only
+    detects a server, and sends it nothing of value."""
     try:
         with _connect(host, port, timeout_seconds, tls) as connection:
             connection.sendall(_HEADER.pack(_REQUEST_V4, 0, 0, _OPTIONS, 0))

@@ -1,4 +1,4 @@
-"""Why a server ended: its last words, distilled to one error with one sentence."""
+"""Why a server ended: the end of its output, reduced to one error with one sentence."""
 
 import re
 from collections.abc import Callable
@@ -48,14 +48,14 @@ def explain_exit(settings: ServerSettings, exit_code: int, *, native_setting: st
         if re.search(pattern, text):
             return error()
     if exit_code == _KILLED:
-        # Nobody but the system ends a starting server so; it does that when memory runs out.
+        # Only the system sends KILL to a starting server: it does so when memory runs out.
         return too_little
     reason = last_complaint(text) or f"it ended with code {exit_code} and without a word."
     return StartFailed(reason=reason, log_file=settings.log_file if log else settings.console_file)
 
 
 def tail(path: Path) -> str:
-    """The end of a file; empty when there is none."""
+    """The end of a file; empty when it does not exist."""
     try:
         with path.open("rb") as file:
             file.seek(0, 2)
@@ -66,7 +66,7 @@ def tail(path: Path) -> str:
 
 
 def last_complaint(text: str) -> str:
-    """The last line that is an error or an exception, without its decoration; else the last lines at all."""
+    """The last line with an error or an exception, without time, level and logger; else the last lines."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     for line in reversed(lines):
         if re.match(r"(ERROR|FATAL)\b", line):

@@ -1,4 +1,4 @@
-"""What can keep an embedded server from running, each said so that the reader knows what to do.
+"""What can keep an embedded server from running.
 
 Every error is one sentence on what is wrong and one on what to do about it; `str(error)` is both. None of them leaves a
 process behind.
@@ -33,7 +33,7 @@ class PortUnusable(LocalError):
 
 
 class TooLittleMemory(LocalError):
-    """The heap and what Cassandra needs beside it do not fit in what is free now."""
+    """The heap and Cassandra's other memory do not fit in the free memory."""
 
     def __init__(self, *, needed_mb: int, available_mb: int | None, heap_mb: int) -> None:
         free = "" if available_mb is None else f" but {available_mb} MB are available"
@@ -65,14 +65,14 @@ class WrongJava(LocalError):
 
 
 class LocalExtraMissing(LocalError):
-    """What only machines that run a Cassandra or Spark of their own need is not installed."""
+    """The packages that only machines with an embedded Cassandra or Spark need are not installed."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(problem, "Install it: `pip install 'minutehand-server[local]'`.")
 
 
 class SparkMissing(LocalError):
-    """The jobs' own dependencies are not installed."""
+    """The Spark jobs' dependencies are not installed."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -82,7 +82,7 @@ class SparkMissing(LocalError):
 
 
 class RepositoryUnreachable(LocalError):
-    """The Maven repository did not answer, or not with what was asked. Only the first start needs it."""
+    """The Maven repository did not answer, or with something else than requested. Only the first start needs it."""
 
     def __init__(self, *, repository: str, reason: str) -> None:
         super().__init__(

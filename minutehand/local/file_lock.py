@@ -1,7 +1,7 @@
 """An advisory lock on a file, held as long as any process has the open file.
 
-It is `flock`: the system drops it when the last holder dies, however it dies, so there is no stale lock to clear. A
-child that inherits the descriptor holds the lock too; that is how a server holds the lock of its data directory.
+It is `flock`: the kernel drops it when the last holder dies, so there is no stale lock to clear. A child that inherits
+the descriptor holds the lock too; that is how a server holds the lock of its data directory.
 """
 
 import fcntl
@@ -39,7 +39,7 @@ class FileLock:
         return self._descriptor
 
     def release(self) -> None:
-        """Let go of this process's hold; children that inherited it keep theirs. Idempotent."""
+        """Release this process's hold; children that inherited it keep theirs. Idempotent."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

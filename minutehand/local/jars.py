@@ -1,11 +1,11 @@
-"""The jars of a lock, on this machine's disk, checked.
+"""The jars of a lock file, on this machine's disk, verified.
 
 The cache (`~/.cache/minutehand`, or `MINUTEHAND_CACHE_DIR`) has the layout of a Maven repository under `maven/`. A jar
-gets its final name only after its sha256 was found right, by a rename, so whoever sees a file sees all of it. One
-process downloads at a time (a file lock); the others wait, and find the work done.
+is renamed to its final name after its sha256 was found right, so a visible jar is complete. One process downloads at a
+time (a file lock); the others wait, and find the work done.
 
-Every jar is hashed at every start, so a jar that was exchanged is never run, whatever its size and times say: the
-Cassandra set, 69 MB, takes 0.05 s. A wrong jar is replaced.
+Every jar is hashed at every start, so a replaced jar is never run, whatever its size and times: hashing the Cassandra
+set, 69 MB, takes 0.05 s. A wrong jar is downloaded again.
 """
 
 import errno
@@ -28,17 +28,17 @@ CACHE_VARIABLE = "MINUTEHAND_CACHE_DIR"
 ATTEMPTS = 3
 PARALLEL_DOWNLOADS = 4
 WAIT_SECONDS = 0.5
-"""How often a process that waits for another's download looks again."""
+"""How often a process looks again while another one downloads."""
 
 
 def cache_directory(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where downloads are kept between starts."""
+    """The directory that keeps downloads between starts."""
     named = environment.get(CACHE_VARIABLE)
     return Path(named).expanduser() if named else Path.home() / ".cache" / "minutehand"
 
 
 def sha256_of(path: Path) -> str:
-    """In hex, of the whole file."""
+    """The sha256 of a file, in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -55,7 +55,7 @@ class JarStore:
         """The paths of all jars of the set, in the set's order, each present and of the locked content.
 
         Downloads what is missing or wrong. Raises `RepositoryUnreachable`, `JarMismatch` or `DiskFull`; what was
-        downloaded until then stays and is not downloaded again.
+        downloaded by then is kept.
         """
         if not all(map(self._is_right, jar_set.jars)):
             try:
@@ -93,7 +93,7 @@ class JarStore:
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir(parents=True)
         progress(0, total, what)
-        # The largest first, so that the last one to end is a small one.
+        # Largest first, so that the last download to end is a small one.
         ordered = sorted(jars, key=lambda jar: -jar.size)
         hopeless = threading.Event()
         pool = ThreadPoolExecutor(PARALLEL_DOWNLOADS, thread_name_prefix="jars")
@@ -108,7 +108,7 @@ class JarStore:
             shutil.rmtree(scratch, ignore_errors=True)
 
     def _fetch(self, jar: Jar, scratch: Path, meter: "_Meter", hopeless: threading.Event) -> None:
-        """Fetch with repeats, until another jar turned out `hopeless`: then the whole set is."""
+        """Fetch with repeats, until another jar has failed for good (`hopeless`), and with it the whole set."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 return self._fetch_once(jar, scratch, meter)
@@ -143,7 +143,7 @@ class JarStore:
 
 
 class _Meter:
-    """Adds up what several threads received."""
+    """Sums the bytes that several threads received."""
 
     def __init__(self, show: Callable[[int], None]) -> None:
         self._show = show

@@ -14,7 +14,7 @@ NEEDED_MAJOR = 17
 
 
 def find_java(environment: Mapping[str, str] = os.environ) -> Path:
-    """The path of a `java` that was run and answered as version 17. Raises `WrongJava`, `LocalExtraMissing`."""
+    """The path of a `java` that was run and reported version 17. Raises `WrongJava`, `LocalExtraMissing`."""
     java = _named_java(environment)
     major = java_major(java)
     if major != NEEDED_MAJOR:

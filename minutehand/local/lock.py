@@ -1,7 +1,7 @@
 """`python -m minutehand.local.lock`: resolve every root of `jgo.lock.toml` again and write the file.
 
-Needs the network. Everything is downloaded again, so that nothing in a cache finds its way into the lock; compare the
-result with what was committed before trusting it.
+Needs the network. Everything is downloaded again, so that nothing in a cache gets into the lock; compare the result
+with the committed file before trusting it.
 """
 
 import sys

@@ -7,8 +7,8 @@
         { group = "…", artifact = "…", version = "…", classifier = "", size = 123, sha256 = "…" },
     ]
 
-`root` is what the set was resolved from, `provided` are artifacts left out of it because the program that it is for
-brings its own; `python -m minutehand.local.lock` writes the file again.
+The set was resolved from `root`; `provided` are artifacts left out of it because the program that uses the set brings
+its own. `python -m minutehand.local.lock` writes the file.
 """
 
 import json
@@ -38,19 +38,19 @@ class Jar:
 
     @property
     def path(self) -> PurePosixPath:
-        """Where it lies, relative to the root of any Maven repository."""
+        """Its path relative to the root of any Maven repository."""
         return PurePosixPath(*self.group.split("."), self.artifact, self.version, self.filename)
 
     @property
     def coordinate(self) -> str:
-        """As jgo reads it: group:artifact[:jar:classifier]:version."""
+        """In jgo's notation: group:artifact[:jar:classifier]:version."""
         middle = f"jar:{self.classifier}:" if self.classifier else ""
         return f"{self.group}:{self.artifact}:{middle}{self.version}"
 
 
 @dataclass(frozen=True, slots=True)
 class JarSet:
-    """What one program's class path is made of, or what is added to it."""
+    """The class path of one program, or an addition to it."""
 
     name: str
     root: str

@@ -1,4 +1,4 @@
-"""What this machine has to spare: loopback ports, memory and disk."""
+"""Free resources of this machine: loopback ports, memory and disk."""
 
 import errno
 import ipaddress
@@ -12,13 +12,13 @@ from minutehand.errors import LocalError
 from minutehand.local.errors import DiskFull, PortBusy, PortUnusable, TooLittleMemory
 
 _CHOICE = range(18_000, 30_000)
-"""Below what systems hand out for outgoing connections, so that a port chosen now is still free a little later."""
+"""Below the range of ephemeral ports, so that a port chosen now is still free a little later."""
 _TRIES = 200
 
 BESIDE_HEAP_MB = 400
-"""What a small Cassandra uses beside its heap: classes, compiled code, threads, buffers, mapped files."""
+"""Memory of a small Cassandra beside its heap: classes, compiled code, threads, buffers, mapped files."""
 DISK_MB = 512
-"""What an empty server writes at once (commit log segments, system tables) with room for a first run."""
+"""Disk that an empty server uses at once (commit log segments, system tables) with room for a first run."""
 _MIB = 1024 * 1024
 
 
@@ -57,7 +57,8 @@ def check_port(host: str, port: int, *, setting: str) -> None:
 
 
 def _refusal(host: str, port: int) -> OSError | None:
-    """What binding answers. Like servers do, it does not mind connections of a former server that still linger."""
+    """The error of binding and listening, None when it works. Like servers, it sets SO_REUSEADDR, so connections of a
+    former server in TIME_WAIT do not count."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -71,7 +72,7 @@ def _refusal(host: str, port: int) -> OSError | None:
 
 
 def check_memory(heap_mb: int, available_mb: int | None) -> None:
-    """Raise `TooLittleMemory` when the heap and what comes beside it exceed `available_mb` (None: not known)."""
+    """Raise `TooLittleMemory` when the heap and the memory beside it exceed `available_mb` (None: not known)."""
     needed_mb = heap_mb + BESIDE_HEAP_MB
     if available_mb is not None and available_mb < needed_mb:
         raise TooLittleMemory(needed_mb=needed_mb, available_mb=available_mb, heap_mb=heap_mb)
@@ -85,7 +86,7 @@ def check_disk(directory: Path) -> None:
 
 
 def available_memory_mb(root: Path = Path("/")) -> int | None:
-    """Memory that can be had without swapping: the machine's, or what the control group leaves if that is less.
+    """Memory available without swapping: the machine's, or what the control group leaves if that is less.
 
     None where the system does not tell (macOS).
     """
@@ -101,7 +102,7 @@ def _machine_bytes(root: Path) -> int | None:
 
 
 def _group_bytes(root: Path) -> int | None:
-    """Version 2 of control groups only, as seen from inside a container. Cached file pages can be reclaimed."""
+    """The rest of this container's limit, control groups version 2 only. Cached file pages can be reclaimed."""
     group = root / "sys/fs/cgroup"
     limit, used = _text(group / "memory.max").strip(), _text(group / "memory.current").strip()
     if not limit.isdigit() or not used.isdigit():

@@ -1,7 +1,7 @@
-"""A Maven repository, spoken to by jgo's pure-Python resolver: no Maven, no Java needed.
+"""A Maven repository, accessed with jgo's pure-Python resolver: no Maven, no Java needed.
 
-jgo knows the repository's address; `MINUTEHAND_MAVEN_REPOSITORY` overrides it. jgo writes where it is told and checks
-little, so it is only let into a scratch directory: `jars.py` checks what arrives and moves it into place.
+jgo knows the repository's address; `MINUTEHAND_MAVEN_REPOSITORY` overrides it. jgo verifies little, so it only writes
+to a scratch directory: `jars.py` verifies the files and moves them into place.
 """
 
 import os
@@ -19,18 +19,18 @@ TIMEOUT_SECONDS = 30
 
 
 class FetchFailed(Exception):
-    """One download did not succeed; `str` is a short reason without addresses or secrets. Worth a retry."""
+    """One download failed; `str` is a short reason without addresses or secrets. Worth a retry."""
 
 
 class Repository(Protocol):
-    """Where jars come from."""
+    """A source of jars."""
 
     @property
     def name(self) -> str:
-        """What to call it in messages: never with credentials."""
+        """Its name in messages: never with credentials."""
 
     def fetch(self, jar: Jar, directory: Path, on_bytes: Callable[[int], None]) -> Path:
-        """Download `jar` below `directory` and answer its path; `on_bytes` hears the size of each piece.
+        """Download `jar` below `directory` and answer its path; `on_bytes` gets the size of each piece.
 
         Called from several threads at once, never twice at once for one jar. Raises `FetchFailed`, LocalError.
         """
@@ -62,7 +62,7 @@ class MavenRepository:
         return path
 
     def resolve(self, root: str, directory: Path) -> list[Path]:
-        """Download `root` and all it needs at run time below `directory`; answer the jars' paths."""
+        """Download `root` and its runtime dependencies below `directory`; answer the jars' paths."""
         context = self._context(directory, lambda size: None)
         with _failing_as(f"it does not hand out all that {root} needs"):
             inputs, transitive = context.resolver.resolve([context.create_dependency(root)])
@@ -78,7 +78,7 @@ class MavenRepository:
         def listen(filename: str, size: int) -> Iterator[Callable[[int], None]]:
             yield on_bytes
 
-        # Pinned to one platform, so that the lock is the same whoever writes it; the jars of all platforms are in it.
+        # Pinned to one platform, so that every machine writes the same lock; it holds the jars of all platforms.
         constraints = ProfileConstraints(os_name="Linux", os_family="unix", os_arch="amd64")
         return MavenContext(
             resolver=PythonResolver(constraints, progress_callback=listen),
@@ -90,7 +90,8 @@ class MavenRepository:
 
 @contextmanager
 def _failing_as(refused: str) -> Iterator[None]:
-    """jgo's errors as `FetchFailed`; `refused` says what it means that the repository answered otherwise than asked."""
+    """Map jgo's errors to `FetchFailed`; `refused` is the reason when the repository answered, but not with the
+    artifact."""
     import requests
 
     try:
@@ -102,7 +103,7 @@ def _failing_as(refused: str) -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str:
-    """What a failed request comes to, in words; the exception's own text holds addresses."""
+    """The reason of a failed request in words; the exception's own text holds addresses."""
     import requests
 
     text = str(error)

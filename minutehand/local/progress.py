@@ -1,4 +1,4 @@
-"""How long waits are shown: a port, the silent one, and one that prints lines."""
+"""Progress of long waits: a port, the silent one, and one that prints lines."""
 
 import sys
 import time
@@ -6,7 +6,7 @@ from typing import Protocol, TextIO
 
 
 class Progress(Protocol):
-    """Hears how far something is. Called from the thread that waits; must not raise."""
+    """Reports progress. Called from the thread that waits; must not raise."""
 
     def __call__(self, done: int, total: int, what: str) -> None:
         """`done` of `total` (bytes of a download, seconds of a start; 0: not known) of `what`, a short phrase."""
@@ -17,8 +17,8 @@ def silent(done: int, total: int, what: str) -> None:
 
 
 class ProgressLines:
-    """One line for each new `what`, then at most one every `every_seconds`, as long as it differs from the last;
-    percents where a total is known."""
+    """Prints a line for each new `what`, then at most one every `every_seconds`, if it differs from the last; percents
+    where the total is known."""
 
     def __init__(self, stream: TextIO | None = None, *, every_seconds: float = 2.0) -> None:
         self._stream = stream or sys.stderr

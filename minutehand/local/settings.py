@@ -1,8 +1,8 @@
-"""What an embedded Cassandra is told: `cassandra.yaml`, `logback.xml` and the options of the Java machine.
+"""The configuration of an embedded Cassandra: `cassandra.yaml`, `logback.xml` and the JVM's options.
 
-Everything that decides what a client sees (batch limits, time-outs, consistency, compaction defaults) is the server's
-own default, so that what holds here holds on a production cluster. Only sizes are small, waits meant for large
-clusters are cut, and nothing listens but the two ports.
+Everything that affects clients (batch limits, time-outs, consistency, compaction defaults) is the server's own default,
+so that what holds here holds on a production cluster. Only sizes are small, waits meant for large clusters are cut, and
+nothing listens but the two ports.
 """
 
 import json
@@ -12,12 +12,12 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 DATACENTER = "datacenter1"
-"""The name that SimpleSnitch gives to the only data centre."""
+"""SimpleSnitch's name for the only data centre."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """One server. `heap_mb` in MiB; a `durable` server acknowledges a write when it is on the disk, not before.
+    """One server. `heap_mb` in MiB; a `durable` server acknowledges a write once it is on the disk.
 
     `yaml` overrides or adds settings of `cassandra.yaml`; None drops one.
     """
@@ -35,17 +35,17 @@ class ServerSettings:
 
     @property
     def log_file(self) -> Path:
-        """What the server logs."""
+        """The server's log."""
         return self.data_dir / "logs" / "system.log"
 
     @property
     def console_file(self) -> Path:
-        """What the Java machine itself prints."""
+        """The JVM's own output."""
         return self.data_dir / "logs" / "console.log"
 
     @property
     def joins(self) -> bool:
-        """Whether there is somebody to join."""
+        """Whether it joins an existing cluster."""
         return any(seed != self.host for seed in self.seeds)
 
     @property
@@ -54,12 +54,12 @@ class ServerSettings:
 
     @property
     def scratch_dir(self) -> Path:
-        """Where native libraries are unpacked: not /tmp, which may forbid to run what lies there."""
+        """The directory for unpacked native libraries: not /tmp, which may be mounted noexec."""
         return self.data_dir / "tmp"
 
 
 def cassandra_yaml(settings: ServerSettings) -> dict[str, object]:
-    """The server's configuration, Cassandra 5.0 names and units."""
+    """The server's configuration, in Cassandra 5.0's names and units."""
     defaults: dict[str, object] = {
         "cluster_name": settings.cluster_name,
         "num_tokens": settings.num_tokens,
@@ -75,7 +75,7 @@ def cassandra_yaml(settings: ServerSettings) -> dict[str, object]:
         "rpc_address": settings.host,
         "storage_port": settings.storage_port,
         "native_transport_port": settings.native_port,
-        # The server's default; with it, a killed server may lose what it acknowledged in the last 100 ms.
+        # `periodic` is the server's default; a killed server may lose its last 100 ms of acknowledged writes.
         "commitlog_sync": "batch" if settings.durable else "periodic",
         "commitlog_sync_period": None if settings.durable else "10000ms",
         "commitlog_total_space": "1024MiB",
@@ -87,7 +87,7 @@ def cassandra_yaml(settings: ServerSettings) -> dict[str, object]:
         "concurrent_compactors": 1,
         "auto_snapshot": False,
         "hinted_handoff_enabled": True,
-        # A server that can't write is to end, where it is noticed, not to linger with its ports closed.
+        # A server that can't write shall exit, which is noticed, and not run on with its ports closed.
         "disk_failure_policy": "die",
         "commit_failure_policy": "die",
     }
@@ -95,7 +95,7 @@ def cassandra_yaml(settings: ServerSettings) -> dict[str, object]:
 
 
 def logback_xml(settings: ServerSettings) -> str:
-    """Log from INFO up to one file, started again at 20 MB with one predecessor kept."""
+    """Log from INFO up to one file, rotated at 20 MB with one predecessor kept."""
     log = escape(str(settings.log_file))
     return f"""<configuration scan="false">
   <appender name="FILE" class="ch.qos.logback.core.rolling.RollingFileAppender">
@@ -116,7 +116,7 @@ def logback_xml(settings: ServerSettings) -> str:
 
 
 def write_configuration(settings: ServerSettings) -> None:
-    """Write both files. JSON is YAML, so the one needs no YAML library."""
+    """Write both files. JSON is YAML, so no YAML library is needed."""
     for directory in (settings.config_dir, settings.log_file.parent, settings.scratch_dir):
         directory.mkdir(parents=True, exist_ok=True)
     document = json.dumps(cassandra_yaml(settings), indent=2)
@@ -153,7 +153,7 @@ def java_command(java: Path, jars: Sequence[Path], settings: ServerSettings) -> 
 
 _FIRST_DELAY_MS = 1000
 _JOIN_DELAY_MS = 3000
-"""A joining node waits this long for a first exchange with a seed, which is tried once a second: one is too few."""
+"""A joining node waits this long for a first exchange with a seed, which is tried once a second: one try is too few."""
 
 _PROPERTIES = {
     "cassandra-foreground": "yes",
@@ -165,7 +165,7 @@ _PROPERTIES = {
     "io.netty.tryReflectionSetAccessible": "true",
     "io.netty.allocator.useCacheForAllThreads": "true",
     "io.netty.allocator.maxOrder": "11",
-    # A library of Cassandra's that would report its use over the network.
+    # A dependency of Cassandra that would report its use over the network.
     "chronicle.analytics.disable": "true",
     "chronicle.announcer.disable": "true",
 }
@@ -181,7 +181,7 @@ _MACHINE = (
     "-XX:+ExitOnOutOfMemoryError",
 )
 
-# As in Cassandra 5.0's conf/jvm17-server.options, which the artefact does not carry.
+# From Cassandra 5.0's conf/jvm17-server.options, which the artefact does not contain.
 _EXPORTS = (
     "java.base/jdk.internal.misc",
     "java.management.rmi/com.sun.jmx.remote.internal.rmi",

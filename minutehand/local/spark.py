@@ -14,12 +14,12 @@ from minutehand.local.progress import Progress, silent
 
 
 def prepare_spark(progress: Progress = silent) -> list[Path]:
-    """Set what Spark reads from this process's environment; answer the connector's jars, downloaded and checked. Raises
-    LocalError."""
+    """Set the variables that Spark reads in this process's environment; answer the connector's jars, downloaded and
+    verified. Raises LocalError."""
     if importlib.util.find_spec("pyspark") is None:
         raise SparkMissing
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    # Tasks in Python are to find what this program finds.
+    # Python workers must import the same packages as this program.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ["JAVA_HOME"] = str(find_java().parent.parent)
     store = JarStore(cache_directory(), MavenRepository.from_environment())

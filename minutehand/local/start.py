@@ -1,4 +1,4 @@
-"""The one call that most callers need: a running Cassandra on ports of its own or of the caller's choice."""
+"""The call that most callers need: a running Cassandra on chosen or given ports."""
 
 from pathlib import Path
 
@@ -25,8 +25,8 @@ def start_cassandra(
 ) -> RunningCassandra:
     """Start a server on `data_dir` and return when it answers CQL. Blocks; call it from a thread in async code.
 
-    A port that is None is chosen, and chosen again should another program snatch it. Everything else is as in
-    `EmbeddedCassandra`, and so are the errors.
+    A port of None is chosen, and chosen again when another program takes it first. Everything else is as in
+    `EmbeddedCassandra`, errors included.
     """
     for choice in range(_CHOICES):
         spare = iter(free_ports(2, (host,)))

@@ -1,8 +1,8 @@
-"""What a server's data directory says about the server: who holds it, and the state file `server.json`.
+"""The state of a server in its data directory: the lock, and the state file `server.json`.
 
-The lock (`server.lock`) tells whether a server runs on the directory; it is inherited by the server and can't be stale.
-The state file tells which one, and how to reach and stop it; it may be stale, so it is believed only together with the
-identity of the process it names.
+The lock (`server.lock`) tells whether a server runs on the directory; the server inherits it, so it can't be stale. The
+state file tells which one, and how to reach and stop it; it may be stale, so it counts only while the process that it
+identifies is alive.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ def lock_path(data_dir: Path) -> Path:
 
 
 def write_state(data_dir: Path, state: ServerState) -> None:
-    """Replace the state file in one step."""
+    """Replace the state file atomically."""
     scratch = _path(data_dir).with_suffix(".new")
     scratch.write_text(json.dumps(asdict(state), indent=2) + "\n", encoding="utf-8")
     scratch.replace(_path(data_dir))

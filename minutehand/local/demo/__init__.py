@@ -1,1 +1,1 @@
-"""The demos: everything on this machine, and callbacks, or Spark's jobs, to watch."""
+"""The demos: a whole cluster on this machine, and callbacks or Spark jobs to watch."""

@@ -1,8 +1,8 @@
-"""What a demo runs on: everything on this machine, in a directory.
+"""The cluster of a demo, on this machine and in one directory.
 
     Cassandra -> schema -> API and nodes
 
-The processes are tied to this one, so whatever ends it ends them too.
+Its processes are tied to this one, so they end with it.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterOptions:
-    """What the user may choose. A port that is None is chosen."""
+    """The user's options. A port of None is chosen."""
 
     directory: Path
     nodes: int = 2
@@ -44,7 +44,7 @@ class ClusterOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """`watched`: whether each process runs, by name."""
+    """`watched`: by process name, whether it runs."""
 
     plan: DemoPlan
     pids: DemoProcesses
@@ -52,8 +52,8 @@ class Started:
 
 
 class DemoCluster:
-    """Starts one thing after the other; what was started is stopped in reverse order, whatever happens. `begun`: there
-    is something to stop."""
+    """Starts the parts one after the other; they stop in reverse order, whatever happens. `begun`: there is something
+    to stop."""
 
     def __init__(self, options: ClusterOptions, *, say: Say, progress: Progress) -> None:
         self.directory = DemoDirectory(options.directory)
@@ -63,8 +63,8 @@ class DemoCluster:
         self._progress = progress
 
     def start(self, running: ExitStack) -> Started:
-        """Everything runs and is ready; `running` ends it. The directory is the caller's, claimed before. Raises
-        LocalError."""
+        """Start everything and return when it is ready; `running` stops it. The caller has claimed the directory.
+        Raises LocalError."""
         began = time.monotonic()
         options, directory = self._options, self.directory
         api_port, receiver_port, node_ports = directory.choose_ports(
@@ -86,7 +86,7 @@ class DemoCluster:
         return Started(plan=plan, pids=pids, watched=watched)
 
     def _start_cassandra(self, running: ExitStack) -> RunningCassandra:
-        """With its schema."""
+        """Start Cassandra and migrate its schema."""
         cassandra = self._await_cassandra()
         self.begun = True
         running.callback(cassandra.stop, CASSANDRA_GRACE_SECONDS)
@@ -107,13 +107,13 @@ class DemoCluster:
                     progress=self._progress,
                 )
             except DataDirLocked:
-                # The demo before this one was killed, and its Cassandra is about to notice.
+                # An earlier demo was killed, and its Cassandra is about to end.
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.5)
 
     def _start_programs(self, plan: DemoPlan, running: ExitStack) -> tuple[Program, list[Program]]:
-        """All at once; returns when all are ready."""
+        """Start all in parallel; returns when all are ready."""
         directory = self.directory
         settings = ["--config", str(directory.settings)]
         api = Program("API", ["api", *settings], log_file=directory.log_file("api"))
@@ -141,7 +141,7 @@ def _runs(program: Program) -> Runs:
 
 @contextmanager
 def signals_interrupt() -> Iterator[None]:
-    """SIGTERM is as good as Ctrl-C, also where the shell had the latter ignored. As before afterwards."""
+    """Treat SIGTERM as Ctrl-C, and SIGINT too where the shell had it ignored; restores the handlers."""
     before = {number: signal.getsignal(number) for number in SIGNALS}
 
     def interrupt(number: int, frame: object) -> None:

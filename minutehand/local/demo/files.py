@@ -1,9 +1,8 @@
-"""What the demo keeps in its directory, readable by its user only.
+"""The demo's directory, readable by its user only.
 
-.minutehand/cassandra/     the data: the next demo goes on with it
-.minutehand/demo.toml      the settings of its API and nodes
-.minutehand/demo.json      while it runs: addresses, keys and process ids, for scripts
-.minutehand/logs/          what the processes said
+.minutehand/cassandra/     the data: the next demo continues with it .minutehand/demo.toml      the settings of its API
+and nodes .minutehand/demo.json      while it runs: addresses, keys and process ids, for scripts .minutehand/logs/
+output of the processes
 """
 
 import json
@@ -81,15 +80,15 @@ class DemoDirectory:
         if not lock.try_acquire():
             raise LocalError(f"Another demo runs in {self.path}.", "Stop it, or choose another directory with --dir.")
         running.callback(lock.release)
-        # One that was killed could not clear up.
+        # A demo that was killed could not remove its state.
         self.clear_state()
 
     def log_file(self, name: str) -> Path:
         return self.path / "logs" / f"{name}.log"
 
     def choose_ports(self, *, api: int | None, receiver: int | None, nodes: int) -> tuple[int, int, list[int]]:
-        """Ports for API, receiver and nodes: those asked for, else the last run's where they are free, so that what
-        it left behind finds its receiver. Raises PortBusy for one that was asked for."""
+        """Ports for API, receiver and nodes: the requested ones, else the last run's where they are free, so that calls
+        left from it find their receiver. Raises PortBusy for a requested port that is taken."""
         for port, setting in ((api, "--api-port"), (receiver, "--receiver-port")):
             if port is not None:
                 check_port("127.0.0.1", port, setting=setting)
@@ -108,7 +107,7 @@ class DemoDirectory:
         return known if isinstance(known, dict) else {}
 
     def write_settings(self, plan: DemoPlan) -> None:
-        """The file that API and nodes are started with. Loopback receivers are allowed: the demo's own is one."""
+        """Write the file that API and nodes are started with. Loopback receivers are allowed: the demo's is one."""
         tables: dict[str, dict[str, Any]] = {
             "cluster": {"token": plan.token},
             "cassandra": {"port": plan.cassandra_port},
@@ -141,7 +140,7 @@ def _if_free(port: object) -> int | None:
 
 
 def _write(path: Path, text: str) -> None:
-    """Replace a file in one step; only its owner may read it."""
+    """Replace a file atomically; only its owner may read it."""
     scratch = path.with_name(path.name + ".new")
     scratch.unlink(missing_ok=True)
     descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

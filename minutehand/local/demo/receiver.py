@@ -1,4 +1,4 @@
-"""The demo's receiver: a small server that verifies every callback and tells of it."""
+"""The demo's receiver: a small server that verifies every callback and reports it."""
 
 import asyncio
 import time
@@ -13,7 +13,7 @@ from minutehand.webhooks import VerificationError, VerifiedCallback, verify
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A callback that came. `refusal` says why its signature was not believed; `callback` is None then."""
+    """A received callback. `refusal` says why its signature was rejected; `callback` is None then."""
 
     at: float
     """Unix seconds."""
@@ -23,14 +23,14 @@ class Arrival:
 
     @property
     def lateness_seconds(self) -> float | None:
-        """How long after its due it arrived."""
+        """Seconds from its due to its arrival."""
         if self.callback is None or self.callback.due is None:
             return None
         return self.at - datetime.fromisoformat(self.callback.due).timestamp()
 
 
 class DemoReceiver:
-    """Listens on loopback. Answers 204 to verified callbacks and 401 to others; `on_arrival` hears of both."""
+    """Listens on loopback. Answers 204 to verified callbacks and 401 to others; `on_arrival` is called for both."""
 
     def __init__(self, *, port: int, secret: str, on_arrival: Callable[[Arrival], None]) -> None:
         self._port = port
@@ -52,7 +52,8 @@ class DemoReceiver:
             await self._runner.cleanup()
 
     async def await_verified(self, schedule_ids: set[str], *, seconds: float) -> set[str]:
-        """Wait until callbacks of all of them came and were verified; answers those that did not come in time."""
+        """Wait until callbacks of all of them have arrived and were verified; answers those that did not arrive in
+        time."""
         try:
             async with asyncio.timeout(seconds):
                 while not schedule_ids <= self._verified:

@@ -1,8 +1,8 @@
-"""The demo: everything on this machine, and callbacks to watch.
+"""The demo: a cluster on this machine, and callbacks to watch.
 
     the cluster -> client, key, signing secret -> receiver -> schedules -> callbacks
 
-The data stays in the directory: the next start goes on with it, and is quicker.
+The data stays in the directory: the next start continues with it, and is quicker.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from minutehand.local.spark import prepare_spark
 def run_demo(options: ClusterOptions, *, once: bool, say: Say, progress: Progress) -> None:
     """Run until Ctrl-C or SIGTERM; with `once` until the first callbacks were verified.
 
-    Raises LocalError, and KeyboardInterrupt when it was interrupted before there was anything to watch.
+    Raises LocalError, and KeyboardInterrupt when interrupted before there was anything to watch.
     """
     cluster = DemoCluster(options, say=say, progress=progress)
     show: DemoShow | None = None
@@ -45,14 +45,14 @@ def run_demo(options: ClusterOptions, *, once: bool, say: Say, progress: Progres
 
 
 def run_spark_demo(directory: Path, *, rows: int, say: Say, progress: Progress) -> None:
-    """Raises LocalError when something did not go as it should, KeyboardInterrupt when it was interrupted.
-
-    The data pipeline from end to end, on this machine: what is loaded in bulk is called, archived, proved and counted.
+    """Run the data pipeline from end to end on this machine: bulk-loaded schedules are called, archived, audited and
+    counted.
 
         the cluster -> orders in Parquet -> bulk_load -> what was due too soon for it, over the API -> callbacks
-                    -> archive -> reconcile, usage, capacity
+                    -> archive -> audit_books, usage, capacity
 
-    Each job is the command that a user would type, and is shown before it runs. It begins again each time.
+    Each job is the command that a user would type, and is shown before it runs. It starts from nothing each time.
+    Raises LocalError when something did not go as it should, KeyboardInterrupt when interrupted.
     """
     began = time.monotonic()
     jars = prepare_spark(progress)
@@ -74,6 +74,6 @@ def run_spark_demo(directory: Path, *, rows: int, say: Say, progress: Progress) 
 
 
 def _begin_rescan(directory: DemoDirectory) -> None:
-    """Remove what the last one left: its orders are done."""
+    """Remove the last run's data: its orders are done."""
     for leftover in (directory.cassandra, *(directory.path / name for name in PipelineShow.MADE)):
         shutil.rmtree(leftover, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""What is seen of the demo once everything runs: a client, a receiver, schedules, and their callbacks as they come."""
+"""The visible part of the demo once the cluster runs: a client, a receiver, schedules, and their callbacks."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ Runs = Callable[[], bool]
 
 
 class DemoShow:
-    """Against a running API. `staying`: the first callbacks were seen, and there is nothing to do but watch."""
+    """Works against a running API. `staying`: the first callbacks have come, and it only watches."""
 
     def __init__(self, directory: DemoDirectory, plan: DemoPlan, pids: DemoProcesses, *, once: bool, say: Say) -> None:
         self._directory = directory
@@ -38,7 +38,8 @@ class DemoShow:
         self.staying = False
 
     async def run(self, watched: Mapping[str, Runs]) -> None:
-        """Until interrupted, or with `once` until the first callbacks came. `watched`: processes by name.
+        """Run until interrupted, or with `once` until the first callbacks came. `watched`: by process name, whether it
+        runs.
 
         Raises LocalError when callbacks don't come in time, or Cassandra ends.
         """
@@ -68,7 +69,7 @@ class DemoShow:
             await receiver.stop()
 
     async def _fire(self, api: AsyncMinutehand, receiver: DemoReceiver) -> None:
-        """Create schedules a few seconds ahead and see their callbacks come. Raises LocalError when they don't."""
+        """Create schedules a few seconds ahead and wait for their callbacks. Raises LocalError when they don't come."""
         now = datetime.now(UTC).replace(microsecond=0)
         created = []
         for number in range(1, SCHEDULES + 1):
@@ -87,7 +88,7 @@ class DemoShow:
         self._say(f"All {SCHEDULES} came, and their signatures are right.")
 
     async def _invite(self, api: AsyncMinutehand, state: DemoState) -> None:
-        """Three requests that work as they stand."""
+        """Print three requests that work when pasted."""
         callback = Callback(url=self._plan.receiver_url, json={"order": 0})
         later = await api.client(CLIENT_ID).schedules.create(callback, due=datetime.now(UTC) + KEEP_FOR_CURL)
         schedules = f"{self._plan.api_url}/v1/clients/{CLIENT_ID}/schedules"
@@ -114,7 +115,7 @@ class DemoShow:
         )
 
     async def _stay(self, watched: Mapping[str, Runs]) -> None:
-        """Until interrupted. Tells of processes that end; without Cassandra there is nothing left to show."""
+        """Watch until interrupted. Reports processes that end; without Cassandra there is nothing left to show."""
         watched = dict(watched)
         self.staying = True
         while True:
@@ -138,7 +139,7 @@ class DemoShow:
 
 
 def shell_lines(state: DemoState, *, settings: Path) -> list[str]:
-    """What a shell needs for the requests of the README, the examples and every command."""
+    """The variables for the requests of the README, the examples and every command."""
     variables = {
         "API": state.api_url,
         "CLIENT": state.client_id,
@@ -159,7 +160,7 @@ def shell_lines(state: DemoState, *, settings: Path) -> list[str]:
 
 
 async def _register(admin: AsyncMinutehand) -> tuple[str, str]:
-    """The demo's client with a fresh key and a fresh secret; those of earlier runs are no longer good."""
+    """The demo's client with a new key and a new secret; those of earlier runs are removed."""
     client = admin.client(CLIENT_ID)
     await admin.clients.register(CLIENT_ID, poller_quota=POLLER_QUOTA)
     key, secret = await client.keys.create(), await client.signing_secrets.create()

@@ -1,4 +1,4 @@
-"""What is done and seen in the demo of the data pipeline, once the cluster runs."""
+"""The visible part of the demo of the data pipeline, once the cluster runs."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ from minutehand.processes.programs import clean_environment
 CLIENT_ID = "orders"
 POLLER_QUOTA = 50
 SOON_EVERY = 10
-"""One order in so many is due soon: too soon to be loaded in bulk, so it goes over the API."""
+"""One order in so many is due too soon for a bulk load, so it goes over the API."""
 SOON = timedelta(seconds=90)
 SOON_SPREAD = timedelta(seconds=60)
 LATER = timedelta(minutes=30)
@@ -29,11 +29,11 @@ BATCH = 1_000
 PATIENCE_SECONDS = 120.0
 TELL_SECONDS = 10.0
 _STEP = 7_919
-"""From one order's due to the next, in ms: a prime, so that they are spread evenly."""
+"""Milliseconds from one order's due to the next: a prime, for an even spread."""
 
 
 class PipelineShow:
-    """`rows`: how many orders there are."""
+    """`rows`: the number of orders."""
 
     MADE: ClassVar[tuple[str, ...]] = ("orders.parquet", "orders.parquet.rejects", "archive", "charts")
 
@@ -51,7 +51,7 @@ class PipelineShow:
         self._refused = 0
 
     def write_orders(self, jars: Sequence[Path]) -> None:
-        """The input, as another team's job would have left it."""
+        """Write the input, as another team's job would leave it."""
         from pyspark.sql import functions as F
 
         from cql.settings import StorageSettings
@@ -83,7 +83,7 @@ class PipelineShow:
         )
 
     async def run(self) -> None:
-        """Everything after that. Raises LocalError."""
+        """Everything after the input. Raises LocalError."""
         plan = self._plan
         async with AsyncMinutehand(plan.api_url, plan.admin_key) as admin:
             await admin.clients.register(CLIENT_ID, poller_quota=POLLER_QUOTA)
@@ -115,7 +115,7 @@ class PipelineShow:
         await self._job("bulk_load", "--input", str(self._orders), *options)
 
     async def _create_rejected(self, api: AsyncMinutehand) -> None:
-        """What was refused because it is due too soon, over the API: it takes whatever is due."""
+        """Create over the API, which takes any due, what the bulk load rejected as due too soon."""
         numbers = sorted(self._rejected())
         if len(numbers) != self._soon:
             raise LocalError(
@@ -164,7 +164,7 @@ class PipelineShow:
         )
 
     async def _prove(self, api: AsyncMinutehand) -> None:
-        """The audit as the API shows it to the client."""
+        """Show the audit as the API shows it to the client."""
         async for audit in api.client(CLIENT_ID).audits():
             counts = audit.counts
             if audit.findings or (counts.accepted, counts.delivered) != (self._rows, self._soon):
@@ -176,7 +176,7 @@ class PipelineShow:
         raise LocalError("The audit is not to be seen over the API.", self._logs)
 
     async def _job(self, job: str, *arguments: str) -> None:
-        """A command, shown with what it says. Raises LocalError when it fails."""
+        """Run a command, shown with its output. Raises LocalError when it fails."""
         words = ["spark", "run", job, "--config", str(self._directory.settings), *arguments]
         self._say(f"\n$ minutehand {' '.join(words)}")
         process = await asyncio.create_subprocess_exec(
@@ -204,7 +204,7 @@ class PipelineShow:
 
 
 def _after(number: int) -> int:
-    """How many ms after the start an order is due, as `PipelineShow.write_orders` has it."""
+    """Milliseconds from the start to an order's due, as in `PipelineShow.write_orders`."""
     if number % SOON_EVERY == 0:
         return _in_ms(SOON) + number * _STEP % _in_ms(SOON_SPREAD)
     return _in_ms(LATER) + number * _STEP % _in_ms(LATER_SPREAD)
