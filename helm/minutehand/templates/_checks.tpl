@@ -1,4 +1,4 @@
-{{/* What the schema can't say, or not in words that help. The first fault ends the rendering with a sentence. */}}
+{{/* Rules that the schema can't express, or not with a helpful message. The first fault ends the rendering. */}}
 
 {{- define "minutehand.check" -}}
 {{- include "minutehand.checkSettings" . -}}
@@ -35,7 +35,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Settings that have another place in the values: JSON of what to do instead, by table and key. */}}
+{{/* Settings that belong elsewhere in the values: JSON of what to do instead, by table and key. */}}
 {{- define "minutehand.ownedSettings" -}}
 {{- $secret := "it is a secret; put it into a Secret and name that in %s" -}}
 {{- $file := "it is a file; put its content into a Secret and name that in %s" -}}

@@ -1,4 +1,4 @@
-{{/* How long pods need to end. The numbers here are the settings' defaults; a test holds them to the program's. */}}
+{{/* Grace periods of pods. The numbers are the settings' defaults; a test compares them with the programs'. */}}
 
 {{- define "minutehand.endingSeconds" -}}10{{- end -}}
 
@@ -16,7 +16,7 @@
 {{- addf .Values.api.preStopSeconds $delay (include "minutehand.lastAnswersSeconds" . | float64) $shutdown (include "minutehand.endingSeconds" . | float64) | ceil | int -}}
 {{- end -}}
 
-{{/* Pollers are handed over, the heartbeat says that the node left, the engine lets its last attempts end. */}}
+{{/* The sum of a node's last steps: hand the pollers over, write in the heartbeat that it left, finish attempts in flight. */}}
 {{- define "minutehand.nodeDrainSeconds" -}}
 {{- $config := .Values.config -}}
 {{- $drain := include "minutehand.seconds" (list $config "membership" "drain_seconds" 15.0) | float64 -}}

@@ -4,7 +4,7 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 52 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* At most 43 characters, so that with what is appended every name stays a DNS label, a CronJob's too. */}}
+{{/* At most 43 characters, so that every name made from it is a DNS label, the longer suffixes of CronJobs included. */}}
 {{- define "minutehand.fullname" -}}
 {{- $name := include "minutehand.name" . -}}
 {{- $full := .Values.fullnameOverride -}}

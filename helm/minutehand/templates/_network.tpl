@@ -1,4 +1,4 @@
-{{/* Where pods may go: items of a NetworkPolicy's egress. */}}
+{{/* Destinations of pods: items of a NetworkPolicy's egress. */}}
 
 {{- define "minutehand.toNames" -}}
 - ports:
@@ -26,8 +26,8 @@
           {{- include "minutehand.selector" (dict "root" . "component" "node") | nindent 10 }}
 {{- end -}}
 
-{{/* Nodes call receivers, and so does the API, for trial calls. An exception that config.network.allow takes back is taken
-back by a rule of its own: what any rule allows is allowed. */}}
+{{/* Nodes call receivers, and so does the API, for trial calls. Networks of config.network.allow get a
+rule each, since `except` may cover them, and what any rule allows is allowed. */}}
 {{- define "minutehand.toReceivers" -}}
 - to:
     - ipBlock:

@@ -1,7 +1,7 @@
 {{/* What all pods have in common. */}}
 
-{{/* Takes a dict of root and account. Without service links: a Service called minutehand would add MINUTEHAND_* variables,
-which the programs take for settings. */}}
+{{/* Takes a dict of root and account. No service links: a Service called minutehand would add MINUTEHAND_* variables, which
+the programs read as settings. */}}
 {{- define "minutehand.podBasics" -}}
 serviceAccountName: {{ .account }}
 automountServiceAccountToken: false
@@ -24,7 +24,7 @@ seccompProfile:
   type: RuntimeDefault
 {{- end -}}
 
-{{/* Where pods of one kind run. Takes a dict of root, component and values. */}}
+{{/* Scheduling of the pods of one kind. Takes a dict of root, component and values. */}}
 {{- define "minutehand.placement" -}}
 {{- with .root.Values.topologySpread }}
 topologySpreadConstraints:
@@ -52,9 +52,8 @@ priorityClassName: {{ . }}
 {{- end }}
 {{- end -}}
 
-{{/* Liveness asks the event loop alone. Readiness asks for what the process needs, so that a Cassandra that is away takes
-pods out of service and restarts none. Takes a dict of port (its
-name) and scheme. */}}
+{{/* Liveness checks the event loop only. Readiness checks what the process needs, so that an outage of Cassandra takes pods
+out of service and restarts none. Takes a dict of port (its name) and scheme. */}}
 {{- define "minutehand.probes" -}}
 startupProbe:
   httpGet:

@@ -1,4 +1,4 @@
-{{/* From values to what the programs read: one TOML file, and variables that name mounted files. */}}
+{{/* Turns values into the programs' configuration: one TOML file, and variables that name mounted files. */}}
 
 {{/* A JSON scalar or list of scalars is valid TOML, and whole numbers stay whole. Takes the tables to write. */}}
 {{- define "minutehand.toml" -}}
@@ -66,7 +66,7 @@ and component; the result is a JSON list of dicts of volume, secret, and items (
 {{- end }}
 {{- end -}}
 
-{{/* Directories, never single files (subPath): only these change when their Secret does. */}}
+{{/* Directories, never single files (subPath): Kubernetes updates only the former when the Secret changes. */}}
 {{- define "minutehand.mounts" -}}
 - name: config
   mountPath: /etc/minutehand/config
@@ -100,7 +100,7 @@ and component; the result is a JSON list of dicts of volume, secret, and items (
 {{- end }}
 {{- end -}}
 
-{{/* The same for Spark's operator. Takes what minutehand.secretFiles makes. */}}
+{{/* The same for the Spark operator. Takes the result of minutehand.secretFiles. */}}
 {{- define "minutehand.operatorSecrets" -}}
 {{- with . -}}
 secrets:
