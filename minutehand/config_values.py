@@ -101,6 +101,7 @@ def read_environment(
     for variable, text in environment.items():
         if not variable.startswith(PREFIX) or variable[len(PREFIX) :] in NOT_SETTINGS:
             continue
+        # No table's name has an underscore, so the first one ends it.
         table_name, _, name = variable[len(PREFIX) :].lower().partition("_")
         table = next((one for one in tables if one.name == table_name), None)
         keys = {} if table is None else table.typed_keys()

@@ -34,6 +34,7 @@ __all__ = [
 _PREFIX = "whsec_"
 _KEY_BYTES = 24
 """The minimum of Standard Webhooks; Minutehand's keys have 32 bytes."""
+# Bounds the work that a hostile header can cause.
 _MAX_SIGNATURES = 32
 
 

@@ -102,6 +102,7 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
         parts.push_async_callback(trial_calls.stop)  # stops before the server, which waits for pending answers
         spare_collector()
         await stop.wait()
+        # Unready first: the delay gives load balancers time to stop sending requests.
         health.stopping = True
         if stop.failure is None:
             await clock.sleep(api.shutdown_delay_seconds)

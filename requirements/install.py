@@ -37,6 +37,7 @@ def interpreter_of(directory: Path) -> Path:
     """The environment's Python. The environment is rebuilt when it is missing, too old, moved, or its base Python was
     removed."""
     python, pip = directory / "bin" / "python", directory / "bin" / "pip"
+    # pip's script names its interpreter by path, so it shows whether the environment was moved.
     if pip.is_file() and str(directory) in pip.read_text() and works(python):
         return python
     if importlib.util.find_spec("ensurepip") is None:

@@ -154,7 +154,7 @@ def suspend(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as
 
 @app.command()
 def resume(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False) -> None:
-    """Let a suspended client go on. What fell due meanwhile fires or is skipped, as its late policy says."""
+    """Resume a suspended client. What fell due meanwhile fires or is skipped, by its late policy."""
     with connect(url, key) as api:
         _show(api.clients.resume(client_id), as_json)
 

@@ -38,10 +38,10 @@ def cluster(
     key: KeyText = None,
     as_json: AsJson = False,
 ) -> None:
-    """Watch the nodes: who lives, whose clock is off, who owns how much, guarantees against capacity. Ctrl-C ends it.
+    """Watch the nodes: their state, clocks and pollers, and guarantees against capacity. Ctrl-C ends it.
 
-    Needs an administrator's key. Without a terminal, and with --json, it prints once, and ends with 1 if nobody is
-    called.
+    Needs an administrator's key. Without a terminal, and with --json, it prints once, and exits with 1 if no calls are
+    made.
     """
     console = make_console()
     with connect(url, key) as api:

@@ -177,7 +177,7 @@ def pause(
 def resume(
     client_id: ClientId, cron_id: CronId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False
 ) -> None:
-    """Let a paused cron go on from now. What the pause left out is not made up for."""
+    """Resume a paused cron from now on. Missed fires are not made up for."""
     with connect(url, key) as api:
         _show(api.client(client_id).crons.resume(cron_id), as_json)
 
@@ -218,7 +218,7 @@ def runs(
     key: KeyText = None,
     as_json: AsJson = False,
 ) -> None:
-    """List what became of a cron's fires, and what is to come."""
+    """List a cron's past and planned runs."""
     with connect(url, key) as api:
         found = api.client(client_id).crons.runs(cron_id, start=start, end=end, page_size=min(limit + 1, 500))
         listed, more = at_most(limit, found)

@@ -29,7 +29,7 @@ def list_(
     key: KeyText = None,
     as_json: AsJson = False,
 ) -> None:
-    """List what gave up, and what has become of it since. The first to give up comes first."""
+    """List schedules that failed for good. By the instant of failure, with their present states."""
     with connect(url, key) as api:
         found = api.client(client_id).dead_letters.list(start=start, end=end, page_size=min(limit + 1, 200))
         letters, more = at_most(limit, found)
@@ -52,7 +52,7 @@ def redeliver(
     key: KeyText = None,
     as_json: AsJson = False,
 ) -> None:
-    """Call again everything that gave up within the window. What was redelivered since is left alone."""
+    """Call again everything that failed for good within the window. What was redelivered since is left alone."""
     redelivered = passed_over = 0
     with connect(url, key) as api:
         letters = api.client(client_id).dead_letters

@@ -14,7 +14,7 @@ KeyId = Annotated[str, typer.Argument(metavar="KEY_ID", help="The key's id, as l
 
 @app.command()
 def create(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False) -> None:
-    """Make a key. It is shown this once; older keys stay good until they are revoked."""
+    """Make a key. It is shown this once; older keys stay valid until they are revoked."""
     with connect(url, key) as api:
         made = api.client(client_id).keys.create()
     if as_json:

@@ -24,7 +24,7 @@ def drain(
     key: KeyText = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let a node hand over its pollers to the others. It stays, draining, until it is stopped.
+    """Have a node hand over its pollers to the others. It stays a member, draining, until it is stopped.
 
     The last node that takes pollers refuses, unless it is forced. Restarted, or told to `undrain`, it takes its share
     again.
@@ -39,7 +39,7 @@ def drain(
 
 @app.command()
 def undrain(node_id: NodeId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False) -> None:
-    """Let a draining node take its share of pollers again."""
+    """Have a draining node take its share of pollers again."""
     with connect(url, key) as api:
         taking = api.nodes.undrain(node_id)
     if as_json:

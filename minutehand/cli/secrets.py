@@ -57,8 +57,8 @@ def rotate(
     key they were stored under: leave its line in the ring, behind the first, until the last schedule that was created
     under it is past its retention.
 
-    Reads the same settings as an API: where Cassandra is, and the key ring. Harmless to repeat; a run that was cut
-    short is made good by the next. Exit code 1 when some secrets are left under other keys.
+    Reads the same settings as an API: where Cassandra is, and the key ring. Harmless to repeat; the next run completes
+    an interrupted one. Exit code 1 when some secrets are left under other keys.
     """
     import asyncio
 

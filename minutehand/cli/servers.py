@@ -83,7 +83,7 @@ def node(
     """Run nodes until they are told to stop (SIGTERM, Ctrl-C); they hand their pollers over first.
 
     Needs a migrated keyspace and the cluster's token (cluster.token). A process that ends by itself is started again,
-    unless it is the only one: then whoever started it hears of its end.
+    unless it is the only one: then the command ends with it.
     """
     from membership.identity import NodeId
     from minutehand.config import FOR_NODE

@@ -20,7 +20,7 @@ def run(
     memory: Annotated[str, typer.Option("--memory", help="Memory of Spark's Java heap, as Java writes it.")] = "1g",
     as_json: AsJson = False,
 ) -> None:
-    """Run a job and print its report. `minutehand spark run JOB --help` says what one takes."""
+    """Run a job and print its report. `minutehand spark run JOB --help` shows a job's arguments."""
     from minutehand.config import FOR_STORAGE, load_settings
     from minutehand.local import ProgressLines
     from minutehand.local.spark import prepare_spark
@@ -55,8 +55,8 @@ def demo(
 ) -> None:
     """Load schedules, see the due ones called, and run every job.
 
-    They are archived and restored, the books proved, usage and capacity counted: all on this machine, with a Cassandra,
-    an API, nodes and a receiver of its own. It ends by itself.
+    They are archived and restored, the books audited, usage and capacity counted: all on this machine, with its own
+    Cassandra, API, nodes and receiver. It ends by itself.
     """
     from minutehand.local.demo.run import run_spark_demo
     from minutehand.local.progress import ProgressLines

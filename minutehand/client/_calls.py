@@ -359,6 +359,7 @@ def following(operation: Operation[Page[T]], page: Page[T]) -> Operation[Page[T]
     """The request for the page after `page`; None when there is none."""
     if page.next_cursor is None:
         return None
+    # The cursor carries the window and the filters.
     query = {name: value for name, value in operation.query.items() if name == "limit"}
     return Operation(
         method="GET", path=operation.path, answer=operation.answer, query={**query, "cursor": page.next_cursor}

@@ -90,6 +90,7 @@ class Tokens:
         told, now = self._told.get(creating.client_id), self._pace.monotonic()
         if told is None or now < self._rests_until or now - told.at > _RELIED_ON_SECONDS or self._leapt(told):
             return None
+        # Rounded up: an estimate behind the API's clock would count delays from before they were asked for.
         asked_at = int((told.ahead + now) * 1000) + 1
         return f"{asked_at}.{told.pollers}.{self._poller(creating, asked_at, told.pollers)}.{self._pace.nonce()}"
 
@@ -106,6 +107,7 @@ class Tokens:
         turn = placed.get(key)
         if turn is None:
             if len(placed) >= _REMEMBERED_MINUTES:
+                # Losing the turns costs evenness for a moment; the bound keeps memory constant.
                 placed.clear()
             turn = int(self._pace.fraction() * pollers) * RUN_LENGTH
         placed[key] = turn + 1

@@ -69,6 +69,7 @@ class EmbeddedCassandra:
         if not lock.try_acquire():
             raise DataDirLocked(data_dir=directory, holder=_holder(directory))
         try:
+            # A server that was started has inherited the lock and keeps it after the release below.
             return self._start(directory, lock, progress)
         finally:
             lock.release()
@@ -143,6 +144,7 @@ class EmbeddedCassandra:
                 raise StartFailed(
                     reason=f"no answer within {self.start_seconds:.0f} s; last: {said}", log_file=settings.log_file
                 )
+            # A start slower than usual stays just below 100 %.
             progress(min(int(waited), USUAL_START_SECONDS - 1), USUAL_START_SECONDS, what)
             time.sleep(_POLL_SECONDS)
         progress(USUAL_START_SECONDS, USUAL_START_SECONDS, what)

@@ -44,6 +44,7 @@ def start_cassandra(
         try:
             return recipe.start(progress)
         except PortBusy as error:
+            # Only ports chosen here may be replaced, not the caller's.
             if error.port in (native_port, storage_port) or choice == _CHOICES - 1:
                 raise
     raise AssertionError("unreachable")

@@ -35,6 +35,7 @@ def send_signal(identity: ProcessIdentity, number: signal.Signals) -> bool:
     if not is_alive(identity):
         return False
     try:
+        # The process may end between check and signal, but a pid is not reused that quickly.
         os.kill(identity.pid, number)
     except ProcessLookupError:
         return False
@@ -56,6 +57,7 @@ def freeze(identity: ProcessIdentity, *, patience_seconds: float = 5.0) -> bool:
 
 def end_process(identity: ProcessIdentity, *, grace_seconds: float, reap: Callable[[], object] = lambda: None) -> None:
     """TERM, and KILL after the grace; returns when it is gone. `reap` collects the exit status of a child."""
+    # A stopped process would not receive TERM within the grace.
     send_signal(identity, signal.SIGCONT)
     for number, patience in ((signal.SIGTERM, grace_seconds), (signal.SIGKILL, 30.0)):
         if not send_signal(identity, number):
@@ -75,6 +77,7 @@ def _started_linux(pid: int) -> str | None:
         return None
     # The name, in parentheses, may hold spaces and parentheses, so fields are counted from its end, state first.
     fields = text.rpartition(")")[2].split()
+    # Field 22 of stat, the start in clock ticks since boot: unique only together with the boot's id.
     return None if fields[0] in "ZX" else f"{boot}/{fields[19]}"
 
 

@@ -65,6 +65,7 @@ class AsyncSender:
         try:
             return operation.read(response.status_code, response.headers, body)
         finally:
+            # For refusals too: they may refuse the token, and carry what the next one is made of.
             hear(self._tokens, operation, response, sent_at)
 
     async def close(self) -> None:

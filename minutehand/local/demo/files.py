@@ -143,6 +143,7 @@ def _write(path: Path, text: str) -> None:
     """Replace a file atomically; only its owner may read it."""
     scratch = path.with_name(path.name + ".new")
     scratch.unlink(missing_ok=True)
+    # O_EXCL: an existing file would keep its owner and mode, and a link would be followed.
     descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)

@@ -38,6 +38,7 @@ def run_demo(options: ClusterOptions, *, once: bool, say: Say, progress: Progres
             if show is None or not show.staying:
                 raise
         finally:
+            # A second Ctrl-C must not interrupt the shutdown.
             for number in SIGNALS:
                 signal.signal(number, signal.SIG_IGN)
             if cluster.begun:
@@ -67,6 +68,7 @@ def run_spark_demo(directory: Path, *, rows: int, say: Say, progress: Progress) 
             asyncio.run(show.run())
             say(f"All of that took {time.monotonic() - began:,.0f} s.")
         finally:
+            # A second Ctrl-C must not interrupt the shutdown.
             for number in SIGNALS:
                 signal.signal(number, signal.SIG_IGN)
             if cluster.begun:
