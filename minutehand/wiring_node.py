@@ -138,7 +138,7 @@ async def serve_node(settings: Settings, *, node_id: NodeId, stop: StopSignal) -
             await service.start()
         if await start_unless_stopped(node, stop, parts):
             _log.info("node-running", incarnation=str(incarnation))
-            tasks.spawn(StateChangeLog(node=node, clock=clock).run(), name="news")
+            tasks.spawn(StateChangeLog(node=node, clock=clock).run(), name="state-changes")
             spare_collector()
             await stop.wait()
     _log.info("node-stopped", incarnation=str(incarnation))

@@ -11,7 +11,7 @@ acknowledged later than minute end + 2 s cannot: before it answers, it looks for
         in flight under an older epoch: a zombie's claim that no owner may ever see ----> requeue, in doubt
         nothing: nobody may ever look here again ---------------------------------------> requeue
 
-Requeue is an edit to `retrying, next_attempt_at = now`, then the retry row. So it competes with the owner's claim and
+Requeue is an external update to `retrying, next_attempt_at = now`, then the retry row. So it competes with the owner's claim and
 exactly one of them wins: an acknowledged create is swept by its owner or requeued, never both, never neither. A retry
 row that must itself point on moves its original first, then the next retry row is inserted.
 

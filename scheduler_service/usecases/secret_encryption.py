@@ -35,7 +35,7 @@ class SecretSettings:
     encrypt_headers: bool = True
     """Callbacks' headers are encrypted too, where there is a key ring. False: new ones are stored in the clear, what is
     encrypted stays readable. For an upgrade from programs that can't read those: an API waits by itself while it sees
-    pollers of before, jobs and `minutehand secrets rotate` do not."""
+    older nodes, jobs and `minutehand secrets rotate` do not."""
 
 
 class NoEncryption:
@@ -109,7 +109,7 @@ class KeyRingEncryption:
 def secret_encryption(
     settings: SecretSettings, *, randomness: Randomness, older_programs: Callable[[], bool] = lambda: False
 ) -> SecretEncryption:
-    """The box that the settings ask for; `older_programs` as in `KeyRingEncryption`. Raises FilesUnusable."""
+    """The encryption that the settings ask for; `older_programs` as in `KeyRingEncryption`. Raises FilesUnusable."""
     file = settings.key_ring_file
     if file is None:
         return NoEncryption()

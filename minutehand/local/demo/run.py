@@ -61,7 +61,7 @@ def run_spark_demo(directory: Path, *, rows: int, say: Say, progress: Progress) 
     with signals_interrupt(), ExitStack() as running:
         try:
             cluster.directory.claim(running)
-            _begin_rescan(cluster.directory)
+            _clear(cluster.directory)
             started = cluster.start(running)
             show = PipelineShow(cluster.directory, started.plan, rows=rows, say=say)
             show.write_orders(jars)
@@ -75,7 +75,7 @@ def run_spark_demo(directory: Path, *, rows: int, say: Say, progress: Progress) 
                 say("Stopping.")
 
 
-def _begin_rescan(directory: DemoDirectory) -> None:
+def _clear(directory: DemoDirectory) -> None:
     """Remove the last run's data: its orders are done."""
     for leftover in (directory.cassandra, *(directory.path / name for name in PipelineShow.MADE)):
         shutil.rmtree(leftover, ignore_errors=True)

@@ -23,7 +23,7 @@ from scheduler_service.api.rate_limit import RATE_HEADERS
 from scheduler_service.api.request_budget import TOO_MANY
 from scheduler_service.domain.errors import FieldError
 
-TRIAL_REQUEST_ID: Final = "5f2b8c0a91d34e7f6a1b2c3d"
+EXAMPLE_REQUEST_ID: Final = "5f2b8c0a91d34e7f6a1b2c3d"
 REQUEST_ID_HEADER: Final = {"$ref": "#/components/headers/X-Request-Id"}
 HEADERS: Final[Mapping[str, Any]] = {
     "X-Request-Id": {
@@ -128,6 +128,6 @@ def _sample(kind: str) -> Any:
     return problem(
         kind,
         "1 fault was found" if kind == "invalid" else KINDS[kind].advice,
-        request_id=TRIAL_REQUEST_ID,
+        request_id=EXAMPLE_REQUEST_ID,
         errors=errors if kind == "invalid" else (),
     )

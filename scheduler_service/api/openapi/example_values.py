@@ -29,7 +29,7 @@ CALLBACK_SHOWN: Final = {
     **CALLBACK,
     "headers": {"content-type": "application/json", "authorization": "***"},
 }
-SCHEDULE_QUERY: Final = {
+NEW_SCHEDULE: Final = {
     "due": "2026-11-21T09:30:15Z",
     "callback": CALLBACK,
     "label": "order-17",
@@ -97,7 +97,7 @@ LATE_REFUSED: Final = {
     },
 }
 
-CRON_QUERY: Final = {
+NEW_CRON: Final = {
     "expression": "30 2 * * *",
     "timezone": "Europe/Berlin",
     "callback": {"url": "https://shop.example/hooks/close-the-day"},

@@ -25,7 +25,7 @@ class Example:
 
 
 EXAMPLES: Final[Mapping[str, Example]] = {
-    "create_schedule": Example(request=of.SCHEDULE_QUERY, answer=of.SCHEDULE),
+    "create_schedule": Example(request=of.NEW_SCHEDULE, answer=of.SCHEDULE),
     "get_schedule": Example(answer=of.SCHEDULE),
     "cancel_schedule": Example(answer=of.CANCELLED),
     "create_batch": Example(
@@ -131,7 +131,7 @@ EXAMPLES: Final[Mapping[str, Example]] = {
     "get_reconciliation": Example(answer=of.RECONCILIATION),
     "list_reconciliations": Example(query={"limit": "50"}, answer=of.page(of.RECONCILIATION)),
     "stop_reconciliation": Example(answer={**of.RECONCILIATION, "state": "stopped"}),
-    "put_cron": Example(request=of.CRON_QUERY, answer=of.CRON),
+    "put_cron": Example(request=of.NEW_CRON, answer=of.CRON),
     "get_cron": Example(answer=of.CRON),
     "list_crons": Example(query={"limit": "50"}, answer=of.page(of.CRON)),
     "delete_cron": Example(answer=of.CRON_DELETED),
