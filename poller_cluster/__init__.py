@@ -1,137 +1,163 @@
 """The nodes that fire: how a poller's minute is read, claimed, called, recorded and settled.
 
-    prefetch --> open --> advance (claim + record) --> fire at due --> ... --> sweep --> settled
-      -5 s        CAS      CAS, at most 5 s ahead       never early      +10 s    balance
+Overview
+--------
+    prefetch --> open --> commit (claim + record) --> fire at due --> ... --> sweep --> settled
+      -5 s        CAS     CAS, at most 5 s ahead      never early             +10 s     balance
 
 Follow one callback: `node` holds leases and gives each poller to `pollers`, which enters and sweeps minutes;
-`minute.machine` decides (pure), `minute.runner` does; `dispatch.dispatcher` starts attempts when they are due, fairly;
-`delivery` makes the HTTP request; `dispatch.outcome` says what it came to; the next commit records it. (`trial_calls`
-is no part of a node: it sends trial calls for API processes, through the same `dispatch.request` and `delivery`.)
+`minute.machine` decides (pure), `minute.runner` carries out; `dispatch.dispatcher` starts attempts when they are due,
+fairly; `delivery` makes the HTTP request; `dispatch.outcome` derives the row's outcome from the result; the next commit
+records it. (`trial_calls` is no part of a node: it sends trial calls for API processes, through the same
+`dispatch.request` and `delivery`.)
 
-Why a row is called by one owner at a time, and never forgotten:
+States
+------
+The phases of a minute and the states of its rows are in `minute.machine`.
 
-- A row is sent only after the commit that names it in `in_flight` was applied, under the lease's epoch, and only while
-  this incarnation is trusted (see `membership`).
-- A commit tests claim_epoch, version and edits; an external update (cancel, requeue) tests the row's state and version.
-  So between a commit and an external update exactly one wins, and each learns of the other. When only `edits` moved,
-  the commit goes without that test; the rows it claims are then read again serially before they are sent, and the
-  outcomes it carries test that their rows have none yet.
-- `edits` as known comes from the first page of a read of the whole partition, from nothing else.
-- An unknown commit is repeated word for word until it is answered. A rejection that shows our own version counts as
-  applied: under one epoch nobody else writes it, because a minute has one machine at a time under one epoch.
-- An id found in `in_flight` that this machine did not claim is in doubt; it stays there until its outcome is recorded,
-  also when it was claimed again and given back unsent.
-- What was read before an open of a partition that somebody had opened before is thrown away and read again.
-- A scan that sweeps a minute which its owner has read whole takes of each row what settling needs. Those of which it
-  must know more (nobody told of them, or they owe something that was not handed out) are read by key, serially; before
-  that the scan has not seen them, so what is in doubt stays so.
-- A minute is settled when a whole scan begun after the grace saw every row, each has an end or is retrying with its
-  retry row acknowledged, every retry row's end has reached its original, and what a rescheduled row names is created
-  (`scheduler_service.usecases.complete_reschedule`). Then the watermark may pass.
+Rules
+-----
+A row is called by one owner at a time, and never forgotten:
 
-Retries are rows of their own, pointer first: the commit that records a failed attempt points the row to an instant,
-then the retry row is placed there (`scheduler_service.usecases.schedule_writer`). A retry row's outcome is written to
-the retry row, then carried to its original: by an external update that tests that the original still names this retry
-row. The retry row's outcome is the decision, made once under the fence; carrying it is repeatable by anybody, so it
-needs neither an epoch nor an open of the original's partition, which may be long settled.
+ 1. A row is sent only after the commit that names it in `in_flight` was applied, under the lease's epoch, and only
+    while this incarnation is trusted (see `membership`).
+ 2. A commit tests claim_epoch, version and edits; an external update (cancel, requeue) tests the row's state and
+    version. So of a commit and a concurrent external update exactly one wins, and the loser learns of the other. When
+    only `edits` changed, the commit is repeated without that test; the rows it claims are then read again serially
+    before they are sent, and the outcomes it carries are conditional on their rows having none.
+ 3. The known value of `edits` is taken only from the first page of a read of the whole partition.
+ 4. A commit with an unknown result is repeated word for word until it is answered. A rejection that shows our own
+    version counts as applied: a minute has one machine at a time under one epoch, so nobody else can have written it.
+ 5. An id found in `in_flight` that this machine did not claim is in doubt; it stays in `in_flight` until its outcome is
+    recorded, also when it was claimed again and given back unsent.
+ 6. When a machine opens a partition that an older epoch had opened, it discards what it read before and reads again.
+ 7. The sweep of a minute that its owner has read completely fetches only the columns that settling needs. Rows of which
+    more must be known (they were not known before, or have a follow-up that was not handed out) are read by key,
+    serially; until then the scan counts as incomplete, so ids in doubt stay in doubt.
+ 8. A minute is settled when a complete scan begun after the grace saw every row, each row has ended or is retrying with
+    its retry row acknowledged, every retry row's end has reached its original, and the replacement of every rescheduled
+    row is created (`scheduler_service.usecases.complete_reschedule`). Then the watermark may pass.
 
-What is owed to one partition shares writes (`cql.partition_turns`): of this process one conditional write or serial
-read of a partition is under way, hundreds of ends go in one, and without answers the partition is left alone for a
-growing pause. An end that loses is told by the values that its row had; the others of its write go again without it. So
-a client's retries cost as many writes as its first attempts, and partitions that time out get no more work by it.
+Retries are rows, and their pointers are written first:
+
+ 9. The commit that records a failed attempt points the row to an instant, then the retry row is placed there
+    (`scheduler_service.usecases.schedule_writer`).
+10. A retry row's outcome is written to the retry row, then carried to its original by an external update that tests
+    that the original still names this retry row. The outcome is decided once, under the fence; carrying it is
+    idempotent and may be done by any process, so it needs neither an epoch nor an open of the original's partition,
+    which may be long settled.
+11. Follow-ups to one partition share writes (`cql.partition_turns`): a process has one conditional write or serial read
+    of a partition under way, a write carries hundreds of ends, and a partition that does not answer is left alone for
+    growing pauses. An end whose condition fails is identified by the values returned for its row; the others of its
+    write are sent again without it. So a client's retries cost as many writes as its first attempts, and partitions
+    that time out get no more load from them.
 
 The books of a minute are written when it is settled, from the sweep's own count, with the stamp of its partition:
-`version` and `edits`, one of which changes with every outcome. So whether a stored balance still holds is a matter of
-one small read, for anybody (`domain.books` has the argument), and nobody has to see to it that it does:
+`version` and `edits`, one of which changes with every outcome. So one small read tells any process whether a stored
+balance still holds (`domain.books` has the argument), and no process has to keep it current:
 
-- Settled minutes go on changing: a retry row's end reaches its original, a late create is requeued, a retrying schedule
-  is cancelled, a missed fire is placed as skipped, a schedule is delivered again. Each is an external update, or found
-  in a partition that an owner has advanced since. So the stamp is another from that very write on, before anybody is
-  answered, and whoever dies then leaves a balance that is known to be out of date.
-- An owner who carries a retry row's end, or finds a retry row whose original has ended, counts the original's minute
-  again, after a while and from its rows (`bookkeeping.Recounts`). So does whoever shows the books and finds one out of
-  date. Both only spare others the count. Two who do so at once write the same, or one of them a stamp that nobody takes
-  for the present one.
-- A count is stored only if it began after the grace, by a clock that is not in doubt: until then rows are created
-  without a trace in the stamp.
-- Writers of one balance are ordered by epoch: a settling owner and its recounts write under the lease's, whoever shows
-  the books under that of the balance he found, or 0. So what a zombie writes late does not undo what its successor
-  wrote; it would only cost a count.
-- Copies are never counted, their originals are. A row of a create that was never answered counts as open where its
-  minute is counted after it appeared.
+12. Settled minutes go on changing: a retry row's end reaches its original, a late create is requeued, a retrying
+    schedule is cancelled, a missed fire is placed as skipped, a schedule is delivered again. Each is an external
+    update, or is found in a partition that its owner has committed to since. The stamp changes in that same write,
+    before the request is answered, so a process that dies afterwards leaves a balance that is known to be out of date.
+13. An owner that carries a retry row's end, or finds a retry row whose original has ended, counts the original's minute
+    again, after a delay and from its rows (`bookkeeping.Recounts`). So does a reader of the books that finds a balance
+    out of date. Both only save others the count. Of two concurrent counts both write the same balance, or one writes a
+    stamp that is recognised as old.
+14. A count is stored only if it began after the grace, by a clock that is not in doubt: until then rows may be created
+    without a change of the stamp.
+15. Writers of one balance are ordered by epoch: a settling owner and its recounts write under the lease's epoch, a
+    reader of the books under that of the balance that it found, or 0. So a late write of a former owner does not
+    replace its successor's; if it did, that would only cost a count.
+16. Retry rows are never counted, their originals are. A row of a create that was never answered counts as open once its
+    minute is counted after the row appeared.
 
-Rows created after their minute was read reach its owner as hints that name them, and are read by key. Where more come
-than can be named, the hint names the minute alone: its owner reads it again, whole, one read at a time with pauses
-between (`minute.partition.RescanThrottle`), so that such rows are called within seconds; the sweep is there for what no
-hint tells.
+Late rows:
 
-Who waits for whom (`dispatch.dispatcher`, `dispatch.destinations`, `minute.admission`):
+17. Rows created after their minute was read reach its owner as hints that name them, and are read by key. When there
+    are too many to name, the hint names only the minute: its owner reads the whole minute again, one read at a time
+    with pauses between (`minute.partition.RescanThrottle`), so such rows are called within seconds. The sweep finds
+    rows whose hint was lost.
 
-- Clients take turns by quota, rows within the guaranteed thousand a minute before all rows beyond it. No client has
-  more attempts under way than a part of what the engine has free, or more minutes in recovery than half of the node's
-  places for them.
-- What a node asks of storage for the past has one budget (`background_budget`). It shrinks, down to a trickle with
-  pauses, while storage is slow or does not answer. First attempts, outcomes, leases and heartbeats are outside it.
-- A client's limits hold over all nodes: each takes the part that its pollers are. Hosts of one client have limits of
-  their own; rows for a host without room stay unclaimed, and those that are claimed let rows for other hosts pass. Rows
-  that are not due leave a part of each limit to those that are (`dispatch.destinations.part_for`).
-- Lateness is judged by the clock that starts calls (`dispatch.due_clock`), from the due on; for a row found after its
-  minute had been read whole (its hint was lost, or its poller was empty) from when it was found. So nothing that was
-  created in time is skipped by a late policy for our own delay; what an outage or a takeover made late is.
-- A host that fails again and again is left alone for a while. Its rows are deferred: requeued like a retry, with no
-  attempt counted, by the very advance that would have claimed them. So their minute settles, and a cancel finds them
-  unclaimed. A row whose retries' deadline would pass meanwhile fails; but no row fails without one attempt.
+Fairness and limits (`dispatch.dispatcher`, `dispatch.destinations`, `minute.admission`):
+
+18. Clients take turns by quota, rows within the guaranteed thousand a minute before all rows beyond it. No client has
+    more attempts under way than a multiple of the engine's free capacity, or more than half of the node's places for
+    minutes in recovery.
+19. All storage requests that a node makes for the past share one budget (`background_budget`). It shrinks, down to one
+    request at a time with pauses, while storage is slow or does not answer. First attempts, outcomes, leases and
+    heartbeats are outside it.
+20. A client's limits hold over all nodes: each node takes the share that corresponds to its pollers. Each host of a
+    client has its own limits; rows for a host without room stay unclaimed, and claimed ones let rows for other hosts
+    pass. Rows that are not due leave a part of each limit to those that are (`dispatch.destinations.part_for`).
+21. Lateness is judged by the clock that starts calls (`dispatch.due_clock`), from the due on; for a row found after its
+    minute had been read completely (its hint was lost, or its poller was empty), from when it was found. So a late
+    policy never skips a row that was created in time because of the node's own delay; rows that an outage or a takeover
+    made late are skipped.
+22. A host that fails repeatedly gets no calls for a while. Its rows are deferred: requeued like a retry, with no
+    attempt counted, by the same commit that would have claimed them. So their minute settles, and a cancel finds them
+    unclaimed. A row whose retry deadline would pass meanwhile fails; but no row fails without one attempt.
 
 Ordering keys (`minute.ordering`): rows of one key share a poller and start one at a time, by due.
 
-- The next row of a key is claimed only after the end of the one before was recorded; retries keep everybody behind them
-  waiting, in this minute and in later ones. A row that waits is held unclaimed while its turn is near, else deferred
-  behind the next attempt of the key's head. So a stuck key costs a bounded number of rows in memory, and some writes.
-  That number is each key's own: the first row of a key is never deferred because of other keys, nor because their
-  rows fill the minute's window (the rest of the minute is then read for its order alone).
-- A new owner knows nothing of the old one's lines. It starts no row with a key before it has read what may stand before
-  it: every unsettled minute up to the row's own, and in minutes to come the retry rows that the old owner left there.
-  That is everything, since an unfinished schedule always has its newest row or pointer in a minute that is not settled.
-- In order means: by due among the rows that exist when the minute of the later one is read, 5 s before it begins. A row
-  created later than that for an earlier instant goes when it is found. It means starts and recorded ends; a receiver
-  may still see the redelivery of a call whose owner died before it could record the end, but never after a later row
-  of the key was called. Not in order: redeliveries; rows created before and after a change of the quota that moved
-  their key to another poller, until those of the old poller have ended; retries whose own `cap_seconds` is above their
-  client's, after a takeover; and what stands behind more than `minute.ordering.QUEUED_IDS` ids of one poller.
+23. The next row of a key is claimed only after the end of the one before was recorded; a retried row keeps all rows
+    behind it waiting, in this minute and in later ones. A waiting row is held unclaimed while its turn is near, else
+    deferred until after the next attempt of the key's head. So a stuck key costs a bounded number of rows in memory,
+    and some writes. The bound is per key: the first row of a key is never deferred because of other keys, nor because
+    their rows fill the minute's window (the rest of the minute is then read for its order alone).
+24. A new owner does not know its predecessor's wait queues. It starts no row with a key before it has read what may
+    stand before it: every unsettled minute up to the row's own, and the retry rows that the predecessor placed in later
+    minutes. That is complete, since an unfinished schedule always has its newest row or pointer in an unsettled minute.
+25. The order is by due among the rows that exist when the minute of the later one is read, 5 s before it begins. A row
+    created later than that for an earlier instant starts when it is found. The order is that of starts and recorded
+    ends; a receiver may still get the redelivery of a call whose owner died before recording its end, but never after
+    a later row of the key was called.
 
-Crons (`crons.expander`, `crons.fire_checks`, `crons.overdue_scan`): what wakes a cron is a row of the client `$cron`,
-so that an expansion is claimed, retried, taken over and recovered like any call.
+Crons (`crons.expander`, `crons.fire_checks`, `crons.overdue_scan`): a cron is woken by a row of the client `$cron`, so
+an expansion is claimed, retried, taken over and recovered like any call.
 
-- An expansion places the fires of the next minutes and the next wake-up under ids that derive from the cron, and only
-  then advances the cron, if nobody has meanwhile. So it may be cut short anywhere and repeated by anybody: there is one
-  child a fire, whoever places it, and two expanders do what one does.
-- A change of a cron is the write of its next revision. Its wake-up withdraws the children of older ones by edits, which
-  compete with claims like every cancel; what it can't withdraw has its run, and is not placed again.
-- An expander that slept through a change may still place a child of before. Children are compared with their cron when
-  they are about to be claimed, by a read begun after they were found: so that one is found out, or was placed before
-  the change's wake-up looked.
-- A cron that is due to be looked at and was not, whatever the reason, is found by the search within two minutes.
+26. An expansion places the fires of the next minutes and the next wake-up under ids derived from the cron, and then
+    advances the cron, unless another expansion has done so. So it may be interrupted anywhere and repeated by any node:
+    each fire has one child, and two concurrent expanders have the effect of one.
+27. A change of a cron writes its next revision. The wake-up of that revision withdraws the children of older ones by
+    external updates, which compete with claims like every cancel; a child that it cannot withdraw has its run, and is
+    not placed again.
+28. An expander that was paused during a change may still place a child of an older revision. Children are compared with
+    their cron before they are claimed, by a read begun after they were found: so such a child is detected, or it was
+    placed before the change's wake-up looked.
+29. A cron whose wake-up was lost for any reason is found by the search within two minutes.
 
 Reconciliations (`reconciliation`): one action on everything due in a window, slice by slice, by the owner of one poller
-of the client. `usecases.reconcile` says why a slice may be cut short anywhere, and be done by two nodes, and handles
-each row once. What it redelivers arrives as retry rows at instants of their own, so it is claimed, paced and recovered
-like all other calls, within a share of what each poller is guaranteed.
+of the client.
 
-- A row that comes into the window behind the place where it is looked at is not met.
-- What is stopped ends with the slice under way, whose doings are counted by whoever owns the poller then.
+30. A slice may be interrupted anywhere, and be done by two nodes, and handles each row once (`usecases.reconcile` says
+    why).
+31. Redeliveries are placed as retry rows at instants of their own, so they are claimed, paced and recovered like all
+    other calls, within a share of each poller's guaranteed rate.
+32. A stopped reconciliation ends with the slice under way; the poller's owner at that time counts its results.
 
-Not guaranteed: a process that stops between its trust check and the socket, and a receiver that answers after its
-time-out, see at-least-once. `Minutehand-Fence` and the schedule's id let a receiver tell.
+What is not guaranteed
+----------------------
+- Exactly once. A process that stops between its trust check and the socket, or a receiver that answers after its
+  time-out, causes a repeated call. `Minutehand-Fence` and the schedule's id let a receiver recognise it.
+- Order under a key for: redeliveries; rows created before and after a change of the quota that moved their key to
+  another poller, until those of the old poller have ended; retries whose own `cap_seconds` is above their client's,
+  after a takeover; rows behind more than `minute.ordering.QUEUED_IDS` ids of one poller.
+- A reconciliation skips rows inserted behind its scan.
 
-On failure: storage that does not answer is asked again with growing pauses, sent rows stay in flight, and whoever owns
-the poller next finds them in doubt. A lost lease abandons its minutes at once.
+On failure
+----------
+Storage that does not answer is asked again with growing pauses; sent rows stay in flight, and the poller's next owner
+finds them in doubt. A lost lease abandons its minutes at once.
 
-What it costs (`make bench`; two cores shared by Cassandra, one node, receiver and load; CPU per call):
+Cost
+----
+`make bench`; two cores shared by Cassandra, one node, receiver and load; CPU per call:
 
 - A node 57 us flat out, 19 of them in the kernel's sends and reads; 90 to 100 before the steps of a call were decided
   for many rows at once (`dispatch.dispatcher`). Without the driver and Cassandra it is 46 (`tests.bench.call_cost`; 76
   then).
 - Cassandra 31 us flat out with about 200 rows a commit and packed cells, 125 us at 1,000 calls a second over 64
-  pollers with advances of 50: an advance of 30 rows costs it 2.7 ms, one of 250 costs 6 ms
+  pollers with commits of 50 rows: a commit of 30 rows costs it 2.7 ms, one of 250 costs 6 ms
   (`minute.runner.RecordPace`).
 """

@@ -1,6 +1,21 @@
 """One poller's minute on its node: read, claimed, called, recorded, swept and settled.
 
-`machine` decides (pure, with `rows`, `partition`, `follow_ups` and `steps`) and `runner` carries its steps out.
-`admission` says which rows may be claimed, `ordering` whose turn it is among rows of one key (`order_ahead` reads what
-a new owner has to know of that), and `payments` places and carries what outcomes owe other partitions. The docstring of
-`poller_cluster` says why each row is called by one owner at a time."""
+Overview
+--------
+`machine` decides (pure, with `rows`, `partition`, `follow_ups` and `steps`) and `runner` carries out its steps.
+`admission` says which rows may be claimed, `ordering` which row of an ordering key is next (`order_ahead` reads what a
+new owner must know for that), and `payments` carries out the follow-ups of outcomes in other partitions.
+
+States
+------
+`machine` draws the phases of a minute and the states of a row, and lists the transitions.
+
+Rules
+-----
+The docstring of `poller_cluster` has them, and says why each row is called by one owner at a time.
+
+On failure
+----------
+Storage that gives no answer is asked again after a growing pause, with the same write where one is unanswered. A newer
+epoch ends the run as LOST; an unhandled exception ends the run of that minute alone, and it is started again after
+`pollers.FAULT_PAUSE_SECONDS`."""

@@ -1,15 +1,36 @@
 """One poller minute as a pure state machine: prefetch, open, claim, record, sweep, settle.
 
 The shell asks `step(now, room)` what to do, does it, and reports the answer; in between it reports attempts that ended,
-hints, and follow-ups. One step is under way at a time, so a partition never has two unanswered advances.
+hints, and follow-ups. One step is under way at a time, so a partition never has two unanswered commits.
 
     READING --> RUNNING --> SWEEPING --> SETTLED        LOST: a newer epoch opened the partition
        ^___________|___________|  opened by an older    DRAINED: asked to stop, nothing left in flight
                                   epoch: read again
 
-    row:  waiting --(advance applied)--> claimed --(attempt ended)--> ended --(advance applied)--> recorded
+    event                                              READING     RUNNING     SWEEPING
+    step: the grace is over (RUNNING: and at most      SWEEPING    SWEEPING    -
+      half of the window is taken)
+    page_read: first page shows a newer epoch          LOST        LOST        LOST
+    page_read: any other page                          RUNNING     RUNNING     SWEEPING
+    page_swept: first page shows a newer epoch         -           -           LOST
+    step: a rescan is wanted, and its pause is over    -           RUNNING     -
+    opened: applied, or rejected by an older epoch     READING     READING     READING
+    opened: rejected by a newer epoch                  LOST        LOST        LOST
+    advanced: applied, or rejected with our version    READING     RUNNING     SWEEPING
+    advanced: rejected by a newer epoch                LOST        LOST        LOST
+    advanced: rejected, other epoch or version found   READING     READING     READING
+    advanced: rejected for `edits` or rows' states     READING     RUNNING     SWEEPING
+    settled: the balance is written                    -           -           SETTLED
+    step: draining, nothing claimed, ended or owed     DRAINED     DRAINED     DRAINED
 
-Why this is safe: see the package."""
+An Unknown answer and an untrusted read change nothing: the same step comes again. In SETTLED, DRAINED and LOST `step`
+answers Stop. The shell sets LOST in any phase when the lease is lost.
+
+    row:  waiting --(commit applied)--> claimed --(attempt ended)--> ended --(commit applied)--> recorded
+           |  ^__(given back unsent)_______|                           ^
+           '--(deferred, or must not be called: ends unclaimed)--------'
+
+Why this is safe: see the docstring of `poller_cluster`."""
 
 from collections.abc import Collection, Iterable, Mapping
 from itertools import islice
@@ -53,13 +74,13 @@ from scheduler_service.domain.schedules import (
 )
 
 STRAYS_AT_ONCE = 100
-"""Rows that a sweep reads by key in one request; they are whole, and may be large."""
+"""Rows that a sweep reads by key in one request; all their columns are read, so they may be large."""
 _OWING = (State.RETRYING, State.FAILED)
 
 
 class PollerMinute:
-    """See the module. Every `now` is wall time in Unix milliseconds; `room` is how many rows may be claimed on top.
-    `record_after_ms`, `window_rows` and `claim_ahead_ms` are as the settings say unless the shell knows better."""
+    """See the module. Every `now` is wall time in Unix milliseconds; `room` is how many more rows may be claimed.
+    `record_after_ms`, `window_rows` and `claim_ahead_ms` start as the settings say; the shell adjusts them."""
 
     def __init__(
         self, *, partition: Partition, epoch: int, settings: MinuteSettings, admission: Admission = ADMIT_ALL
@@ -76,7 +97,7 @@ class PollerMinute:
         self._header = KnownHeader()
         self._open_from: int | None = None
         self._scan, self._rescan = PartitionScan(), RescanThrottle(apart_ms=settings.rescan_apart_ms)
-        # Writes under way, and what they leave to do.
+        # Writes under way, and the work that follows from their answers.
         self._unanswered: OwnerCommit | None = None
         self._claiming: tuple[PendingRow, ...] = ()
         self._claims: list[Claim] = []
@@ -89,20 +110,21 @@ class PollerMinute:
 
     @property
     def claims_under_way(self) -> int:
-        """Rows in a claim that is written but not answered, or applied but not handed out."""
+        """Rows of a claim that is unanswered, or applied but not yet rechecked."""
         return len(self._claiming) + len(self._recheck)
 
     @property
     def write_unanswered(self) -> bool:
-        """A conditional write is under way or of unknown fate: it has to be repeated until it is answered."""
+        """A conditional write is under way or its result is unknown: it must be repeated until it is answered."""
         return self._unanswered is not None or self._open_from is not None
 
-    # What to do next.
+    # The next step.
 
     def step(self, now: int, room: int) -> Step:
-        """The next thing to do. Asked again without an event in between, it answers the same."""
+        """The next thing to do, the most urgent first. Asked again without an event in between, it answers the same."""
         if self.phase in OVER:
             return Stop()
+        # Before all else: while the result of a write is unknown, what is known of the partition may be outdated.
         if self._unanswered is not None:
             return WriteCommit(self._unanswered)
         if self._recheck:
@@ -132,15 +154,16 @@ class PollerMinute:
         return Wait(self._next_instant(now, room))
 
     def _page_step(self) -> ReadPage | SweepPage:
-        """A sweep of a minute that was read to its end before meets rows that are recorded, or held: it takes little of
-        them, and reads by key what it must know more of."""
+        """In a minute that was already read to its end, most rows are recorded or held. So its sweep reads few columns,
+        and by key the rows of which it needs more."""
         after = self._scan.after
         if self.phase is not Phase.SWEEPING:
             return ReadPage(after)
         return SweepPage(after) if self._all_held else ReadPage(after, whole=True)
 
     def _needs_open(self) -> bool:
-        """Opening costs a write: only where there is something to write, and somebody older had opened."""
+        """Opening costs a write, so it is done only if there are rows to write and an older epoch has the partition
+        open. A partition that was never opened gets the epoch with the first commit."""
         opened_by = self._header.claim_epoch
         return opened_by not in (None, self.epoch) and len(self.rows) > 0 and not self.draining
 
@@ -166,7 +189,7 @@ class PollerMinute:
         self.phase = self.phase if self.phase is Phase.LOST else phase
         self._scan = PartitionScan()
         self._rescan.begins()
-        # Rows that others decided are counted when the new pass comes to them.
+        # The new scan counts rows that external updates have ended.
         self._edited.clear()
         self._strays.clear()
 
@@ -200,7 +223,7 @@ class PollerMinute:
         in_flight = self.rows.on_the_wire(without=len(writes))
         in_flight.update([entry.row.schedule_id for entry in claims])
         self._claiming = claims
-        # What is given back while the answer is out needs an advance of its own.
+        # Rows given back while this commit is unanswered are released by a later one.
         self._releasing, self._release_due = self._release_due, False
         self._unanswered = self._header.commit(self.partition, epoch=self.epoch, in_flight=in_flight, writes=writes)
         return self._unanswered
@@ -214,7 +237,7 @@ class PollerMinute:
         return idle and self.rows.claimed_count <= ended
 
     def advanced(self, answer: Answer[WriteRejection]) -> None:
-        """The answer to the advance of the last step. Unknown: the very same comes again."""
+        """The answer to the commit of the last step. Unknown: the same commit comes again."""
         commit = self._unanswered
         assert commit is not None
         match answer:
@@ -224,6 +247,7 @@ class PollerMinute:
                 self._commit_applied(commit)
             case Rejected(current=current):
                 header = current.header
+                # An earlier try of the same commit, answered unknown, was applied after all.
                 if header.claim_epoch == self.epoch and header.version == next_version(commit):
                     self._commit_applied(commit)
                 else:
@@ -255,7 +279,7 @@ class PollerMinute:
             self._header.edits_known = False
         else:
             for write in commit.writes:
-                # Whoever edited this row has decided it; our outcome for it is void.
+                # An external update has decided this row; our outcome for it is void.
                 if write.expect_state is not None and current.rows.get(write.key, (None, None))[0] is not None:
                     self._void(write.key)
 
@@ -269,7 +293,8 @@ class PollerMinute:
     # Open, and reads of the whole partition.
 
     def opened(self, answer: Answer[PartitionHeader]) -> None:
-        """The answer to OpenPartition. Applied or not, nothing read before counts. Unknown: the same comes again."""
+        """The answer to OpenPartition. Applied or rejected, earlier reads are discarded. Unknown: the same step comes
+        again."""
         match answer:
             case Unknown():
                 return
@@ -289,7 +314,8 @@ class PollerMinute:
         self._begin_scan(Phase.READING)
 
     def page_read(self, page: Page, *, trusted: bool) -> None:
-        """A page of the scan under way. `trusted`: trust held when the read had ended; else it does not count."""
+        """A page of the scan under way. `trusted`: trust held when the read had ended; otherwise the page is ignored
+        and read again."""
         if not trusted:
             return
         if not self._scan.begun and not self._first_page_read(page.header):
@@ -303,8 +329,8 @@ class PollerMinute:
             self.phase = Phase.RUNNING
 
     def page_swept(self, page: SweptPage, *, trusted: bool) -> None:
-        """The same of a page as the sweep reads it. Rows that it must know more of are strays: until they are read the
-        pass has not seen them."""
+        """The same for a page with only the columns that settling needs. Rows of which the sweep needs more are strays:
+        the scan is incomplete until they are read."""
         if not trusted:
             return
         if not self._scan.begun and not self._first_page_read(page.header):
@@ -317,7 +343,7 @@ class PollerMinute:
             self._whole_read()
 
     def strays_read(self, asked: Iterable[RowKey], rows: Mapping[RowKey, Row], *, trusted: bool) -> None:
-        """The rows of ReadStrays that exist. What this machine recorded meanwhile is counted already."""
+        """The rows of ReadStrays that exist. Those that this machine recorded meanwhile are counted already."""
         if not trusted:
             return
         for key in asked:
@@ -335,8 +361,8 @@ class PollerMinute:
         self._header.whole_read(self._scan.edits, in_doubt=self.rows.whole_read())
 
     def _is_stray(self, row: SweptRow) -> bool:
-        """Whether the sweep must know more of this row: nobody told us of it, it was announced, or it owes something.
-        Of others, those that have an outcome are counted."""
+        """Whether the sweep must read this row by key: it is unknown here, it was only announced, or it has a follow-up
+        that is not known here. Any other row with an outcome is counted."""
         if self.rows and (known := self.rows.get(row.key)) is not None:
             if known.claimed or row.state is None:
                 return False
@@ -358,7 +384,7 @@ class PollerMinute:
             return False
         self.account.begin(Stamp(header.version, header.edits))
         if not self._header.fresh or self._header.claim_epoch != self.epoch:
-            # What an earlier pass read may have been edited since, and these edits would hide it.
+            # Rows of an earlier scan may have been updated since; taking over the current `edits` would hide that.
             self.rows.discard_unclaimed()
             self._header.read(header, ours={key.schedule_id for key, entry in self.rows if entry.claimed})
         return True
@@ -381,8 +407,8 @@ class PollerMinute:
     # Single rows.
 
     def hint(self, keys: Collection[RowKey] | None) -> None:
-        """Rows that somebody created near their time; read by key if we don't know them. None, or too many to read so:
-        the whole partition is read again."""
+        """Rows that were created near their due; unknown ones are read by key. None, or too many to read so: the whole
+        partition is read again."""
         if self.phase in OVER:
             return
         if keys is None or len(self._hinted) + len(keys) > HINTED_ROWS:
@@ -405,7 +431,7 @@ class PollerMinute:
             self._edited.pop(key, None)
 
     def claims_rechecked(self, rows: Mapping[RowKey, Row]) -> None:
-        """Rows just claimed without the test of `edits`: those that have an outcome by now are not ours to send."""
+        """Rows just claimed without the test of `edits`: those that have got an outcome must not be sent."""
         for key in self._recheck:
             entry, row = self.rows.get(key), rows.get(key)
             if entry is not None and row is not None and row.state is None:
@@ -417,8 +443,8 @@ class PollerMinute:
     def rows_checked(
         self, asked: Iterable[Row], originals: Mapping[ScheduleId, Row], outcomes: Mapping[RowKey, Outcome]
     ) -> None:
-        """Originals of the retry rows asked for, and what became of the fires that must not be called. A retry row that
-        its original does not name is dropped."""
+        """Originals of the retry rows in `asked`, and outcomes of the fires that must not be called. A retry row that
+        its original does not name ends as superseded."""
         for row in asked:
             entry = self.rows.unchecked.pop(row.key, None)
             if entry is None:
@@ -440,8 +466,8 @@ class PollerMinute:
         return claims
 
     def attempt_ended(self, key: RowKey, outcome: Outcome, *, now: int) -> bool:
-        """What became of a claimed row; recorded with one of the next advances. True: ask for the next step, it may be
-        another or come sooner than the last one said."""
+        """The outcome of a claimed row; one of the next commits records it. True: ask for the next step, which may have
+        changed."""
         rows, entry = self.rows, self.rows.get(key)
         if entry is None or entry.outcome is not None:
             return False
@@ -450,15 +476,14 @@ class PollerMinute:
         return ended == 1 or ended >= self.settings.record_rows or ended >= rows.claimed_count
 
     def unclaimed(self, key: RowKey) -> None:
-        """A claimed row that was given back unsent: it waits again, in flight no longer unless it was in doubt
-        before."""
+        """A claimed row was given back unsent: it waits again, and leaves `in_flight` unless it was in doubt before."""
         entry = self.rows.get(key)
         if entry is not None and entry.claimed and entry.outcome is None:
             self.rows.unclaim(entry)
             self._release_due = True
 
     def settled(self) -> None:
-        """The balance is written, or there was nothing to write."""
+        """The balance is written, or the minute was empty."""
         if self.phase is not Phase.LOST:
             self.phase = Phase.SETTLED
 
@@ -473,11 +498,12 @@ class PollerMinute:
         self.follow_ups.owe(entry.row, outcome)
 
     def _swept_past(self, key: RowKey) -> bool:
-        """Whether the sweep has read this key's place already, so that nobody will count the row later."""
+        """Whether the sweep has read past this key already, so that it will not count the row later."""
         return self.phase is Phase.SWEEPING and self._scan.has_passed(key)
 
     def _account_row(self, row: Row) -> None:
-        """A row with an outcome, seen by the sweep. A pointer whose definition is to come is its writer's care."""
+        """A row with an outcome, seen by the sweep. A pointer without a definition is left to the process that writes
+        the definition."""
         outcome = outcome_of(row)
         if outcome is not None and row.defined:
             self.account.add(row, outcome)

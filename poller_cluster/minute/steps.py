@@ -9,7 +9,7 @@ from scheduler_service.domain.schedules import Definition, Outcome, OwnerCommit,
 
 
 class Phase(Enum):
-    """Where a poller minute is."""
+    """The state of a poller minute; see the table in `minute.machine`."""
 
     READING = "reading"
     RUNNING = "running"
@@ -24,7 +24,7 @@ OVER = (Phase.SETTLED, Phase.DRAINED, Phase.LOST)
 
 @dataclass(frozen=True, slots=True)
 class ReadPage:
-    """Read rows behind `after`, `whole` or as far as calling takes them; report `page_read`."""
+    """Read rows after `after`: all columns if `whole`, else those that calling needs; report `page_read`."""
 
     after: RowKey | None
     whole: bool = False
@@ -32,14 +32,14 @@ class ReadPage:
 
 @dataclass(frozen=True, slots=True)
 class SweepPage:
-    """Read what settling takes of the rows behind `after`; report `page_swept`."""
+    """Read the columns that settling needs of the rows after `after`; report `page_swept`."""
 
     after: RowKey | None
 
 
 @dataclass(frozen=True, slots=True)
 class ReadStrays:
-    """Read rows by key serially and whole: the sweep needs more of them. Report `strays_read`."""
+    """Read rows by key serially, all columns: the sweep needs more of them. Report `strays_read`."""
 
     keys: tuple[RowKey, ...]
 
@@ -75,7 +75,7 @@ class OpenPartition:
 
 @dataclass(frozen=True, slots=True)
 class WriteCommit:
-    """Write it; report `advanced`. After Unknown the very same step comes again."""
+    """Write the commit; report `advanced`. After Unknown the same step comes again."""
 
     commit: OwnerCommit
 
@@ -87,7 +87,7 @@ class WriteBalance:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing to do before `until`, unless an event comes first. None: only an event can help."""
+    """Nothing to do before `until`, unless an event comes first. None: wait for an event."""
 
     until: UnixMillis | None
 
@@ -114,8 +114,8 @@ Step: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class FollowUp:
-    """What a recorded outcome still owes other partitions: the next retry row of a retrying one, for a retry row the
-    news to its original, a dead letter for what failed, for a rescheduled row the one that replaces it. Repeatable; the
+    """What a recorded outcome still requires elsewhere: the next retry row of a retrying row, the end of a retry row
+    carried to its original, the dead letter of a failed one, the replacement of a rescheduled one. Idempotent; the
     minute settles only after it was acknowledged."""
 
     definition: Definition
