@@ -1,18 +1,18 @@
 """Which rows of a minute may be claimed now: the first of their ordering key, for a destination that has room.
 
-A row is judged when its turn to be claimed has come. It is claimed, or held in memory unclaimed until its queue (a key,
-a host) may have moved, or deferred without having been claimed at all: then the next commit requeues it. So rows for a
-host that fails, or behind a head that is retried later, take no room from others and let their minute settle.
+A row is judged when its turn to be claimed has come. It is claimed; or held in memory unclaimed until its queue (of a
+key or a host) may have moved; or deferred unclaimed: then the next commit requeues it. So rows for a failing host, or
+behind a head that is retried later, take no room from others and let their minute settle.
 
-    behind its key   held while the head is about to come or under way; deferred behind the head's next instant where
-                     that is `HOLD_MS` away, or when this minute holds as many rows of the key as `_may_hold` allows
-    order not known  held if nothing known stands before it in its key, however many rows of other keys are held; put
-                     off only when it is late already and such rows take a third of the window, which happens while
-                     recovery has a long past to go through. Otherwise as a row behind its key
-    no room          held, and claimed no sooner than when it is due where the host's room is scarce (`due_within`);
-                     what is held counts for the minute's window, so a minute with more rows of one slow host than
-                     that delays what stands behind them in this minute of this poller
-    breaker open     deferred until it may be tried again
+    behind its key   held while the head is under way or comes within `HOLD_MS`; deferred until after the head's next
+                     attempt if that is later, or if this minute holds as many rows of the key as `_may_hold` allows
+    order not known  if no known row of its key is before it, held, however many rows of other keys are held; deferred
+                     only if it is late already and such rows take a third of the window, which happens while recovery
+                     has a long past to go through. Otherwise as a row behind its key
+    no room          held, and claimed no sooner than when it is due if the host's room is scarce (`due_within`). Held
+                     rows count for the minute's window: if the rows of one slow host fill it, the rows behind them in
+                     this minute of this poller are delayed
+    breaker open     deferred until the host may be tried again
 """
 
 from collections.abc import Callable, Mapping, Sized
@@ -30,23 +30,23 @@ from scheduler_service.domain.retry_rows import says_in_doubt
 from scheduler_service.domain.schedules import Kind, Outcome, Row, State, SweptRow
 
 HOLD_MS = 10_000
-"""A head that comes sooner than this is waited for in memory."""
+"""Rows behind a head that comes within this time are held in memory."""
 HELD_BEHIND = 400
-"""Rows of one minute that wait in memory behind the first of their keys, or a third of its window where that is less.
-No key takes more of that than it leaves free, so one key has at most half of it."""
+"""How many rows of one minute are held behind the first of their keys; a third of its window if that is less.
+No key takes more of it than it leaves free, so one key has at most half of it."""
 LATE_MS = 1_000
-"""The first row of a key is held so long past its due at least, while it is not known what stands before it."""
+"""The first row of a key is held at least this long past its due while the rows before it are not all known."""
 BEHIND_MS = 1_000
 APART_MS = 100
-"""Rows deferred behind a head come back this long after it, and this far apart."""
+"""Rows deferred behind a head come back `BEHIND_MS` after it, `APART_MS` apart."""
 LONGEST_BEHIND_MS = 60_000
 ALL = 1 << 30
-"""More rows than a minute holds."""
+"""More than the rows of any minute."""
 
 
 class _Alike:
-    """What one look at a healthy destination found, for the rows after it in the same claim: those of the same URL that
-    are due by `due_until`. `room` counts down."""
+    """The verdict on a healthy destination, reused for later rows of the same claim with the same URL that are due by
+    `due_until`. `room` counts down."""
 
     __slots__ = ("destination", "due_until", "part", "queue", "room", "url")
 
@@ -60,8 +60,8 @@ class _Alike:
 
 
 class MinuteAdmission:
-    """Of one run of a minute. `knows_order` says whether everything that stands before its rows is known;
-    `client` answers None while the client is not known; `on_recorded` hears of every outcome that became durable."""
+    """The `Admission` of one run of a minute. `knows_order` says whether all rows that stand before its rows are known;
+    `client` returns None while the client is not known; `on_recorded` is called with every outcome made durable."""
 
     def __init__(
         self,
@@ -123,6 +123,7 @@ class MinuteAdmission:
     def _judge_order(self, entry: PendingRow, key: str, client: ServedClient, now: int) -> Verdict:
         row, order = entry.row, self._order
         in_doubt = entry.redelivery or says_in_doubt(row.options)
+        # It will fail without a call (`dispatch.request`), so it need not wait for its key.
         if in_doubt and client.settings.in_doubt == "drop":
             return None
         order.read(row)
@@ -145,7 +146,7 @@ class MinuteAdmission:
         return self._free_first >= 0 or now < row.due + LATE_MS
 
     def _may_hold(self, key: str) -> bool:
-        """Whether one more row of this key may wait behind its first one; counts it if so."""
+        """Whether one more row of this key may be held behind its first one; counts it if so."""
         held = self._held_behind.get(key, 0)
         if held >= self._free_behind:
             return False

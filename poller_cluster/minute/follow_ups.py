@@ -1,4 +1,5 @@
-"""What the recorded outcomes of one minute still owe other partitions. Pure; a minute settles without follow-ups."""
+"""What the recorded outcomes of one minute still require in other partitions. Pure. A minute with open follow-ups does
+not settle."""
 
 from poller_cluster.minute.rows import PendingRow
 from poller_cluster.minute.steps import FollowUp
@@ -8,7 +9,7 @@ from scheduler_service.domain.schedules import Outcome, Row, State
 
 
 class FollowUps:
-    """Follow-ups by the key of the row that owes them: open ones, and those paid by this incarnation."""
+    """Follow-ups by the key of the row that owes them: open ones, and those acknowledged in this run."""
 
     def __init__(self, partition: Partition) -> None:
         self._partition = partition
@@ -22,33 +23,34 @@ class FollowUps:
         return len(self._open) + len(self._announced)
 
     def owe(self, row: Row, outcome: Outcome) -> None:
-        """A defined row of this minute has this outcome. Retrying rows owe their next retry row, retry rows the news to
-        their original, failed ones a dead letter, rescheduled ones the row that replaces them."""
+        """A defined row of this minute has this outcome. Retrying rows owe their next retry row, retry rows their end
+        to their original, failed ones a dead letter, rescheduled ones the row that replaces them."""
         owes = row.is_retry_row or outcome.state in (State.RETRYING, State.FAILED) or outcome.rescheduled_to is not None
         if owes and outcome.reason != SUPERSEDED and row.key not in self._paid:
             self._add(FollowUp(definition_of(self._partition, row), outcome))
 
     def known(self, key: RowKey) -> bool:
-        """Whether what this row owes is handed out, or paid."""
+        """Whether this row's follow-up is open or acknowledged."""
         return key in self._open or key in self._paid
 
     def read(self, row: Row) -> None:
-        """A row as a scan reads it. Each scan that meets an announced one looks whether it was to be created."""
+        """A row as a scan reads it. For an announced one it is looked up whether it must be created."""
         if row.announced and row.key not in self._announced:
             self._announced.add(row.key)
             self._new_announced.append(row)
 
     def take_announced(self) -> list[Row]:
-        """The announced rows met since the last call."""
+        """The announced rows found since the last call."""
         new, self._new_announced = self._new_announced, []
         return new
 
     def looked_up(self, row: Row) -> None:
-        """Whether this announced row was to be created is known, and it is."""
+        """This announced row is created, or need not be."""
         self._announced.discard(row.key)
 
     def retry_row_checked(self, entry: PendingRow, original: Row | None) -> Outcome | None:
-        """A retry row met its original. None: the original names it, and it may be called."""
+        """A retry row is compared with its original. None: the original names it, so it may be called; else its
+        outcome."""
         if original is not None:
             entry.learn(original)
             if original.state == State.RETRYING:
@@ -58,7 +60,7 @@ class FollowUps:
         return superseded(entry.row, original)
 
     def _owe_for_original(self, original: Row) -> None:
-        """A retrying original names another retry row than the one found: see that the named one is placed."""
+        """A retrying original names another retry row than the one found: make sure that the named one is placed."""
         outcome = outcome_of(original)
         assert outcome is not None
         home = partition_of(self._partition.client_id, original.schedule_id)

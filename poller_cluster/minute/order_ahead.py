@@ -1,13 +1,13 @@
-"""What a new owner of a poller must know of its ordering keys and can't learn from the past: rows that are retried
+"""What a new owner must know of a poller's ordering keys and cannot learn from past minutes: rows that are retried
 later.
 
-A row that failed before the takeover stands in the queue until it has ended, but its minute may be settled: then its
-retry row waits in a minute to come, no further ahead than retries and put-off rows are placed. Those minutes are looked
-through once, when the first row with a key is met; pollers without keys never pay for it.
+A row that failed before the takeover is in the queue until it has ended, but its minute may be settled: then its retry
+row is in a later minute, no further ahead than retries and deferred rows are placed. Those minutes are read once, when
+the first row with a key is found; pollers without keys never pay for it.
 
-What an API or an earlier owner places meanwhile is not missed: its pointer is in a minute that is not settled, which
-recovery reads. A schedule that asks for longer pauses than its client (`retry.cap_seconds`), or a client whose own were
-shortened, is found only as far ahead as the client's present settings reach.
+Rows that an API or an earlier owner places during the search are not missed: their pointers are in unsettled minutes,
+which recovery reads. Rows of a schedule with longer pauses than its client's (`retry.cap_seconds`), or placed before
+the client's were shortened, are found only as far ahead as the client's present settings reach.
 """
 
 from poller_cluster.background_budget import BackgroundBudget
@@ -56,7 +56,7 @@ async def look_ahead(
 async def look_up_overdue(
     schedules: ScheduleStore, client_id: ClientId, order: OrderingKeys, *, now: int, budget: BackgroundBudget
 ) -> None:
-    """Ask the rows of heads that should have come long ago how they stand. Raises StoreUnavailable."""
+    """Read the rows of heads that are long overdue, and correct their queues. Raises StoreUnavailable."""
     for key, schedule_id in order.overdue(now, limit=OVERDUE_AT_ONCE):
         home = partition_of(client_id, schedule_id)
         async with budget.slot(client_id):

@@ -1,20 +1,20 @@
 """Ordering keys of one poller: which row of a key may start. Pure.
 
-Rows of one (client, ordering_key) share a poller (`quotas.pinned_poller`), and go one at a time, by due. Ids sort by
+Rows of one (client, ordering_key) share a poller (`quotas.pinned_poller`), and start one at a time, by due. Ids sort by
 due, so the queue of a key is its ids in order. A row may start when it is the first in its queue; it leaves the queue
-when its schedule's end is recorded, so a head that is retried keeps everybody behind it waiting.
+when its schedule's end is recorded, so a head that is retried keeps all rows behind it waiting.
 
-    seen (read, or an attempt to be repeated)  --> in the queue, with the instant at which its row comes
-    ended (recorded, or found ended)           --> out of the queue, never to come back
+    seen (read, or an attempt to be repeated)  --> in the queue, with the instant at which its row is due
+    ended (recorded, or found ended)           --> out of the queue for good
 
-The queue is as good as what this owner has read. `PollerWork.knows_order` says from when on that is everything:
-recovery has begun every older minute, each of them and the row's own was read to its end once, and retry rows waiting
-in minutes to come were looked for (`order_ahead`). Until then rows with a key are held.
+A queue holds what this owner has read. `PollerWork.knows_order` says when that is complete: recovery has begun every
+older minute, each of them and the row's own was read to its end once, and later minutes were searched for retry rows
+(`order_ahead`). Until then rows with a key are held.
 
-Ids that ended are remembered for a while, since a page that was read before may still say otherwise. Redeliveries are
-not in the queue: they were asked for one by one.
+Ended ids are remembered for a while, since a page read earlier may still show them open. Redeliveries are not queued:
+they were requested one by one.
 
-Bounds: `QUEUED_IDS` ids of a poller stand in queues; a row beyond is not waited for by those behind it.
+Bound: a poller queues at most `QUEUED_IDS` ids; a row beyond that is not waited for by those behind it.
 """
 
 from bisect import bisect_left, insort
@@ -27,11 +27,11 @@ from scheduler_service.domain.schedules import Outcome, Row, State
 QUEUED_IDS = 50_000
 ENDED_IDS = 10_000
 OVERDUE_MS = 60_000
-"""A head whose instant is this long past is looked up: somebody may have cancelled it where no row tells us."""
+"""A head whose instant is this long past is looked up: it may have been cancelled in a minute that is not read here."""
 
 
 class _WaitQueue:
-    """Ids in order, each with the instant (Unix ms) at which its row comes."""
+    """Ids in order, each with the instant (Unix ms) at which its row is due."""
 
     __slots__ = ("at", "ids")
 
@@ -41,8 +41,8 @@ class _WaitQueue:
 
 
 class OrderingKeys:
-    """Of one poller under one epoch. `on_change`: somebody left a queue, or will come later than was known.
-    `on_wanted`: a first row with a key was met, so it is worth knowing what else there is."""
+    """The queues of one poller under one epoch. `on_change`: a row left a queue, or a head's instant has changed.
+    `on_wanted`: the first row with a key was found, so the order must be learnt."""
 
     def __init__(self, *, on_change: Callable[[], None], on_wanted: Callable[[], None]) -> None:
         self._on_change = on_change
@@ -55,7 +55,7 @@ class OrderingKeys:
         self.wanted = False
 
     def changed(self) -> None:
-        """More is known than before of what stands before whom."""
+        """More of the order is known than before."""
         if self.wanted:
             self._on_change()
 
@@ -89,7 +89,7 @@ class OrderingKeys:
             self.ended(key, row.schedule_id)
 
     def seen(self, key: str, schedule_id: ScheduleId, at: int) -> None:
-        """Stands in the queue; its row comes at `at`."""
+        """This id is in the queue; its row is due at `at`."""
         if schedule_id in self._ended:
             return
         queue = self._queues.get(key)
@@ -107,7 +107,7 @@ class OrderingKeys:
             self._on_change()
 
     def ended(self, key: str, schedule_id: ScheduleId) -> None:
-        """Leaves the queue for good."""
+        """This id leaves the queue for good."""
         self._ended[schedule_id] = None
         if len(self._ended) > ENDED_IDS:
             del self._ended[next(iter(self._ended))]
@@ -121,17 +121,17 @@ class OrderingKeys:
         self._on_change()
 
     def rank(self, key: str, schedule_id: ScheduleId) -> int:
-        """How many stand before this one; 0 may start."""
+        """How many ids are before this one; at 0 its row may start."""
         queue = self._queues.get(key)
         return 0 if queue is None else bisect_left(queue.ids, schedule_id)
 
     def head_at(self, key: str) -> int:
-        """When the first in this queue comes. The queue is not empty."""
+        """When the head of this queue is due. The queue must not be empty."""
         queue = self._queues[key]
         return queue.at[queue.ids[0]]
 
     def overdue(self, now: int, *, limit: int) -> list[tuple[str, ScheduleId]]:
-        """Heads that keep others waiting and should have come long ago."""
+        """Heads with rows behind them that are overdue by more than `OVERDUE_MS`."""
         late = []
         for key, queue in self._queues.items():
             if len(queue.ids) > 1 and queue.at[queue.ids[0]] + OVERDUE_MS < now:

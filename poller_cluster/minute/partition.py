@@ -1,4 +1,4 @@
-"""What the machine of a minute knows of its partition: the header, and how far it was read."""
+"""What the machine of a minute knows of its partition: the header, and how far it has been read."""
 
 from collections.abc import Iterable
 from uuid import UUID
@@ -7,15 +7,15 @@ from scheduler_service.domain.ids import Partition, RowKey, ScheduleId
 from scheduler_service.domain.schedules import OwnerCommit, Page, PartitionHeader, Row, RowWrite, SweptPage
 
 HINTED_ROWS = 1_000
-"""Rows of a minute that wait to be read by key; where there would be more, it is read again."""
+"""The most rows of a minute that wait to be read by key; if there are more, the whole minute is read again."""
 
 
 class KnownHeader:
-    """What the machine of a minute knows of its partition's the header. Bookkeeping; the package's docstring says why
-    it is right.
+    """The header of the partition as the machine knows it. `poller_cluster` has the rules.
 
-    `fresh` is False until they are read, or read again. `edits_known` False: an external update came that no read of
-    the whole partition has shown yet. `doubt`: ids found in `in_flight` that were not ours and are not recorded since.
+    `fresh` is False until the header is read, or read again. `edits_known` False: there was an external update that no
+    read of the whole partition has shown yet. `doubt`: ids found in `in_flight` that this machine had not claimed and
+    whose outcome is not recorded yet.
     """
 
     __slots__ = ("claim_epoch", "doubt", "edits", "edits_known", "fresh", "version")
@@ -29,25 +29,26 @@ class KnownHeader:
         self.doubt: frozenset[ScheduleId] = frozenset()
 
     def read(self, header: PartitionHeader, *, ours: set[ScheduleId]) -> None:
-        """The first page of a scan shows them. `ours`: the ids that this machine has claimed."""
+        """The header that the first page of a scan shows. `ours`: the ids that this machine has claimed."""
         self.fresh = True
         self.claim_epoch, self.version = header.claim_epoch, header.version
         self.edits, self.edits_known = header.edits, True
         self.doubt = header.in_flight - ours
 
     def in_doubt(self, row: Row) -> bool:
-        """Whether an earlier owner may have sent it."""
+        """Whether an earlier owner may have sent this row."""
         return bool(self.doubt) and row.schedule_id in self.doubt
 
     def whole_read(self, edits: UUID | None, *, in_doubt: set[ScheduleId]) -> None:
-        """A scan is done: `edits` is that of its first page, `in_doubt` are the ids in doubt that it found open."""
+        """A scan is complete: `edits` is that of its first page, `in_doubt` are the ids in doubt that it found open."""
         self.edits, self.edits_known = edits, True
         self.doubt &= in_doubt
 
     def commit(
         self, partition: Partition, *, epoch: int, in_flight: set[ScheduleId], writes: tuple[RowWrite, ...]
     ) -> OwnerCommit:
-        """The next one, on condition of what is known. Ids in doubt stay in flight until their outcome is recorded."""
+        """The next commit, conditional on the header as known. Ids in doubt stay in flight until their outcome is
+        recorded."""
         in_doubt = self.doubt - {write.key.schedule_id for write in writes}
         return OwnerCommit(
             partition=partition,
@@ -66,7 +67,7 @@ class KnownHeader:
         self.settled(write.key for write in commit.writes)
 
     def settled(self, keys: Iterable[RowKey]) -> None:
-        """These rows have an outcome: nothing of them is in doubt any more."""
+        """These rows have an outcome, so they are not in doubt any more."""
         if self.doubt:
             self.doubt -= {key.schedule_id for key in keys}
 
@@ -100,9 +101,9 @@ class PartitionScan:
 
 
 class RescanThrottle:
-    """A whole read that was asked for on top of those every minute has. However often it is asked for, it is one; and
-    it begins no sooner than `apart_ms` after the last one has ended, or as long as that one took: so a flood of rows
-    costs at most half of a minute's time in reads. `wanted` is False once any whole read has begun since."""
+    """Limits the whole reads of a minute that hints ask for. Requests are merged into one read, which begins at least
+    `apart_ms` after the last one ended, and at least as long after it as it took: so a flood of rows keeps a minute
+    reading for at most half of the time. `wanted`: a whole read was asked for, and none has begun since."""
 
     __slots__ = ("_apart_ms", "_began", "_rested", "wanted")
 
@@ -113,12 +114,12 @@ class RescanThrottle:
         self._rested: int | None = None
 
     def begins(self, now: int | None = None) -> None:
-        """A whole read begins, at `now` where it is one that was asked for."""
+        """A whole read begins; `now` is given if it is one that was asked for."""
         self.wanted, self._began, self._rested = False, now, None
 
     def due_at(self, now: int) -> int:
-        """When the next one may begin. Asked only while none is under way: the last one has ended when it is asked
-        first."""
+        """When the next read may begin. May be called only while none is under way: the first call after a read is
+        taken for its end."""
         if self._rested is None:
             took = 0 if self._began is None else now - self._began
             self._rested = now + max(self._apart_ms, took)

@@ -1,10 +1,10 @@
-"""Paying what a minute's outcomes owe other partitions (`follow_ups`): retry rows to be placed, ends to be carried,
-letters.
+"""Carries out the follow-ups of a minute's outcomes in other partitions (`follow_ups`): places retry rows, carries
+ends to originals, writes dead letters.
 
-Follow-ups to one partition are paid together, up to `TOGETHER` at a time, each such group in one slot of the node's
-background budget: storage joins what is asked of one partition at once into one conditional write. What found no answer
-is asked again after a pause that grows and holds no slot, together with what has come meanwhile. The minute does not
-settle before.
+Follow-ups to one partition are carried out together, up to `TOGETHER` at a time, each such group in one slot of the
+node's background budget: storage joins concurrent requests for one partition into one conditional write. Those that got
+no answer are repeated after a growing pause that holds no slot, together with new ones. The minute does not settle
+before all are acknowledged.
 """
 
 import asyncio
@@ -28,7 +28,8 @@ TOGETHER = 250
 
 
 class Payments:
-    """Of one run of a minute. `on_paid` hears of each debt that is paid; nothing is begun any more once `over()`."""
+    """The follow-ups of one run of a minute. `on_paid` is called with each one that is acknowledged; nothing more is
+    begun once `over()`."""
 
     def __init__(
         self,
@@ -55,7 +56,7 @@ class Payments:
         self._owed: dict[Partition, deque[FollowUp]] = {}
 
     def owe(self, follow_up: FollowUp) -> None:
-        """Pay this, soon."""
+        """Carry out this follow-up soon."""
         definition = follow_up.definition
         creditor = partition_of(definition.client_id, definition.schedule_id)
         waiting = self._owed.get(creditor)
@@ -94,7 +95,7 @@ class Payments:
 async def pay(
     follow_up: FollowUp, *, writer: ScheduleWriter, reschedules: CompleteReschedule, books: Bookkeeper
 ) -> None:
-    """Once. Raises StoreUnavailable; then ask again."""
+    """Try to carry out one follow-up. Raises StoreUnavailable: the caller repeats."""
     definition, outcome = follow_up.definition, follow_up.outcome
     if outcome.state is State.RETRYING:
         await writer.complete(definition, outcome)

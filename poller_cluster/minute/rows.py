@@ -12,10 +12,10 @@ from scheduler_service.domain.schedules import Outcome, Row, RowWrite, State, Sw
 
 
 class PendingRow:
-    """One row: waiting, then claimed, then ended (its outcome known but not recorded). Copies and
-    fires of crons wait for a check too, but for fires that were perhaps called before. `found_at`: when it was found
-    (Unix ms), if that was after its minute had been read whole; else 0. Such a row was created in time perhaps and only
-    its hint was lost, so it is not late before that."""
+    """One row: waiting, then claimed, then ended (its outcome known but not recorded). Retry rows, and fires of crons
+    that were not perhaps called before, must also be checked before they are claimed. `found_at`: when it was found
+    (Unix ms) if its minute had been read completely by then, else 0. Such a row may have been created in time and only
+    its hint lost, so its lateness counts from then."""
 
     __slots__ = (
         "checked",
@@ -53,30 +53,30 @@ class PendingRow:
         return Claim(self.row, self.redelivery, self.first_attempt_at, *self.last, self.found_at)
 
     def learn(self, original: Row) -> None:
-        """What a retry row's original says of earlier attempts."""
+        """Take over what a retry row's original records of earlier attempts."""
         self.first_attempt_at = original.first_attempt_at
         self.last = (original.last_status, original.last_error)
 
 
 WaitQueue: TypeAlias = tuple[str, str]
-"""What rows are held for: its kind and its name."""
+"""The queue that rows are held in: its kind and its name."""
 KEY, HOST = "key", "host"
-"""The kinds."""
+"""The kinds of queues."""
 
 
 class Hold(NamedTuple):
-    """Not to be claimed before `queue` has moved; `place` says where in it."""
+    """The row may not be claimed before `queue` has moved; `place` is its position there."""
 
     queue: WaitQueue
     place: RowKey
 
 
 Verdict: TypeAlias = Outcome | Hold | None
-"""Of a row whose turn to be claimed has come: None to claim it, Hold, or the outcome it gets without being claimed."""
+"""On a row whose turn to be claimed has come: None to claim it, Hold, or the outcome it gets without being claimed."""
 
 
 class Again(NamedTuple):
-    """The first `rows` of a queue, as far as they are due by `due_by` (Unix milliseconds)."""
+    """The first `rows` of a queue, of those that are due by `due_by` (Unix milliseconds)."""
 
     rows: int
     due_by: int = MAX_DUE
@@ -86,19 +86,19 @@ class Judge(Protocol):
     """Says which rows may be claimed. `now` is Unix milliseconds."""
 
     def begin(self, held: Mapping[WaitQueue, Sized]) -> None:
-        """Rows are about to be picked for one claim; `held` are those that wait already."""
+        """Rows are about to be picked for one claim; `held` are those that are held already."""
 
     def judge(self, entry: PendingRow, now: int) -> Verdict:
-        """None: claim it."""
+        """Whether to claim this row. Each row judged so counts as claimed until `answered`."""
 
     def again(self, queue: WaitQueue, first: PendingRow, now: int) -> Again:
-        """Which of the rows held for `queue`, of which `first` is the first, are to be judged again."""
+        """Which of the rows held in `queue`, whose first is `first`, are to be judged again."""
 
 
 class PendingRows:
     """Rows by key, the waiting ones also in a heap by due; `ended` keeps the order in which they ended. Held rows are
-    off that heap, by what they are held for, each queue's first one first. `now`: Unix milliseconds as of the read
-    whose rows are added. `all_found`: everything was read that there was; what is added later was created since."""
+    in a heap of their queue instead. `now`: Unix milliseconds as of the read whose rows are added. `all_found`: the
+    partition was read completely; rows added later were created since."""
 
     def __init__(self) -> None:
         self.now = 0
@@ -152,7 +152,7 @@ class PendingRows:
         return entry
 
     def discard_unclaimed(self) -> None:
-        """Forget what was only read: rows neither claimed nor ended."""
+        """Forget rows that were never claimed, even if they have got an outcome: they are read and judged again."""
         for key, entry in list(self._by_key.items()):
             if not entry.claimed:
                 self.forget(key)
@@ -161,12 +161,13 @@ class PendingRows:
         self.held.clear()
 
     def unchecked_by(self, horizon: int) -> tuple[Row, ...]:
-        """Rows due by `horizon` that were not checked yet."""
+        """Rows due by `horizon` that must be checked and have not been."""
         return tuple(entry.row for entry in self.unchecked.values() if entry.row.due <= horizon)
 
     def next_due(self) -> UnixMillis | None:
         """Due of the earliest waiting row."""
         waiting = self._waiting
+        # Rows that were forgotten, or have ended, stay in the heap until they come to its top.
         while waiting:
             key, entry = waiting[0]
             if entry.waits:
@@ -175,7 +176,7 @@ class PendingRows:
         return None
 
     def pick(self, *, horizon: int, room: int, judge: Judge, now: int) -> tuple[PendingRow, ...]:
-        """Take up to `room` checked rows due by `horizon` off the waiting list, earliest first, as `judge` says."""
+        """Take up to `room` checked rows due by `horizon` off the heap, earliest first, if `judge` admits them."""
         judge.begin(self.held)
         waiting, picked = self._waiting, list[PendingRow]()
         unchecked: list[PendingRow] = []
@@ -197,7 +198,7 @@ class PendingRows:
         return tuple(picked)
 
     def held_for(self, kind: str) -> bool:
-        """Whether rows are held for a queue of this kind."""
+        """Whether rows are held in a queue of this kind."""
         return any(queue[0] == kind for queue in self.held)
 
     def reconsider(self, judge: Judge, now: int) -> None:
@@ -216,8 +217,8 @@ class PendingRows:
                 del self.held[queue]
 
     def claim_instants(self, now: int, *, lead_ms: int) -> list[int]:
-        """When to look again without being told: `lead_ms` before the first waiting row is due, and when the first of
-        those that are held for their host are."""
+        """When to step again without an event: `lead_ms` before the first waiting row is due, and when the first row
+        held for each host is due."""
         held = [rows[0][1].row.due for queue, rows in self.held.items() if queue[0] == HOST and rows]
         first = self.next_due()
         return [due for due in held if due > now] + ([] if first is None else [first - lead_ms])
@@ -247,7 +248,7 @@ class PendingRows:
         return next(iter(self.ended)).ended_at if self.ended else None
 
     def ended_writes(self, *, expect: State | None, most: int) -> tuple[RowWrite, ...]:
-        """The outcomes of those that ended first; `expect` is the state that they must still have."""
+        """The outcomes of the `most` rows that ended first, on condition that the rows still have state `expect`."""
         return tuple(
             [
                 RowWrite(key=entry.key, outcome=entry.outcome, expect_state=expect)
@@ -257,33 +258,31 @@ class PendingRows:
         )
 
     def whole_read(self) -> set[ScheduleId]:
-        """All rows that there were are known. Answers the ids that an earlier owner may have sent."""
+        """The partition was read completely. Returns the ids that an earlier owner may have sent."""
         self.all_found = True
         return {entry.row.schedule_id for entry in self._on_the_wire if entry.redelivery}
 
     def on_the_wire(self, *, without: int) -> set[ScheduleId]:
-        """Ids that may be on the wire, or were found in doubt and are neither claimed again nor recorded. Not those of
-        the first `without` rows that ended, whose outcomes are about to be recorded."""
+        """Ids that may be on the wire, or were found in doubt and are not recorded. Without those of the first
+        `without` rows that ended, whose outcomes are about to be recorded."""
         written = set(islice(self.ended, without))
         return {entry.row.schedule_id for entry in self._on_the_wire if entry not in written}
 
 
 class Admission(Judge, Protocol):
-    """What a minute's machine asks before it claims a row, and tells of what it read and recorded: `minute.admission`.
-
-    Judges rows by what it is told.
-    """
+    """What a minute's machine asks before it claims a row (`minute.admission`), and informs of the rows that it reads
+    and records."""
 
     def answered(self) -> None:
-        """No claim is under way any more: the rows judged to be claimed were handed out, or wait again."""
+        """No claim is under way any more: the rows that were admitted are handed out, or wait again."""
 
     def read(self, row: Row) -> None:
-        """A row of the partition, or the original of one, as read. A row without an ordering key may be left out: order
-        is all that is kept of it."""
+        """A row of the partition, or the original of one, as read. Rows without an ordering key may be left out: only
+        the order is kept."""
 
     def swept(self, row: SweptRow) -> None:
-        """A row with an outcome, as a sweep reads it; without an ordering key it may be left out. It owes nothing, or
-        what it owes is known: it was recorded or read before."""
+        """A row with an outcome, as a sweep reads it; without an ordering key it may be left out. It has no follow-up,
+        or its follow-up is known already."""
 
     def recorded(self, row: Row, outcome: Outcome) -> None:
         """An outcome of ours was recorded."""
@@ -297,7 +296,7 @@ class Admission(Judge, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AdmitAll:
-    """No limits but the client's."""
+    """An `Admission` that claims every row."""
 
     def begin(self, held: Mapping[WaitQueue, Sized]) -> None:
         return

@@ -1,7 +1,7 @@
-"""The shell of one poller minute: does the steps its machine asks for, one at a time, and reports the answers.
+"""The shell of one poller minute: carries out the steps of its machine, one at a time, and reports the answers.
 
-Storage that gives no answer is asked again after a pause that grows (`backoff`). While this incarnation is not
-trusted, or the wall clock is in doubt, nothing is begun but the repetition of an unanswered write.
+Storage that gives no answer is asked again after a growing pause (`backoff`). While this incarnation is not trusted, or
+the wall clock is in doubt, only an unanswered write is repeated, and nothing new is begun.
 """
 
 import asyncio
@@ -51,35 +51,35 @@ from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
 PAGE_ROWS = 1_000
 AWAITED_AFTER_MS = 50
-"""Outcomes wait no longer than this for others to share their write while rows of the minute wait for their keys."""
+"""The longest that outcomes wait to share a write while rows of the minute are held for their ordering keys."""
 DOUBT_PAUSE_SECONDS = 0.2
-"""How soon to look again whether trust, or the clock, is back."""
+"""From one check of trust and clock to the next while either is in doubt."""
 
 ROW_BYTES = 2_000
 FEWEST_ROWS = 50
-"""A minute goes on with so few, whatever they take."""
+"""Every minute may hold this many rows, whatever memory they take, so that it makes progress."""
 _MIB = 1024 * 1024
 _FADING = 0.9
 
 
 class RecordPace:
-    """How long outcomes wait for others to share their advance: longer on a node with many busy minutes.
+    """How long outcomes wait to share a commit: longer on a node with many busy minutes.
 
     A commit costs the store about as much as a hundred of its rows (2.7 ms of Cassandra's CPU for 30 rows, 6 ms for
-    250), so a node with many pollers that each call now and then would spend most of the cluster on them. What waits is
-    in doubt should the node crash: so it waits no longer than the rate of advances needs, and never beyond a bound.
+    250), so the commits of many pollers with few calls each would take most of the cluster. Waiting outcomes are in
+    doubt if the node crashes, so they wait no longer than the rate of commits requires, and never beyond a bound.
 
     The rows of a commit are bounded too (`record_rows`). Cassandra's CPU seconds per 1,000 rows, and milliseconds of
-    one commit (medians of 12 rounds of `tests.bench.rows`, outcomes in columns, two cores that had much else to do):
+    one commit (medians of 12 rounds of `tests.bench.rows`, outcomes in columns, two cores with other load):
 
         rows        130      250      500    1,000
         CPU       0.025    0.019    0.018    0.016
         p50, p99  20, 214  33, 235  54, 383  69, 499
-        heartbeats written beside: p50 22, 32, 35, 33; p99 116, 121, 209, 364
+        heartbeats written meanwhile: p50 22, 32, 35, 33; p99 116, 121, 209, 364
 
-    Beyond 500 little is saved, and one commit takes long. With at most 250 a node that had 60,000 rows due at once
-    wrote 98 to 124 of them a commit: a third of its advances only claimed, and of the others a third to a half were
-    full. So the bound by time, and claims, say more than this one.
+    Beyond 500 little is saved, and one commit takes long. With a bound of 250, a node that had 60,000 rows due at once
+    wrote 98 to 124 of them a commit: a third of its commits only claimed, and of the others a third to a half were
+    full. So the size of a commit depends more on the bound by time, and on claims, than on this bound.
 
     One per node. A minute is busy while rows of it are claimed.
     """
@@ -91,24 +91,23 @@ class RecordPace:
         self._busy = 0
 
     def changed(self, by: int) -> None:
-        """That many more minutes are busy, or fewer."""
+        """The number of busy minutes changed by `by`."""
         self._busy += by
 
     @property
     def record_after_ms(self) -> int:
-        """So that all busy minutes together write about `advances_per_second`, within the two bounds."""
+        """Such that all busy minutes together write about `advances_per_second` commits, within the two bounds."""
         even = self._busy * 1000 // self._settings.advances_per_second
         return max(self._settings.record_after_ms, min(even, self._settings.record_after_longest_ms))
 
 
 class RowWindow:
-    """How many rows each running minute may hold in memory: an even part of what the node has for rows.
+    """How many rows each running minute may hold in memory: an even part of the node's memory for rows.
 
-    What does not fit stays in Cassandra and is read when there is room. A row takes about `ROW_BYTES` beside its texts
-    (1,000,000 rows of 200 bytes over 256 pollers took 1.3 GB where every minute held 2,000 of them).
+    Rows that do not fit stay in Cassandra and are read when there is room. A row takes about `ROW_BYTES` beside its
+    texts (1,000,000 rows of 200 bytes over 256 pollers took 1.3 GB where every minute held 2,000 of them).
 
-    One per node. Knows how large rows are from the pages that were read lately: at once of larger ones, by and by of
-    smaller ones.
+    One per node. The row size is estimated from the pages read: it grows at once and shrinks by a moving average.
     """
 
     __slots__ = ("_bytes_a_row", "_minutes", "_settings")
@@ -119,11 +118,11 @@ class RowWindow:
         self._bytes_a_row = float(ROW_BYTES)
 
     def changed(self, by: int) -> None:
-        """That many more minutes run, or fewer."""
+        """The number of running minutes changed by `by`."""
         self._minutes += by
 
     def read(self, rows: Sequence[Row]) -> None:
-        """A page came."""
+        """A page was read."""
         if rows:
             texts = sum(len(row.body or b"") + len(row.url or "") + len(row.headers or "") for row in rows)
             found = ROW_BYTES + texts / len(rows)
@@ -131,14 +130,14 @@ class RowWindow:
 
     @property
     def rows(self) -> int:
-        """Of each minute."""
+        """How many rows each minute may hold."""
         budget = self._settings.rows_memory_mb * _MIB / self._bytes_a_row
         return max(min(int(budget / max(self._minutes, 1)), self._settings.window_rows), FEWEST_ROWS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MinuteContext:
-    """What every minute's shell works with."""
+    """The limits, clocks, stores and metrics that all minutes of a node share."""
 
     schedules: ScheduleStore
     writer: ScheduleWriter
@@ -159,7 +158,7 @@ class MinuteContext:
 
 
 class MinuteRun:
-    """Runs one machine to its end. `past`: the minute is in recovery, its reads are paid from the node's background
+    """Runs one machine to its end. `past`: the minute is in recovery, so its requests use the node's background
     budget."""
 
     def __init__(
@@ -196,22 +195,22 @@ class MinuteRun:
         self._busy = False
 
     def wake(self) -> None:
-        """Something that the machine waits for may have changed: room, trust, the client's state."""
+        """A condition that the machine waits for may have changed: room, trust, the client's state."""
         self._wake.set()
 
     def hint(self, keys: Collection[RowKey] | None) -> None:
-        """Rows placed near their time; None: more than were named."""
+        """Rows placed near their due; None: too many to be named."""
         self.machine.hint(keys)
         self._wake.set()
 
     def drain(self) -> None:
-        """Claim nothing more; give back what was not started; end when nothing is left in flight."""
+        """Claim nothing more, give back rows that were not started, and end when nothing is in flight."""
         self.machine.draining = True
         self._give_back()
         self._wake.set()
 
     def resume(self) -> None:
-        """Go on where a drain has not ended yet."""
+        """Cancel a drain that has not ended yet."""
         self.machine.draining = False
         self._wake.set()
 
@@ -227,7 +226,7 @@ class MinuteRun:
             self.machine.unclaimed(job.claim.row.key)
 
     async def run(self) -> Phase:
-        """Until the minute is settled, drained or lost; answers which."""
+        """Run until the minute is settled, drained or lost; returns which."""
         self._context.row_window.changed(1)
         try:
             return await self._run()
@@ -263,7 +262,7 @@ class MinuteRun:
             self._account(claiming=machine.claims_under_way, busy=machine.rows.claimed_count > 0)
 
     def _account(self, *, claiming: int, busy: bool) -> None:
-        """Tell the node what it has to share: room for claims, and the rate of advances."""
+        """Report this minute's use of what the node's minutes share: room for claims, and the rate of commits."""
         if claiming != self._reserved:
             self._context.dispatcher.reserve(self.machine.partition.client_id, claiming - self._reserved)
             self._reserved = claiming
@@ -278,6 +277,7 @@ class MinuteRun:
 
     async def _do(self, step: Step) -> None:
         try:
+            # Commits are the calls' own writes and outside the budget, in recovery too.
             async with nullcontext() if isinstance(step, WriteCommit | RecheckClaimed) else self._slot():
                 await self._ask(step)
         except StoreUnavailable:
@@ -340,16 +340,16 @@ class MinuteRun:
                 raise AssertionError("not a thing to ask storage")
 
     def _free_rows(self) -> int:
-        """Rows that a page may have."""
+        """How many rows a page may have."""
         return max(min(PAGE_ROWS, self.machine.window_rows - len(self.machine.rows)), 1)
 
     def _passed(self, page: Page | SweptPage, after: RowKey | None) -> None:
         self._read_to, self._more = page.rows[-1].key if page.rows else after, page.more
 
     async def _read_for_order(self) -> None:
-        """A page beyond what the machine has room for, only to know what stands before whom. Its rows are read without
-        their content and not kept: the machine reads them when it has room, but it would never have any if all that it
-        holds waited for them."""
+        """Read a page beyond the machine's window, only for the order of its rows. They are read without content and
+        not kept: the machine reads them when it has room, but it would never have room if all rows that it holds waited
+        for rows beyond the window."""
         after, context = self._read_to, self._context
         try:
             async with self._slot(), context.page_reads:
@@ -375,7 +375,7 @@ class MinuteRun:
             raise StoreUnavailable(answer.reason)
 
     async def _read_originals(self, retry_rows: Iterable[Row]) -> dict[ScheduleId, Row]:
-        """Grouped by partition: retry rows of one minute mostly come from few."""
+        """One read for each partition: retry rows of one minute mostly come from few partitions."""
         wanted: dict[Partition, list[RowKey]] = {}
         for retry_row in retry_rows:
             home = partition_of(self.machine.partition.client_id, retry_row.schedule_id)
@@ -385,12 +385,12 @@ class MinuteRun:
             rows = await self._context.schedules.find_rows(home, keys)
             originals.update((row.schedule_id, row) for row in rows.values())
             if any(row.ended for row in rows.values()):
-                # Whoever ended a schedule whose retry row is still to come may not have told.
+                # The process that ended the schedule before its retry row came may not have asked for a recount.
                 self._context.recount(home, self.machine.epoch)
         return originals
 
     def _hand_out(self) -> None:
-        """Pass on what the last event made possible."""
+        """Hand on the claims, follow-ups and look-ups that the last answer yielded."""
         context, machine = self._context, self.machine
         if machine.phase is Phase.LOST:
             self._give_back()
@@ -411,17 +411,17 @@ class MinuteRun:
         return Job(self, claim, claim.row.due, self._handed_out > GUARANTEED_CALLS_PER_MINUTE)
 
     def may_send(self) -> bool:
-        """Whether its rows are still its own."""
+        """Whether this run still owns its rows."""
         return self._context.trusted() and self.machine.phase is not Phase.LOST
 
     def queued_again(self) -> None:
-        """An attempt ended before anything was sent: its row waits in the dispatcher again."""
+        """An attempt ended before anything was sent: its row waits in the dispatcher again, or is taken back."""
         if self.machine.phase is Phase.LOST:
             self._give_back()
         self._wake.set()
 
     def attempt_ended(self, key: RowKey, outcome: Outcome, *, now: int) -> None:
-        """A row handed out has its outcome."""
+        """A row that was handed out has its outcome."""
         if self.machine.attempt_ended(key, outcome, now=now):
             self._wake.set()
 
@@ -433,7 +433,8 @@ class MinuteRun:
         self._wake.set()
 
     async def _look_up(self, row: Row) -> None:
-        """Repeat until it is known whether an announced row was to be created, and done. The minute waits for it."""
+        """Ask until it is known whether an announced row is to be created, and if so, until it is created. The minute
+        does not settle before."""
         backoff = Backoff(clock=self._context.clock, randomness=self._context.randomness)
         while self.machine.phase is not Phase.LOST:
             try:
