@@ -1,8 +1,8 @@
-"""What is due on a node and not done: counted over the rows it holds in memory, when somebody asks.
+"""The rows on a node that are due and have no outcome, counted on request over the rows held in memory.
 
-A look costs 0.14 µs a row held, 27 ms for the 200,000 that a node holds at most under the default bounds, on the loop
-that makes the calls; so what was seen stands for `STANDS_SECONDS`. What an outage left behind is in memory only as far
-as it was read, but its age is known by the minute that the recovery stands at.
+A count costs 0.14 µs a row held, 27 ms for the 200,000 that a node holds at most under the default bounds, on the loop
+that makes the calls; so it is kept for `STANDS_SECONDS`. Of the rows that an outage left only those read so far are in
+memory, but their age is known from the minute that recovery has reached.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -16,7 +16,7 @@ STANDS_SECONDS: Final = 1.0
 
 
 class Backlog:
-    """`clients` answers the pollers that the node holds. Those of suspended clients have no backlog: they are held."""
+    """`clients` returns the pollers that the node holds. Suspended clients have no backlog: their rows are held."""
 
     def __init__(self, *, clients: Callable[[], Iterable[ClientPollers]], clock: Clock) -> None:
         self._clients = clients
@@ -34,7 +34,7 @@ class Backlog:
         return self._rows
 
     def oldest_age_seconds(self) -> float:
-        """How long ago the oldest of them was due, or the oldest minute not yet looked at began; 0 without any."""
+        """How long ago the oldest of them was due, or the oldest minute still to be recovered began; 0 without any."""
         self._look()
         return 0.0 if self._oldest_due is None else max(self._clock.wall_ms() - self._oldest_due, 0) / 1000.0
 

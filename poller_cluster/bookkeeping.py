@@ -1,15 +1,14 @@
 """What a node writes beside the outcomes themselves: balances, dead letters, failed attempts.
 
-Balances and dead letters are part of settling a minute: they are written before its watermark passes, and repeated by
-whoever settles it again. Rows of failed attempts are a record for people: written at once, many together, never in the
-way of a call. They are not among a minute's follow-ups, since nobody could pay those after a crash: duration and
-excerpt are known to the process that made the attempt and to nobody else. So they are lost when it is killed within a
-moment of the attempt, when storage is away for longer than `ATTEMPT_WRITE_TRIES` tries, and when more wait than memory
-is given to them, or storage refuses them; what this process could not record is counted in `unrecorded`. A process that
-stops writes them first.
+Balances and dead letters are part of settling a minute: they are written before its watermark passes, and again by an
+owner that settles it again. Rows of failed attempts are a record for people: written soon, many together, and no call
+waits for them. They are not follow-ups, since no other process could write them after a crash: only the one that made
+the attempt knows its duration and excerpt. So they are lost if the process is killed right after the attempt, if
+storage is away for longer than `ATTEMPT_WRITE_TRIES` tries or refuses them, or if more than `ATTEMPTS_WAITING` wait;
+those that this process could not record are counted in `unrecorded`. A process that stops writes them first.
 
-One client's flood of failures does not cost another's records: a client may have no more waiting than there is room
-left for everybody.
+One client's flood of failures does not displace another's records: a client may have no more of them waiting than there
+is room left for all clients.
 """
 
 import asyncio
@@ -39,15 +38,15 @@ ATTEMPT_WRITE_PAUSE_SECONDS = 1.0
 FLUSH_SECONDS = 2.0
 
 WAIT_SECONDS = 2.0
-"""From the first change to the count, for others to share it."""
+"""From the first change to the count, so that one count covers several changes."""
 REST = 9.0
-"""A count is followed by a rest of so many times its own length: a minute of a million rows whose retries end one after
-the other costs a tenth of one reader."""
+"""A count is followed by a pause of this many times its duration: a minute of a million rows whose retries end one by
+one takes a tenth of one reader's time."""
 MINUTES_WAITING = 10_000
 
 
 class Bookkeeper:
-    """Writes through three stores. `settle` and `dead_letter` raise StoreUnavailable; the caller repeats."""
+    """Writes through three stores. `settle` and `dead_letter` raise StoreUnavailable; then the caller repeats them."""
 
     def __init__(
         self,
@@ -66,14 +65,14 @@ class Bookkeeper:
         self._clock = clock
         self._spawn = spawn
         self.unrecorded = 0
-        """Failed attempts that were given up."""
+        """Failed attempts whose rows were given up."""
         self._waiting: deque[FailedAttempt] = deque()
         self._waiting_of: Counter[ClientId] = Counter()
         self._written = asyncio.Event()
         self._written.set()
 
     async def settle(self, partition: Partition, epoch: int, account: Tally) -> None:
-        """Write a minute's balance; an empty minute writes nothing. A higher epoch's balance is left alone."""
+        """Write a minute's balance; an empty minute writes nothing. A balance of a higher epoch is kept."""
         if account.accepted == 0:
             return
         match await self._balances.write(account.balance(partition, epoch=epoch)):
@@ -83,7 +82,7 @@ class Bookkeeper:
                 raise StoreUnavailable(reason)
 
     async def dead_letter(self, definition: Definition, outcome: Outcome) -> None:
-        """File what gave up. The same row and outcome make the same letter."""
+        """Write the dead letter of a failed schedule. The same row and outcome make the same letter."""
         await self._dead_letters.insert(
             [
                 DeadLetter(
@@ -100,7 +99,7 @@ class Bookkeeper:
         )
 
     def attempt_made(self, job: Job, result: AttemptResult, outcome: Outcome) -> None:
-        """Count an attempt, and note it if it failed. A first-attempt success is in the schedule's own row."""
+        """Count an attempt, and record it if it failed. The schedule's own row records a success."""
         self.counts.attempt_made(job, result)
         if result.succeeded:
             return
@@ -146,7 +145,7 @@ class Bookkeeper:
                     continue
                 self.unrecorded += len(some)
             except MinutehandError:
-                # Storage refuses them, and will again; they are not worth the node, which would end with this task.
+                # Storage refuses them, and would again. An exception here would end the node.
                 self.unrecorded += len(some)
             tries = 0
             for attempt in some:
@@ -157,15 +156,13 @@ class Bookkeeper:
 
 
 class Recounts:
-    """Counting minutes again whose rows have changed since they were settled.
+    """Counts minutes again whose rows have changed since they were settled, one minute at a time.
 
     The end of a retry row is carried to its original, whose minute may have been settled hours ago: its stored balance
-    is out of date from then on. Whoever carried it asks for a recount. It waits a while for others of the same minute,
-    then the minute is counted from its rows, never added to. What is asked for is kept in memory only, and may be lost
-    with this process, or be too much for it: a balance that is out of date is known by its stamp (`domain.books`), so
-    it misleads nobody, and the next who wants it counts for himself.
-
-    Minutes to be counted again, one at a time.
+    is out of date from then on. The run that carried it asks for a recount. After a delay, for other changes of the
+    same minute, the minute is counted from its rows; balances are never added to. Requests are kept in memory only, and
+    may be lost with the process or dropped when there are too many: a balance that is out of date is recognised by its
+    stamp (`domain.books`), and the next reader counts the minute itself.
     """
 
     def __init__(

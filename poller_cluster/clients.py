@@ -1,21 +1,21 @@
 """Clients as a node knows them: settings, quota, state, active signing secrets.
 
-A change of a client or a secret moves the catalogue's revision after the change:
+After a change of a client or a secret its writer increments the catalogue's revision:
 
-    every second     compare the revision; if it moved, read the whole catalogue, part by part
+    every second     compare the revision; if it changed, read the whole catalogue, part by part
     ROUND_SECONDS    read the whole catalogue once, evenly spread over that time, whatever the revision says
 
-So a change is known within a few seconds, and within a minute if its announcement was lost: its writer died before it,
-the announcement got no answer, or the change itself timed out and took effect after it. Both hold while storage
-answers; while it is away the last picture stays in use. A part is read by its place on the ring, `PART_CLIENTS` clients
-at a time and their secrets with one read: a round over 100,000 clients takes five small reads a second, of a node, and
-a round over a few clients takes two. Nodes begin their rounds at random instants.
+So a change is known within a few seconds, and within a minute if the increment was lost: the writer died before it, it
+got no answer, or the change itself timed out and took effect after it. Both hold while storage answers; while it does
+not, the last known clients stay in use. A part is read by token range, `PART_CLIENTS` clients at a time and their
+secrets with one read: for 100,000 clients a round takes each node five small reads a second, and for a few clients two
+reads in all. Nodes begin their rounds at random instants.
 
-A client with an active signing secret that the key ring does not open is *locked*: its calls wait, as a suspended
-client's do, because they would go out unsigned or without the one signature that a receiver knows. Locked clients are
-looked at again when the ring changed, and every `UNLOCK_SECONDS`: their secrets may have been encrypted again. Rows
-whose headers the ring does not open are deferred one by one, their client's other calls are made; it counts as locked
-while there are such rows.
+A client with an active signing secret that the key ring cannot decrypt is *locked*: its calls wait, as a suspended
+client's do, because they would be sent unsigned or without the one signature that a receiver knows. Locked clients are
+read again when the ring changed, and every `UNLOCK_SECONDS`, since their secrets may have been encrypted again. Rows
+whose headers the ring cannot decrypt are deferred one by one, and the client's other calls are made; the client counts
+as locked while there are such rows.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,15 +36,15 @@ UNLOCK_SECONDS = 10.0
 ROUND_SECONDS = 40.0
 """Leaves 20 s of the minute for reads that are slow, or have to be repeated."""
 ROWS_LOCKED_SECONDS = 120.0
-"""A client whose rows did not open counts as locked for so long after the last one."""
+"""How long a client counts as locked after the last row whose headers could not be decrypted."""
 PART_CLIENTS = 1_000
 _log = get_logger("minutehand.node")
 
 
 @dataclass(frozen=True, slots=True)
 class ServedClient:
-    """`settings` are those in force; `secrets` are the raw bytes of the secrets that are active now, oldest first.
-    `locked`: why not all of them could be read."""
+    """`settings` are the effective ones; `secrets` are the raw bytes of the active secrets, oldest first. `locked`: why
+    not all of them could be decrypted, or None."""
 
     record: Client
     settings: ClientSettings
@@ -66,7 +66,7 @@ class ServedClient:
 
 
 class ServedClients:
-    """`on_change` is called after every refresh that brought a new picture."""
+    """The clients that this node knows. `on_change` is called after every refresh that found a change."""
 
     def __init__(
         self,
@@ -90,7 +90,8 @@ class ServedClients:
         self._rows_locked: dict[ClientId, float] = {}
         self._changed = False
         self._after: ClientId | None = None
-        """Where the round goes on. `_read`: parts read in it so far; `_parts`: what the round before consisted of."""
+        """Where the round goes on. `_read`: parts read in it so far; `_parts`: the number of parts of the previous
+        one."""
         self._read = 0
         self._parts = 1
         self._due = 0.0
@@ -103,16 +104,16 @@ class ServedClients:
 
     @property
     def locked(self) -> int:
-        """How many clients' calls wait for a key, or some of them."""
+        """How many clients have calls that wait for a key."""
         return len({client.client_id for client in self._clients.values() if client.locked} | self._rows_locked.keys())
 
     @property
     def _secrets_locked(self) -> bool:
-        """Rows whose headers do not open are no reason to read clients again: no client's row opens them."""
+        """Rows whose headers cannot be decrypted don't count: reading clients again would not change that."""
         return any(client.locked for client in self._clients.values())
 
     def open_headers(self, client_id: ClientId, headers: str) -> str:
-        """A row's headers in the clear. Raises SecretLocked."""
+        """A row's headers, decrypted. Raises SecretLocked."""
         try:
             return self._encryption.open_headers(client_id, headers)
         except SecretLocked as error:
@@ -122,13 +123,13 @@ class ServedClients:
             raise
 
     async def run(self) -> None:
-        """Keep the picture fresh until cancelled."""
+        """Refresh periodically until cancelled."""
         while True:
             await self.refresh()
             await self._clock.sleep(REFRESH_SECONDS)
 
     async def refresh(self) -> bool:
-        """Look once; True when the picture is as fresh as it is to be."""
+        """Refresh once. False if storage did not answer."""
         try:
             revision = (await self._store.catalog_revision(), self._encryption.generation)
             now = self._clock.monotonic()
@@ -159,14 +160,14 @@ class ServedClients:
         self._due = self._clock.monotonic() + self._randomness.fraction() * ROUND_SECONDS / self._parts
 
     async def _go_round(self, now: float) -> None:
-        """Read the parts that are due. After a time without storage that is one round at most."""
+        """Read the parts that are due. After an outage of storage that is one round at most."""
         self._due = max(self._due, now - ROUND_SECONDS)
         while self._due <= now:
             await self._read_part()
             self._due += ROUND_SECONDS / self._parts
 
     async def _read_part(self) -> bool:
-        """Read what follows; True when that was the last part, so that the next one is the first."""
+        """Read the next part; True if it was the last one of the round."""
         clients, secrets, self._after = await self._store.read_part(self._after, limit=PART_CLIENTS)
         for client in clients:
             self._see(client, secrets.get(client.client_id, ()))

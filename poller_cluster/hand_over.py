@@ -1,13 +1,13 @@
-"""A node gives every poller away, because it is told to or because it stops, and takes pollers again when it is told
-to.
+"""A node hands over every poller, because an operator asks for it or because it stops, and takes pollers again when an
+operator asks for that.
 
     taking --asked, another node takes pollers, or forced--> handing over --told to take pollers again--> taking
        `--stops---------------------------------------------^  `--stops: for good
 
-The last node that takes pollers does not hand over unless it is forced to: nobody would own them, and nobody would be
-called. Of several that are asked at the same time one stays at least: each says that it drains, and hands nothing over
-before a read that began after that was seen in storage showed another one that takes pollers. Until then it keeps what
-it holds (`LeaseBalancer`), so a refusal moves nothing."""
+The last node that takes pollers does not hand over unless forced: its pollers would have no owner, and no call would be
+made. Of several nodes asked at the same time at least one stays: each announces that it drains, and hands nothing over
+until a read begun after its announcement was seen in storage shows another node that takes pollers. Until then it keeps
+its pollers (`LeaseBalancer`), so a refusal moves none."""
 
 import asyncio
 from typing import Protocol
@@ -21,7 +21,7 @@ from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.logging import get_logger
 
 SEEN_WITHIN_SECONDS = 2.0
-"""How long what a node says of itself may take to be seen in storage; then it is asked to come again."""
+"""How long a node's announcement may take to be seen in storage; after that the request is refused as NotSeen."""
 LOOK_SECONDS = 0.05
 _log = get_logger("minutehand.node")
 
@@ -31,12 +31,12 @@ class LastNode(MinutehandError):
 
 
 class NotSeen(MinutehandError):
-    """Storage did not show in time what this node says of itself, or it was told to take pollers again meanwhile:
+    """Storage did not show this node's announcement in time, or the node was told to take pollers again meanwhile:
     nothing was begun; ask again."""
 
 
 class Announcing(Protocol):
-    """What is needed of a `MembershipAgent`."""
+    """The part of `MembershipAgent` that a hand-over needs."""
 
     @property
     def view(self) -> MembersView: ...
@@ -45,7 +45,8 @@ class Announcing(Protocol):
 
 
 class HandOver:
-    """Of one node. `silent_after`: seconds without a beat after which a node is not counted on."""
+    """The hand-over of one node. `silent_after`: seconds without a heartbeat after which another node does not count as
+    one that takes pollers."""
 
     def __init__(
         self,
@@ -69,10 +70,10 @@ class HandOver:
         self._taken_back = 0
         self._stopping = False
         self.begun = False
-        """Whether pollers are being handed over, or are."""
+        """Whether pollers are being handed over, or have been."""
 
     async def ask(self, *, force: bool = False) -> None:
-        """Begin, as an operator asks for it. Repeatable. Raises LastNode, NotSeen, StoreUnavailable."""
+        """Begin on an operator's request. Idempotent. Raises LastNode, NotSeen, StoreUnavailable."""
         asked_after = self._taken_back
         if not force:
             async with self._judging:
@@ -81,13 +82,13 @@ class HandOver:
         self.begin()
 
     def begin(self) -> None:
-        """Hand every poller over and take no other; stay a member, as draining, until stopped. Repeatable."""
+        """Hand over every poller and take no other; stay a member, as draining, until stopped. Idempotent."""
         if not self.begun:
             self._begin()
             self._spawn(self._release(), name="hand-over")
 
     def take_back(self) -> bool:
-        """Take pollers again. Repeatable. False while the node is being stopped."""
+        """Take pollers again. Idempotent. False while the node is being stopped."""
         if self._stopping:
             return False
         self._taken_back += 1
@@ -98,7 +99,7 @@ class HandOver:
         return True
 
     async def finish(self) -> None:
-        """For good. Returns when every poller is handed over, or that has taken too long."""
+        """Hand over for good. Returns when every poller is handed over, or that has taken too long."""
         self._stopping = True
         if self.begun:
             await self._balancer.release_all()
@@ -130,7 +131,8 @@ class HandOver:
             raise
 
     async def _judge(self, asked_after: int) -> None:
-        """Twice: the first look refuses without anybody having noticed, the second one counts."""
+        """Look for another node twice: the first time to refuse before this node announces anything, the second time,
+        after the announcement was seen, to decide."""
         await self._require_another()
         self._require_still_asked(asked_after)
         self._members.set_state(NodeState.DRAINING)

@@ -1,13 +1,11 @@
-"""The shell that runs a node: its incarnation among the members, its leases, the pollers of every client it holds
-pollers of.
+"""The shell that runs a node: its membership, its leases, and the pollers that it holds of each client.
 
     MembershipAgent --trust--> LeaseBalancer --granted/drain/revoked--> ClientPollers --claims--> Dispatcher
     ServedClients --quota, state, settings---------------------------------^   |
     hints ---------------------------------------------------------------------'
 
-A node is a `PollerHost`: the lease balancer tells it which pollers are its own and under which epoch. What it
-sends and writes, it does only for those, only under trust. Stopping is a drain: every poller is handed over before it
-leaves."""
+A node is a `PollerHost`: the lease balancer tells it which pollers it owns and under which epoch. It sends and writes
+only for those, and only while trusted. Stopping is a drain: the node hands over every poller before it leaves."""
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Sequence
@@ -62,7 +60,8 @@ from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStores:
-    """The stores a node works with. `own_leases` takes and keeps its pollers' leases; `leases` looks at anybody's."""
+    """The stores a node works with. `own_leases` takes and keeps its pollers' leases; `leases` reads those of any
+    node."""
 
     schedules: ScheduleStore
     clients: ClientStore
@@ -87,8 +86,8 @@ class DeliveryEngine(Engine, Protocol):
 
 
 class Node:
-    """A `Service` and a `PollerHost`. `on_over(reason)` is called when its incarnation ended by itself: the process
-    must end."""
+    """A `Service` and a `PollerHost`. `on_over(reason)` is called when the incarnation has ended without `stop`, for
+    instance because others declared it dead: the process must exit."""
 
     def __init__(
         self,
@@ -108,7 +107,7 @@ class Node:
         hints: HintSender | None = None,
         knows: int = 0,
     ) -> None:
-        """`hints` tells other nodes of near-term rows placed in their pollers. `knows`: see `Heartbeat`."""
+        """`hints` tells other nodes of rows placed in their pollers near their due. `knows`: see `Heartbeat`."""
         self.incarnation = incarnation
         self._hints = hints
         self._on_fault = on_fault
@@ -122,7 +121,7 @@ class Node:
         self._client_tasks: dict[ClientId, list[asyncio.Task[Any]]] = {}
         self._shares: dict[ClientId, float] = {}
         self.running = False
-        """Started, and a member."""
+        """Whether the node is started, and a member."""
         self.budget = BackgroundBudget(
             clock=clock,
             randomness=randomness,
@@ -289,7 +288,7 @@ class Node:
         self.running = True
 
     async def stop(self) -> None:
-        """Hand every poller over, leave, stop."""
+        """Hand over every poller, leave the cluster, stop."""
         await self.hand_over.finish()
         await self.balancer.stop()
         await self.membership_agent.stop()
@@ -299,7 +298,7 @@ class Node:
 
     @property
     def draining(self) -> bool:
-        """Whether its pollers are being handed over, or are."""
+        """Whether its pollers are being handed over, or have been."""
         return self.hand_over.begun
 
     def _spawn(self, work: Coroutine[Any, Any, Any], name: str) -> "asyncio.Task[Any]":
@@ -370,13 +369,13 @@ class Node:
             self._hints.hint(partition, key)
 
     def hinted(self, hints: Sequence[tuple[Partition, RowKey | None]]) -> None:
-        """Rows placed near their time; a partition without a row has more than were named."""
+        """Rows placed near their due. A partition with None for the row has too many to be named."""
         for partition, key in hints:
             pollers = self._clients.get(partition.client_id)
             if pollers is not None:
                 pollers.hint(partition.poller_id, partition.minute, None if key is None else [key])
 
-    # What the parts ask of the node.
+    # What the node's parts ask of it.
 
     def _clients_changed(self) -> None:
         self._shares.clear()
@@ -396,8 +395,8 @@ class Node:
             pollers.suspend()
 
     def _share(self, client_id: ClientId) -> float:
-        """This node's part of a client: of the pollers of its quota, those it holds. Pollers beyond a quota that shrank
-        don't count; a node that holds only such has the part of one."""
+        """This node's share of a client: the part of the quota's pollers that it holds. Pollers beyond a quota that was
+        lowered don't count; a node that holds only such has the share of one poller."""
         share = self._shares.get(client_id)
         if share is None:
             pollers, client = self._clients.get(client_id), self.clients.get(client_id)
@@ -417,7 +416,7 @@ class Node:
         return {} if pollers is None else {poller_id: pollers.position(poller_id) for poller_id in pollers.pollers}
 
     def _held(self, client_id: ClientId) -> Collection[PollerId]:
-        """Pollers that are ours and not about to be handed over."""
+        """Pollers that this node holds and is not about to hand over."""
         pollers = self._clients.get(client_id)
         if pollers is None or self.draining:
             return ()
@@ -428,9 +427,9 @@ class Node:
 
 
 class NodeTargets:
-    """Whom a node tells of rows that it places in others' pollers: the members as its own incarnation sees them.
+    """The nodes that a node sends hints to, about rows that it places in their pollers: the members in its own view.
 
-    `targets` is the same object until they change. Nobody, until `watch` was called.
+    `targets` is the same object until they change, and empty until `watch` was called.
     """
 
     def __init__(self) -> None:

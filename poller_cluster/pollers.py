@@ -1,15 +1,15 @@
 """The pollers of one client on this node: when each minute is entered, swept and passed.
 
-The index of occupied minutes tells with one read which pollers of the client have rows in a minute, and its row is
-durable before any of theirs is acknowledged. So idle pollers are never probed:
+One read of the index of occupied minutes shows which pollers of the client have rows in a minute, and an index row is
+durable before any row of its partition is acknowledged. So idle pollers are never probed:
 
     -5 s .. -2 s before a minute   enter: read the index, start a run for every held poller that has rows
     grace after its end            sweep: read the index again, start a run where rows came meanwhile; every other
                                    poller passes the minute as empty, and will never open it for its rows
 
-A granted poller begins with the minutes under way at once, and recovers from its watermark beside them (`recovery`).
-While the client is suspended nothing is entered; its pollers stand still, and resuming is a recovery from where they
-stand."""
+A granted poller begins with the minutes under way at once, and concurrently recovers from its watermark (`recovery`).
+While the client is suspended no minute is entered and its pollers' positions do not move; resuming it recovers from
+those positions."""
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Sequence
@@ -40,17 +40,17 @@ PREFETCH_MS = 5_000
 STAGGER_MS = 3_000
 RETRY_SECONDS = 0.5
 FAULT_PAUSE_SECONDS = 30.0
-"""After an unhandled exception in a minute, until it is tried again."""
+"""From an unhandled exception in a minute to the next try."""
 
 
 class PollerWork:
-    """One poller under one epoch: the minutes that run, and how far everything before is settled.
+    """One held poller under one epoch: the minutes that run, and up to where all minutes are settled.
 
-    Bookkeeping of a held poller. `recovery` covers what recovery has not looked at; `entered` is False until the
-    minutes under way at the grant were looked up. `stands`: while draining, how far it had come when that began; the
-    client's sweeps go on, but nothing is started here for what they find. `leaving`: it drains to be handed over.
-    `order`: its ordering keys as far as known; `looked_ahead` is False until retry rows in minutes to come were looked
-    for, and `looking` is True while something is."""
+    `recovery`: the minutes that recovery has not looked at. `entered` is False until the minutes under way at the grant
+    were looked up. `stands`: while draining, its position when the drain began; the client's sweeps go on, but start no
+    runs here. `leaving`: it drains to be handed over. `order`: its ordering keys as far as known; `looked_ahead` is
+    False until later minutes were searched for retry rows; `looking` is True while a search for the order is under
+    way."""
 
     __slots__ = (
         "entered",
@@ -94,8 +94,8 @@ class PollerWork:
         return self.stands is not None
 
     def position(self, swept: Minute) -> Minute:
-        """The oldest minute not settled, where all minutes up to `swept` without a run are settled or still in the
-        walk."""
+        """The oldest minute not settled. All minutes up to `swept` without a run are settled, or still in the recovery
+        range."""
         if self.stands is not None:
             return self.stands
         position = Minute(swept + 1)
@@ -111,7 +111,7 @@ class PollerWork:
         return minute in self.runs or minute in self.settled
 
     def knows_order(self, minute: Minute) -> bool:
-        """Whether everything was read that may stand before a row of this minute in the line of its key."""
+        """Whether all rows were read that may stand before a row of this minute in the wait queue of its key."""
         if not (self.looked_ahead and self.entered) or self.draining:
             return False
         if not self.recovery.done and self.recovery.at <= minute:
@@ -119,7 +119,7 @@ class PollerWork:
         return all(read > minute for read in self.order.reading)
 
     def wake(self) -> None:
-        """Whoever waits may go on."""
+        """Let all runs step again."""
         for run in self.runs.values():
             run.wake()
 
@@ -136,10 +136,10 @@ class PollerWork:
             run.drain()
 
     def resume(self, *, passed: Minute, swept: Minute) -> None:
-        """Begin again where the poller stands. The client had swept up to `passed`, and passes over all up to `swept`
-        now: what of it the poller has not settled is walked.
+        """Go on from the poller's position. The client had swept up to `passed`, and now skips to `swept`: minutes up
+        to there that the poller has not settled become its recovery range.
 
-        A minute has one machine at a time under one epoch: a drain that has not ended is taken back, not begun again.
+        A minute has one machine at a time under one epoch: a run that still drains is resumed, not started again.
         """
         start = self.position(passed)
         self.stands = None
@@ -154,7 +154,7 @@ class PollerWork:
 
 
 class ClientPollers:
-    """One client's held pollers. `run` is the clock of enter and sweep; `recovery` recovers beside it."""
+    """One client's held pollers. The task `run` enters and sweeps minutes; the task `recover` recovers concurrently."""
 
     def __init__(
         self,
@@ -186,10 +186,10 @@ class ClientPollers:
         """The last minute whose sweep may begin at `now`."""
         return Minute(minute_of(now - self._settings.grace_ms) - 1)
 
-    # Pollers come and go.
+    # Pollers are granted, drained and revoked.
 
     def grant(self, poller_id: PollerId, *, epoch: int, start: Minute) -> None:
-        """Work for the poller from `start` on; whatever ran for it under an older epoch is abandoned."""
+        """Work for the poller from `start` on; runs under an older epoch are abandoned."""
         self.revoke(poller_id)
         recovery = RecoveryRange(poller_id, start, Minute(self._swept + 1))
         self.pollers[poller_id] = PollerWork(
@@ -206,7 +206,7 @@ class ClientPollers:
         return self.pollers[poller_id].position(self._swept)
 
     async def drain(self, poller_id: PollerId) -> None:
-        """Claim nothing more; return when nothing is in flight. The poller stands still afterwards."""
+        """Claim nothing more, and return when nothing is in flight. The poller's position does not move afterwards."""
         poller = self.pollers.get(poller_id)
         if poller is not None:
             poller.leaving = True
@@ -215,8 +215,8 @@ class ClientPollers:
                 await asyncio.wait(list(poller.tasks.values()))
 
     def set_back(self) -> None:
-        """The clock was ahead and is right now: every poller stands still until it is granted again, and minutes that
-        were passed early are entered and swept again."""
+        """The clock was ahead and was corrected: every poller stops until it is granted again, and minutes that were
+        passed too early are entered and swept again."""
         passed, self._swept = self._swept, min(self._swept, self._sweepable(self._context.clock.wall_ms()))
         self._entered = self._swept
         for poller in self.pollers.values():
@@ -225,14 +225,14 @@ class ClientPollers:
         self._wake.set()
 
     def suspend(self) -> None:
-        """Hold what is due: pollers finish what is in flight and stand still."""
+        """Hold due rows: pollers finish the rows in flight and stop at their positions."""
         if not self.suspended:
             self.suspended = True
             for poller in self.pollers.values():
                 poller.drain(self._swept)
 
     def resume(self) -> None:
-        """Begin again where the pollers stand; those that are being handed over stay as they are."""
+        """Go on from the pollers' positions; pollers that are being handed over go on draining."""
         if self.suspended:
             self.suspended = False
             passed, self._swept = self._swept, max(self._swept, self._sweepable(self._context.clock.wall_ms()))
@@ -244,13 +244,13 @@ class ClientPollers:
             self._recovery_wake.set()
 
     def wake(self) -> None:
-        """Room was made, or settings changed: whoever waits may go on."""
+        """There is room, or settings changed: let all runs step again."""
         for poller in self.pollers.values():
             poller.wake()
 
     def hint(self, poller_id: PollerId, minute: Minute, keys: Collection[RowKey] | None) -> None:
-        """Rows placed near their time; None: more than were named, so that the minute is to be read again. Minutes not
-        entered yet will be read; passed ones are their placer's care."""
+        """Rows placed near their due; None: too many to be named, so the minute is read again. Minutes not entered yet
+        will be read; rows in passed ones are requeued by the process that placed them."""
         poller = self.pollers.get(poller_id)
         if poller is None:
             return
@@ -260,7 +260,7 @@ class ClientPollers:
         elif self._swept < minute <= self._entered and minute not in poller.settled:
             self._start(poller, minute, was_empty=poller.entered)
 
-    # The clock of minutes.
+    # Entering and sweeping minutes.
 
     async def run(self) -> None:
         """Enter and sweep minutes in time, until cancelled."""
@@ -272,7 +272,7 @@ class ClientPollers:
             await self._wake.wait(pause)
 
     async def _turn(self) -> float:
-        """Do what is due; answers the seconds until something is due again."""
+        """Enter or sweep the minute that is due; returns the seconds until the next one is."""
         now = self._context.clock.wall_ms()
         if not self._context.trusted() or not self._context.clock.wall_trusted():
             return RETRY_SECONDS
@@ -288,6 +288,7 @@ class ClientPollers:
         next_enter = minute_start(self._entered + 1) - self._prefetch_ms
         if now >= next_enter:
             minute = Minute(self._entered + 1)
+            # Set before the read: a hint that arrives during it belongs to this minute, and must start its run.
             self._entered = minute
             try:
                 await self._look_up(list(self.pollers.values()), minute, minute)
@@ -328,8 +329,8 @@ class ClientPollers:
                 self._look_aside(poller, self._look_up_overdue)
 
     def _look_aside(self, poller: PollerWork, look: Callable[[PollerWork], Coroutine[Any, Any, None]]) -> None:
-        """Have a poller learn more of its ordering keys, one thing at a time. Not in the way of the clock of minutes:
-        a wait for the background budget may be long."""
+        """Search for more of the order of a poller's keys, one search at a time. In a task, since the wait for the
+        background budget may be long and must not delay entering and sweeping."""
         if not poller.looking:
             poller.looking = True
             self._spawn(self._look(poller, look), f"order of {self.client_id}/{poller.poller_id}")
@@ -350,10 +351,10 @@ class ClientPollers:
         )
 
     async def _look_ahead(self, poller: PollerWork) -> None:
-        """Learn what is retried later on a poller that has met an ordering key."""
+        """Search later minutes for retry rows of a poller that has rows with an ordering key."""
         client = self._context.client(self.client_id)
         if client is None:
-            # Deleted, but not suspended yet. The poller wants to know all the same, and would ask again at once.
+            # The client is deleted, but its pollers still run. Without the pause the search would be started at once.
             await self._context.clock.sleep(RETRY_SECONDS)
             return
         now = minute_of(self._context.clock.wall_ms())
@@ -380,7 +381,7 @@ class ClientPollers:
     def _start(
         self, poller: PollerWork, minute: Minute, *, past: bool = False, was_empty: bool = False
     ) -> "asyncio.Task[object] | None":
-        """`was_empty`: the poller had no rows here when the minute was entered, so all that there are came since."""
+        """`was_empty`: the poller had no rows here when the minute was entered, so all its rows were created since."""
         if poller.draining or self.pollers.get(poller.poller_id) is not poller or self.suspended:
             return None
         admission = MinuteAdmission(
@@ -412,7 +413,7 @@ class ClientPollers:
         try:
             phase = await run.run()
         except Exception as error:
-            # One minute that can't be handled must not end the node: everybody else's calls would go with it.
+            # A fault in one minute must not end the node, and with it all other calls.
             self._on_fault(f"minute {self.client_id}/{poller.poller_id} {minute}", error)
             run.abandon()
             await self._context.clock.sleep(FAULT_PAUSE_SECONDS)
@@ -425,7 +426,7 @@ class ClientPollers:
                 poller.runs.pop(minute, None)
         if self.pollers.get(poller.poller_id) is not poller:
             return
-        # Whoever goes on after a write of unknown fate would take it for its own: that needs a new epoch.
+        # A new machine under the same epoch would take a late write of the old one for its own: that needs a new epoch.
         if phase is Phase.LOST or (phase is None and run.machine.write_unanswered):
             self._on_lost(poller.poller_id, poller.epoch)
         elif phase is None:
@@ -434,7 +435,7 @@ class ClientPollers:
     # Recovery.
 
     async def recover(self) -> None:
-        """Look at what lies between the pollers' watermarks and the present, oldest first, until cancelled."""
+        """Run the occupied minutes between the pollers' watermarks and the present, oldest first, until cancelled."""
         while True:
             recoveries = [
                 poller.recovery for poller in self.pollers.values() if not poller.recovery.done and not poller.draining

@@ -1,8 +1,8 @@
 """What a new owner reads next: from the watermark to the present, oldest first, occupied minutes only. Pure.
 
-Each recovering poller has a range [at, to) of minutes nobody has looked at under its new epoch. Recovery takes the
-pollers of one client together, an hour of the index at a time, so that a thousand pollers of a dead node cost one read
-an hour."""
+Each recovering poller has a range [at, to) of minutes not yet looked at under its new epoch. Recovery takes the pollers
+of one client together, an hour of the index at a time, so that a thousand pollers of a dead node cost one read for each
+hour."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from scheduler_service.domain.ids import MINUTES_PER_HOUR, Minute, PollerId
 
 @dataclass(slots=True)
 class RecoveryRange:
-    """One poller's range still to look at; `at` is the oldest minute of it."""
+    """One poller's remaining range; `at` is its oldest minute."""
 
     poller_id: PollerId
     at: Minute
@@ -24,7 +24,7 @@ class RecoveryRange:
 
 
 def next_chunk(recoveries: Iterable[RecoveryRange]) -> tuple[Minute, Minute] | None:
-    """The minutes [first, last] to read the index of next: from the oldest unread one to the end of its hour."""
+    """The minutes [first, last] whose index is read next: from the oldest unread one to the end of its hour."""
     todo = [recovery for recovery in recoveries if not recovery.done]
     if not todo:
         return None
@@ -36,7 +36,7 @@ def next_chunk(recoveries: Iterable[RecoveryRange]) -> tuple[Minute, Minute] | N
 def found(
     recoveries: Sequence[RecoveryRange], occupied: Mapping[Minute, Sequence[PollerId]]
 ) -> list[tuple[Minute, RecoveryRange]]:
-    """The pollers' minutes to run, oldest first; equal minutes in the order of the pollers."""
+    """The occupied minutes within the ranges, oldest first; those of one minute in the order of the pollers."""
     by_poller = {recovery.poller_id: recovery for recovery in recoveries}
     return [
         (minute, recovery)

@@ -1,16 +1,16 @@
-"""Retention: whole partitions go, once they are settled, have nothing open, and are past the client's retention.
+"""Retention: deletes whole partitions that are settled, have nothing open, and are past the client's retention.
 
-There is no TTL on schedules: it would let a long outage or suspension eat calls not yet made. The poller's owner walks
-the index of occupied minutes, oldest hour first, reads what became of every row, and deletes the partition as one. An
-hour that keeps something open is looked at again in the next round, all hours when a poller is taken over.
+There is no TTL on schedules: it would delete calls not yet made during a long outage or suspension. The poller's owner
+reads the index of occupied minutes, oldest hour first, reads the state of every row, and deletes the partition as a
+whole. An hour with something open is read again in the next round, all hours when a poller is taken over.
 
-Rows may be open that nobody will ever call: a create or a redelivery that was never answered and took effect when its
-minute was settled already. Once past retention they are cancelled, with reason `expired`; the partition goes in the
-next round. Until then a request for such a schedule sees to it (`usecases.edit_schedule`), and so does the audit.
+Some open rows will never be called: those of a create or a redelivery that was never answered and took effect after its
+minute was settled. Past retention they are cancelled with reason `expired`; the partition is deleted in the next round.
+Until then a request for such a schedule requeues it (`usecases.edit_schedule`), and so does the audit.
 
-Where there is an archive to wait for, a partition also stays until its client's day is archived. What ended after that
-day was archived is not in it: it stays too, and the day is marked, so that the archive's next run adds it. Built-in
-clients have no days in the archive, and do not wait.
+If there is an archive to wait for, a partition also stays until its client's day is archived. Rows that ended after
+that day was archived are not in it: their partition stays too, and the day is marked, so that the archive's next run
+adds them. Built-in clients are not archived, so their partitions do not wait.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -41,20 +41,20 @@ from scheduler_service.runtime.randomness import Randomness
 
 ROUND_SECONDS = 600.0
 PAUSE_SECONDS = 0.02
-"""Between two reads of the index: a round over years of hours must not be felt by fresh calls."""
+"""Between two reads of the index, so that a round over years of hours does not delay fresh calls."""
 PAGE_ROWS = 1_000
 EXPIRED_AT_ONCE = 100
 PARTITIONS_REMEMBERED = 100_000
-"""Partitions that wait for the archive and were looked through."""
+"""How many partitions that were read and wait for the archive are remembered, so as not to read them again."""
 EXPIRED = "expired"
-"""Reason of what was cancelled because it was past retention and nobody would have called it."""
+"""The reason of rows that were cancelled because they were past retention and would never have been called."""
 
 Positions = Mapping[PollerId, Minute]
 
 
 @dataclass(slots=True)
 class _Archived:
-    """What the archive holds of one client, as read when a sweep began. `days` None: nobody waits for an archive."""
+    """One client's archived days, as read when a sweep began. `days` None: there is no archive to wait for."""
 
     days: Mapping[UnixMillis, ArchivedDay] | None
     stale: set[UnixMillis] = field(default_factory=set)
@@ -64,8 +64,8 @@ class _Archived:
 
 
 class Retention:
-    """`clients()`: the clients; `positions(client_id)`: this node's pollers of one, each with its oldest open minute.
-    `archives`: where to see what is archived; None where nothing waits for that."""
+    """`clients()`: the clients; `positions(client_id)`: this node's pollers of one, each with its oldest unsettled
+    minute. `archives`: which days are archived; None if there is no archive to wait for."""
 
     def __init__(
         self,
@@ -89,10 +89,10 @@ class Retention:
         self._randomness = randomness
         self._looked_through: set[Partition] = set()
         self._passed: dict[ClientId, tuple[Hour, frozenset[PollerId]]] = {}
-        """Before which hour nothing is left, in which pollers."""
+        """The hour before which nothing is left, and the pollers for which that holds."""
 
     async def run(self) -> None:
-        """A round now and then, until cancelled."""
+        """Sweep all clients every `ROUND_SECONDS`, until cancelled."""
         while True:
             await self._clock.sleep(ROUND_SECONDS)
             for client in self._clients():
@@ -102,7 +102,8 @@ class Retention:
                     continue
 
     async def sweep(self, client: ServedClient) -> int:
-        """Delete what is past one client's retention in the pollers held here; answers how many partitions went."""
+        """Delete partitions past one client's retention in the pollers held here; returns how many. Raises
+        StoreUnavailable."""
         client_id = client.client_id
         positions = self._positions(client_id)
         if not positions:
@@ -112,7 +113,7 @@ class Retention:
         until = minute_of(self._clock.wall_ms() - client.settings.retention_days * DAY_MS)
         hour, passed_in = self._passed.get(client_id, (None, pollers))
         if hour is None or not pollers <= passed_in:
-            # A poller's last owner may have left something of any hour.
+            # A poller's previous owner may have left partitions in any hour.
             hour = Hour(hour_of(minute_of(client.record.created_at)) - 1)
         self._passed[client_id] = hour, pollers
         archived = await self._archived(client, hour, until)
@@ -166,8 +167,8 @@ class Retention:
         return gone, left
 
     async def _may_go(self, partition: Partition, archived: _Archived, settled: Minute) -> bool:
-        """Whether nothing of it is open, or would be lost. All minutes before `settled` are settled and past retention:
-        what is stranded is cancelled, also where the archive waits for that."""
+        """Whether no row of the partition is open, or missing in the archive. All minutes before `settled` are settled
+        and past retention: stranded rows are cancelled, also while the archive is waited for."""
         day = archived.of(partition.minute)
         waits = day is None and archived.days is not None
         if waits and partition in self._looked_through:
@@ -192,7 +193,7 @@ class Retention:
         return not waits
 
     async def _expire(self, partition: Partition, page: Page, settled: Minute) -> None:
-        """One edit. Whatever comes of it, the next sweep reads the page again."""
+        """Cancel stranded rows by one external update. Its answer is ignored: the next sweep reads the page again."""
         stranded = [row for row in page.rows if row.stranded(settled)][:EXPIRED_AT_ONCE]
         if not stranded or not self._trusted():
             return
@@ -216,7 +217,7 @@ class Retention:
             await self._schedules.update(update)
 
     async def _mark_stale(self, day: ArchivedDay, archived: _Archived) -> None:
-        """Once a sweep; whatever comes of it, the next sweep finds the same."""
+        """At most once a sweep. If it fails, the next sweep finds the same and tries again."""
         if self._archives is not None and not day.stale and day.day not in archived.stale:
             archived.stale.add(day.day)
             await self._archives.mark_stale(day)
