@@ -1,22 +1,22 @@
-"""One budget for all that a node asks of storage for the past, so that it never costs the present its share.
+"""One budget for all storage requests that a node makes for the past, so that they never delay those for the present.
 
-The past is: walks and reads of minutes in recovery, ends of retry rows on their way to their originals, recounts, rows
-that are requeued, what ordering keys look for in other minutes, the search for forgotten crons, slices of
-reconciliations, retention. All of it can wait, and after an outage there is much of it at once, on every node. Each
-kind of it asks for a slot first and holds it for one request, or for one short run of requests that follow each other:
+Work for the past is: reads of minutes in recovery, carrying the ends of retry rows to their originals, recounts,
+requeues, searches of other minutes for ordering keys, the search for forgotten crons, slices of reconciliations,
+retention. All of it can wait, and after an outage there is much of it at once, on every node. Each kind of work first
+takes a slot and holds it for one request, or for one short sequence of requests:
 
     async with budget.slot(client_id):
         page = await schedules.read_page(...)
 
-How many slots there are is judged by `BackgroundPace` from the answers to everything that the node asks, the present's
-requests too: `observe` hears of each. First attempts, records of outcomes, leases and heartbeats take no slot, so what
-the past gives up is theirs.
+`BackgroundPace` sets the number of slots by the answers to all of the node's requests, those for the present included:
+`observe` is told of each. First attempts, records of outcomes, leases and heartbeats take no slot, so capacity that the
+past gives up is theirs.
 
-Clients take turns, so one with a long past does not hold up another's. Minutes in recovery are held for much longer
-than a request (until their calls were made), hence they have places of their own (`minutes`), of which one client gets
-at most half; their reads take slots like all others.
+Clients take turns, so one with a long past does not delay another's. A minute in recovery lasts much longer than a
+request (until its calls were made), hence such minutes have separate places (`minutes`), of which one client gets at
+most half; their reads take slots like all others.
 
-Never ask for a slot while holding one: with one slot left that would wait for ever.
+Never ask for a slot while holding one: with one slot left that is a deadlock.
 """
 
 import asyncio
@@ -31,29 +31,27 @@ from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 
 WINDOW_SECONDS = 0.5
-"""How long requests are gathered before they are judged."""
+"""Answers are collected for this long, then judged together."""
 FIRST_SHARE = 0.25
-"""Part of the slots at the start: storage may be cold, and every other node may have started too."""
+"""Part of the slots at the start: storage may be cold, and all other nodes may have just started too."""
 BAD_SHARE = 0.01
 FIRST_PAUSE_SECONDS = 0.1
 
 
 class BackgroundPace:
-    """How much of storage the work for the past may use, judged by how storage answers everything a node asks. Pure.
+    """How many slots a node has for the past, judged by how storage answers all of its requests. Pure.
 
         a window without a sign of overload      the pause is halved; without a pause one slot more
         more than 1 % of its requests were slow  a quarter of the slots less
         ... or were not answered                 half of the slots less; with one slot left, the pause doubles
 
-    More than 1 % slow is the same as a p99 above `slow_ms`. Slowness alone leaves one slot without pauses: then the
-    calls of the present are what storage is busy with, and one request at a time beside them does no harm. Requests
-    without an answer mean that storage is losing work, and what is lost is asked for again; then even one at a time may
-    be too much.
+    More than 1 % slow is the same as a p99 above `slow_ms`. Slowness alone leaves one slot without pauses: then storage
+    is busy with the calls of the present, and one request at a time beside them does no harm. Unanswered requests mean
+    that storage loses work that is then repeated; then even one at a time may be too much.
 
-    Additive increase and multiplicative decrease let several nodes share one storage fairly without knowing of each
-    other.
+    Additive increase and multiplicative decrease let several nodes share storage fairly without coordination.
 
-    Of one node. `now` is monotonic seconds, and never goes back.
+    One per node. `now` is monotonic seconds, and never goes back.
     """
 
     __slots__ = ("_asked", "_began", "_settings", "_size", "_slow", "_unanswered", "pause_seconds", "shrunk")
@@ -66,7 +64,7 @@ class BackgroundPace:
         self.pause_seconds = 0.0
         """From the end of one background request to the start of the next, about; above 0 only with one slot left."""
         self.shrunk = 0
-        """Windows after which the node did less for the past."""
+        """Number of windows after which slots were taken away, or the pause grew."""
 
     @property
     def size(self) -> int:
@@ -74,7 +72,7 @@ class BackgroundPace:
         return int(self._size)
 
     def observe(self, seconds: float, *, answered: bool, now: float) -> bool:
-        """A request ended, of whatever kind. True: `size` or `pause_seconds` may have changed."""
+        """A request of any kind has ended. True: `size` or `pause_seconds` may have changed."""
         self._asked += 1
         if not answered:
             self._unanswered += 1
@@ -106,13 +104,13 @@ class BackgroundPace:
 
 
 class Turns:
-    """A bounded number of places, given out to clients by turns. Lives on one event loop.
+    """A bounded number of places that clients get in turn. Used on one event loop.
 
-    Within a client the order is that of asking. A client with a long queue therefore costs another no more than one
-    place a turn, and `per_client` bounds how many places it holds at once, for places that are held for long.
+    A client's requests are served in order. So a client with a long queue gets one place a turn like any other, and
+    `per_client` bounds how many places it holds at once, for places that are held for long.
 
-    `places()` answers how many there are now; call `hand_out` when it has grown. `may_start()` False keeps all
-    waiting until `hand_out` is called again.
+    `places()` returns how many there are now; call `hand_out` when it has grown. While `may_start()` is False all wait,
+    until `hand_out` is called again.
     """
 
     def __init__(
@@ -141,6 +139,7 @@ class Turns:
         try:
             await turn
         except asyncio.CancelledError:
+            # The place was given, but the cancellation came before this task ran again.
             if turn.done() and not turn.cancelled():
                 self.release(client)
             else:
@@ -155,7 +154,7 @@ class Turns:
         self.hand_out()
 
     def hand_out(self) -> None:
-        """Give free places to those who wait."""
+        """Give free places to waiting clients."""
         passed = 0
         while self.held < self._places() and passed < len(self._queues) and self._may_start():
             client = next(iter(self._queues))
@@ -182,12 +181,12 @@ class Turns:
 
 
 def minutes_per_client(minutes: int) -> int:
-    """How many of a node's minutes in recovery may be one client's."""
+    """How many of a node's places for minutes in recovery one client may hold."""
     return max(minutes // 2, 1)
 
 
 class BackgroundBudget:
-    """One per node."""
+    """The slots and the places for minutes in recovery of one node."""
 
     def __init__(
         self, *, clock: Clock, randomness: Randomness, settings: BackgroundSettings, minutes_at_once: int = 4
@@ -201,12 +200,12 @@ class BackgroundBudget:
         self._timer: Timer | None = None
 
     def observe(self, seconds: float, answered: bool) -> None:
-        """A request to storage ended, of whatever kind; without an answer, or with one that decides nothing, too."""
+        """A request to storage of any kind has ended. `answered` is False also for an answer that decides nothing."""
         if self.pace.observe(seconds, answered=answered, now=self._clock.monotonic()):
             self.slots.hand_out()
 
     def slot(self, client_id: ClientId) -> "Slot":
-        """To be held for a request on behalf of a client."""
+        """A slot for a request on behalf of a client."""
         return Slot(self, client_id)
 
     def ended(self, client_id: ClientId) -> None:
@@ -231,7 +230,7 @@ class BackgroundBudget:
 
 
 class Slot:
-    """`async with`, once."""
+    """A slot to be held by one `async with`."""
 
     __slots__ = ("_budget", "_client_id")
 

@@ -1,8 +1,8 @@
-"""What a node counts of its calls, for Prometheus: plain numbers, added to on the way of each call.
+"""A node's counts of its calls, for Prometheus: plain numbers, incremented as each call is made.
 
-One call costs 1.0 µs over all of them (`tests/bench/counting.py`): 0.7 when its
-attempt has ended, 0.3 when its outcome is recorded; a hundredth of what it costs itself.
-Wake-ups of crons are rows of the client `$cron` and no calls: they are counted elsewhere (`usecases.expand_crons`).
+Counting costs 1.0 µs a call (`tests/bench/counting.py`): 0.7 when its attempt has ended, 0.3 when its outcome is
+recorded; a hundredth of the cost of the call. Wake-ups of crons are rows of the client `$cron` and no calls: they are
+counted elsewhere (`usecases.expand_crons`).
 """
 
 from typing import Final
@@ -34,13 +34,13 @@ LATENESS_BOUNDS: Final = (
     300.0,
     3600.0,
 )
-"""Seconds. 1 s is what is promised."""
+"""Seconds. 1 s is the promised bound."""
 DURATION_BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 GUARANTEED: Final = "guaranteed"
 BEYOND: Final = "beyond"
 DEFERRED: Final = "deferred"
 """First attempts of rows within, and beyond, the thousand a minute that a poller guarantees; and of rows that had been
-deferred for reasons of their own: their receiver was left alone, their ordering key was taken, they came too late."""
+deferred or requeued: their breaker was open, an earlier row of their ordering key had not ended, they came too late."""
 CLASSES: Final = ("2xx", "3xx", "4xx", "5xx")
 _OF_STATUS: Final = dict(zip(range(2, 6), CLASSES, strict=True))
 _OF_ERROR: Final[dict[AttemptError, str]] = {
@@ -56,12 +56,12 @@ _OF_ERROR: Final[dict[AttemptError, str]] = {
 }
 OTHER_CLASS: Final = "other"
 CODE_CLASSES: Final = tuple(dict.fromkeys((*CLASSES, *_OF_ERROR.values(), OTHER_CLASS)))
-"""What an attempt can come to."""
+"""The possible results of an attempt."""
 _ENDS: Final = (State.DELIVERED, State.FAILED, State.SKIPPED)
 
 
 class ClientCounts:
-    """One client's, or those of all clients that have no label of their own."""
+    """The counts of one client, or of all clients without a label of their own."""
 
     __slots__ = ("fires", "lateness_seconds")
 
@@ -71,7 +71,7 @@ class ClientCounts:
 
 
 class CallCounts:
-    """`named_clients`: how many clients are shown by name."""
+    """All counts of one node. `named_clients`: how many clients are shown by name."""
 
     def __init__(self, *, named_clients: int = 20) -> None:
         self.lateness = {share: Distribution(LATENESS_BOUNDS) for share in (GUARANTEED, BEYOND, DEFERRED)}
@@ -80,9 +80,9 @@ class CallCounts:
         self.outcomes: dict[str, int] = {state.value: 0 for state in _ENDS}
         self.skipped: dict[str, int] = {"late": 0}
         self.in_doubt = 0
-        """Rows met that an earlier owner may have called."""
+        """Rows found that an earlier owner may have called."""
         self.fenced = 0
-        """Writes that a newer owner's epoch refused."""
+        """Writes that were rejected by a newer owner's epoch."""
         self.clients = Busiest(most=named_clients, new=ClientCounts)
 
     def attempt_made(self, job: Job, result: AttemptResult) -> None:
@@ -105,7 +105,7 @@ class CallCounts:
             client.lateness_seconds += late
 
     def recorded(self, client_id: ClientId, outcome: Outcome) -> None:
-        """An outcome of ours is durable. A retry row that nothing names any more ends without a schedule that does."""
+        """An outcome of this node is durable. The end of a superseded retry row is not counted: no schedule ends."""
         state = outcome.state
         if client_id == CRON_CLIENT or state is State.RETRYING or outcome.reason == SUPERSEDED:
             return

@@ -1,22 +1,22 @@
-"""Reconciliations are worked on by nodes: each client's by the owner of one of its pollers.
+"""Nodes carry out reconciliations: those of a client are done by the owner of one of its pollers.
 
     slots of all clients --those of our pollers that run--> a task each: slice, pause, slice, ... until it has ended
 
-The poller is given by a hash of the client, so the work moves with the poller when its owner dies or hands it over, and
-all that a client has running is paced by one node: redeliveries of several share what redeliveries may take. While a
-poller moves, two nodes may work on the same slice; `usecases.reconcile` says why that does nothing twice.
+The poller is chosen by a hash of the client. So the work moves with the poller when its owner dies or hands it over,
+and one node paces all of a client's reconciliations: those that redeliver share one rate. While a poller moves, two
+nodes may work on the same slice; `usecases.reconcile` says why nothing is done twice.
 
-What runs is found by a search: every `SEARCH_SECONDS` one cheap read tells whether anything was asked for since the
-last look, and only then, or after `LOOK_SECONDS`, the slots of all clients are read. There are ten a client at most,
-in a fixed number of partitions, so what it costs does not grow with the number of schedules, nor with that of clients
-that never reconcile. Ended ones are remembered while they hold a slot and not read again.
+Running reconciliations are found by a search: every `SEARCH_SECONDS` one cheap read tells whether any were requested
+since the last look, and only then, or after `LOOK_SECONDS`, the slots of all clients are read. There are at most ten a
+client, in a fixed number of partitions, so the cost does not depend on the number of schedules, nor of clients that
+never reconcile. Ended ones are remembered while they hold a slot, and not read again.
 
-How fast: redeliveries get instants, spread evenly in every poller over `redeliver_share` of what it is guaranteed, and
-the next slice waits until most of those of the last one have come. So what was asked to be redelivered arrives like
-calls that are due, little by little, and leaves the rest of the guarantee to them; a restart goes on where the instants
-ended. Cancels and reads are held to a rate by pauses.
+Redeliveries get instants that are spread evenly, in every poller, over `redeliver_share` of its guaranteed rate, and
+the next slice waits until most of the last one's have passed. So redeliveries arrive gradually, like due calls, and
+leave them the rest of the guaranteed rate; after a restart the next slice begins where the instants ended. The rates of
+cancels and reads are limited by pauses.
 
-Not done: while the client is suspended, redeliveries wait; while the clock is in doubt, everything does.
+While the client is suspended, redeliveries wait; while the clock is in doubt, all reconciliations do.
 """
 
 import hashlib
@@ -53,17 +53,18 @@ from scheduler_service.usecases.schedule_writer import ScheduleWriter
 SEARCH_SECONDS = 5.0
 LOOK_SECONDS = 120.0
 AHEAD_MS = 20_000
-"""How long before the last instants given out have come the next are given: above the time that a node reads ahead."""
+"""The next instants are given out this long before the last ones have passed: above the time that a node reads
+ahead."""
 FORGOTTEN_MS = HOUR_MS
-"""A slot's holder that is not there so long after its request failed to be inserted, or is not kept any more."""
+"""If a slot's holder is missing this long after its request, its insert failed, or it is past its retention."""
 LONGEST_SLEEP_SECONDS = 15.0
-"""However long there is nothing to do: one that was stopped meanwhile is to be closed."""
+"""The longest pause, so that a reconciliation that was stopped meanwhile is closed in time."""
 
 _log = get_logger("minutehand.node")
 
 
 class Reconciler:
-    """`pollers` answers the pollers of a client that this node holds."""
+    """`pollers` returns the pollers of a client that this node holds."""
 
     def __init__(
         self,
@@ -81,9 +82,9 @@ class Reconciler:
         on_fault: Callable[[str, BaseException], None],
     ) -> None:
         self.rows = 0
-        """Schedules that were redelivered, cancelled or found to be neither, by this node."""
+        """Schedules that this node redelivered, cancelled, or left as they were."""
         self.finished = 0
-        """Reconciliations that this node brought to the end of their windows."""
+        """Reconciliations that reached the end of their windows on this node."""
         self._store = store
         self._reconcile = reconcile
         self._client = client
@@ -124,7 +125,7 @@ class Reconciler:
                     self._on_fault("search for reconciliations", error)
 
     async def _look(self) -> None:
-        """Learn what may be running, as far as it is not known. Raises StoreUnavailable: the rest is for next time."""
+        """Read the slots if they may have changed. Raises StoreUnavailable: unread ones are read by the next call."""
         changes, now = await self._store.changes(), self._clock.monotonic()
         if changes != self._changes or now - self._looked_at >= LOOK_SECONDS:
             self._unread = set(range(SLOT_BUCKETS))
@@ -137,7 +138,8 @@ class Reconciler:
         self._resting = {each: until for each, until in self._resting.items() if each in held and until > now}
 
     async def _begin(self) -> None:
-        """Begin what is ours, runs, and nobody here works on. Raises StoreUnavailable: the rest is for next time."""
+        """Start work on running reconciliations that this node is responsible for. Raises StoreUnavailable: the rest
+        are started by the next call."""
         now = self._clock.monotonic()
         slots = [
             slot
@@ -156,14 +158,14 @@ class Reconciler:
                 self._spawn(self._work_safely(slot), f"reconciliation {slot.holder}")
 
     async def _is_over(self, slot: Slot) -> bool:
-        """Whether the holder of a slot will never run any more, as far as a cheap read tells."""
+        """Whether the holder of a slot has ended for good, as far as a cheap read shows."""
         found = await self._read(slot, serial=False)
         if found is None:
             return asked_at(slot.holder) < self._clock.wall_ms() - FORGOTTEN_MS
         return found.settled
 
     async def _read(self, slot: Slot, *, serial: bool) -> Reconciliation | None:
-        """None also for one that can't be decoded, which the log has."""
+        """None also for one that can't be decoded; that is logged."""
         try:
             return await self._store.read(slot.client_id, slot.holder, serial=serial)
         except StoreUnavailable:
@@ -191,7 +193,7 @@ class Reconciler:
             self._working.discard(slot.holder)
 
     async def _work(self, slot: Slot) -> None:
-        """Slice by slice, until it has ended or is another node's."""
+        """Work slice by slice, until the reconciliation has ended or another node is responsible."""
         backoff = Backoff(clock=self._clock, randomness=self._randomness)
         redelivers = False
         try:
@@ -199,7 +201,7 @@ class Reconciler:
                 try:
                     found = await self._read(slot, serial=True)
                     if found is None:
-                        # Its request is still to be inserted, or failed; or it is not kept any more.
+                        # Its insert is still under way, or failed; or it is past its retention.
                         return
                     if found.settled:
                         self._ended.add(slot.holder)
@@ -218,8 +220,8 @@ class Reconciler:
                 self._redelivering[slot.client_id] -= 1
 
     async def _slice(self, found: Reconciliation) -> float:
-        """Do a slice, if it may be done now; answers how long to wait for the next, in seconds. Raises
-        StoreUnavailable, NotOurs."""
+        """Do a slice, if it may be done now; returns the seconds to wait before the next. Raises StoreUnavailable,
+        NotOurs."""
         client = self._client(found.client_id)
         if client is None:
             raise NotOurs("its client is gone")
@@ -289,7 +291,7 @@ def build_reconciler(
     spawn: Callable[[Coroutine[Any, Any, None], str], object],
     on_fault: Callable[[str, BaseException], None],
 ) -> Reconciler:
-    """`pollers` answers the pollers of a client that the node holds."""
+    """`pollers` returns the pollers of a client that the node holds."""
     edit = EditSchedule(schedules=schedules, writer=writer, clock=clock, randomness=randomness)
     return Reconciler(
         store=store,

@@ -1,12 +1,12 @@
-"""Trial calls: calls that are no schedule's, made by the same preparation and the same engine as all others.
+"""Trial calls: calls without a stored schedule, made by the same preparation and the same engine as all others.
 
-    call -> has the client room -> has the receiver's host -> prepare -> engine -> what there was to see
+    call -> has the client room -> has the receiver's host -> prepare -> engine -> what was observed
 
-Lives in API processes. The engine is started by the first trial call; none is kept waiting for room, for whoever asks
-is there and can ask again. What a client may do: so many at a time and one a second, a few of them at once; and to each
-receiver's host what its settings say. These limits are each process's own, beside those of the nodes.
+They are made by API processes. The first trial call starts the engine. None waits for room: the caller gets an error
+and can repeat it. A client may have `AT_ONCE_PER_CLIENT` under way and make one a second, with bursts of `BURST`, and
+to each receiver's host what its settings allow. These limits hold per process, in addition to those of the nodes.
 
-A trial call has no lease behind it: its fence is the lowest, and its id is told to nobody else.
+No lease covers a trial call: its fence is the lowest, and its id belongs to no schedule.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ from scheduler_service.domain.trial_calls import (
 from scheduler_service.runtime.clock import Clock
 
 AT_ONCE: Final = 16
-"""Of all clients together."""
+"""The limit for all clients together."""
 AT_ONCE_PER_CLIENT: Final = 2
 SECONDS_BETWEEN: Final = 1.0
 BURST: Final = 5
@@ -47,7 +47,7 @@ _FENCE = 1
 
 
 class TrialCalls:
-    """`TrialCaller` of one process. `stop` is idempotent and ends what is under way."""
+    """The `TrialCaller` of one process. `stop` is idempotent and ends calls under way."""
 
     def __init__(
         self,
@@ -116,14 +116,14 @@ class TrialCalls:
         self, request: CallbackRequest, client_id: ClientId, destination: Destination[None]
     ) -> AttemptResult:
         if not self._started:
-            await self._engine.start()  # nothing is awaited in it, so nobody finds an engine that is still starting
+            await self._engine.start()  # it awaits nothing, so no other call sees an engine that is still starting
             self._started = True
         ended: asyncio.Future[AttemptResult] = asyncio.get_running_loop().create_future()
         self._under_way[client_id] = self._under_way.get(client_id, 0) + 1
         generation = destination.started()
 
         def end(result: AttemptResult) -> None:
-            """Also where nobody waits any more: what is under way counts until it has ended."""
+            """Called also if the caller has gone: a call under way counts until it has ended."""
             destination.ended(result, generation=generation, now=self._clock.monotonic())
             self._under_way[client_id] -= 1
             if not self._under_way[client_id]:
@@ -136,7 +136,7 @@ class TrialCalls:
 
 
 def _few(settings: DeliverySettings) -> DeliverySettings:
-    """The operator's, for a handful of calls whose names are always looked up again."""
+    """The operator's settings, adapted to a few calls whose host names are resolved each time."""
     return dataclasses.replace(settings, max_in_flight=AT_ONCE, max_idle_connections=1, dns_cache_seconds=0)
 
 

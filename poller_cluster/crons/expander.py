@@ -1,16 +1,16 @@
-"""Cron app-pollers: the rows of the client `$cron` are made, not called.
+"""Cron app-pollers: the rows of the client `$cron` expand crons instead of calling receivers.
 
-A node's pollers don't tell their clients apart: rows of `$cron` come due, are claimed and recorded like all others.
-What makes their "call" is the expander, an engine beside the one that speaks HTTP:
+A node treats the rows of `$cron` like those of all clients: they become due, are claimed and recorded. Their "call" is
+made by the expander, an engine beside the one that speaks HTTP:
 
     dispatcher --request--> CronEngine --minutehand://...---> Expander --by client--> ExpandCrons
                                  `------https://...---------> DeliveryEngine
 
-Crons that are woken while others of their client are being expanded are expanded together next: the more wake-ups there
-are, the more of them share a request.
+Crons that are woken while others of their client are being expanded are expanded together next, so the more wake-ups
+there are, the more of them share a request.
 
-An expansion that storage does not let happen is begun again until its node loses the poller; one that fails for another
-reason is retried like any call. Both are harmless, and so are two expanders of one cron.
+If storage does not answer, the expansion is repeated until the node loses the poller; one that fails for another reason
+is retried like any call. Both are harmless, and so are two concurrent expansions of one cron.
 """
 
 from collections.abc import Callable, Coroutine
@@ -46,7 +46,7 @@ class _Woken:
 
 
 class Expander:
-    """Takes wake-ups as an engine takes requests."""
+    """The engine that carries out wake-ups."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Expander:
     def start_attempt(
         self, request: CallbackRequest, on_done: Callable[[AttemptResult], None], *, may_start: Callable[[], bool]
     ) -> None:
-        """Look at the cron that the request's body names. `on_done` is called later, on the loop, exactly once."""
+        """Expand the cron that the request's body names. `on_done` is called later, on the loop, exactly once."""
         self.in_flight += 1
         now = self._clock.wall_ms()
         try:
@@ -87,7 +87,7 @@ class Expander:
         self._spawn(self._work(wake_up.client_id), f"expand {wake_up.client_id}")
 
     async def _work(self, client_id: ClientId) -> None:
-        """Until nobody of this client waits."""
+        """Expand groups of this client's crons until none waits."""
         while waiting := self._woken[client_id]:
             group, self._woken[client_id] = waiting[:AT_ONCE], waiting[AT_ONCE:]
             await self._expand_group(client_id, group)
@@ -130,7 +130,7 @@ class Expander:
 
 
 class CronEngine:
-    """The node's engine: requests for receivers go to `calls`, wake-ups to the expander."""
+    """The node's engine: passes requests for receivers to `calls`, and wake-ups to the expander."""
 
     def __init__(self, *, calls: Engine, expander: Expander) -> None:
         self._calls = calls
@@ -142,8 +142,8 @@ class CronEngine:
 
     @property
     def in_flight(self) -> int:
-        """Of calls. Wake-ups take no connection, so they take no room from anybody's calls; the limit of their client
-        bounds them."""
+        """Calls only. Wake-ups take no connection, so they don't count against the engine's capacity; the limit of the
+        client `$cron` bounds them."""
         return self._calls.in_flight
 
     def start_attempt(

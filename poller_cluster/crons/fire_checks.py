@@ -1,18 +1,18 @@
-"""Which fires of crons may still be made: asked when they are about to be claimed.
+"""Which fires of crons may still be made: checked when they are about to be claimed.
 
-A fire names the revision of its cron that it was made by. If the cron has changed since, whoever changed it withdraws
-what he finds; a fire that an expander who slept through the change placed afterwards is found out here. What was
-claimed before, by whomever, is not asked about any more: it may have been called.
+A fire names the revision of its cron that placed it. If the cron has changed since, the change's wake-up withdraws the
+fires that it finds; a fire placed afterwards, by an expander that was paused during the change, is detected here. Fires
+that may have been called before are not checked.
 
-    cron's revision is later           cancelled, `cron-changed`, unless it stands:
-      it was due before the change     no change takes back what was due before it; its owner was only slow
+    the cron's revision is later       cancelled, `cron-changed`, unless it stands:
+      it was due before the change     a change does not withdraw fires due before it; the owner was only slow
       the present rule fires then too, the change found it claimed and let it stand, but its owner gave it back
       and has no child for it
     overlap: skip, and the last run    skipped, `overlap`
     that was not skipped is not over
 
-One read for all fires of a window. An edit that comes after it meets rows that nobody has claimed, or the claim: one of
-the two wins, as ever.
+All fires of a window share one read. An external update after that read competes with the claim, and one of the two
+wins, as with every cancel.
 """
 
 from collections.abc import Sequence
@@ -30,13 +30,13 @@ from scheduler_service.usecases.expand_crons import CHANGED
 OVERLAP = "overlap"
 RUNS_AT_ONCE = 50
 LONGEST_RETRY_MS = 7 * DAY_MS
-"""Runs older than any deadline of retries are over."""
+"""The longest retry deadline: older runs are over."""
 REMEMBERED = 10_000
 _PASSED_OVER = (State.SKIPPED, State.CANCELLED)
 
 
 class CronFireGuard:
-    """Of one node. Remembers which run was still under way, so that it is asked first the next time."""
+    """The check of one node. Remembers which run was still under way, so that it is read first the next time."""
 
     def __init__(self, *, crons: CronStore, schedules: ScheduleStore) -> None:
         self._crons = crons
@@ -68,7 +68,7 @@ class CronFireGuard:
         return outcomes
 
     async def _fallen(self, client_id: ClientId, fires: Sequence[tuple[CronChild, Row]]) -> list[Row]:
-        """Of fires whose crons have changed, those that don't stand. Rare, and so asked about by themselves."""
+        """Of fires whose crons have changed, those that don't stand. They are rare, so the crons are read only here."""
         if not fires:
             return []
         crons = await self._crons.read(client_id, [row.cron_id for _, row in fires if row.cron_id])
@@ -81,8 +81,8 @@ class CronFireGuard:
         return [row for (_, _, row), stands in zip(asked, stand, strict=True) if not stands]
 
     async def _stands(self, fire: tuple[Cron, CronChild, Row]) -> bool:
-        """Whether a fire counts although its cron has changed. Up to `expanded_through` every fire has its child,
-        of whatever revision; what is behind it is withdrawn or made by the present one."""
+        """Whether a fire counts although its cron has changed. Up to `expanded_through` every fire has a child of some
+        revision; beyond it children of older revisions are withdrawn, and the present one places its own."""
         cron, child, row = fire
         if cron.revision <= child.revision:
             return True
@@ -97,7 +97,7 @@ class CronFireGuard:
         return key not in await self._schedules.find_rows(partition_of(cron.client_id, replaced), [key])
 
     async def _is_under_way(self, fire: tuple[CronStanding, Row]) -> bool:
-        """Whether the last run before this one that was not skipped is still to come to its end."""
+        """Whether the last run before this one that was not skipped has not ended."""
         cron, row = fire
         assert row.nominal_due is not None
         name = (cron.client_id, cron.cron_id)
@@ -128,7 +128,7 @@ class CronFireGuard:
         return False
 
     async def _open(self, run: CronRun) -> bool | None:
-        """Whether a run is still to come to its end. None: it was skipped, cancelled, or never came to be."""
+        """Whether a run has not ended. None: it was skipped, cancelled, or never created."""
         key = key_of(run.schedule_id)
         rows = await self._schedules.find_rows(partition_of(run.client_id, run.schedule_id), [key])
         row = rows.get(key)
@@ -145,8 +145,7 @@ def _fires_at(cron: Cron, nominal: int) -> bool:
 
 
 def _child_of(row: Row) -> CronChild | None:
-    """Which revision made this row, if it is a fire that was neither called nor perhaps called before, nor asked for
-    by name."""
+    """Which revision placed this row, if it is a fire that cannot have been called before and is no redelivery."""
     if row.cron_id is None or row.attempt_base:
         return None
     try:

@@ -1,13 +1,13 @@
-"""The search through all crons, for those that were forgotten and those that are gone for good.
+"""The search through all crons for those whose wake-up was lost, and for deleted ones past their retention.
 
-Every `search_seconds` a node looks through the crons of those clients that fall to it (the owner of a `$cron` poller
-has the clients whose hash is that poller) for such as should have been looked at `OVERDUE_MS` ago, and expands them
-itself. It reads four columns of each: 100,000 crons are 100 pages.
+Every `SEARCH_SECONDS` a node reads the crons of the clients that it is responsible for (the owner of a `$cron` poller
+has the clients whose hash is that poller), and expands those whose wake-up is overdue by `OVERDUE_MS`. It reads four
+columns of each: 100,000 crons are 100 pages.
 
-No accident ends a chain so. Rows of crons that were deleted longer ago than their client keeps schedules are
+So no lost wake-up ends a cron. Rows of crons that were deleted longer ago than their client keeps schedules are
 removed; they hold no callback any more.
 
-A wake-up that only waits its turn, behind an outage say, is not waited for: both do the same.
+A wake-up that is only late, for instance after an outage, is not waited for: it and the search have the same effect.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ class Expands(Protocol):
 
 
 class CronSearch:
-    """`pollers` answers the `$cron` pollers this node owns, `quota` how many there are."""
+    """`pollers` returns the `$cron` pollers that this node owns, `quota` how many there are."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class CronSearch:
             self._on_fault(f"search for forgotten crons of {client.client_id}", error)
 
     async def search(self, client: ServedClient) -> int:
-        """Expand the forgotten crons of one client; answers how many there were. Raises StoreUnavailable."""
+        """Expand the forgotten crons of one client; returns how many there were. Raises StoreUnavailable."""
         client_id = client.client_id
         gone_before = self._clock.wall_ms() - client.settings.retention_days * DAY_MS
         after: CronId | None = None

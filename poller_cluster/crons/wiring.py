@@ -1,4 +1,4 @@
-"""What a node needs for crons, put together: the expander, the judge of fires, the search for forgotten ones."""
+"""Builds a node's parts for crons: the expander, the check of fires, the search for forgotten crons."""
 
 from collections.abc import Callable, Collection, Coroutine
 from typing import Any
@@ -20,7 +20,7 @@ from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
 
 class CronWork:
-    """`pollers` answers the `$cron` pollers that the node holds."""
+    """`pollers` returns the `$cron` pollers that the node holds."""
 
     def __init__(
         self,

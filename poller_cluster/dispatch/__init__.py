@@ -1,6 +1,7 @@
-"""From a claimed row to its outcome: when each attempt starts, and what came of it.
+"""From a claimed row to its outcome: when each attempt starts, and what its result means.
 
-`dispatcher` starts attempts at their due, fairly between clients; `ready_rows` holds them until then. `destinations`
-bounds what one receiver's host gets, `request` prepares the HTTP request that `poller_cluster.delivery` makes, and
-`outcome` says what the answer means for the row. `due_clock` is the clock by which all of that is due.
+`dispatcher` starts attempts when they are due, fairly between clients; `ready_rows` holds them until then.
+`destinations` limits the calls to each receiver's host, `request` prepares the HTTP request that
+`poller_cluster.delivery` makes, and `outcome` derives the row's outcome from the answer. `due_clock` decides when a row
+is due.
 """

@@ -1,25 +1,24 @@
-"""Where calls go: per client and receiver host, how many at a time, how many a second, and when not at all. Pure.
+"""Limits on calls for each client and receiver host: how many at a time, how many a second, and when none. Pure.
 
-A destination is named as the client's setting `destinations` names it: `host:port` where that is listed, else `host`
-(then all its ports share one limit), else whatever the URL says. What the client does not limit has a share of the
-client's own limit (`destination_share`), so that one host that hangs leaves room for the others, and is called over
-a bounded number of connections (`destination_connections`); the breaker (see `Breaker`) holds back what a failing host
-would get.
+A destination is named as the client's setting `destinations` names it: `host:port` if that is listed, else `host` if
+that is listed (then all its ports share one limit), else as in the URL. A destination without a limit of its own gets a
+share of the client's (`destination_share`), so that a hanging host leaves room for the others, over a bounded number of
+connections (`destination_connections`); the breaker (see `Breaker`) keeps calls away from a failing host.
 
-The client's limits hold over all nodes: each node takes the part that its pollers are of the client's quota, and at
-least one call at a time. So they are kept without asking anybody, and a client whose load sits in few pollers may stay
-below its limit. Breakers are each node's own opinion.
+The client's limits hold over all nodes: each node takes the share that corresponds to its pollers of the client's
+quota, and at least one call at a time. So no coordination is needed, but a client whose load is in few pollers may stay
+below its limit. Each node has its own breakers.
 
-Rates are token buckets: `max_per_second` tokens a second, at most a tenth of a second's worth saved up (one at least),
-so in no second more than 1.1 times the limit starts.
+Rates are token buckets: `max_per_second` tokens a second, at most a tenth of a second's worth saved up (at least one
+token), so in no second more than 1.1 times the limit starts.
 
-    claim   room(part) > 0     else the row waits unclaimed; `on_free` tells when to look again; see `part_for`
-            held_back(due)     open then: requeued unclaimed, see `dispatch.outcome.defer`
-    start   delay() == 0       else the job waits in `waiting`, behind those of its host only
+    claim   room(part) > 0     else the row waits unclaimed; `on_free` says when to look again; see `part_for`
+            held_back(due)     the breaker will be open then: requeued unclaimed, see `dispatch.outcome.defer`
+    start   delay() == 0       else the job waits in `waiting`, behind jobs of its host only
     end     ended()
 
-Per client a bounded number of destinations is remembered (`destinations_per_client`) beside those in use. Hosts that
-did not fail are forgotten first, of those the ones that were met longest ago; whoever is forgotten begins with a closed
+For each client a bounded number of destinations is remembered (`destinations_per_client`) besides those in use. Hosts
+that did not fail are forgotten first, the least recently added first; a forgotten host starts again with a closed
 breaker and a full bucket.
 """
 
@@ -36,11 +35,11 @@ from scheduler_service.domain.clients import ClientSettings, DestinationLimit
 from scheduler_service.domain.ids import MAX_DUE, ClientId
 
 SAVED_SECONDS = 0.1
-"""How much of a rate may be saved up."""
+"""How many seconds' worth of tokens may be saved up."""
 CLAIMED_SECONDS = 1.0
-"""Rows of a limited rate are claimed this far ahead at most: until then a cancel is certain."""
+"""Rows of a limited rate are claimed at most this far ahead; until then they can be cancelled."""
 ROUNDING = 1e-6
-"""A third of three is one, whatever floating point says."""
+"""Added before rounding down, so that a third of three is one."""
 _NO_LIMIT = DestinationLimit()
 _PORTS = {"http:": "80", "https:": "443"}
 
@@ -57,7 +56,7 @@ DUE, SOON, LATER = 1.0, 0.75, 0.5
 
 
 class Health(Enum):
-    """What one attempt says of its host."""
+    """What one attempt shows of its host."""
 
     GOOD = "good"
     BAD = "bad"
@@ -65,7 +64,7 @@ class Health(Enum):
 
 
 def health(result: AttemptResult) -> Health:
-    """See `Breaker` for what counts as what."""
+    """See `Breaker` for what counts as a failure."""
     if result.status is not None:
         bad = result.status >= 500 or result.status == _TOO_MANY_REQUESTS
         return Health.BAD if bad else Health.GOOD
@@ -73,22 +72,21 @@ def health(result: AttemptResult) -> Health:
 
 
 class Breaker:
-    """A breaker: keeps calls away from a host that does nothing but fail, and tries it again with few. Pure.
+    """The circuit breaker of one (client, host): keeps calls away from a failing host, and probes it with few. Pure.
 
         closed --failures in a row--> open --its time is over--> half-open --a success--> closed
                                        ^-----------a failure: twice as long-----'
 
-    What counts as a failure is what a gateway would call one of the host, not of the single request: no connection, no
-    answer in time, an answer that is no HTTP, 5xx, and 429. Any other status shows that somebody is there and resets
-    the count. Counting failures in a row is what Envoy's outlier detection does (`consecutive_5xx`, with the ejection
-    time growing by the number of ejections); doubling the time is Nygard's circuit breaker with the field's usual
-    backoff ("Release It!", 2007). Our own endings (refused by policy, trust lost, engine stopped) say nothing of the
-    host.
+    A failure is one that a gateway would ascribe to the host, not to the single request: no connection, no answer in
+    time, an answer that is not HTTP, 5xx, and 429. Any other status shows that the host works and resets the count.
+    Envoy's outlier detection counts failures in a row too (`consecutive_5xx`, with the ejection time growing by the
+    number of ejections); doubling the time is Nygard's circuit breaker with the usual exponential backoff ("Release
+    It!", 2007). Attempts that this node ended (refused by policy, trust lost, engine stopped) count as neither.
 
-    Several attempts are under way when a breaker opens; what they come to later is not counted again: every attempt
-    remembers the breaker's `generation`, which changes with each opening and closing.
+    When a breaker opens, several attempts are under way; their results are not counted again: every attempt remembers
+    the breaker's `generation`, which changes with each opening and closing.
 
-    Of one (client, host). Every `now` is monotonic seconds.
+    Every `now` is monotonic seconds.
     """
 
     __slots__ = ("_failures", "_opened", "_settings", "generation", "until")
@@ -107,16 +105,16 @@ class Breaker:
 
     @property
     def spotless(self) -> bool:
-        """Nothing would be forgotten with it."""
+        """Whether it is in its initial state, so that forgetting it loses nothing."""
         return self._opened == 0 and self._failures == 0
 
     def is_open(self, now: float) -> bool:
-        """Closed to everybody; afterwards it is half-open until somebody's attempt has ended."""
+        """Whether no call may start; afterwards the breaker is half-open until an attempt has ended."""
         return self._opened > 0 and now < self.until
 
     @property
     def open_seconds(self) -> float:
-        """How long this opening lasts as a whole."""
+        """How long this opening lasts in total."""
         settings = self._settings
         doubled = settings.breaker_open_seconds * 2.0 ** min(max(self._opened - 1, 0), _LARGEST_DOUBLING)
         return min(settings.breaker_longest_seconds, doubled)
@@ -143,29 +141,26 @@ class Breaker:
 
 
 def part_for(due_in_ms: int, *, lead_ms: int) -> float:
-    """The part of a limit that a row may find taken up, itself included. Soon is within `lead_ms`.
+    """The part of a limit that may be taken when a row due in `due_in_ms` is claimed, that row included.
 
-    How much of a limit rows may take up before they are due. Pure.
-
-    A claimed row holds its room until it has been called. Pollers don't know of each other's rows: what one of them
-    claims for later is missing to another one whose row is due now. With a limit of two to a host, and over eight
-    pollers ten calls a second that took 10 ms each, calls were 30 s late. So rows that are due may take up all of a
-    limit, rows that soon will be three quarters of it, the others half; of a limit of one nothing is given to rows that
-    are not due."""
+    A claimed row holds its room until it has been called. Pollers don't know of each other's rows: room that one takes
+    for later is missing to another whose row is due now. With a limit of two to a host, and ten calls a second of 10 ms
+    each over eight pollers, calls were 30 s late. So rows that are due may fill the whole limit, rows due within
+    `lead_ms` three quarters of it, the others half; a limit of one gives nothing to rows that are not due."""
     if due_in_ms <= 0:
         return DUE
     return SOON if due_in_ms <= lead_ms else LATER
 
 
 def longest_due_in(part: float, *, lead_ms: int) -> int:
-    """How long before their due, in milliseconds, rows may be for `part_for` to say this part."""
+    """The longest time before their due, in milliseconds, at which `part_for` gives rows this part."""
     if part == DUE:
         return 0
     return lead_ms if part == SOON else MAX_DUE
 
 
 def due_within(part: float, *, lead_ms: int, ahead_ms: int) -> int:
-    """How far ahead rows may be due that take up `part` of a limit; `ahead_ms` is what holds where there is room."""
+    """How far ahead rows may be claimed if `part` of a limit is then taken: `ahead_ms` while there is room."""
     if part <= LATER:
         return ahead_ms
     return min(lead_ms, ahead_ms) if part <= SOON else 0
@@ -198,22 +193,22 @@ class Destination(Generic[J]):
         self.waiting: deque[J] = deque()
         self.in_flight = 0
         self.outstanding = 0
-        """Claimed rows on their way: those in flight and those that wait for it."""
+        """Claimed rows: those in flight and those that wait to be."""
         self.reserved = 0
-        """Rows that are being claimed."""
+        """Rows whose claim is under way."""
         self._settings = settings
         self._on_free = on_free
         self._refused = 0.0
         self._tell_at = 0
-        """Where rows were refused: none may be claimed while more than so many are taken. An upper bound, so that most
-        ends skip the exact question."""
+        """If rows were refused: no room is reported while more than this many are taken. An upper bound, so that most
+        ends skip the exact computation."""
         self._limit = self._at_once = 1
         self._rate: float | None = None
         self._tokens = 0.0
         self._filled_at = -math.inf
 
     def set_limits(self, asked: DestinationLimit, *, max_in_flight: int, share: float) -> None:
-        """`max_in_flight` is the client's own, `share` this node's part of the client."""
+        """`max_in_flight` is the client's limit, `share` this node's share of the client."""
         own = max(int(max_in_flight * share + ROUNDING), 1)
         if asked.max_in_flight is None:
             self._limit = math.ceil(own * self._settings.destination_share - ROUNDING)
@@ -226,26 +221,26 @@ class Destination(Generic[J]):
     # Claims.
 
     def held_back(self, now: float, due_in: float) -> bool:
-        """Whether a row due in so many seconds would find the breaker open."""
+        """Whether a row due in `due_in` seconds would find the breaker open."""
         return self.breaker.is_open(now + max(due_in, 0.0))
 
     def room(self, part: float = DUE) -> int:
-        """How many more rows may be claimed of those that may take up this part of the limits. Rows of a limited rate
-        are not claimed long before they may start."""
+        """How many more rows may be claimed up to this part of the limits. Rows of a limited rate are not claimed long
+        before they may start."""
         taken = self.outstanding + self.reserved
         return min(int(self._parallel() * part) - taken, int(self._ahead() * part) - (taken - self.in_flight))
 
     def _ahead(self) -> int:
-        """How many rows may wait claimed."""
+        """How many claimed rows may wait to start."""
         return self._limit if self._rate is None else max(math.ceil(self._rate * CLAIMED_SECONDS), 1)
 
     def _parallel(self) -> int:
         return self._limit if self.breaker.closed else min(self._settings.breaker_probes, self._limit)
 
     def refuse(self, part: float = DUE) -> None:
-        """A row that may take up this part of the limits was not claimed for want of room: tell when there is some."""
+        """A row was not claimed for lack of room in this part of the limits: call `on_free` when there is some."""
         if int(min(self._limit, self._ahead()) * part) < 1:
-            # There never is any before they are due, and then they are looked at without being told.
+            # There is never room before such rows are due, and at their due they are judged again anyway.
             return
         self._refused = max(self._refused, part)
         self._tell_at = int(self._limit * self._refused) - self._quarter()
@@ -253,7 +248,7 @@ class Destination(Generic[J]):
     # Attempts.
 
     def delay(self, now: float) -> float | None:
-        """Seconds until an attempt may start: 0 now, None when another has to end first. Not asked while open."""
+        """Seconds until an attempt may start: 0 now, None if another must end first. The breaker must not be open."""
         if self.in_flight >= min(self._at_once, self._parallel()):
             return None
         if self._rate is None:
@@ -265,7 +260,7 @@ class Destination(Generic[J]):
         return 0.0 if self._tokens >= 1.0 else (1.0 - self._tokens) / self._rate
 
     def started(self) -> int:
-        """Answers the breaker's generation, to be given to `ended`."""
+        """An attempt starts. Returns the breaker's generation, to be passed to `ended`."""
         self.in_flight += 1
         if self._rate is not None:
             self._tokens -= 1.0
@@ -273,7 +268,7 @@ class Destination(Generic[J]):
         return self.breaker.generation
 
     def ended(self, result: AttemptResult, *, generation: int, now: float) -> bool:
-        """True when that opened or closed the breaker: whoever waits must be judged again."""
+        """An attempt has ended. True if that opened or closed the breaker: waiting rows must be judged again."""
         self.in_flight -= 1
         if self.breaker.spotless and result.succeeded:
             return False
@@ -288,7 +283,7 @@ class Destination(Generic[J]):
         self._tell_of_room()
 
     def claimed(self, rows: int) -> None:
-        """So many rows that were being claimed are on their way, or wait again."""
+        """The claim of `rows` rows is over: they are claimed, or wait again."""
         self.reserved -= rows
         self._tell_of_room()
 
@@ -300,7 +295,7 @@ class Destination(Generic[J]):
             self._tell()
 
     def _quarter(self) -> int:
-        """Room worth telling of: looking again has a cost, and the first to look takes all there is."""
+        """The least room worth reporting: judging rows again has a cost, and the first poller takes all the room."""
         return max(min(self._parallel(), self._ahead()) // 4, 1)
 
     def _tell(self) -> None:
@@ -326,7 +321,7 @@ class _Client(Generic[J]):
 
 
 class Destinations(Generic[J]):
-    """Those of all clients of a node. `on_free(client_id)`: rows of that client that wait unclaimed may be claimed."""
+    """The destinations of all clients of a node. `on_free(client_id)`: unclaimed rows of that client may have room."""
 
     def __init__(self, settings: DestinationSettings, *, on_free: Callable[[ClientId], None]) -> None:
         self._settings = settings
@@ -334,7 +329,7 @@ class Destinations(Generic[J]):
         self._clients: dict[ClientId, _Client[J]] = {}
 
     def of(self, client_id: ClientId, url: str, settings: ClientSettings, *, share: float) -> Destination[J]:
-        """The destination of a URL. `settings` are effective; `share` is this node's part of the client's pollers."""
+        """The destination of a URL. `settings` are effective; `share` is this node's share of the client's pollers."""
         client = self._clients.get(client_id)
         if client is None:
             client = self._clients[client_id] = _Client()
@@ -352,7 +347,7 @@ class Destinations(Generic[J]):
                 yield client_id, destination
 
     def _follow(self, client: _Client[J], settings: ClientSettings, share: float) -> None:
-        # Names depend on what is listed; those in use keep what they count under the name they have.
+        # Names depend on what is listed. Destinations in use keep their counts under their old name.
         client.settings, client.share = settings, share
         client.aliases.clear()
         for destination in client.by_name.values():
@@ -383,7 +378,7 @@ class Destinations(Generic[J]):
         bound = self._settings.destinations_per_client
         if len(client.by_name) < bound:
             return
-        # A whole eighth at once: the scan is then rare however many hosts a client has.
+        # An eighth at once, so that the scan is rare however many hosts a client has.
         idle = [name for name, each in client.by_name.items() if not each.in_use]
         idle.sort(key=lambda name: not client.by_name[name].breaker.spotless)
         for name in idle[: max(bound // 8, 1)]:
@@ -402,7 +397,7 @@ def origin_of(url: str) -> str:
 
 
 def name_of(origin: str, listed: dict[str, DestinationLimit]) -> str:
-    """How a client's settings name this origin; unlisted: the host, with its port unless that is the scheme's own."""
+    """How a client's settings name this origin; unlisted: the host, with the port unless it is the scheme's default."""
     host, port, usual = _split(origin)
     if f"{host}:{port}" in listed:
         return f"{host}:{port}"
@@ -411,7 +406,7 @@ def name_of(origin: str, listed: dict[str, DestinationLimit]) -> str:
 
 @lru_cache(maxsize=4096)
 def _split(origin: str) -> tuple[str, str, bool]:
-    """(host, port, whether the port is the scheme's own)."""
+    """(host, port, whether the port is the scheme's default)."""
     scheme, _, authority = origin.lower().partition("//")
     authority = authority.rpartition("@")[2]
     host, colon, port = authority.rpartition(":")

@@ -3,26 +3,26 @@
     submit --> [by due] --ticker--> [ready, per client] --deficit round robin by quota--> engine --> the row's owner
                                            ^--- [waiting, per destination] <--no room there--'
 
-A row leaves the first queue when it is due, never before; should the clock be set back meanwhile, it waits again. Of
-the ready ones, each client in turn may start attempts in proportion to its quota, up to its own limit and to the
-engine's; a turn that the engine's limit cuts short goes on when there is room. Nothing starts while this incarnation is
-not trusted or the wall clock is in doubt: ready rows wait. There is one timer in all, none per row.
+A row leaves the first queue when it is due, never before; if the clock is set back then, it waits again. Each client in
+turn may start ready rows in proportion to its quota, up to its own limit and the engine's; a turn that the engine's
+limit interrupts goes on when there is room. Nothing starts while this incarnation is not trusted or the wall clock is
+in doubt: ready rows wait. One timer serves all rows.
 
 There are two such rounds. The second, of the rows beyond what their poller is guaranteed in a minute, is served only
-while nobody in the first may start anything.
+while no row of the first may start.
 
-Rows that may start are looked for once for all attempts that end in a turn of the loop, and what holds for all rows of
-a client's turn (its limit, the clocks) is asked once for them; the package docstring tells what that saves.
+Ready rows are looked for once for all attempts that end in a turn of the loop, and what holds for all rows of a
+client's turn (its limit, the clocks) is computed once; the docstring of `poller_cluster` says what that saves.
 
 A client whose receivers hang can't fill the engine: it may have `ENGINE_PART` times as many attempts under way as the
 engine has free (Choudhury and Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches", 1998). One
-such client leaves a third of the engine to the others, two come to leave a fifth, n 1 / (1 + 2n), and nobody has to be
-told what a fair part would be. That takes as long as their attempts do, so the last `RESERVE` of the engine is for
-clients that have less than `SMALL_PART` of it.
+such client leaves a third of the engine to the others, two leave a fifth, n leave 1 / (1 + 2n), without a configured
+share. That state is reached only as fast as their attempts end, so the last `RESERVE` of the engine is for clients that
+have less than `SMALL_PART` of it.
 
-A ready row whose destination has no room (see `destinations`) waits aside, so that rows for other hosts pass it. One
+A ready row whose destination has no room (see `destinations`) is parked, so that rows for other hosts pass it. A row
 whose destination is held back ends at once without an attempt: it is requeued (`defer`), and so is one whose headers
-this node's key ring does not open.
+this node's key ring cannot decrypt.
 """
 
 import asyncio
@@ -52,15 +52,15 @@ from scheduler_service.runtime.randomness import Randomness
 QUANTUM = 1
 """Attempts that a quota of one may start per turn."""
 ENDS_AT_ONCE = 32
-"""Attempts that end in one turn of the loop are made up for in groups of so many: looking for rows costs more than
-starting one, but connections must not wait unused."""
+"""Attempts that end in one turn of the loop are replaced in groups of this size: looking for rows costs more than
+starting one, but connections must not stay idle."""
 HELD_BACK_SECONDS = 0.05
-"""How soon to look again when ready rows may not start (no trust, doubtful clock)."""
+"""From one look to the next while ready rows may not start (no trust, or the clock in doubt)."""
 SHORTEST_PAUSE_SECONDS = 0.001
 LOCKED_SECONDS = 30.0
-"""A row whose headers no key opens comes back after this time to twice of it, until one does."""
+"""A row whose headers no key decrypts comes back after this time to twice of it, until one does."""
 ENGINE_PART = 2
-"""See the module: how many attempts a client may have under way for each that the engine could still start."""
+"""How many attempts a client may have under way for each that the engine could still start; see the module."""
 RESERVE = 1 / 8
 SMALL_PART = 1 / 64
 
@@ -84,8 +84,8 @@ class Dispatcher:
         share: Callable[[ClientId], float] = lambda client_id: 1.0,
         on_free: Callable[[ClientId], None] = lambda client_id: None,
     ) -> None:
-        """`share`: this node's part of a client's pollers, and so of its limits. `on_free`: rows of this client that
-        were not claimed because the client or their destination had no room may be claimed."""
+        """`share`: this node's share of a client's pollers, and so of its limits. `on_free`: rows of this client that
+        were not claimed for lack of room, of the client or their destination, may be claimed now."""
         self.over_quota = 0
         """Rows submitted so far beyond what their poller is guaranteed."""
         self._engine = engine
@@ -106,12 +106,12 @@ class Dispatcher:
         self._share = share
         self._wake = Signal(clock)
         self._ended = 0
-        """Attempts that ended since rows were looked at that may start in their place."""
+        """Attempts that have ended since the last look for rows to start."""
 
     def room(self, client_id: ClientId) -> int:
-        """How many more rows of this client may be claimed: what its limit leaves over what is claimed already, or is
-        being claimed. None before there is room for `CLAIM_ROWS` of them, so that claims are not written one by one;
-        `on_free` tells then when there is."""
+        """How many more rows of this client may be claimed: its limit less the rows that are claimed, or whose claim is
+        under way. 0 until there is room for `claim_rows`, so that claims are not written one by one; `on_free` then
+        tells when there is."""
         client = self._clients.get(client_id)
         if client is None or not client.active:
             return 0
@@ -123,24 +123,24 @@ class Dispatcher:
         return 0
 
     def claim_ahead_ms(self, client_id: ClientId, settings: MinuteSettings) -> int:
-        """How far ahead rows may be claimed: less when most of the client's room is taken, or a poller that claims for
-        later would keep those of other pollers waiting that are due now."""
+        """How far ahead rows may be claimed: less when most of the client's room is taken, since rows that one poller
+        claims for later would keep rows of other pollers waiting that are due now."""
         client, taken = self._clients.get(client_id), self._held_for(client_id).taken
         limit = 1 if client is None else self._limit(client)
         part = (taken + 1) / limit
         return due_within(part, lead_ms=settings.claim_lead_ms, ahead_ms=settings.claim_ahead_ms)
 
     def _limit(self, client: ServedClient) -> int:
-        """This node's part of what the client may have on the wire."""
+        """This node's share of the client's `max_in_flight`."""
         return max(int((client.settings.max_in_flight or 1) * self._share(client.client_id) + ROUNDING), 1)
 
     def destination(self, client: ServedClient, url: str) -> Destination[Job]:
-        """Where a row of this client would go."""
+        """The destination of a URL of this client."""
         client_id = client.client_id
         return self._destinations.of(client_id, url, client.settings, share=self._share(client_id))
 
     def reserve(self, client_id: ClientId, rows: int) -> None:
-        """Keep room for rows that are being claimed; negative gives it back."""
+        """Reserve room for rows whose claim is under way; a negative number gives it back."""
         held = self._held_for(client_id)
         held.reserved += rows
         if held.made_room():
@@ -153,7 +153,7 @@ class Dispatcher:
         return held
 
     def submit(self, jobs: Sequence[Job]) -> None:
-        """Start the attempts of these rows, all of one owner, when they are due and their turn has come."""
+        """Start the attempts of these rows, all of one owner, when they are due and it is their client's turn."""
         if not jobs:
             return
         client_id = jobs[0].owner.client_id
@@ -171,7 +171,7 @@ class Dispatcher:
         self._await_due(jobs)
 
     def wake(self) -> None:
-        """Clients changed: rows that were not to be started may be now."""
+        """Clients changed: rows that might not be started may be now."""
         self._wake.set()
 
     def withdraw(self, owner: object) -> list[Job]:
@@ -190,12 +190,12 @@ class Dispatcher:
         for job in taken:
             self._released(job)
         if self._parked:
-            # One of them may have been called to its destination's turn.
+            # A withdrawn row may have been the one that its destination had just let start.
             self._wake.set()
         return taken
 
     def _released(self, job: Job) -> None:
-        """This row is not on its way any more."""
+        """This row has ended, or was taken back."""
         held = self._held[job.owner.client_id]
         held.outstanding -= 1
         if job.destination is not None:
@@ -216,7 +216,7 @@ class Dispatcher:
                 self._make_ready(job)
             held_back = not self._pump()
             first = self._by_due.first()
-            # What was started took its time; and the loop has to have a turn.
+            # The clock is read again, since starting took time. The pause is never 0, so that the loop gets a turn.
             pause = None if first is None else max((first - self._due_clock.now()) / 1000.0, SHORTEST_PAUSE_SECONDS)
             if held_back:
                 pause = HELD_BACK_SECONDS if pause is None else min(pause, HELD_BACK_SECONDS)
@@ -225,7 +225,7 @@ class Dispatcher:
             await self._wake.wait(pause)
 
     def _unpark(self) -> float | None:
-        """Start what waited for its destination's rate; answers the seconds until one lets the next one start."""
+        """Start rows that waited for their destination's rate; returns the seconds until the next one may start."""
         now = self._clock.monotonic()
         soonest: float | None = None
         for destination in list(self._parked):
@@ -252,8 +252,8 @@ class Dispatcher:
             queue.turn.append(queue)
 
     def _pump_soon(self) -> None:
-        """Look for rows once for all attempts that end in this turn of the loop, and after every `ENDS_AT_ONCE` of
-        them, so that freed connections don't pile up unused."""
+        """Look for rows to start once for all attempts that end in this turn of the loop, and after every
+        `ENDS_AT_ONCE` of them, so that freed connections don't stay idle."""
         self._ended += 1
         if self._ended == 1:
             asyncio.get_running_loop().call_soon(self._pump_for_ended)
@@ -266,7 +266,7 @@ class Dispatcher:
             self._wake.set()
 
     def _pump(self) -> bool:
-        """Start what may start. False: ready rows are held back for want of trust or of a clock."""
+        """Start the rows that may start. False: ready rows are held back for lack of trust or of a reliable clock."""
         if not any(self._turns):
             return True
         if not self._trusted() or not self._clock.wall_trusted():
@@ -281,7 +281,7 @@ class Dispatcher:
         return self._engine.capacity - self._engine.in_flight
 
     def _engine_part(self, free: int) -> int:
-        """How many attempts any one client may have under way where the engine may start so many more."""
+        """How many attempts any one client may have under way while the engine may start `free` more."""
         capacity = self._engine.capacity
         return ENGINE_PART * free if free > capacity * RESERVE else max(int(capacity * SMALL_PART), 1)
 
@@ -310,7 +310,7 @@ class Dispatcher:
                 elif self._may_go(job, start):
                     queue.deficit -= 1
                     started = True
-                    # What ends at once without an attempt is counted too; the next turn knows better.
+                    # A row that ends at once without an attempt is counted too; the next turn reads the exact number.
                     free -= 1
                     self._start(held, job, start)
             cut_short = queue.deficit >= 1 and held.on_the_wire < limit and self._engine_free() <= 0
@@ -324,7 +324,7 @@ class Dispatcher:
         return started
 
     def _may_go(self, job: Job, start: "_Start") -> bool:
-        """Whether its destination takes this row now. Otherwise the row waits aside, or has its outcome."""
+        """Whether this row's destination takes it now. Otherwise the row is parked, or gets its outcome."""
         destination = job.destination
         if destination is None:
             destination = job.destination = self.destination(start.client, job.claim.row.url or "")
@@ -348,18 +348,19 @@ class Dispatcher:
         return True
 
     def destinations_open(self) -> int:
-        """How many hosts are held back, or tried again, for clients of this node."""
+        """How many destinations of this node have a breaker that is open or half-open."""
         return sum(not destination.breaker.closed for _, destination in self._destinations.all())
 
     def judge(self, claim: Claim, client: ServedClient, destination: "Destination[Job]") -> Outcome | None:
-        """The outcome of a row that need not be claimed, because its destination is held back until after its due."""
+        """The outcome of a row that need not be claimed, because its destination is held back beyond its due; else
+        None."""
         due_in = (claim.row.due - self._due_clock.now()) / 1000.0
         if not destination.held_back(self._clock.monotonic(), due_in):
             return None
         return self._until_open_again(claim, client, destination)
 
     def _until_open_again(self, claim: Claim, client: ServedClient, destination: "Destination[Job]") -> Outcome | None:
-        """Spread over as long again as the breaker is open, so that not all come back at once."""
+        """The rows come back spread over as long again as the breaker is open, so that they don't come all at once."""
         try:
             options = decode_options(claim.row.options)
         except Undecodable:
@@ -386,7 +387,7 @@ class Dispatcher:
             in_doubt = claim.redelivery or says_in_doubt(claim.row.options)
             return defer(claim, at=at, in_doubt=in_doubt, reason=HEADERS_LOCKED)
         except Exception as error:
-            # A row that nobody can make a request of fails alone; everybody else's wait behind it otherwise.
+            # A row of which no request can be made must fail alone, or all rows behind it would wait.
             self._on_fault(f"row {claim.row.schedule_id}", error)
             return unsent(claim, State.FAILED, "internal", now, job.owner.epoch, self._sender)
 
@@ -423,7 +424,7 @@ class Dispatcher:
             job.owner.queued_again()
             return
         if result.error == "stopped":
-            # Neither an end nor a failure: the row stays in flight, in doubt for whoever comes next.
+            # Neither an end nor a failure: the row stays in flight, and is in doubt for the poller's next owner.
             return
         self._released(job)
         now = self._clock.wall_ms()
@@ -442,7 +443,7 @@ class Dispatcher:
         self._pump_soon()
 
     def _ended_at(self, destination: Destination[Job], result: AttemptResult, generation: int) -> None:
-        """Let those go on that waited for this end: one of them, or all when they must be judged again."""
+        """Make ready the row that waited for this end, or all waiting rows if they must be judged again."""
         waiting = destination.waiting
         changed = destination.ended(result, generation=generation, now=self._clock.monotonic())
         if not waiting:
@@ -454,8 +455,8 @@ class Dispatcher:
 
 
 class _Start(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What holds for all attempts that are started in one client's turn: the client, and the clocks as they were read
-    then. `now`: what is due by then may start; `earliest`: what is late by then is late."""
+    """What holds for all attempts started in one client's turn: the client, and the clocks as read at its begin. Rows
+    due by `now` may start; `earliest` is the time by which lateness is judged."""
 
     client: ServedClient
     now: int

@@ -1,4 +1,4 @@
-"""What the dispatcher works on: claimed rows on their way, and the engine that makes the calls."""
+"""What the dispatcher works with: claimed rows, the engine that makes the calls, the owner that gets the results."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -13,10 +13,10 @@ from scheduler_service.domain.schedules import Outcome, Row
 
 
 class Claim(msgspec.Struct, frozen=True, gc=False):
-    """A row that is ours to send: named by an applied advance and free of any outcome since.
+    """A row that this node may send: an applied commit names it, and it has no outcome.
 
-    `redelivery`: an earlier owner may have called already. `first_attempt_at` and what the last attempt
-    came to are the schedule's, for a retry row. `found_at`: see `PendingRow`.
+    `redelivery`: an earlier owner may have called already. Of a retry row, `first_attempt_at`, `last_status` and
+    `last_error` are the schedule's. `found_at`: see `PendingRow`.
     """
 
     row: Row
@@ -36,16 +36,17 @@ class Engine(Protocol):
 
     @property
     def in_flight(self) -> int:
-        """How many are."""
+        """How many attempts are under way."""
 
     def start_attempt(
         self, request: CallbackRequest, on_done: Callable[[AttemptResult], None], *, may_start: Callable[[], bool]
     ) -> None:
-        """Start; `on_done` is called exactly once, later, on the loop. `may_start` is asked again at the socket."""
+        """Start an attempt; `on_done` is called exactly once, later, on the loop. `may_start` is asked again right
+        before the socket is used."""
 
 
 class Owner(Protocol):
-    """The run of a minute, whose rows these are."""
+    """The run of a minute that owns the rows."""
 
     client_id: ClientId
     epoch: int
@@ -54,15 +55,15 @@ class Owner(Protocol):
         """A row has its outcome, at `now` (wall time, Unix milliseconds)."""
 
     def may_send(self) -> bool:
-        """Whether its rows are still its own, to the last moment."""
+        """Whether it still owns its rows; asked until right before a request is sent."""
 
     def queued_again(self) -> None:
-        """The attempt of a row ended before anything was sent: it may be taken back again."""
+        """An attempt ended before anything was sent: its row waits in the dispatcher again, and may be taken back."""
 
 
 class Job(msgspec.Struct, eq=False):
-    """One claimed row on its way, which `owner` may take back until it is started. `over_quota`: beyond what its poller
-    is guaranteed in this minute. `called`: it has waited for its destination, and its turn there has come."""
+    """One claimed row, which `owner` may take back until its attempt starts. `over_quota`: beyond what its poller is
+    guaranteed in this minute. `called`: it has waited for its destination, and its turn there has come."""
 
     owner: Owner
     claim: Claim

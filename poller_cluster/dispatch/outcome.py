@@ -1,4 +1,4 @@
-"""From what an attempt came to, to the outcome of its row. Pure."""
+"""From the result of an attempt to the outcome of its row. Pure."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ from scheduler_service.domain.schedules import Outcome, State
 DESTINATION_OPEN = "destination-open"
 """The receiver's host keeps failing: its breaker is open."""
 HEADERS_LOCKED = "headers-locked"
-"""The key ring of this node has no key that opens its headers."""
+"""The key ring of this node has no key that decrypts the row's headers."""
 BEHIND_ITS_KEY = "ordering"
 """An earlier row of the same ordering key has not ended."""
 
@@ -32,7 +32,7 @@ def conclude(
 ) -> Outcome:
     """The outcome after an attempt that ended at `now` (Unix ms): delivered, failed, or retrying with its instant.
 
-    An attempt of which nothing was sent says nothing of one that an earlier owner may have made: the doubt stays.
+    If nothing was sent and an earlier owner may have called, the row stays in doubt.
     """
     attempts = (claim.row.attempt_base or 0) + 1
     first = claim.first_attempt_at or UnixMillis(result.started_at_ms)
@@ -86,12 +86,12 @@ def _read(decision: Decision) -> tuple[State, str | None, UnixMillis | None]:
 def until_open_again(
     claim: Claim, *, options: ScheduleOptions, settings: ClientSettings, at: UnixMillis, now: int
 ) -> Outcome | None:
-    """The outcome of a row whose host is left alone until about `at`; None: call it all the same.
+    """The outcome of a row whose breaker is open until about `at`; None: call it all the same.
 
-    The deadline of its retries holds: a row that would come back after it has failed. But none fails untried: a row
-    without any attempt is called at its deadline, whatever the host is said to be; so is one that has not been deferred
-    yet, since its due may lie far back only because we were away. No end comes before the instant that it is the end
-    of: whoever asks for the schedule once more names a later one than all before.
+    A row that would come back after the deadline of its retries fails. But no row fails without an attempt: past the
+    deadline, a row without attempts is deferred once, since its due may be long past only because of an outage of ours;
+    as a retry row it is then called although the breaker is open. `finished_at` is never before the row's own instant,
+    so that a later redelivery gets a later instant than all before.
     """
     row = claim.row
     in_doubt = claim.redelivery or options.in_doubt
@@ -104,7 +104,7 @@ def until_open_again(
             return None if row.is_retry_row else defer(claim, at=at, in_doubt=in_doubt, reason=DESTINATION_OPEN)
         return Outcome(
             state=State.FAILED,
-            # The number of an attempt that may have been made is not used again.
+            # In doubt: an attempt may have been made under the next number, which must not be used again.
             attempts=(row.attempt_base or 0) + in_doubt,
             first_attempt_at=first,
             finished_at=UnixMillis(max(now, row.due)),
@@ -116,14 +116,11 @@ def until_open_again(
 
 
 def defer(claim: Claim, *, at: UnixMillis, in_doubt: bool, reason: str) -> Outcome:
-    """Retrying at `at` or right after its own instant, whichever is later: a row that named itself would wait for ever.
-    No attempt is counted; what the last one came to stays as it is.
+    """The outcome that requeues a row that may not be called now, so that its minute can settle.
 
-    Rows that may not be called now, requeued without counting an attempt so that their minute can settle. Pure.
-
-    The row becomes a pointer like a failed attempt's, `retrying` with the same number of attempts; its retry row comes
-    back at the instant named. Nothing was sent for it, so nothing may be forgotten either: a row in doubt stays in
-    doubt."""
+    The row becomes a pointer as after a failed attempt, `retrying` with the same number of attempts and the same last
+    status and error; its retry row is due at `at`, or right after the row's own instant if that is later: a row that
+    pointed to itself would wait for ever. Nothing was sent, so a row in doubt stays in doubt."""
     return Outcome(
         state=State.RETRYING,
         attempts=claim.row.attempt_base or 0,

@@ -1,5 +1,4 @@
-"""What the dispatcher holds: claimed rows until they are due; of each client those that are, and how many are on their
-way."""
+"""The dispatcher's queues: claimed rows until they are due, then the ready rows of each client, with its counts."""
 
 import heapq
 from collections import deque
@@ -10,16 +9,17 @@ from poller_cluster.dispatch.job import Job
 from scheduler_service.domain.ids import ClientId, UnixMillis
 
 CLAIM_ROWS = 250
-"""A client that is at its limit claims again when there is room for so many, or for a quarter of its limit."""
+"""A client at its limit claims again when there is room for this many rows, or for a quarter of its limit if that is
+less."""
 
 
 def claim_rows(limit: int) -> int:
-    """How many rows a claim should have room for, where a client may have `limit` in flight."""
+    """The least room for a claim of a client that may have `limit` rows in flight."""
     return max(1, min(CLAIM_ROWS, limit // 4))
 
 
 class ReadyRows:
-    """Ready rows of one client in one of the two rounds, and its account with that round robin."""
+    """The ready rows of one client in one of the two rounds, with the client's deficit in that round robin."""
 
     __slots__ = ("client", "client_id", "deficit", "queued", "ready", "turn")
 
@@ -33,8 +33,8 @@ class ReadyRows:
 
 
 class ClientRows:
-    """What one client has on its way. `tell_at`: rows of it were not claimed for want of room, and may be when no more
-    than so many are on their way."""
+    """The counts of one client's claimed rows. `tell_at`: rows were not claimed for lack of room, and may be once no
+    more than this many are taken."""
 
     __slots__ = ("client_id", "on_the_wire", "outstanding", "queues", "reserved", "tell_at")
 
@@ -48,15 +48,15 @@ class ClientRows:
 
     @property
     def taken(self) -> int:
-        """Rows that are claimed, or being claimed."""
+        """Rows that are claimed, or whose claim is under way."""
         return self.outstanding + self.reserved
 
     def want_room(self, limit: int) -> None:
-        """Rows were not claimed because `limit` are on their way, or nearly."""
+        """Rows were not claimed because `limit`, or nearly as many, are taken."""
         self.tell_at = limit - claim_rows(limit)
 
     def made_room(self) -> bool:
-        """Whether there is room now that was wanted; said once."""
+        """Whether there is room now that was wanted; True once for each `want_room`."""
         if self.tell_at is None or self.taken > self.tell_at:
             return False
         self.tell_at = None
@@ -67,8 +67,8 @@ _due = attrgetter("due")
 
 
 class RowsByDue:
-    """Rows that are not due yet. Those that are added together are kept together, in order, and the heap is of such
-    runs, by the first row of each."""
+    """Rows that are not due yet. Rows added together form a sorted run, and the heap holds the runs by their first
+    row: a claim adds many rows at once, and a push for each would cost more."""
 
     def __init__(self) -> None:
         self._runs: list[tuple[int, int, deque[Job]]] = []
@@ -79,7 +79,7 @@ class RowsByDue:
         return self._runs[0][2][0].due if self._runs else None
 
     def add(self, jobs: Sequence[Job]) -> bool:
-        """Rows of one owner. True: one of them is the next of all."""
+        """Add rows of one owner. True: one of them is the next due of all."""
         run = deque(sorted(jobs, key=_due))
         self._sequence += 1
         heapq.heappush(self._runs, (run[0].due, self._sequence, run))
@@ -90,7 +90,7 @@ class RowsByDue:
         while self._runs and self._runs[0][0] <= now:
             _, sequence, run = self._runs[0]
             heapq.heappop(self._runs)
-            # Up to where the next run begins.
+            # Only up to the first row of the next run, so that rows come in the order of their due.
             until = min(now, self._runs[0][0]) if self._runs else now
             while run and run[0].due <= until:
                 yield run.popleft()

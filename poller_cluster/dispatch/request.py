@@ -1,4 +1,4 @@
-"""From a claimed row to the request that goes on the wire, or to the outcome it gets without one. Pure."""
+"""From a claimed row to its HTTP request, or to the outcome that it gets without an attempt. Pure."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,17 +13,17 @@ from scheduler_service.domain.options import ScheduleOptions, Undecodable, decod
 from scheduler_service.domain.schedules import Outcome, State
 
 OpenHeaders: TypeAlias = Callable[[ClientId, str], str]
-"""A client's stored headers in the clear. Raises SecretLocked."""
+"""Decrypts a client's stored headers. Raises SecretLocked."""
 
 
 def as_stored(client_id: ClientId, headers: str) -> str:
-    """`OpenHeaders` of rows that were never stored."""
+    """`OpenHeaders` for rows that were never stored, whose headers are not encrypted."""
     return headers
 
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Who calls: the incarnation as text, and the program's version."""
+    """The caller: its incarnation as text, and the program's version."""
 
     incarnation: str
     version: str
@@ -31,7 +31,7 @@ class Sender:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A request, with the options that decide what becomes of its result."""
+    """A request, with the options by which its result is judged."""
 
     request: CallbackRequest
     options: ScheduleOptions
@@ -50,11 +50,11 @@ def prepare(
     """The request for one attempt starting at `now` (Unix ms), or the outcome of a row that is not to be sent.
 
     Not sent: rows that can't be decoded (failed), rows in doubt of a client that wants at most one call (failed), first
-    attempts later than the late policy allows (skipped) unless they are in doubt: those were perhaps made in time.
-    Lateness is judged at `judged_at` (Unix ms, `now` unless given), and counts from the due, or from when the row was
-    found where that was our own delay.
+    attempts later than the late policy allows (skipped) unless they are in doubt, since those may have been made in
+    time. Lateness is judged at `judged_at` (Unix ms, `now` unless given), and counts from the due, or from when the row
+    was found if the delay was ours.
 
-    Raises SecretLocked where `open_headers` does: the row is to be sent, and can't be yet.
+    Raises SecretLocked as `open_headers` does: the row must be sent, but can't be yet.
     """
     row = claim.row
     try:
@@ -103,7 +103,7 @@ def prepare(
 
 
 def unsent(claim: Claim, state: State, reason: str, now: int, epoch: int, sender: Sender) -> Outcome:
-    """The outcome of a row that got no attempt."""
+    """The outcome of a row that ends without an attempt."""
     return Outcome(
         state=state,
         attempts=claim.row.attempt_base or 0,

@@ -1,1 +1,1 @@
-"""What a node shows an operator: its own port, its metrics, its readiness and its changes of state."""
+"""A node's interface for operators: its port, its metrics, its readiness and the log of its changes of state."""

@@ -1,4 +1,4 @@
-"""What a node shows of itself to Prometheus."""
+"""The metrics of a node, for Prometheus."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from scheduler_service.runtime.metrics import Kind, Metric, Metrics
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedElsewhere:
-    """What storage counted of schedules that ended without their owner's doing: by state, and the skipped by reason."""
+    """Counts of schedules that were ended by others than their owner: by state, and the skipped ones by reason."""
 
     ended: Mapping[str, int]
     skipped: Mapping[str, int]
@@ -25,7 +25,7 @@ NOTHING_ENDED: Final = EndedElsewhere(ended={}, skipped={})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """A node and what is beside it."""
+    """A node, and other sources of its metrics."""
 
     node: Node
     clock: Clock
@@ -309,4 +309,4 @@ METRICS: Final[tuple[Metric[Shown], ...]] = (
         labels=("state",),
     ),
 )
-"""What a node shows, beside what `cql` counts."""
+"""The metrics of a node, besides those of `cql`."""

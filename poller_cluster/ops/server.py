@@ -1,6 +1,6 @@
-"""A node's own port: health, metrics, hints from the API, and what an operator asks of this one node.
+"""A node's own port: health, metrics, hints from the API, and an operator's requests to this one node.
 
-    POST /hints    rows placed near their time; needs the cluster's token
+    POST /hints    rows placed near their due; needs the cluster's token
     POST /drain    hand over every poller: 202 when begun, 409 for another incarnation, or when no other node takes
                    pollers and `force` is not set; needs the cluster's token
     POST /undrain  take pollers again: 202; 409 for another incarnation, or one that is being stopped; needs the token
@@ -8,13 +8,13 @@
     GET  /readyz   200 while the node is trusted and takes pollers, else 503; the body says why (`runtime.health`)
     GET  /metrics  Prometheus
 
-Nothing here answers questions about schedules. It listens on loopback unless configured otherwise; the token is all
-that stands before `/hints`, `/drain` and `/undrain`. A hint can do no more than make the node read a row earlier, and a
-drained node's pollers are the others'.
+The port gives no information about schedules. It listens on loopback unless configured otherwise; `/hints`, `/drain`
+and `/undrain` are protected by the token alone. A hint can only make the node read a row earlier, and the pollers of a
+drained node are taken by others.
 
-It speaks plain HTTP, with the API's TLS or without: what goes over it are ids, numbers and health, never a callback or
-a key of a client's. Who can listen in between can learn the token, and with it drain nodes, which costs no call. Keep
-the port to the cluster's own network (a NetworkPolicy, or a mesh that encrypts); the API's port is for everybody else.
+It speaks plain HTTP, whether or not the API uses TLS: it carries ids, numbers and health, never a callback or a
+client's key. An eavesdropper can learn the token and drain nodes with it, which loses no call. Restrict the port to the
+cluster's network (a NetworkPolicy, or a mesh that encrypts).
 """
 
 import errno
@@ -52,7 +52,7 @@ from scheduler_service.runtime.metrics import CONTENT_TYPE, Metrics
 MAX_BODY_BYTES = 1 << 20
 LAST_NODE = "last-node"
 OnHints = Callable[[Sequence[tuple[Partition, RowKey | None]]], None]
-"""Hears of rows placed near their time, and of minutes of pollers with more of them than are named."""
+"""Called with rows placed near their due, and with partitions (None for the row) that have too many to be named."""
 OnDrain = Callable[[bool], Awaitable[None]]
 """Begins to hand over; True forces it. Raises LastNode, NotSeen, StoreUnavailable."""
 _log = get_logger("minutehand.node")
@@ -77,7 +77,7 @@ class OpsSettings:
 
 
 class CannotListen(MinutehandError):
-    """The port can't be listened on. Says why and what to do."""
+    """The port can't be listened on. The message says why and what to do."""
 
 
 def listen(settings: OpsSettings) -> socket.socket:
@@ -127,7 +127,7 @@ class _Hint(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class _Crowded(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A minute of a poller with more such rows than are named."""
+    """A minute of a poller with too many near rows to be named."""
 
     client_id: Annotated[str, Meta(max_length=64)]
     poller_id: Annotated[int, Meta(ge=0, lt=MAX_POLLERS)]
@@ -150,10 +150,10 @@ _decode_meant = msgspec.json.Decoder(_Meant).decode
 
 
 class OpsServer:
-    """A `Service` on a socket from `listen`. `unhealthy` answers why the node is not live, `unready` why not ready.
+    """A `Service` on a socket from `listen`. `unhealthy` returns why the node is not live, `unready` why not ready.
 
-    `on_drain` begins to drain and may be called again; what it raises is the answer. `on_undrain` answers whether the
-    node takes pollers again.
+    `on_drain` begins to drain and is idempotent; its errors decide the response. `on_undrain` returns whether the node
+    takes pollers again.
     """
 
     def __init__(
@@ -233,7 +233,7 @@ class OpsServer:
         return web.json_response({"status": "live"}, status=202)
 
     async def _meant(self, request: web.Request) -> _Meant | web.Response:
-        """What is asked of exactly this incarnation, or the refusal."""
+        """The request, if it is for exactly this incarnation, or the refusal."""
         if not self._knows_token(request):
             return _no_token()
         try:
@@ -271,13 +271,10 @@ def _no_token() -> web.Response:
 
 
 class OpsRunner(web.AppRunner):
-    """The server under a node's own port: bytes that are no HTTP request are answered 400, and neither repeated nor
-    logged.
+    """An AppRunner whose connections answer bytes that are not HTTP with 400, without echoing or logging them.
 
-    aiohttp would log them, at level error and with a traceback that quotes the line it could not read: whoever can
-    reach the port could fill the log, and a slip in an Authorization header would put the cluster's token there.
-
-    An AppRunner of such connections.
+    aiohttp would log them at level error, with a traceback that quotes the malformed line: any peer that reaches the
+    port could fill the log, and a malformed Authorization header would put the cluster's token there.
     """
 
     async def _make_server(self) -> web.Server:
@@ -319,10 +316,10 @@ def _detail(sentence: str, **arguments: Any) -> web.Response:
 
 
 class StartingServer:
-    """A node's own port before there is a node: alive, not ready. Storage may take as long as it likes to answer.
+    """Answers on the node's port until the node is built, however long storage takes: live, not ready.
 
-    It listens on a duplicate of the port's socket, so whoever connects while it gives way to `OpsServer` waits, and is
-    answered.
+    It listens on a duplicate of the port's socket, so a connection made while `OpsServer` replaces it waits, and is
+    then answered.
 
     A `Service` on a socket from `ops.server.listen`.
     """

@@ -1,4 +1,4 @@
-"""How a node is: why it is not ready, and what an operator should hear of it."""
+"""A node's state: why it is not ready, and the log of its changes."""
 
 from collections.abc import Mapping, Sequence, Set
 
@@ -15,16 +15,13 @@ _log = get_logger("minutehand.node")
 
 
 class StateChangeLog:
-    """What an operator should hear of a node and of those it sees: one line a change of state, looked for once a
-    second.
+    """Logs one line for each change of state of a node and of the members that it sees, compared once a second.
 
         node-joined, node-draining, node-left, node-dead    another incarnation, as this node sees it
         leases-changed                                      how many pollers were taken and given up, and are held now
-        trust-lost                                          nobody may be called; `membership` says when it comes back
+        trust-lost                                          no call may start; `membership` says when trust comes back
 
-    Lives that are there when a node starts are nothing new.
-
-    Compares what is with what was.
+    Incarnations that are there when a node starts are not logged.
     """
 
     def __init__(self, *, node: Node, clock: Clock) -> None:
@@ -35,13 +32,13 @@ class StateChangeLog:
         self._trusted = False
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Look once a second until cancelled."""
         while True:
             self.look()
             await self._clock.sleep(LOOK_SECONDS)
 
     def look(self) -> None:
-        """Tell what changed since the last look."""
+        """Log what has changed since the last look."""
         members, me = self._node.membership_agent, self._node.incarnation
         self._tell_incarnations(members.view, me)
         self._tell_leases()
@@ -80,10 +77,7 @@ class StateChangeLog:
 
 
 def unready(node: Node, *, clock: Clock) -> Sequence[Reason]:
-    """Empty when it is ready.
-
-    Why a node may not call anybody now, or is not to be counted on.
-    """
+    """Why a node may not make calls now, or should not be relied on. Empty when it is ready."""
     reasons = []
     if node.draining:
         reasons.append(Reason(DRAINING, "its pollers are being handed over, or are"))
