@@ -155,6 +155,7 @@ class Turns:
 
     def hand_out(self) -> None:
         """Give free places to waiting clients."""
+        # Ends when there is no place, or when all waiting clients in a row hold as many as they may.
         passed = 0
         while self.held < self._places() and passed < len(self._queues) and self._may_start():
             client = next(iter(self._queues))

@@ -135,6 +135,7 @@ class Bookkeeper:
     async def _write_attempts(self) -> None:
         tries = 0
         while self._waiting:
+            # They stay queued while they are written, so that they count against the bounds.
             some = [self._waiting[position] for position in range(min(len(self._waiting), ATTEMPTS_PER_WRITE))]
             try:
                 await self._attempts.record_failed(some)

@@ -131,6 +131,7 @@ class ServedClients:
     async def refresh(self) -> bool:
         """Refresh once. False if storage did not answer."""
         try:
+            # Read before the catalogue: a change during that read then shows as another revision the next time.
             revision = (await self._store.catalog_revision(), self._encryption.generation)
             now = self._clock.monotonic()
             self._forget_locked_rows(now)

@@ -469,6 +469,7 @@ class ClientPollers:
                 task.add_done_callback(lambda _: places.release(self.client_id))
             recovery.at = Minute(minute + 1)
             poller.order.changed()
+        # The rest of the chunk is empty. A poller granted again meanwhile has another range, and starts over.
         for recovery in recoveries:
             poller = self.pollers.get(recovery.poller_id)
             if poller is not None and poller.recovery is recovery and not poller.draining:

@@ -158,6 +158,7 @@ class Retention:
                     continue
                 partition = Partition(client_id, poller_id, minute)
                 settled = min(position, until)
+                # Reading takes time, so trust is checked after it: it must hold when the partition is deleted.
                 if minute < position and await self._may_go(partition, archived, settled) and self._trusted():
                     async with self._budget.slot(client_id):
                         await self._schedules.delete_partition(partition)

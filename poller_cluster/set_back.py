@@ -71,6 +71,7 @@ class SetBack:
 
     def step_accepted(self, step_ms: int) -> None:
         """A step of the wall clock by `step_ms` was accepted as right."""
+        # After a step forward, or a small one back, no minute was passed too early.
         if step_ms > -APART_MS:
             return
         lived_ms = (self._clock.monotonic() - self._begun) * 1000.0
@@ -97,6 +98,7 @@ class SetBack:
         self._pending.discard(poller)
         if start > self.present() + 1:
             self._pending.add(poller)
+            # Later, since the lease table calls this in the middle of a transition.
             self._clock.call_later(0.0, lambda: self._start_again(poller, epoch))
 
     def gone(self, poller: PollerKey) -> None:

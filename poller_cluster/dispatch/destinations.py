@@ -128,6 +128,7 @@ class Breaker:
             changed, self._opened = self._opened > 0, 0
             self.generation += changed
             return changed
+        # Calls that are made although it is open (`dispatch.outcome.until_open_again`) must not prolong it.
         if self.is_open(now):
             return False
         self._failures += 1
@@ -253,6 +254,7 @@ class Destination(Generic[J]):
             return None
         if self._rate is None:
             return 0.0
+        # At least one token, or a rate below 10 a second could never start a call.
         most = max(self._rate * SAVED_SECONDS, 1.0)
         if now > self._filled_at:
             self._tokens = min(self._tokens + (now - self._filled_at) * self._rate, most)

@@ -272,6 +272,7 @@ class Dispatcher:
         if not self._trusted() or not self._clock.wall_trusted():
             return False
         for turn in self._turns:
+            # The round ends when every client in it has had a turn in a row without starting anything.
             idle_turns = 0
             while turn and idle_turns < len(turn) and self._engine_free() > 0:
                 idle_turns = 0 if self._serve(turn.popleft()) else idle_turns + 1
@@ -316,6 +317,7 @@ class Dispatcher:
             cut_short = queue.deficit >= 1 and held.on_the_wire < limit and self._engine_free() <= 0
         if not ready:
             queue.queued = False
+            # As in deficit round robin: a client without ready rows saves nothing up.
             queue.deficit = 0
         elif cut_short:
             queue.turn.appendleft(queue)
@@ -337,6 +339,7 @@ class Dispatcher:
                 job.owner.attempt_ended(job.claim.row.key, outcome, now=start.wall_ms)
                 return False
         if destination.delay(now) != 0.0 or (destination.waiting and not job.called):
+            # A row whose turn had come keeps its place at the front.
             if job.called:
                 destination.waiting.appendleft(job)
             else:

@@ -200,6 +200,7 @@ class MinuteAdmission:
             return 1 if self._free_first < 0 and now >= first.row.due + LATE_MS else 0
         if self._order.rank(key, first.row.schedule_id) == 0:
             return 1
+        # If the head comes late, all rows behind it are judged again, to be deferred.
         return 0 if self._order.head_at(key) <= now + HOLD_MS else ALL
 
     def read(self, row: Row) -> None:

@@ -141,6 +141,7 @@ class PollerMinute:
             return WriteCommit(commit)
         if self.draining:
             return self._drain_step()
+        # Hinted rows may be due within seconds, so they come before the scan's next page.
         if self._hinted or self._edited:
             return ReadHinted((*self._hinted, *self._edited))
         if soon := self.rows.unchecked_by(now + self.settings.claim_ahead_ms):
@@ -174,6 +175,7 @@ class PollerMinute:
         return Stop()
 
     def _wants_page(self, now: int) -> bool:
+        # Pages are fetched only into a half-empty window, so that they are few and large.
         if 2 * len(self.rows) > self.window_rows:
             return False
         if self.phase is Phase.RUNNING and now >= self._sweep_at:
@@ -214,6 +216,7 @@ class PollerMinute:
         claims_due = room > 0 and due is not None and due <= now + min(self.settings.claim_lead_ms, self.claim_ahead_ms)
         if not (claims_due or self._release_due or self._record_due(now, idle=due is None)):
             return None
+        # Once a commit is due it takes all rows within the horizon: a larger commit costs little more.
         horizon = now + self.claim_ahead_ms
         claims = self.rows.pick(horizon=horizon, room=room, judge=self._admission, now=now) if claims_due else ()
         expect = None if self._header.edits_known else State.SCHEDULED
@@ -234,6 +237,7 @@ class PollerMinute:
         ended = len(self.rows.ended)
         if self.draining or ended >= self.settings.record_rows or oldest + self.record_after_ms <= now:
             return True
+        # All attempts have ended and no row waits: no other outcome could share the write.
         return idle and self.rows.claimed_count <= ended
 
     def advanced(self, answer: Answer[WriteRejection]) -> None:
@@ -273,9 +277,11 @@ class PollerMinute:
         if header.claim_epoch is not None and header.claim_epoch > self.epoch:
             self.phase = Phase.LOST
         elif header.claim_epoch != commit.expect_epoch or header.version != commit.version:
+            # Another owner has written since the header was read.
             self._header.claim_epoch = header.claim_epoch
             self._read_again()
         elif commit.edits_known and header.edits != commit.edits:
+            # There was an external update, perhaps of other rows: the next commit tests the rows themselves.
             self._header.edits_known = False
         else:
             for write in commit.writes:

@@ -103,6 +103,7 @@ class OrderingKeys:
         elif queue.at[schedule_id] == at:
             return
         queue.at[schedule_id] = at
+        # Only a head's instant decides when the rows behind it are judged again.
         if queue.ids[0] == schedule_id and len(queue.ids) > 1:
             self._on_change()
 

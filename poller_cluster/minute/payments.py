@@ -73,6 +73,7 @@ class Payments:
             async with self._budget.slot(creditor.client_id):
                 some = [waiting.popleft() for _ in range(min(len(waiting), TOGETHER))]
                 paid = await asyncio.gather(*map(self._paid, some))
+            # Back to the front, in their order, with the slot given back before the pause.
             left = [one for one, is_paid in zip(some, paid, strict=True) if not is_paid]
             waiting.extendleft(reversed(left))
             if left:

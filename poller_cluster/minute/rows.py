@@ -128,6 +128,7 @@ class PendingRows:
     def add(self, row: Row, *, redelivery: bool) -> None:
         """A row without an outcome, unless it is known."""
         entry = PendingRow(row, redelivery=redelivery, found_at=self.now if self.all_found else 0)
+        # The entry's own key, not `row.key`: that property makes a new one each time.
         key = entry.key
         if self._by_key.setdefault(key, entry) is not entry:
             return
