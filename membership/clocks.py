@@ -1,27 +1,27 @@
-"""How far one's wall clock is from those of the members, from what they write into their heartbeats. Pure.
+"""The offset of the own wall clock from the members', estimated from their heartbeats. Pure.
 
 A heartbeat carries its writer's wall clock. It is read a little later: after the write, the wait for the reader's next
 read, and the read. So *reader's clock at the read - clock in the row* is the clocks' difference plus that age, and the
-smallest over many beats is the difference plus the smallest age. One's own row is read in the same way and has the same
-smallest age, clocks apart; comparing it with the others' leaves the difference, also when the store is slow for all.
-The readers' period must drift through the writers', or the smallest age of a pair of nodes never comes to be seen.
-Only an advance between two reads in a row is a sample: a row that was not watched may be of any age.
+minimum over many beats is the difference plus the smallest age. The own row is read in the same way and has the same
+smallest age, so subtracting its minimum leaves the difference, even when the store is slow for all. The readers' period
+must drift through the writers', or the smallest age of a pair of nodes is never observed. Only an advance between two
+consecutive reads is a sample: a row that was not watched may be of any age.
 
-Until that is known, the smallest *difference plus age* is a bound: one's own clock can't be further ahead than that. A
-caller that waits for the bound as well is late by an age, and never early. Ages are kept short by reading often while
-few beats of somebody were seen.
+Until the offset is known, the smallest *difference plus age* bounds it: the own clock can't be further ahead than that.
+A caller that waits for the bound as well is late by an age, and never early. Frequent reads keep the ages short while
+few beats of a member were seen.
 
 The servers of the store have clocks too, known to a second or so (`server_clocks`). While the median of all clocks,
-members' and servers', is within `APART_MS` of one's own, only members are compared, those that are as near. Else one's
-own clock is off by so much, before any beat is seen. Of two clocks the earlier counts: a member that is alone stops
-when it is ahead of the only server, and goes on when it is behind. Late is better than early.
+members' and servers', is within `APART_MS` of the own one, only members are compared, those that are as near. Otherwise
+the own clock is off by that median, even before any beat is seen. Of two clocks the earlier counts: a member that is
+alone stops when it is ahead of the only server, and continues when it is behind. Late is better than early.
 
-A *witness* is a member as seen by somebody whose machine's clock was stepped: how far one's own wall clock is ahead of
+A *witness* is a member as seen by a process whose machine's clock was stepped: how far the own wall clock is ahead of
 the witness's, and whether the witness's machine was stepped as well (`Heartbeat.system_ms`). A wall clock whose writer
-accepted a step is another clock: what was sampled of it before does not count.
+accepted a step is a different clock: earlier samples of it are dropped.
 
-A process that is no member, such as an API, has no row of its own to compare with: it reads the differences alone, and
-seems to be ahead by the smallest age there is, the time of one write and one read of the store.
+A process that is no member, such as an API, has no row to subtract: it takes the minima alone, and seems to be ahead by
+the smallest age, the time of one write and one read of the store.
 """
 
 from collections import deque
@@ -35,14 +35,15 @@ from membership.ports import Heartbeat
 APART_MS = 5_000
 """A clock that is further ahead than this passes minutes before their grace is over."""
 _STEP_MS = 250
-"""One's own clock that moved by more between two reads was set: what it was compared with says nothing now."""
+"""An own clock that moved by more between two reads was set: earlier samples are void."""
 _FEW = 3
+"""Samples of a member from which it takes part in comparisons at all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """A member's clock. `ahead_ms`: one's own wall clock less its own. `step_ms`: its machine's clock less its wall
-    clock, as of beat `beat`."""
+    """A member's clock. `ahead_ms`: the observer's wall clock minus the member's. `step_ms`: the member's machine clock
+    minus its wall clock, as of beat `beat`."""
 
     incarnation: NodeIncarnation
     beat: int
@@ -51,7 +52,7 @@ class Witness:
 
 
 class ClockOffsets:
-    """Collects samples; answers the offset of one's own wall clock against the median of the members'."""
+    """Collects samples; answers the offset of the own wall clock from the median of the members'."""
 
     def __init__(self, *, window_beats: int, beat_seconds: float) -> None:
         self._window = window_beats
@@ -64,8 +65,9 @@ class ClockOffsets:
         self._apart = False
 
     def observed(self, heartbeats: Iterable[Heartbeat], *, wall_ms: int, monotonic: float) -> bool:
-        """A read of all heartbeats, and both of one's own clocks when it returned. Whether comparing begins with it: it
-        is the first one, or one's own clock was set before it."""
+        """Take in a read of all heartbeats, with both own clocks as of its return. True when comparing starts with it:
+        it is the first read, or the own wall clock was set since the last one."""
+        # Wall clock at the origin of the monotonic clock; it moves only when the wall clock is set.
         anchor = wall_ms - monotonic * 1000.0
         begins = self._anchor is None or abs(anchor - self._anchor) > _STEP_MS
         if begins:
@@ -79,6 +81,7 @@ class ClockOffsets:
             if watched and before is not None and heartbeat.beat > before.beat:
                 samples = self._samples.setdefault(incarnation, deque(maxlen=self._window))
                 sample = wall_ms - heartbeat.wall_ms
+                # No age changes by that much: the writer's clock was set.
                 if samples and abs(sample - samples[-1]) > self._beyond_doubt_ms:
                     samples.clear()
                 samples.append(sample)
@@ -87,9 +90,9 @@ class ClockOffsets:
     def offset_ms(
         self, me: NodeIncarnation, members: Iterable[NodeIncarnation], *, servers: Sequence[float] = ()
     ) -> int | None:
-        """Positive: one's own clock is ahead. Of an even number of clocks the earlier middle one counts as right: late
-        is better than early. None until enough beats of all were seen, unless the offset is beyond doubt after few.
-        `servers`: how far it is ahead of each server."""
+        """Positive: the own clock is ahead. Of an even number of clocks the earlier middle one counts as right: late is
+        better than early. None until enough beats of all were seen, unless the offset is beyond doubt after few.
+        `servers`: how far the own clock is ahead of each server."""
         everybody = list(members)
         incarnations = [incarnation for incarnation in everybody if incarnation in self._samples]
         if (apart := self.apart_ms(incarnations, me=me, servers=servers)) is not None:
@@ -110,8 +113,8 @@ class ClockOffsets:
     def apart_ms(
         self, members: Iterable[NodeIncarnation], *, me: NodeIncarnation | None, servers: Sequence[float]
     ) -> int | None:
-        """How far one's own clock is ahead of the median of members' and servers', where that is beyond what servers'
-        are good for. `me` None: a process that is no member, whose own clock does not count."""
+        """How far the own clock is ahead of the median of all clocks, if that exceeds the servers' accuracy; else None.
+        `me` None: a process that is no member, whose own clock does not count."""
         clocks = [*servers] if me is None else [0.0, *servers]
         known = [
             incarnation
@@ -120,12 +123,13 @@ class ClockOffsets:
         ]
         clocks += [min(self._samples[incarnation]) for incarnation in known]
         middle = median_high(clocks) if servers else 0.0
+        # Hysteresis: an offset near the limit must not switch the verdict at every read.
         self._apart = abs(middle) >= (APART_MS / 2 if self._apart else APART_MS)
         return round(middle) if self._apart else None
 
     def witnesses(self, members: Iterable[NodeIncarnation], *, me: NodeIncarnation | None) -> tuple[Witness, ...]:
-        """Of all others that were watched. `me` None: a process that is no member sees them a smallest age further
-        behind."""
+        """The witnesses among all others with enough samples. `me` None: a process that is no member sees them further
+        behind by the smallest age."""
         known = {
             incarnation: min(samples)
             for incarnation in members
@@ -158,8 +162,8 @@ class ClockOffsets:
         return max(round(median_high([0.0, *near])), 0)
 
     def smallest_ms(self, members: Iterable[NodeIncarnation], *, beats: int = 1) -> dict[NodeIncarnation, float]:
-        """The smallest difference seen of each member, too large by the age at which its row was read; without those
-        that have fewer samples than `beats`."""
+        """The smallest difference seen for each member, too large by the age of its row. Members with fewer samples
+        than `beats` are left out."""
         return {
             incarnation: min(samples)
             for incarnation in members
@@ -167,9 +171,9 @@ class ClockOffsets:
         }
 
     def differences_ms(self, members: Iterable[NodeIncarnation]) -> Mapping[NodeIncarnation, float]:
-        """For a process that is no member: own clock less that of each member, plus the smallest age of its rows.
+        """For a process that is no member: own clock minus that of each member, plus the smallest age of its rows.
 
-        Only of those that were watched for long enough, or that are off beyond doubt after few beats.
+        Only members with a full window of samples, or with an offset beyond doubt after few.
         """
         smallest = self.smallest_ms(members, beats=_FEW)
         return {

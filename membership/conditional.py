@@ -1,7 +1,7 @@
 """The three answers of a conditional write.
 
-A conditional write (compare-and-set) is *applied*, *rejected* with the current value, or its answer is *unknown*:
-timed out, connection lost. Unknown is never read as either of the others. Callers match all three.
+A conditional write (compare-and-set) is *applied*, *rejected* with the current value, or *unknown*: it timed out or the
+connection was lost. Unknown is never read as either of the others. Callers match all three.
 """
 
 from dataclasses import dataclass

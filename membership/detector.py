@@ -1,16 +1,17 @@
-"""Who has been silent for long enough to be declared dead. Pure.
+"""Which incarnations have been silent for long enough to be declared dead. Pure.
 
-An observation is a read of all heartbeats with the instants at which it began and returned, on the observer's own
-clock; no clock of anybody else enters. For every other incarnation the detector keeps a *span* of silence, which starts
+An observation is a read of all heartbeats with the instants at which it began and returned, on the observer's
+monotonic clock; no other clock is used. For every other incarnation the detector keeps a *span* of silence, which
+starts
 
 - when a read returned that showed the beat advanced, or that showed the incarnation for the first time;
 - when the incarnation's record was read and showed other `renewals` than known before;
 - when a declaration was rejected;
-- for all incarnations at once, when the observer's own reads had a gap of 2 s: it slept, or the store was away for
-  everybody.
+- for all incarnations at once, when the observer's own reads had a gap of 2 s: it slept, or the store was away.
 
 An incarnation is *silent* when a read that **began** 6 s or more into the span showed no advance. Then it may be
-declared dead, conditional on the `renewals` known since the span began or longer. Why that is safe: see the package.
+declared dead, conditional on `renewals` as known since the span began or earlier. The package docstring says why that
+is safe.
 
 ```
   seen ──record read──▶ watched ──silent──▶ declare ──applied, or rejected by "dead"──▶ free
@@ -51,7 +52,7 @@ class Detector:
         self._last_read = float("-inf")
 
     def observed(self, *, begun: float, returned: float, heartbeats: Iterable[Heartbeat]) -> None:
-        """A read of all heartbeats, begun and returned at these instants. Reads must come one after another."""
+        """Take in a read of all heartbeats, begun and returned at these instants. Reads must not overlap."""
         away = returned - self._last_read >= self._gap
         self._last_read = returned
         advanced = {beat.incarnation for beat in heartbeats if self._advance(beat, returned)}
@@ -72,13 +73,12 @@ class Detector:
         return advanced
 
     def watch(self, incarnation: NodeIncarnation, *, now: float) -> None:
-        """Follow an incarnation that others mention though no heartbeat of it was seen: it counts as silent from now
-        on."""
+        """Follow an incarnation that a lease names but that has no heartbeat: it counts as silent from now on."""
         self._tracks.setdefault(incarnation, _Track(_NEVER_SEEN, now))
 
     def record_read(self, incarnation: NodeIncarnation, record: IncarnationRecord | None, *, returned: float) -> None:
-        """The incarnation's record, by a serial read that returned at `returned`. No record: it never had a right to
-        act."""
+        """Take in the record from a serial read that returned at `returned`. Without a record the incarnation never had
+        a right to act, so its leases are free."""
         track = self._tracks[incarnation]
         track.record_at = returned
         if record is None or not record.alive:
@@ -90,7 +90,7 @@ class Detector:
     def declared(
         self, incarnation: NodeIncarnation, answer: Answer[IncarnationRecord | None], *, returned: float
     ) -> None:
-        """What became of a declaration of death. Unknown decides nothing: the next silent read leads to another."""
+        """Take in the answer to a declaration. Unknown decides nothing: the next silent read leads to another."""
         track = self._tracks[incarnation]
         match answer:
             case Applied():
@@ -102,7 +102,7 @@ class Detector:
                 track.silent = False
 
     def to_declare(self) -> list[tuple[NodeIncarnation, int]]:
-        """Lives that may be declared dead by the last read, each with the renewals to make it conditional on."""
+        """Incarnations that may be declared dead after the last read, each with the renewals to test."""
         return [
             (incarnation, track.renewals)
             for incarnation, track in sorted(self._tracks.items())
@@ -110,7 +110,7 @@ class Detector:
         ]
 
     def to_read(self, *, older_than: float) -> list[NodeIncarnation]:
-        """Lives whose record is unknown or was read before `older_than`, the oldest knowledge first."""
+        """Incarnations whose record is unknown or was read before `older_than`, least recently read first."""
         due = [
             (track.record_at, incarnation)
             for incarnation, track in self._tracks.items()
@@ -119,16 +119,16 @@ class Detector:
         return [incarnation for _, incarnation in sorted(due)]
 
     def is_member(self, incarnation: NodeIncarnation) -> bool:
-        """Neither dead nor left, as far as known. Others than `me` only once their record was read."""
+        """Whether it is neither dead nor left, as far as known. Others than `me` only once their record was read."""
         track = self._tracks.get(incarnation)
         return track is not None and not track.free and (track.renewals is not None or incarnation == self._me)
 
     def free(self) -> frozenset[NodeIncarnation]:
-        """Lives whose leases anybody may take: dead, or left."""
+        """Incarnations whose leases any node may take: dead, or left."""
         return frozenset(incarnation for incarnation, track in self._tracks.items() if track.free)
 
     def open_incarnations(self) -> list[NodeIncarnation]:
-        """Lives that are neither dead nor left, or of which it is not known yet."""
+        """Incarnations that are not known to be dead or left."""
         return sorted(incarnation for incarnation, track in self._tracks.items() if not track.free)
 
     def silence(self, now: float) -> Mapping[NodeIncarnation, float]:

@@ -2,11 +2,11 @@
 
 
 class MinutehandError(Exception):
-    """Messages are for the reader who must act."""
+    """The root. Messages tell the reader what to do."""
 
 
 class StoreUnavailable(MinutehandError):
-    """The store gave no answer to a read or a plain write. A write may have taken effect all the same."""
+    """The store gave no answer to a read or a plain write. The write may have taken effect."""
 
 
 class SettingsInvalid(MinutehandError):
@@ -14,4 +14,4 @@ class SettingsInvalid(MinutehandError):
 
 
 class IncarnationOver(MinutehandError):
-    """This process may no longer act as the incarnation it began, or never could begin it."""
+    """This process may no longer act as its incarnation, or never could begin it."""

@@ -19,7 +19,7 @@ class NodeIncarnation(NamedTuple):
 
 
 class PollerKey(NamedTuple):
-    """What a lease is held on: one poller of one client. Membership gives it no other meaning."""
+    """One poller of one client: what a lease is held on. It has no other meaning in this room."""
 
     client_id: str
     poller_id: int
@@ -29,7 +29,7 @@ class PollerKey(NamedTuple):
 
 
 def next_incarnation(node_id: NodeId, *, known: Iterable[NodeIncarnation], wall_ms: int) -> IncarnationNumber:
-    """The incarnation for a process that starts now: the time, but above every incarnation that its node ever had."""
+    """The incarnation of a process that starts now: the time, raised above every known incarnation of its node."""
     return IncarnationNumber(
         max([wall_ms, *(incarnation.number + 1 for incarnation in known if incarnation.node_id == node_id)])
     )

@@ -1,4 +1,4 @@
-"""One poller's lease as its (possible) owner sees it: a machine of values, without time and without I/O. Pure.
+"""One poller's lease as its (possible) owner sees it: a state machine of values, without time or I/O. Pure.
 
 ```
                  applied                        set, clear
@@ -20,12 +20,12 @@
 The process acts for the poller in HELD and MARKING, ends what it started in DRAINING, and does nothing in the others.
 So after an unknown answer it acts again only under a new epoch that it has taken from itself.
 
-*Counted*: whether the poller holds the low watermark back that its incarnation announces. It does unless `lagging =
-true` is confirmed and no clear was started since: from the start of a clear, and until a release is confirmed.
+*Counted*: whether the poller holds back the low watermark that its incarnation announces. It does from the start of a
+clear until `lagging = true` or the release is confirmed.
 
-Every write replaces the whole row and is conditional on the whole row as last known; so whatever arrives late arrives
-on a row that has moved on, is rejected, and changes nothing. A take adds one to the epoch, nothing else changes it; the
-highest epoch that an unanswered take of ours may still write is the *ceiling*, below which "not ours" is not final.
+Every write replaces the whole row and is conditional on the whole row as last known, so a write that arrives late finds
+a changed row, is rejected, and changes nothing. Only a take changes the epoch, by adding one; the highest epoch that an
+unanswered take of ours may still write is the *ceiling*, below which "not ours" is not final.
 """
 
 from dataclasses import dataclass, replace
@@ -49,14 +49,14 @@ class Phase(Enum):
 
 
 class ImpossibleMove(RuntimeError):
-    """The drawing has no such move: a mistake of the caller."""
+    """The drawing has no such move: a bug in the caller."""
 
     def __init__(self, move: str, lease: "Lease") -> None:
         super().__init__(f"{move} is impossible for {lease.row.poller} while it is {lease.phase.value}")
 
 
 def start_of(row: LeaseRow, *, owners_low_watermark: int | None) -> int:
-    """Where a taker starts. Both bounds are true of the poller, the low watermark only while it does not lag.
+    """Where a taker starts: everything before both bounds is settled, the low watermark's only if it does not lag.
 
     `owners_low_watermark` is the low watermark of the *incarnation* that the row names as its owner; None when it never
     announced one."""
@@ -67,8 +67,8 @@ def start_of(row: LeaseRow, *, owners_low_watermark: int | None) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """`row`: as last known, what the next write is conditional on. `sent`: the write under way. `mark`: the oldest mark
-    not settled as known when nobody acts for the poller."""
+    """`row`: as last known; the next write is conditional on it. `sent`: the write under way. `mark`: the oldest
+    unsettled mark, as known while the host does not act for the poller. `ceiling`: see the module."""
 
     incarnation: NodeIncarnation
     phase: Phase
@@ -81,7 +81,7 @@ class Lease:
 
     @property
     def granted(self) -> bool:
-        """Whether the process serves the poller, or still ends what it started, under `row.epoch`."""
+        """Whether the process serves the poller, or is ending what it started, under `row.epoch`."""
         return self.phase is Phase.HELD or self.phase is Phase.MARKING or self.phase is Phase.DRAINING
 
     @property
@@ -102,11 +102,11 @@ class Lease:
 
     @staticmethod
     def found(row: LeaseRow, *, incarnation: NodeIncarnation) -> "Lease":
-        """A row that names this incarnation though it knows of no such lease: owned unknowingly."""
+        """A row that names this incarnation though it holds no such lease: doubtful, so taken again or released."""
         return Lease(incarnation=incarnation, phase=Phase.DOUBTFUL, row=row, mark=row.watermark)
 
     def take_again(self, *, start: int, at_most: int) -> "Lease":
-        """Out of doubt under a new epoch: from oneself, or from an owner that is gone.
+        """Take a doubtful poller under a new epoch, from this incarnation itself or from an owner that is gone.
 
         `start` comes from `start_of`; where the poller is ours, what this incarnation settled itself counts as well.
         Never later than `at_most`: what was settled by a clock that was ahead does not count."""
@@ -135,21 +135,21 @@ class Lease:
         return replace(self, phase=Phase.DRAINING)
 
     def suspect(self) -> "Lease":
-        """Something the host wrote met a higher epoch: end what was started, then look whose the poller is."""
+        """A write of the host was rejected by a higher epoch: end what was started, then read whose the poller is."""
         if not self.granted:
             raise ImpossibleMove("suspect", self)
         phase = Phase.DRAINING if self.phase is Phase.HELD else self.phase
         return replace(self, phase=phase, in_doubt=True)
 
     def drained(self, *, position: int, at_most: int) -> "Lease":
-        """Nobody acts for the poller any more; `position` is the oldest mark that was not settled. `at_most`: as in
+        """The host has stopped acting for the poller; `position` is the oldest unsettled mark. `at_most`: as in
         `take_again`."""
         self._in("drained", Phase.DRAINING)
         ended = replace(self, phase=Phase.DOUBTFUL, mark=position)
         return ended if self.in_doubt else ended.release(at_most=at_most)
 
     def release(self, *, at_most: int) -> "Lease":
-        """Start to give the poller up. Never taken back under this epoch. `at_most`: as in `take_again`."""
+        """Start to give the poller up; never withdrawn under this epoch. `at_most`: as in `take_again`."""
         self._in("release", Phase.DOUBTFUL)
         if not self.ours:
             raise ImpossibleMove("release of a poller that is not ours", self)
@@ -158,7 +158,7 @@ class Lease:
         return replace(self, phase=Phase.RELEASING, mark=mark, sent=released, in_doubt=False)
 
     def answered(self, answer: Answer[LeaseRow | None]) -> "Lease":
-        """What follows from the answer to the write under way."""
+        """The lease after the answer to the write under way."""
         self._in("answered", Phase.TAKING, Phase.MARKING, Phase.RELEASING)
         match answer:
             case Applied():
@@ -170,7 +170,7 @@ class Lease:
                 return replace(self._stopped(), ceiling=max(self.ceiling, ceiling))
 
     def read(self, row: LeaseRow | None) -> "Lease":
-        """A doubtful poller's row, by a serial read."""
+        """The lease after a serial read of a doubtful poller's row."""
         self._in("read", Phase.DOUBTFUL)
         return self._unsettled(row)
 
@@ -193,7 +193,7 @@ class Lease:
                 return replace(self, phase=Phase.GONE, row=row, sent=None, counted=False)
 
     def _unsettled(self, row: LeaseRow | None) -> "Lease":
-        """The row as it is now, known serially, where it is not what was wanted."""
+        """The lease when a rejection or a serial read shows another row than the one that was written."""
         if row is None:
             return replace(self, phase=Phase.GONE, sent=None, counted=False)
         if row.owner == self.incarnation:

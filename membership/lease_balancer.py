@@ -1,7 +1,7 @@
-"""Who should hold what, and getting there: takes the pollers hinted to this node, releases the others.
+"""Decides which leases this node takes and which it releases: those hinted to it, and all others.
 
-Nothing is written for a poller while its ownership does not change, and nothing is read for a poller that is held. A
-client's leases are read while pollers hinted here are not held yet: once a round, more rarely when that was in vain.
+Nothing is written for a poller while its owner does not change, and nothing is read for a poller that is held. A
+client's leases are read while pollers hinted here are not held yet: once a round, less often if nothing can be taken.
 """
 
 import logging
@@ -24,8 +24,8 @@ _SAMPLE = 1_000
 
 
 class LeaseBalancer:
-    """A service. Stop it before its `MembershipAgent`; `release_all` before that hands the pollers over in good
-    order."""
+    """A service. Stop it before its `MembershipAgent`; a planned stop calls `release_all` first, which hands the
+    pollers over."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class LeaseBalancer:
         members.listen(self._heard)
 
     def set_pollers(self, pollers_by_client: Mapping[str, int]) -> None:
-        """The number of pollers (poller_ceiling) of every client; clients that are missing have none."""
+        """Replace the number of pollers (poller_ceiling) of every client; a client that is missing has none."""
         for client_id in sorted(self._counts.keys() | pollers_by_client.keys()):
             old, new = self._counts.get(client_id, 0), pollers_by_client.get(client_id, 0)
             if new != old:
@@ -91,7 +91,7 @@ class LeaseBalancer:
 
     @property
     def known(self) -> int:
-        """How many pollers there are, with every owner or none."""
+        """How many pollers there are, with or without an owner."""
         return sum(self._counts.values())
 
     @property
@@ -100,27 +100,28 @@ class LeaseBalancer:
         return self._lease_table.takeovers
 
     def hint_of(self, poller: PollerKey) -> NodeId | None:
-        """The node that should hold the poller, as far as this one knows. No right comes of it."""
+        """The node that should hold the poller, as far as this one knows. A hint gives no right."""
         return self._hints.hint_of(poller)
 
     def suspect(self, poller: PollerKey, *, epoch: int) -> None:
-        """A write of the host under `epoch` met a higher one: stop acting for the poller until it is known whose it is.
+        """A write of the host under `epoch` was rejected by a higher epoch: stop acting for the poller until its owner
+        is known.
 
-        Passed over when the poller is not held under `epoch` any more.
+        Ignored when the poller is no longer held under `epoch`.
         """
         self._lease_table.suspect(poller, epoch=epoch)
 
     def low_watermark(self) -> int | None:
-        """The low watermark for the heartbeat about to be sent. What it answers counts as sent."""
+        """The low watermark for the heartbeat about to be sent. The value counts as sent from now on."""
         return self._lease_table.low_watermark()
 
     async def start(self) -> None:
-        """Begin the rounds. Pollers are taken from the first round in which the members are known."""
+        """Begin the rounds. Pollers are taken as soon as the members are known."""
         self._work.begin(self._run(), "rounds")
 
     async def release_all(self) -> None:
-        """Drain and release everything and take nothing more. Returns when all is released, when
-        `drain_seconds + leave_seconds` have passed, or at `take_again`."""
+        """Drain and release everything and take nothing more. Returns when all pollers are released, after
+        `drain_seconds + leave_seconds`, or at `take_again`."""
         self._leaving = True
         self._rehinted = True
         self._members.set_state(NodeState.DRAINING)
@@ -132,7 +133,7 @@ class LeaseBalancer:
             )
 
     def take_again(self) -> None:
-        """Undo `release_all`, also while it goes on. What is being released is released, and taken like any poller."""
+        """Undo `release_all`, also while it runs. Releases under way complete; then those pollers are taken again."""
         self._leaving = False
         self._rehinted = True
         self._members.set_state(NodeState.LIVE)
@@ -140,7 +141,7 @@ class LeaseBalancer:
         self._wake.set()
 
     async def stop(self) -> None:
-        """Revoke what is still held. Returns when nothing that was started under it can reach the wire any more."""
+        """Revoke what is still held. Returns when nothing started under those leases can reach the wire any more."""
         if not self._stopped:
             self._stopped = True
             if self._lease_table.forget():
@@ -165,7 +166,8 @@ class LeaseBalancer:
             self._wake.set()
             return
         view = self._members.view
-        # A node that says it drains may be refused yet: it gives up nothing before `release_all`, or for its clock.
+        # A draining state alone gives up no poller, since the drain may still be refused: only `release_all` does, and
+        # a clock that is off.
         stays = not self._leaving and not self._members.clock_is_off
         if self._hints.set_nodes(view.hint_weights(staying=self._incarnation if stays else None)):
             self._rehinted = True
@@ -252,7 +254,7 @@ class LeaseBalancer:
             )
 
     def _mark(self) -> None:
-        """When moves have calmed down: which pollers lag, which have caught up, as against most of the pollers."""
+        """Once no lease is being written: flag the pollers that lag behind the median, unflag those that caught up."""
         now = self._clock.monotonic()
         if self._lease_table.busy or now - self._marked_at < self._settings.mark_round_seconds:
             return

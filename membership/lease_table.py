@@ -1,7 +1,7 @@
-"""The leases of one incarnation: carries out their moves, and tells the host what came of them.
+"""The leases of one incarnation: carries out their moves, and tells the host the results.
 
-`_enter` is the one place where a lease changes: there the host hears of it and the low watermark learns what counts.
-What is to be done about a poller, and when, is the lease balancer's to say."""
+`_enter` is the one place where a lease changes: it tells the host, and the low watermark which pollers count. The lease
+balancer decides what is to be done about a poller, and when."""
 
 import asyncio
 import logging
@@ -22,7 +22,7 @@ from membership.work import ConcurrencyLimiter, Grouped, Work
 _LOG = logging.getLogger(__name__)
 
 Begin = Callable[[], PollerKey | None]
-"""Begins a write of a lease just before it is sent; None when there is nothing to write any more."""
+"""Begins a write of a lease just before it is sent; None when nothing is left to write."""
 
 
 class Members(Protocol):
@@ -46,8 +46,8 @@ class Members(Protocol):
 
 
 class LeaseTable:
-    """`wanted(poller)`: whether this incarnation should hold it. `gone(poller)` is called when it is not, or no longer,
-    ours."""
+    """`wanted(poller)`: whether this incarnation should hold it. `gone(poller)` is called when a lease could not be
+    taken or has ended."""
 
     def __init__(
         self,
@@ -113,8 +113,8 @@ class LeaseTable:
         return None if low_watermark is None else self._host.credible_low_watermark(low_watermark)
 
     def offer(self, row: LeaseRow) -> bool:
-        """A wanted poller's row: take it if its owner has released it or is gone. True if something is done about
-        it."""
+        """Take a wanted poller, given its row, if its owner has released it or is gone. False: it can't be taken
+        now."""
         if row.owner == self._incarnation:
             self._enter(Lease.found(row, incarnation=self._incarnation))
         elif self._takeable(row):
@@ -132,7 +132,7 @@ class LeaseTable:
             self._enter(lease.drain())
 
     def suspect(self, poller: PollerKey, *, epoch: int) -> None:
-        """The host's writes under `epoch` are being refused. Passed over when the poller is held under another one."""
+        """The host's writes under `epoch` are rejected. Ignored when the poller is held under another epoch."""
         lease = self._leases.get(poller)
         if lease is not None and lease.granted and lease.row.epoch == epoch and not lease.in_doubt:
             _LOG.debug(
@@ -141,21 +141,21 @@ class LeaseTable:
             self._enter(lease.suspect())
 
     def cut_off(self) -> None:
-        """End the drains that take too long."""
+        """Cancel the drains that are past their deadline."""
         now = self._clock.monotonic()
         for deadline, task in self._draining.values():
             if deadline <= now:
                 task.cancel()
 
     def settle(self) -> None:
-        """Read every doubtful poller, and get it out of doubt."""
+        """Read the row of every doubtful poller, then take it again, release it, or forget it."""
         for poller in self._doubtful:
             if poller not in self._settling:
                 self._settling[poller] = None
                 self._settles.put(partial(self._settle, poller))
 
     def mark(self, reference: int) -> None:
-        """Write the flags and watermarks that are due. `reference` is where most pollers are."""
+        """Write the flags and watermarks that are due. `reference` is the median position of the pollers."""
         for poller in self._low_watermarks.below(reference - self._settings.lag_marks, self._position):
             self._marks.put(poller.client_id, partial(self._set_lagging, poller))
         for poller in self._lagging:
@@ -167,7 +167,7 @@ class LeaseTable:
                 self._marks.put(poller.client_id, partial(self._set_lagging, poller))
 
     def forget(self) -> bool:
-        """The incarnation is over, or stops: every poller is revoked. True when the host was acting for one. Final."""
+        """Revoke every poller: the incarnation is over or stops. Final. True when the host was acting for one."""
         self._closed = True
         for queue in (self._writes, self._marks, self._settles, self._drains):
             queue.clear()
@@ -193,7 +193,7 @@ class LeaseTable:
         return min(start, self._host.credible(row.poller, start))
 
     def _at_most(self, lease: Lease, position: int) -> int:
-        """The latest mark that may be recorded for a poller that has come to `position`."""
+        """The latest mark that may be recorded for a poller whose host has reached `position`."""
         return self._host.credible(lease.row.poller, max(position, lease.row.watermark))
 
     def _enter(self, lease: Lease) -> None:
@@ -239,7 +239,7 @@ class LeaseTable:
         return lease.row.poller
 
     async def _write_together(self, items: list[Begin]) -> None:
-        """One conditional write for pollers of one client. Should one of them stand in the way, each goes by itself."""
+        """One conditional write for several pollers of one client; if rejected, each is written by itself."""
         pollers = [poller for begin in items if (poller := begin()) is not None]
         if len(pollers) > 1:
             answer = await self._send_together(pollers)
@@ -273,7 +273,7 @@ class LeaseTable:
         await self._send(lease.row.poller)
 
     async def _send(self, poller: PollerKey) -> None:
-        """Write what the lease has under way, and take in the answer."""
+        """Write `lease.under_way`, and take in the answer."""
         lease = self._leases[poller]
         answer: Answer[LeaseRow | None]
         try:
@@ -284,7 +284,7 @@ class LeaseTable:
             self._answered(poller, answer)
 
     def _answered(self, poller: PollerKey, answer: Answer[LeaseRow | None]) -> None:
-        # As the lease is now: it may have been suspected while the write was under way.
+        # Not the lease as it was sent: it may have been suspected while the write was under way.
         lease = self._leases[poller]
         if isinstance(answer, Unknown):
             _LOG.debug(

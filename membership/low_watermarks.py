@@ -1,9 +1,9 @@
-"""The low watermark of an incarnation: the oldest mark not settled over its pollers that count. It spares idle pollers
-every write.
+"""The low watermark of an incarnation: the oldest unsettled mark over its pollers that count. It saves a write per idle
+poller.
 
 A taker of a poller that does not lag starts from the low watermark in the dead owner's heartbeat. So the low watermark
-must never pass a counted poller, not even in a heartbeat that was sent long ago and arrives now, and a poller that
-starts to count must be at or above every low watermark that was ever *sent*, confirmed or not."""
+must never pass a counted poller, even in a heartbeat that arrives late, and a poller that starts to count must be at or
+above every low watermark that was ever *sent*, confirmed or not."""
 
 from collections.abc import Callable
 from heapq import heappop, heappush, heapreplace
@@ -12,11 +12,11 @@ from membership.identity import PollerKey
 
 
 class LowWatermarks:
-    """The pollers that count, and the highest low watermark sent. Low watermarks never fall; with no poller that counts
-    the last one stays.
+    """The pollers that count, and the highest low watermark sent. Low watermarks never fall; while no poller counts the
+    last one stays.
 
-    Positions never fall, so the last known ones are lower bounds: a heap of them finds the oldest poller by looking at
-    few positions, not at all of them.
+    Positions never fall, so the last known ones are lower bounds: a heap of them finds the oldest poller by reading few
+    positions instead of all.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class LowWatermarks:
         return poller in self._counted
 
     def may_count(self, position: int) -> bool:
-        """Whether a poller whose oldest mark not settled is `position` may have its lagging flag cleared."""
+        """Whether a poller whose oldest unsettled mark is `position` may have its lagging flag cleared."""
         return self.sent is None or position >= self.sent
 
     def count(self, poller: PollerKey, *, position: int) -> None:
@@ -45,7 +45,7 @@ class LowWatermarks:
         heappush(self._heap, (position, poller, self._entries))
 
     def discount(self, poller: PollerKey) -> None:
-        """The poller no longer holds the low watermark back. Passed over when it did not."""
+        """The poller no longer holds the low watermark back. Ignored when it did not."""
         self._counted.pop(poller, None)
 
     def send(self, position_of: Callable[[PollerKey], int]) -> int | None:
@@ -67,7 +67,7 @@ class LowWatermarks:
         """The lowest position; its poller is then at the top of the heap."""
         while self._heap:
             known, poller, entry = self._heap[0]
-            if self._counted.get(poller) != entry:
+            if self._counted.get(poller) != entry:  # discounted since, or counted again under a newer entry
                 heappop(self._heap)
             elif (position := position_of(poller)) > known:
                 heapreplace(self._heap, (position, poller, entry))

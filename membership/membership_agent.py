@@ -1,10 +1,10 @@
-"""The shell of one incarnation: beats, renews its trust, sees who else is there, and ends when it must.
+"""The shell of one incarnation: beats, renews its trust, observes the other members, and ends.
 
 ```
- start ─▶ wait until older incarnations of the node are left or dead ─▶ begin the incarnation ─▶ beat ─▶ first renewal
- ─▶ running
-                                                                                                             │
-      over: superseded (writes left, after stopping), dead, taken, failed, stopped (writes left)  ◀──────────┘
+ start ─▶ wait until older incarnations ─▶ begin the incarnation ─▶ beat ─▶ first renewal ─▶ running
+          of the node are left or dead                                                         │
+                                                                                               │
+   over: superseded (writes left, after stopping), dead, taken, failed, stopped (writes left) ◀┘
 ```
 """
 
@@ -45,8 +45,8 @@ _REASONS = {
 async def new_incarnation(
     *, node_id: NodeId, store: MemberStore, clock: WallClock, settings: MembershipSettings
 ) -> NodeIncarnation:
-    """An incarnation for a process that starts now, newer than every incarnation its node had. Reads until the store
-    answers."""
+    """An incarnation for a process that starts now, newer than every known one of its node. Repeats the read until the
+    store answers."""
     while True:
         try:
             known = [heartbeat.incarnation for heartbeat in await store.read_heartbeats()]
@@ -57,9 +57,10 @@ async def new_incarnation(
 
 
 class MembershipAgent:
-    """A service. `on_over(reason)` is called once when the incarnation ended other than by `stop`: act no more, exit.
+    """A service. `on_over(reason)` is called once if the incarnation ends other than by `stop`: the process must stop
+    acting and exit.
 
-    `low_watermark()` gives the low watermark for the heartbeat about to be sent; what it answers counts as sent.
+    `low_watermark()` gives the low watermark for the heartbeat about to be sent; the value counts as sent.
     """
 
     def __init__(
@@ -128,7 +129,7 @@ class MembershipAgent:
 
     @property
     def view(self) -> MembersView:
-        """What the last read showed. `listen` hears of every new one."""
+        """What the last read showed. Listeners are called at every new view."""
         return self._observer.view
 
     def listen(self, listener: Callable[[], None]) -> None:
@@ -136,11 +137,11 @@ class MembershipAgent:
         self._changed.listen(listener)
 
     def trusted(self) -> bool:
-        """Whether an attempt may start now. Ask again when its socket is opened."""
+        """Whether an attempt may start now. Ask again when the socket is open: trust may end meanwhile."""
         return self._renewal.trusted()
 
     def set_state(self, state: NodeState) -> None:
-        """What the node says of itself, from a beat sent at once; others act on it. `left` is what `stop` writes."""
+        """The state that the node announces, from a beat sent at once. `left` is written by `stop` only."""
         if state is NodeState.LEFT:
             raise ValueError("an incarnation leaves by being stopped")
         self._state = state
@@ -164,7 +165,7 @@ class MembershipAgent:
             raise IncarnationOver(f"{self.incarnation} cannot run: {_REASONS[self.over]}")
 
     async def stop(self) -> None:
-        """Trust nothing any more, then write `left`, for about `leave_seconds`. The lease balancer must have stopped
+        """End trust, then try to write `left` for about `leave_seconds`. The lease balancer must have stopped
         before."""
         if self._stop is not None:
             await asyncio.shield(self._stop)
@@ -224,6 +225,7 @@ class MembershipAgent:
             match answer:
                 case Applied():
                     break
+                # Our own insert, whose answer was lost.
                 case Rejected(current) if unanswered and current.alive and current.renewals == 0:
                     break
                 case Rejected():
@@ -326,8 +328,7 @@ class MembershipAgent:
             self._parting.begin(self._leave(at_once=reason == STOPPED), "leave")
 
     async def _leave(self, *, at_once: bool) -> None:
-        """Write `left`, which frees this incarnation's leases: only when nothing can reach the wire under them any
-        more."""
+        """Write `left`, which frees this incarnation's leases: so only after nothing can reach the wire under them."""
         if not at_once:
             await self._clock.sleep(self._settings.send_margin_seconds)
         heartbeat = self._heartbeat(NodeState.LEFT)

@@ -1,7 +1,7 @@
 """The reading half of a membership agent: reads the members, and decides deaths.
 
-Reads follow one another; whatever a read gives rise to (an incarnation's record to be read, a death to be declared)
-runs beside them, so that a slow conditional write never makes a gap in the reads."""
+Reads of the members are sequential; what follows from one (reading an incarnation's record, declaring a death) runs
+beside them, so that a slow conditional write never makes a gap in the reads."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -20,14 +20,14 @@ from membership.work import Work
 
 _LOG = logging.getLogger(__name__)
 _READS_PER_BEAT = 30 / 29
-"""A little more than one, so that over 30 beats the reads pass through every age a heartbeat can have (`clocks`)."""
+"""Slightly more than one, so that over 30 beats the reads drift through every age a heartbeat can have (`clocks`)."""
 _READS_AT_FIRST = 10
-"""So many times as often while clocks are known by few beats: what was seen of them is a tenth of a beat old."""
+"""Factor on the rate of reads while clocks are known by few beats: it keeps ages below a tenth of a beat."""
 
 
 class Observer:
-    """`servers`: nobody is read before their clocks are known. `changed` is called after a read, and whenever it became
-    known that an incarnation is dead or alive."""
+    """`servers`: members are read only after the servers' clocks are known. `changed` is called after each read, and
+    when an incarnation turns out to be dead or alive."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Observer:
         self._ask()
 
     def open_incarnations(self) -> list[NodeIncarnation]:
-        """Lives that are neither dead nor left, or of which it is not known yet."""
+        """Incarnations that are not known to be dead or left."""
         return self._detector.open_incarnations()
 
     async def run(self) -> None:
@@ -87,7 +87,7 @@ class Observer:
             await self._clock.sleep(begun + pause - self._clock.monotonic())
 
     def _store_answers(self, answers: bool, reason: str) -> None:
-        """Said once at each change, not at every request."""
+        """Log each change of reachability, not each request."""
         if answers == self._answered:
             return
         self._answered = answers
@@ -121,7 +121,7 @@ class Observer:
         self._changed()
 
     def _ask(self) -> None:
-        """Begin what the detector asks for, one question about an incarnation at a time."""
+        """Begin what the detector asks for, one request per incarnation at a time."""
         for incarnation, renewals in self._detector.to_declare():
             if self._may_ask(incarnation):
                 self._work.begin(self._declare(incarnation, renewals), "declare")

@@ -1,4 +1,4 @@
-"""What membership needs from a store, and from the process it serves.
+"""Ports: what membership needs of a store, of a clock, and of the process it serves.
 
 Every conditional write is answered Applied, Rejected with the current row, or Unknown. Reads marked *serial* see
 every write that was applied before they began. A store that cannot answer raises `StoreUnavailable`.
@@ -32,7 +32,7 @@ __all__ = [
 
 
 class NodeState(StrEnum):
-    """What a node says of itself in its heartbeat."""
+    """The state that a node announces in its heartbeat."""
 
     LIVE = "live"
     DRAINING = "draining"
@@ -41,14 +41,13 @@ class NodeState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """One row of `nodes`: what an incarnation last wrote of itself. Only that incarnation writes it, so a plain write
-    does.
+    """One row of `nodes`: what an incarnation last wrote about itself. Only that incarnation writes it, so a plain
+    write suffices.
 
-    `beat` grows by one with every write. `low_watermark` is the oldest mark (minute) not settled over the incarnation's
+    `beat` grows by one with every write. `low_watermark` is the oldest unsettled mark (minute) over the incarnation's
     pollers that count, or None while it has had none. `weight` is the share of pollers it asks for, 1.0 unless
-    configured. `system_ms`: the clock of its machine as it wrote this; None from programs that did not write it yet.
-    `knows`: the last change of the stored form of things that its program can read, by number; 0 from those that did
-    not tell."""
+    configured. `system_ms`: the clock of its machine at the write; None from programs older than the column. `knows`:
+    the number of the latest storage format that its program can read; 0 from programs older than the column."""
 
     incarnation: NodeIncarnation
     beat: int
@@ -64,13 +63,13 @@ class Heartbeat:
 
     @property
     def step_ms(self) -> int:
-        """How far its machine's clock is ahead of the wall clock it goes by."""
+        """How far its machine's clock is ahead of the wall clock that it uses."""
         return 0 if self.system_ms is None else self.system_ms - self.wall_ms
 
 
 @dataclass(frozen=True, slots=True)
 class IncarnationRecord:
-    """One row of `incarnations`, written by conditional writes only. `renewals` counts the trusts regained."""
+    """One row of `lives`, written by conditional writes only. `renewals` counts how often trust was regained."""
 
     incarnation: NodeIncarnation
     alive: bool
@@ -79,9 +78,9 @@ class IncarnationRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseRow:
-    """One row of `pollers`. `owner` is None when the last owner released it, or when nobody ever held it.
+    """One row of `pollers`. `owner` is None when the last owner released it, or when it never had one.
 
-    `watermark`: every mark (minute) before it is settled. `lagging`: the owner's low watermark says nothing of this
+    `watermark`: every mark (minute) before it is settled. `lagging`: the owner's low watermark does not cover this
     poller, so a taker starts from `watermark`."""
 
     poller: PollerKey
@@ -92,24 +91,24 @@ class LeaseRow:
 
 
 class ServerTime(NamedTuple):
-    """What one of the store's servers answers about itself: its name, and Unix milliseconds by its machine's clock."""
+    """The answer of one of the store's servers: its name, and Unix milliseconds by its machine's clock."""
 
     server: str
     wall_ms: int
 
 
 class LeaseChange(NamedTuple):
-    """One lease as it should be, if it is as expected."""
+    """One lease's conditional write: `new` replaces the row if it equals `expected`."""
 
     expected: LeaseRow
     new: LeaseRow
 
 
 class Timer(Protocol):
-    """A call to come."""
+    """A scheduled call."""
 
     def cancel(self) -> None:
-        """Harmless when it has been made, or was cancelled before."""
+        """Idempotent, and harmless after the call was made."""
 
 
 class WallClock(Protocol):
@@ -122,22 +121,22 @@ class WallClock(Protocol):
         """Unix milliseconds, UTC."""
 
     async def sleep(self, seconds: float) -> None:
-        """Return after `seconds` of `monotonic`; at once (after a turn of the loop) when <= 0."""
+        """Return after `seconds` of `monotonic`; after one turn of the loop when <= 0."""
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
-        """Call back on the loop after `seconds` of `monotonic`. The cheap form of `sleep`."""
+        """Call back on the loop after `seconds` of `monotonic`. Cheaper than a task that sleeps."""
         ...
 
 
 class MachineClock(WallClock, Protocol):
-    """A clock that also tells what its machine's clock shows."""
+    """A clock that also reads its machine's clock."""
 
     def system_ms(self) -> int:
-        """Unix milliseconds as the machine's clock has them now, steps included."""
+        """Unix milliseconds by the machine's clock, steps included."""
 
 
 class Spawn(Protocol):
-    """Runs work as a task. Whoever gave it hears of a task that ended with an exception."""
+    """Runs work as a task. The task owner behind it reports tasks that end with an exception."""
 
     def __call__(self, work: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]: ...
 
@@ -152,10 +151,10 @@ class MemberStore(Protocol):
         """
 
     async def read_heartbeats(self) -> Sequence[Heartbeat]:
-        """Every row of the cluster, ended lives included, in no particular order, read at quorum."""
+        """Every row of the cluster, ended incarnations included, in no particular order, read at quorum."""
 
     async def read_server_clock(self) -> ServerTime:
-        """What time any one of the servers has, steps of its machine's clock included. A process asks each in turn."""
+        """The time of one of the servers, steps of its machine's clock included. Calls go to each server in turn."""
 
     async def begin_incarnation(self, incarnation: NodeIncarnation) -> Answer[IncarnationRecord]:
         """Insert the record (alive, 0 renewals) if it does not exist."""
@@ -189,38 +188,38 @@ class LeaseStore(Protocol):
         """Replace owner, epoch, watermark and lagging if all four are as in `expected`. Take, release, set, clear."""
 
     async def write_leases(self, changes: Sequence[LeaseChange]) -> Answer[None]:
-        """The same for several pollers of one client: all of them if all are as expected, else none."""
+        """The same for several pollers of one client, atomically: all if all are as expected, else none."""
 
 
 class PollerHost(Protocol):
     """What the lease balancer asks of the process it serves. Calls come on the event loop's thread.
 
-    A poller's story is `granted`, then perhaps `drain`, then `revoked`, and possibly again from the start under a
-    higher epoch. Every granted poller ends with exactly one `revoked`. `gone` follows when the poller is surely not
-    this incarnation's."""
+    The order for a poller is `granted`, perhaps `drain`, then `revoked`, and possibly the same again under a higher
+    epoch. Every granted poller gets exactly one `revoked`. `gone` follows when the poller is certainly not this
+    incarnation's."""
 
     def granted(self, poller: PollerKey, *, epoch: int, start: int) -> None:
         """The poller is ours under `epoch`; work begins at mark `start`."""
 
     def position(self, poller: PollerKey) -> int:
-        """The oldest mark not settled of a granted poller, until it is revoked. Never falls under one epoch."""
+        """The oldest unsettled mark of a granted poller, until it is revoked. Never falls under one epoch."""
 
     def credible(self, poller: PollerKey, mark: int) -> int:
-        """The latest mark at which the poller may begin, or be released, that is recorded at `mark`: the same, or an
-        earlier one where it was recorded by a clock that was ahead."""
+        """The latest mark at which a poller recorded at `mark` may begin or be released: `mark` itself, or an earlier
+        one if a clock that was ahead recorded it."""
 
     def credible_low_watermark(self, low_watermark: int) -> int:
         """The same for the low watermark that is about to be announced."""
 
     async def drain(self, poller: PollerKey) -> None:
-        """Stop claiming, let started work end, record it. After it returns nothing is written for the poller.
+        """Stop claiming, let started work end, record it. Writes nothing for the poller after it returns.
 
         Cancelled when it takes longer than the lease balancer's bound; `revoked` follows in any case.
         """
 
     def revoked(self, poller: PollerKey) -> None:
-        """The poller is no longer to be acted for: forget it at once, start nothing, write nothing."""
+        """Stop acting for the poller: forget it at once, start nothing, write nothing."""
 
     def gone(self, poller: PollerKey) -> None:
-        """Its release is confirmed, or it is another incarnation's: what was known of it says nothing of a later
-        take."""
+        """Its release is confirmed, or another incarnation owns it: what was known of it must not be used after a
+        later take."""

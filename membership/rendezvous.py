@@ -1,16 +1,16 @@
-"""Whom a poller is hinted to: weighted rendezvous hashing. Pure.
+"""Which node a poller is hinted to: weighted rendezvous hashing. Pure.
 
-Every node has a score for every poller, from nothing but the two names and the node's weight; the highest score wins.
-So all who know the same nodes agree, in whatever order they met them; a node that leaves moves its own pollers only,
-and one that joins takes its share of everybody's. Score = -w / ln(h), h a 64-bit hash in (0, 1): the nodes' shares are
-proportional to their weights (Schindelhauer & Schomaker, "Weighted distributed hash tables", SPAA 2005; Resch, "New
-hashing algorithms for data storage", SDC 2015). Compared here is -ln(h) / w, of which the lowest wins: the same order,
-with nothing to divide by zero.
+Every node has a score for every poller, from the two names and the node's weight alone; the highest score wins. So
+processes that know the same nodes agree, in whatever order they learned of them; a node that leaves moves only its own
+pollers, and one that joins takes a share of all others'. Score = -w / ln(h), h a 64-bit hash in (0, 1): the nodes'
+shares are proportional to their weights (Schindelhauer & Schomaker, "Weighted distributed hash tables", SPAA 2005;
+Resch, "New hashing algorithms for data storage", SDC 2015). The code compares -ln(h) / w, of which the lowest wins: the
+same order without a division by zero.
 
 h is the 64-bit hash of the poller's name (BLAKE2b, once a poller) multiplied by the node's 64-bit key and folded,
-twice: the mixing step of wyhash. Python does all nodes of one weight in one product of long integers, 128 bits a node,
-so that a poller over 50 nodes costs a few microseconds. Among nodes of equal weight the highest h wins, without a
-logarithm."""
+twice: the mixing step of wyhash. All nodes of one weight take one product of Python's long integers, 128 bits a node,
+so a poller over 50 nodes costs a few microseconds. Among nodes of equal weight the highest h wins, without a logarithm.
+"""
 
 import struct
 from collections.abc import Iterable, Mapping
@@ -28,6 +28,7 @@ _FIELD = 128
 def poller_hash(poller: PollerKey) -> int:
     """64 bits of the poller's name; odd, so that no product is zero."""
     name = f"{poller.client_id}/{poller.poller_id}".encode()
+    # The tag `lane` stays: another would move every poller during an upgrade.
     return int.from_bytes(blake2b(name, digest_size=8, person=b"lane").digest(), "big") | 1
 
 
@@ -49,7 +50,7 @@ def cost(mixed_hash: int, weight: float) -> float:
 
 
 def hint_for(poller: PollerKey, weights: Mapping[NodeId, float]) -> NodeId | None:
-    """The node with the highest score among those of positive weight; None when there is none. The plain definition."""
+    """The node with the highest score among those of positive weight, or None. `HintTable` must agree with it."""
     hashed = poller_hash(poller)
     scores = [
         (cost(h, weight), -h, node_id)
@@ -67,7 +68,7 @@ class _Node(NamedTuple):
 
 
 class _Equals:
-    """The nodes of one weight, packed to be hashed together."""
+    """The nodes of one weight, their keys packed into one integer so that one product hashes all."""
 
     __slots__ = ("_keys", "_length", "_mask", "_nodes", "_unpack")
 
@@ -123,20 +124,20 @@ class HintTable:
         return self._by_node.get(node_id, {})
 
     def add(self, pollers: Iterable[PollerKey]) -> None:
-        """Pollers that are there already keep their hints."""
+        """Add pollers; known ones keep their hints."""
         new = [poller for poller in pollers if poller not in self._hashes]
         for poller in new:
             self._hashes[poller] = poller_hash(poller)
         self._place(new)
 
     def remove(self, pollers: Iterable[PollerKey]) -> None:
-        """Pollers that are not there are passed over."""
+        """Remove pollers; unknown ones are ignored."""
         for poller in pollers:
             self._hashes.pop(poller, None)
             self._displace(poller)
 
     def set_nodes(self, weights: Mapping[NodeId, float]) -> bool:
-        """Replace the nodes; those without a positive weight count for nothing. True when anything changed."""
+        """Replace the nodes; those without a positive weight are ignored. True when anything changed."""
         wanted = {node_id: weight for node_id, weight in sorted(weights.items()) if weight > 0}
         gone = [node for node in self._nodes.values() if wanted.get(node.node_id) != node.weight]
         kept = len(self._nodes) - len(gone)
@@ -151,6 +152,7 @@ class HintTable:
             del self._nodes[node.node_id]
         self._nodes.update((node.node_id, node) for node in joined)
         self._regroup()
+        # Each joining node is compared with every poller; with many of them, placing all pollers again is cheaper.
         stranded = list(self._hashes) if len(joined) > kept else [x for n in gone for x in self.pollers_of(n.node_id)]
         for poller in stranded:
             self._displace(poller)
@@ -183,10 +185,11 @@ class HintTable:
             del self._by_node[best[1].node_id][poller]
 
     def _challenge(self, node: _Node) -> None:
-        """Give `node` the pollers it wins from those who hold them."""
+        """Give `node` the pollers for which it beats their present nodes."""
         hashes, key = self._hashes, node.key
         won = []
         for poller, best in self._best.items():
+            # `mixed` inlined: this loop runs once per poller.
             product = hashes[poller] * key
             product = ((product ^ product >> 64) & _MASK) * _MIX
             candidate = (product ^ product >> 64) & _MASK, node

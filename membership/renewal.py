@@ -1,4 +1,4 @@
-"""An incarnation's own trust, kept in the store: beats that were confirmed prolong it, renewals win it back."""
+"""Keeps an incarnation's own trust through the store: confirmed beats prolong it, renewals regain it."""
 
 from collections.abc import Callable
 
@@ -43,7 +43,7 @@ class Renewal:
 
     def beat_confirmed(self, *, begun: float) -> None:
         """The heartbeat whose write began at `begun` was acknowledged. While lapsed this starts a renewal: the store
-        answers again, and the others can see this incarnation before it acts."""
+        answers again, and the others see this incarnation before it acts."""
         self._trust.beat_confirmed(begun=begun, now=self._clock.monotonic())
         if not self.trusted() and not self._under_way and not self._trust.over:
             self._under_way = True

@@ -1,8 +1,8 @@
-"""What time the store's servers have: they are asked, one after the other, as long as the process runs.
+"""The clocks of the store's servers, asked in turn for as long as the process runs.
 
-Their machines need not be the nodes', so they contradict a node that is alone, and nodes that all run on one host. When
-between question and answer a server looked at its clock is unknown. So servers are witnesses of seconds and more, not
-of the milliseconds for which members compare their heartbeats (`clocks`).
+Servers often run on other machines than the nodes, so they can contradict a single node, and nodes that share a host.
+At which moment between request and answer a server read its clock is unknown. So servers are accurate to a second or
+so, not to the milliseconds for which members compare their heartbeats (`clocks`).
 """
 
 import asyncio
@@ -15,12 +15,12 @@ from membership.settings import MembershipSettings
 
 _BEATS_BETWEEN = 2
 _REPEATED = 2
-"""Servers are asked in turn: once so many answers have come from servers that had told before, all have told. Earlier,
-nodes that share a wrong time would outvote servers of which most are not known yet."""
+"""Servers are asked in turn: after this many answers from servers that had answered before, all have answered. Judging
+earlier, nodes that share a wrong time would outvote the few servers known so far."""
 _READS_AT_FIRST = 10
-"""So many times a beat until all have told."""
+"""Requests per beat until all servers have answered."""
 _REMEMBERED_SECONDS = 60.0
-"""A server that has told nothing for so long is gone, or can't be reached."""
+"""The answer of a server that has been silent for longer is dropped: it is gone, or can't be reached."""
 
 
 class _Told(NamedTuple):
@@ -31,7 +31,7 @@ class _Told(NamedTuple):
 
 
 class ServerClocks:
-    """Asks from `run` on; answers at any time from what was told so far."""
+    """`run` asks the servers; the other methods answer from what is known so far."""
 
     def __init__(self, *, store: MemberStore, clock: WallClock, settings: MembershipSettings) -> None:
         self._store = store
@@ -42,7 +42,7 @@ class ServerClocks:
         self._known = asyncio.Event()
 
     async def known(self) -> None:
-        """Return when every server has told its time."""
+        """Return when every server has answered once."""
         await self._known.wait()
 
     async def run(self) -> None:
@@ -61,19 +61,20 @@ class ServerClocks:
         server, server_ms = await self._store.read_server_clock()
         returned = self._clock.monotonic()
         if returned - asked_at > self._settings.trust_seconds:
-            return  # this process stood still, before or after the server looked at its clock
+            return  # this process was paused, before or after the server read its clock
+        # The server is assumed to have read its clock halfway: (asked_at + returned) / 2, in milliseconds.
         self._told[server] = _Told(asked_at, server_ms - (asked_at + returned) * 500.0)
         self._answers += 1
         if self._answers >= len(self._told) + _REPEATED:
             self._known.set()
 
     def ahead_ms(self, asked_since: float = float("-inf")) -> list[int]:
-        """How far one's own wall clock is ahead of each server's, by answers to what was asked since then."""
+        """How far the own wall clock is ahead of each server's, by answers to requests sent since `asked_since`."""
         now = self._clock.monotonic()
         origin_ms = self._clock.wall_ms() - now * 1000.0
         oldest = max(asked_since, now - _REMEMBERED_SECONDS)
         return [round(origin_ms - told.origin_ms) for told in self._told.values() if told.asked_at >= oldest]
 
     def ahead_of_most_ms(self) -> int:
-        """The same for their median; of an even number of servers the earlier middle one. 0 while none is known."""
+        """The same for the servers' median; of an even number the earlier middle one. 0 while none is known."""
         return median_high(self.ahead_ms() or [0])

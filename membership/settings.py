@@ -1,4 +1,4 @@
-"""The times and bounds of membership. All nodes of a cluster must run with the same times."""
+"""The times and limits of membership. All nodes of a cluster must use the same times."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from membership.errors import SettingsInvalid
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MembershipSettings:
-    """Times in seconds, each with what a change of it costs. Contradictions raise `SettingsInvalid`."""
+    """Times are in seconds; each field says what a change costs. Contradictions raise `SettingsInvalid`."""
 
     beat_seconds: float = 1.0
     """Between two heartbeats, two reads of the members, and two rounds of the lease balancer. Shorter: more store

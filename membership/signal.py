@@ -1,4 +1,4 @@
-"""Wake-ups within a process: `Signal` ends the wait of one waiter, `Notifier` tells everybody of a change."""
+"""Wake-ups within a process: `Signal` ends the wait of one waiter, `Notifier` informs all waiters and listeners."""
 
 import asyncio
 from collections.abc import Callable
@@ -39,14 +39,14 @@ class Signal:
 
 
 class Notifier:
-    """Says that something changed. Each waiter and listener looks for itself what it was."""
+    """Says that something changed; waiters and listeners find out themselves what it was."""
 
     def __init__(self) -> None:
         self._waiters: list[asyncio.Future[None]] = []
         self._listeners: list[Callable[[], None]] = []
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call `listener` at every change, at once and in order of arrival."""
+        """Call `listener` synchronously at every change, in order of registration."""
         self._listeners.append(listener)
 
     def notify(self) -> None:

@@ -1,19 +1,18 @@
-"""An incarnation's trust in itself: whether it may still act, judged by its own clock alone. Pure.
+"""An incarnation's trust: whether it may still act, judged by its own monotonic clock alone. Pure.
 
 ```
              renewal answered applied, before its start + 4 s
   ┌────────┐ ─────────────────────────────────────────────────▶ ┌─────────┐ ─┐ beat confirmed: until its
   │ lapsed │                                                    │ trusted │  │ write's start + 4 s
   └────────┘ ◀───────────────────────────────────────────────── └─────────┘ ◀┘
-   born here │        the clock passed the end of the trust          │
+   initial   │        the clock passed the end of the trust          │
              ▼                                                       ▼
            over: the record says dead or is gone; a newer incarnation was seen; stopped
 ```
 
-There is no timer: a lapse is the clock having passed `until`, whenever somebody asks. A confirmed beat prolongs trust
-that still holds and does nothing else; so what ends a lapse is a renewal only, and only one that was itself answered
-*applied*. After an unknown answer the record is read, and a renewal is made again from what was read, even if that is
-the value the lost one would have written.
+There is no timer: each call compares the clock with `until`. A confirmed beat only prolongs trust that still holds, so
+only a renewal ends a lapse, and only one that was itself answered *applied*. After an unknown answer the record is
+read, and the renewal is repeated from what was read, even if that is the value that the lost one would have written.
 """
 
 from membership.conditional import Answer, Applied, Rejected, Unknown
@@ -53,7 +52,7 @@ class Trust:
                 self.renewals = None
 
     def record_read(self, record: IncarnationRecord | None) -> None:
-        """What the store holds of this incarnation, read serially. Gives no trust, whatever it shows."""
+        """Take in this incarnation's record, read serially. It never gives trust."""
         if record is None or not record.alive:
             self.over = True
         else:

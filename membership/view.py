@@ -1,4 +1,4 @@
-"""What an observer knows of the cluster after a read: a value, replaced by the next one. Pure."""
+"""What an observer knows of the cluster after a read: an immutable value, replaced by the next one. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,31 +10,31 @@ from membership.ports import Heartbeat, NodeState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MembersView:
-    """`members`: the incarnations that are neither dead nor left, ordered. `free`: incarnations whose leases anybody
-    may take."""
+    """`members`: the incarnations that are neither dead nor left, ordered. `free`: those whose leases any node may
+    take."""
 
     read_at: float = float("-inf")
     """Monotonic instant at which the last read returned."""
     members: tuple[Heartbeat, ...] = ()
     free: frozenset[NodeIncarnation] = frozenset()
     heartbeats: Mapping[NodeIncarnation, Heartbeat] = field(default_factory=dict)
-    """Every row that was read, of ended incarnations too."""
+    """Every row that was read, ended incarnations included."""
     silence: Mapping[NodeIncarnation, float] = field(default_factory=dict)
     """Seconds since each incarnation that has not ended was seen to advance."""
     offset_ms: int = 0
-    """One's own wall clock against the members' median, or against that of all clocks where the servers' are far off;
-    positive is ahead. 0 while `offset_known` is False."""
+    """The own wall clock minus the members' median, or minus that of all clocks if it is far from the servers'. 0 while
+    `offset_known` is False."""
     offset_known: bool = False
-    """Whether enough beats were seen to say so."""
+    """Whether enough beats were seen to know `offset_ms`."""
     ahead_at_most_ms: int | None = None
-    """How far one's own wall clock may be ahead of the members' median: calls that wait so much longer are not early.
-    None before anybody else's clock was seen."""
+    """How far the own wall clock may be ahead of the members' median: calls delayed by that much are not early. None
+    before another member's clock was seen."""
 
     witnesses: tuple[Witness, ...] = ()
-    """What the others' clocks say, as far as they are known."""
+    """The other members' clocks, as far as they are known."""
 
     def all_know(self, number: int) -> bool:
-        """Whether every member's program can read the stored form of things since this change of it (`Heartbeat`)."""
+        """Whether every member's program can read storage format `number` (`Heartbeat.knows`)."""
         return bool(self.members) and all(heartbeat.knows >= number for heartbeat in self.members)
 
     def low_watermark_of(self, incarnation: NodeIncarnation) -> int | None:

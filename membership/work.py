@@ -1,4 +1,4 @@
-"""What the shells share: their tasks, and queues of bounded width."""
+"""Tasks of one shell, and queues that bound concurrency."""
 
 import asyncio
 from collections import deque
@@ -12,10 +12,10 @@ T = TypeVar("T")
 
 
 class Work:
-    """The tasks of one shell, begun under the task owner that `spawn` belongs to (`runtime.lifecycle.Tasks`).
+    """The tasks of one shell, started under the task owner behind `spawn` (`runtime.lifecycle.Tasks`).
 
-    That owner reports crashes and ends everything; a `Work` ends its own part before, and adds waits bounded by the
-    clock. Tasks end in the order in which they were begun.
+    That owner reports crashes and ends all tasks; a `Work` ends its own earlier, and bounds waits by the clock. `close`
+    cancels in the order in which tasks were begun.
     """
 
     def __init__(self, *, clock: WallClock, spawn: Spawn, name: str) -> None:
@@ -35,7 +35,7 @@ class Work:
         return task
 
     async def within(self, seconds: float, work: Coroutine[Any, Any, Any], what: str) -> bool:
-        """Run `work` for at most `seconds`; False when it had to be cancelled. Its exception comes through."""
+        """Run `work` for at most `seconds`; False when it had to be cancelled. Its exception propagates."""
         task = self.begin(work, what)
         alarm = self.begin(self._clock.sleep(seconds), f"{what}.bound")
         try:
@@ -50,7 +50,7 @@ class Work:
         return in_time
 
     async def finish(self, seconds: float) -> None:
-        """Let what runs end by itself for at most `seconds`, then close."""
+        """Wait at most `seconds` for running tasks to end by themselves, then close."""
         if running := list(self._tasks):
             alarm = self.begin(self._clock.sleep(seconds), "finish.bound")
             ended = asyncio.gather(*running, return_exceptions=True)
@@ -58,7 +58,7 @@ class Work:
         await self.close()
 
     async def close(self) -> None:
-        """Cancel everything and wait until it has ended. Idempotent."""
+        """Cancel all tasks and wait until they have ended. Idempotent."""
         self._closed = True
         current = asyncio.current_task()
         while pending := [task for task in self._tasks if task is not current]:
@@ -68,7 +68,7 @@ class Work:
 
 
 class ConcurrencyLimiter:
-    """A queue of which at most `width` items are worked on at once, first come first served."""
+    """A queue that runs at most `width` items at once, first come first served."""
 
     def __init__(self, *, width: int, work: Work, what: str) -> None:
         self._width = width
@@ -100,8 +100,8 @@ class ConcurrencyLimiter:
 
 
 class Grouped(Generic[T]):
-    """Queues by key. `perform` is given up to `size` items of one key at a time: never twice at once for one key, and
-    for at most `width` keys at once, first come first served."""
+    """Queues by key. `perform` gets up to `size` items of one key at a time: never concurrently for one key, and for at
+    most `width` keys at once, first come first served."""
 
     def __init__(
         self,
