@@ -1,42 +1,53 @@
 """The only room that speaks to Cassandra.
 
-    stores (schedules, clients, crons, members, leases, books)  the ports of `domain` and `membership`
-        |            \\
-        |         group_commit                                concurrent creates share requests
-        |            /
-    connection                                               named statements in, rows and answers out
-        |
-    session (driver, threads)        or the tests' in-memory tables, or either behind a decorator of faults
+# Overview
+
+    stores (schedules, clients, crons, members, leases, books)   the ports of `domain` and `membership`
+      │          │
+      │     group_commit                                         concurrent creates share requests
+      ▼          ▼
+    connection                                                   named statements in, rows and answers out
+      │
+      ▼
+    session (driver, threads)                                    or the tests' in-memory tables, or either behind a
+                                                                 decorator that injects faults
 
 Stores never see the driver, and never write CQL: they name statements of `statements/*.cql` and give parameters. So the
-same store code runs over a real cluster, in memory, and under injected faults, and one contract suite holds for all.
+same store code runs over a real cluster, in memory, and under injected faults, and one contract suite covers all three.
 
-What a write may be. *Plain*: acknowledged by a quorum of the home data centre, or StoreUnavailable, and then perhaps
-done all the same; every plain write here can be repeated. *Conditional*: Applied, Rejected with what was met, Unknown:
+Opening a keyspace checks its version and home (`migrate`). Settings are in `settings`; `errors` has the errors that an
+operator must act upon, and the one table that maps the driver's.
 
-    prepare -> propose -> commit      answered applied     Applied
-          \\         \\        \\       answered not applied Rejected: a condition did not hold
-           `---------`--------`----- anything else         Unknown: applied already, later, or never
+# States
 
-Unknown is never made into one of the others here, and nothing is ever sent twice on its own account. Conditions that
-always hold (`in_flight != 0xff`) are there for the answer: a rejection shows only columns that were tested, and with
-them it shows the whole header, as of the same instant.
+A *plain* write is acknowledged by a quorum of the home data centre, or raises StoreUnavailable and may still have taken
+effect. A *conditional* write is answered Applied, Rejected with the current values, or Unknown:
 
-Definition and outcome never mix. Definition columns are inserted plainly, any number of times; outcome and static
-columns are updated conditionally (never inserted). Paxos and plain writes share no cell, so no clock decides between
-them. A row exists once it has either: an outcome alone is a pointer whose definition is still to come.
+    prepare ─▶ propose ─▶ commit ─▶ answered applied        Applied
+       │          │          │      answered not applied    Rejected: a condition did not hold
+       └──────────┴──────────┴────▶ anything else           Unknown: applied already, later, or never
 
-A partition's `in_flight` would come back with every row of a page, so it is read by itself and joined to the page when
-claim epoch and version are equal in both reads.
+# Rules
 
-What is not guaranteed: plain reads at a quorum may miss a conditional write that nobody got an answer for (serial reads
-don't); a batch over several partitions may be applied in part; two data centres at once (`WrongHome`).
+ 1. Unknown is never turned into another answer in this room, and no request is retried without its caller. Every plain
+    write can be repeated.
+ 2. Conditions that always hold (`in_flight != 0xff`) are tested because a rejection shows only tested columns: with
+    them it shows the whole header, as of one instant.
+ 3. Definition and outcome never mix. Definition columns are inserted plainly, any number of times; outcome and static
+    columns are updated conditionally, never inserted. Paxos and plain writes share no cell, so no clock decides between
+    them. A row exists once it has either: an outcome alone is a pointer whose definition is still to come.
+ 4. A page would repeat the partition's `in_flight` in every row, so it is read separately and joined to the page if
+    claim epoch and version are equal in both reads.
+ 5. A process has two sessions: one for heartbeats, members and the leases it keeps, one for all else. So requests that
+    queue or time out on the data's connection delay no heartbeat in this process.
 
-A process has two sessions: one for heartbeats, members and the leases it keeps, one for all else. So what queues for
-the data's connection, or is given up there, delays no heartbeat on this side of the wire. On the servers' side all
-requests queue together; hence the data's session asks less at once while hardly anything is answered in time (`room`),
-and heartbeats wait longer for their answers than data does.
+# What is not guaranteed
 
-Opening a keyspace checks its version and home (`migrate`); settings are in `settings`; errors that somebody must act
-upon are in `errors`, and `errors` is the one table that maps the driver's.
+Plain reads at a quorum may miss a conditional write whose answer was lost (serial reads don't). A batch over several
+partitions may be applied in part. Writes through two data centres at once are not supported (`WrongHome`).
+
+# On failure
+
+On the servers all requests share a queue. So the data's session sends fewer at once while most of them time out
+(`room`), and heartbeats have a longer time-out than data.
 """

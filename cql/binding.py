@@ -1,7 +1,8 @@
-"""Values to bytes, for prepared statements.
+"""Encodes values for prepared statements.
 
-The driver's own binding and writing costs 21 µs for a row of `schedules`, this a sixth of it, and rows are what this
-room sends most. The bytes are the same (tested). Only the frequent types are done here; the others go the driver's way.
+The driver's own binding and encoding costs 21 µs for a row of `schedules`, this a sixth of that, and rows are most of
+what this room sends. The bytes are the same (tested). Only the frequent types are encoded here; the others take the
+driver's path.
 """
 
 import struct

@@ -1,8 +1,8 @@
 """What the stores are written over: named statements, sent one by one or in batches.
 
-`cql.session.Session` is the real one, `tests.support.memory.InMemoryConnection` the other; faults are decorators
-between them and the stores. Values are plain: text, bool, int, float, bytes, UUID, lists of int, None; instants are
-integer Unix milliseconds in both directions.
+`cql.session.Session` implements it over the driver, `tests.support.memory.InMemoryConnection` in memory; decorators
+inject faults. Values are plain: text, bool, int, float, bytes, UUID, lists of int, None; instants are integer Unix
+milliseconds in both directions.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -13,16 +13,16 @@ from cassandra.query import UNSET_VALUE
 from membership.conditional import Answer, Rejected
 
 UNSET: Any = UNSET_VALUE
-"""Bound where a cell is to be left as it is (None deletes it, which costs a tombstone). Not for keys and conditions."""
+"""Bound to leave a cell unchanged (None deletes it, which costs a tombstone). Not for keys and conditions."""
 
 Parameters: TypeAlias = tuple[Any, ...]
 Item: TypeAlias = tuple[str, Parameters]
 """A statement's name and the values of its parameters, in order."""
 AnswerRows: TypeAlias = list[Mapping[str, Any]]
-"""What a rejected conditional write met: the columns of its conditions, and in a batch those of the keys too.
+"""Current values, returned by a rejected conditional write: the tested columns, in a batch the keys too.
 
-A row that does not exist is absent. Where no row of the conditions exists, but the header do, there is one row of
-null clustering keys; a batch that tests the header only shows the partition's first row. Empty: there is nothing.
+A row that does not exist is absent. If no tested row exists, but the header does, there is one row with null clustering
+keys; a batch that tests only the header shows the partition's first row. Empty: neither rows nor header exist.
 """
 Consistency: TypeAlias = Literal["LOCAL_ONE", "LOCAL_QUORUM", "EACH_QUORUM"]
 
@@ -30,14 +30,14 @@ Consistency: TypeAlias = Literal["LOCAL_ONE", "LOCAL_QUORUM", "EACH_QUORUM"]
 class Connection(Protocol):
     """One keyspace of Cassandra.
 
-    Names and numbers of parameters that don't fit a statement are errors of the program and raise at once, as does
-    CQL that the server refuses. Storage trouble is the stores' daily bread: see each method.
+    A wrong statement name or number of parameters is a bug and raises at once, as does CQL that the server refuses.
+    Each method says what it does when storage fails.
     """
 
     async def select(
         self, name: str, parameters: Parameters, *, serial: bool = False, consistency: Consistency = "LOCAL_QUORUM"
     ) -> list[tuple[Any, ...]]:
-        """All rows. `serial` (one partition only, and instead of a consistency): sees every conditional write applied
+        """All rows. `serial` (one partition only; `consistency` is ignored): sees every conditional write applied
         before it began.
 
         Raises StoreUnavailable when no answer came.
@@ -47,24 +47,24 @@ class Connection(Protocol):
         """A plain write. Raises StoreUnavailable when no acknowledgement came; it may have taken effect."""
 
     async def write_batch(self, items: Sequence[Item], *, consistency: Consistency = "LOCAL_QUORUM") -> None:
-        """Plain writes as one request (unlogged): all or nothing within a partition, each by itself beyond.
+        """Plain writes as one request (unlogged): atomic within a partition, not across partitions.
 
         Raises StoreUnavailable (any part may have taken effect), ContentTooLarge when the server refuses its size.
         """
 
     async def conditional(self, items: Sequence[Item]) -> Answer[AnswerRows]:
-        """One or several statements on one partition, all or nothing, if every condition among them holds.
+        """One or several statements on one partition: all are applied if every condition holds, else none.
 
-        Never raises for storage trouble: that is Unknown.
+        Never raises when storage fails: that is Unknown.
         """
 
     def replicas(self, name: str, parameters: Parameters) -> Hashable:
-        """What stores the partition that such a statement addresses. Equal answers: the same servers do."""
+        """The servers that store the partition that the statement addresses, as a value to compare."""
 
     async def close(self) -> None:
-        """Idempotent. Requests that are under way end as unavailable or unknown."""
+        """Idempotent. Requests under way end as unavailable or unknown."""
 
 
 def without_rows(answer: Answer[AnswerRows]) -> Answer[None]:
-    """For writes of which nobody asks what they met."""
+    """The answer without current values, for callers that don't need them."""
     return Rejected(None) if isinstance(answer, Rejected) else answer

@@ -1,31 +1,30 @@
-"""Conditional writes on crons: per client one request under way, many crons in each.
+"""Conditional writes on crons: per client one request under way, with many crons in each.
 
-    write ---> queue of the client --one request at a time--> Applied, or Unknown: so for all in it
-    advance ->/                                          \\--> Rejected: what was met says whose condition failed;
-                                                              the others are sent again, without those
+    write   ─┬─▶ queue of the client ─one request at a time─┬─▶ Applied or Unknown: the answer for all in the request
+    advance ─┘                                              └─▶ Rejected: the current values show whose condition
+                                                                failed; the others are sent again without those
 
-All crons of a client are one partition, and a partition takes one conditional write at a time: those that come together
-make each other begin again (a newer ballot ends an older one's round) after waits of random length.
+All crons of a client are one partition, and a partition takes one conditional write at a time: concurrent ones preempt
+each other (a newer ballot ends an older one's round) and start again after random waits.
 
-The longest waiting goes first. If that is a write, other writes that wait go with it, of other crons, to
-WRITES_PER_REQUEST of them and REQUEST_BYTES in all; what stands between keeps its place. An advance goes alone. A
-request that was refused by an error was not applied: its crons are sent again, each by itself. Nothing that may have
-been applied is sent twice. What is cancelled before it was sent is not sent; a request under way goes on without who
-asked for it, since others may be in it.
+The longest waiting goes first. A write takes other waiting writes of other crons with it, up to WRITES_PER_REQUEST and
+REQUEST_BYTES; requests in between keep their place. An advance goes alone. A request that was refused by an error was
+not applied: its crons are sent again, each by itself. Nothing that may have been applied is sent twice. What is
+cancelled before it was sent is not sent; a request under way continues when a caller is cancelled, since it may carry
+other callers' writes.
 
-What it saves: a request costs its rounds (prepare, propose, commit), r = 1.5-2 ms, and 0.03-0.1 ms each cron. N writes
-one after another take N x r; all at once they take longer, for the rounds that were in vain; together they take
-ceil(N / 50) x r + N x 0.1 ms. New crons of one client, 64 at once, one Cassandra 5.0.9 and the client on 2 cores that
-others used as well (8 turns, least - median - most):
+What it saves: a request costs its rounds (prepare, propose, commit), r = 1.5-2 ms, plus 0.03-0.1 ms for each cron. N
+writes in sequence take N x r; concurrently they take longer, because of preempted rounds; together they take
+ceil(N / 50) x r + N x 0.1 ms. New crons of one client, 64 at once, one Cassandra 5.0.9 and the client on 2 shared cores
+(8 turns, least - median - most):
 
     each by itself, all at once           209 -   241 -   308 writes/s
     each by itself, one after another     150 -   460 -   788
     as here, 2 requests                 3,075 - 6,180 - 7,448
 
-With the machine quieter, the medians of the first and the last were 357 and 10,200. Two queues, as two processes have
-them, still contend for one client's partition: 128 writes in 47-96 ms.
-Each conflict adds one request at most for all that were with it, and a serial read. A lone write takes what it always
-did, 2 ms.
+On a quieter machine the medians of the first and the last were 357 and 10,200. Two queues, as two processes have them,
+still contend for one client's partition: 128 writes in 47-96 ms. Each conflict adds at most one request for the others
+in its request, and a serial read. A lone write still takes 2 ms.
 """
 
 import asyncio

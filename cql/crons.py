@@ -1,10 +1,10 @@
 """The tables `crons` and `cron_runs`.
 
-A run is inserted plainly, by whoever expands a rule, perhaps long after somebody else raised the revision and placed
-other children. Its timestamp is its revision, not a clock's: of two rows for one instant that of the later revision
-wins on every replica, whoever wrote last, and of one revision equal values meet equal values. It follows that *every*
-insert of the table carries such a timestamp, and that nothing is deleted there, since a delete at a clock's time would
-cover all that is ever inserted afterwards. What ends a run is its time to live, which counts from the write.
+A run is inserted plainly by the process that expands its rule, perhaps long after another one raised the revision and
+placed other fires. So its timestamp is its revision, not a clock's time: of two rows for one instant the later revision
+wins on every replica, whichever was written last, and rows of one revision have equal values. Therefore *every* insert
+into the table must carry such a timestamp, and nothing may be deleted there, since a delete at a clock's time would
+cover all later inserts. Runs expire by their time to live, which counts from the write.
 """
 
 from collections import defaultdict

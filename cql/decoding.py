@@ -1,4 +1,4 @@
-"""Columns of text with a meaning, decoded one row at a time: a row that can't be decoded fails alone."""
+"""Decodes columns of structured text one row at a time, so that a row that can't be decoded fails alone."""
 
 from enum import StrEnum
 from typing import TypeVar

@@ -1,9 +1,8 @@
-"""Errors of this room: those of the driver translated, and those that somebody has to do something about.
+"""Errors of this room: those of the driver translated in one table, and those that an operator must act upon.
 
-What the driver raises, in our words. The one table of this mapping.
-
-Unanswered: nobody can say whether the request took effect. A conditional write is then Unknown with the reason,
-all else raises StoreUnavailable. What was surely not sent is treated alike: callers must be prepared for both anyway.
+*Unanswered* means that it is unknown whether the request took effect. A conditional write is then Unknown with the
+reason, all else raises StoreUnavailable. Requests that were certainly not sent are treated alike: callers must handle
+both anyway.
 """
 
 from collections.abc import Iterator
@@ -45,7 +44,7 @@ _UNANSWERED: Final[tuple[tuple[type[Exception], str], ...]] = (
     (RequestExecutionException, "server-error"),
 )
 UNANSWERED_REASONS: Final = tuple(dict.fromkeys(reason for _, reason in _UNANSWERED))
-"""Everything that `unanswered_reason` may answer."""
+"""All values of `unanswered_reason`."""
 _REFUSED: Final[tuple[type[Exception], ...]] = (
     SyntaxException,
     Unauthorized,
@@ -84,12 +83,12 @@ _TLS: Final[tuple[tuple[str, str], ...]] = (
     ("unknown ca", "does not take our certificate: see cassandra.tls_cert_file"),
     ("handshake failure", "found no common ground for TLS: it may ask for our certificate (cassandra.tls_cert_file)"),
 )
-"""What the TLS library says (the driver passes on its words only), and what is to be done. The first one counts."""
+"""Texts of the TLS library (the driver passes on only its message) with advice. The first match counts."""
 _HUNG_UP: Final = ("connection reset", "was closed", "has been closed", "socket is closed", "connection is closed")
 
 
 class StoreRefused(MinutehandError):
-    """Cassandra understood a request and refused it: a wrong schema, missing rights, or an error of this program."""
+    """Cassandra understood a request and refused it: a wrong schema, missing rights, or a bug of this program."""
 
 
 class SchemaOutdated(MinutehandError):
@@ -97,7 +96,7 @@ class SchemaOutdated(MinutehandError):
 
 
 class ProgramOutdated(MinutehandError):
-    """The keyspace has given up what this program uses: a newer release is needed."""
+    """The keyspace has dropped something that this program uses: a newer release is needed."""
 
 
 class WrongHome(MinutehandError):
@@ -105,11 +104,11 @@ class WrongHome(MinutehandError):
 
 
 class MigrationFailed(MinutehandError):
-    """A migration can't go on. What was applied stays; running it again continues."""
+    """A migration can't continue. What was applied stays; running it again continues from there."""
 
 
 def unanswered_reason(error: BaseException) -> str | None:
-    """A stable word, if nobody knows what became of the request; None if it was refused or the program is wrong."""
+    """A stable word if the request's outcome is unknown; None if it was refused or the program has a bug."""
     for kind, reason in _UNANSWERED:
         if isinstance(error, kind):
             return reason
@@ -119,7 +118,7 @@ def unanswered_reason(error: BaseException) -> str | None:
 
 
 def translate(error: BaseException, *, statement: str) -> MinutehandError | None:
-    """The error to raise instead; None if it is not the driver's. The driver's text stays out of StoreUnavailable."""
+    """The error to raise instead; None if it is not the driver's. StoreUnavailable leaves out the driver's text."""
     if (reason := unanswered_reason(error)) is not None:
         return StoreUnavailable(f"Cassandra gave no answer to {statement} ({reason}); try again.")
     if not isinstance(error, _REFUSED):
@@ -131,7 +130,7 @@ def translate(error: BaseException, *, statement: str) -> MinutehandError | None
 
 
 def why_not_let_in(error: BaseException, settings: StorageSettings) -> StoreRefused | None:
-    """Why no server let us in, where the login or TLS is the reason: one sentence, of the first server that says so."""
+    """Why no server accepted the connection, if login or TLS is the reason: from the first server that reports it."""
     for one in _of_each_server(error):
         words = " ".join(str(one).lower().replace("_", " ").split())
         if isinstance(one, AuthenticationFailed):

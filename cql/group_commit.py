@@ -1,46 +1,46 @@
-r"""Group commit: creates that wait at the same moment share requests, because a request costs far more than a row.
+"""Group commit: creates that wait at the same moment share requests, because a request costs far more than a row.
 
-    submission --> parts by partition --known--> queue by partition --flush--> request --> each of its parts ends
-                          \--new--> wait for their index rows, which share requests too --^
+    submission, in parts by partition ─┬─ known ────────────────────────────┬─▶ queue ─flush─▶ request ─▶ parts end
+                                       └─ new ─▶ index rows, in a request ──┘
 
-A flush comes at the end of the loop's turn while no request is under way, so a lone create waits for nothing; otherwise
-after `group_commit_delay_seconds`, or as soon as a request's worth is waiting. At most `group_commit_in_flight`
-requests are under way; while they are, creates gather.
+A flush comes at the end of the loop's turn while no request is under way, so a lone create is not delayed; otherwise
+after `group_commit_delay_seconds`, or as soon as a full request is waiting. At most `group_commit_in_flight` requests
+are under way; meanwhile creates gather.
 
-Rows of one partition go together. Small groups share a request when the same servers hold their partitions, within the
+Rows of one partition go together. Small groups share a request if the same servers hold their partitions, within the
 server's limits for such requests. The first row of a partition in this process waits until its row in
 `occupied_minutes` is acknowledged; rows of known partitions never wait for that. New partitions gather while
 `_INDEX_IN_FLIGHT` requests with index rows are under way.
 
-Index rows have requests of their own, though the rows could go with them and be acknowledged when both are durable. A
-batch over partitions that failed may have stored the one and not the other, then or when a server is back that was
-down. Owners, lists, balances and retention find rows through the index. So a row without its index row is
-shown by its id as scheduled, is never called and never deleted, until somebody repeats its create or creates another in
-its minute and poller. Nobody promised it, but the audit (`unindexed` in `spark/README.md`) could not tell it from an
-acknowledged one whose index row was lost, and would have to raise the alarm after each time-out. The other order leaves
-an index row without rows, which retention deletes.
+Index rows go ahead in separate requests, although one batch could carry them with their rows. A failed batch over
+several partitions may have stored one and not the other, at once or when a server that was down returns. Owners, lists,
+balances and retention find rows through the index. A row without its index row would be shown by id as scheduled, but
+never called and never deleted, until its create is repeated or another one comes for its minute and poller. Its create
+was never acknowledged, but the audit (`unindexed` in `spark/README.md`) could not tell it from an acknowledged row
+whose index row was lost, and would raise the alarm after each time-out. The other order leaves an index row without
+rows, which retention deletes.
 
-A submission is what was given at once: one row or many. It has one answer, and one error for each row. Each part ends
-as its own request ends. A request that failed fails its own rows only; they may be stored all the same, and repeating
-them is harmless. The queue is bounded in rows and bytes; beyond it a whole submission is `Overloaded`, and nothing of
-it is sent. What is cancelled before it was sent is not sent.
+A submission is one call: one row or many. It has one answer, and one error for each row. Each part ends when its own
+request ends. A failed request fails only its own rows; they may have been stored, and repeating them is harmless. The
+queue is bounded in rows and bytes; beyond that a whole submission is `Overloaded`, and none of it is sent. What is
+cancelled before it was sent is not sent.
 
-A request has one consistency, and so has all that waits for one request: rows of another go through a `GroupCommit` of
-their own. A row that asks for every data centre then never holds up one that does not, not even by filling the queue,
-and an index row that was acknowledged at home is not taken for one that is everywhere.
+A request has one consistency, so each consistency has its own `GroupCommit`. A row that asks for every data centre then
+never delays one that does not, not even by filling the queue, and an index row that was acknowledged at home is not
+taken for one that is stored everywhere.
 
-Why it is as it is (CPU seconds per 1,000 rows, on 2 cores that others used as well, old and new by turns):
-- One future a batch instead of a task, a future and three coroutines a row, a collector that is let alone
-  (`minutehand.wiring_api`), rows written as bytes once (`cql.binding`; 2.9 instead of 12.4 µs a row): batches of 1,000
-  cost the API 0.031 instead of 0.102 s, and all processes 0.07-0.12 instead of 0.18-0.21 s.
-- A request over partitions that were new wrote their index rows by itself before it went, so two of five requests
-  carried one index row each. One request for all that wait made that one of twenty for batches. Single creates still
-  write one index row for each run of a poller (`domain.quotas`) until every poller of their minutes is known: with runs
-  of 200 rows, one of four requests; with runs of 50 it was three of seven.
-- A request that ends no longer takes what little has gathered: 30 instead of 17 rows a request at 64 connections, and
-  51 with runs of 200 rows. With one or two requests under way, or a delay of 8 ms, the rows cost no less.
-- Forty partitions a request, though the server remarks on more than ten: 26 instead of 9 rows a request where
-  single creates are due in no order over a week.
+Measurements behind the design (CPU seconds per 1,000 rows, on 2 shared cores, old and new by turns):
+- One future a batch instead of a task, a future and three coroutines a row, no cyclic garbage collection
+  (`minutehand.wiring_api`), and rows encoded once (`cql.binding`; 2.9 instead of 12.4 µs a row): batches of 1,000 cost
+  the API 0.031 instead of 0.102 s, and all processes 0.07-0.12 instead of 0.18-0.21 s.
+- When each request wrote the index rows of its own new partitions first, two of five requests carried one index row
+  each. One request for all that wait made that one of twenty for batches. Single creates still write one index row for
+  each run of a poller (`domain.quotas`) until every poller of their minutes is known: with runs of 200 rows, one of
+  four requests; with runs of 50 it was three of seven.
+- A request that ends does not start the next one with the few rows gathered so far: 30 instead of 17 rows a request at
+  64 connections, and 51 with runs of 200 rows. One or two requests under way, or a delay of 8 ms, make rows no cheaper.
+- Forty partitions a request, though the server warns above ten: 26 instead of 9 rows a request where single creates
+  are due in no order over a week.
 - A lone create takes 0.67 ms through the API where a plain insert takes 0.38 ms (medians; p99 6.6 and 6.2 ms).
 """
 
@@ -65,13 +65,13 @@ from scheduler_service.runtime.clock import Clock, SystemClock
 from scheduler_service.runtime.lifecycle import Tasks
 
 _INDEX_IN_FLIGHT = 2
-"""Requests with index rows under way at once. New partitions gather meanwhile: an hour's index is one partition."""
+"""Concurrent requests with index rows. Few, so that new partitions gather: an hour's index is one partition."""
 _COMPANIONS_LOOKED_AT = 40
-"""How many waiting partitions are looked at for companions in one request. More would cost more than it saves."""
+"""How many waiting partitions are considered for sharing a request. More cost more CPU than they save."""
 
 
 class GroupCommit:
-    """The queues and their requests. Lives on one event loop; `tasks` runs the requests."""
+    """The queues and their requests, on one event loop. `tasks` runs the requests."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class GroupCommit:
         return self._rows
 
     async def insert(self, definition: Definition, *, packs: bool = False) -> None:
-        """As `ScheduleStore.insert`. `packs`: whether everybody can read packed cells."""
+        """As `ScheduleStore.insert`. `packs`: whether every running program can read packed cells."""
         answer: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
         submission = self._begin(definition, packs, answer.set_result, answer)
         try:
@@ -168,7 +168,7 @@ class GroupCommit:
     def _admit(
         self, count: int, size: int, answer: Callable[[Submission], None], waiter: asyncio.Future[Any] | None
     ) -> Submission:
-        """If there is room. What finds the queue empty is taken whatever its size, or it never would be."""
+        """Take it if there is room, or raise Overloaded. An empty queue takes any size, or a large one never got in."""
         settings = self._settings
         if self._closed:
             raise StoreUnavailable("The store is closed.")
@@ -184,7 +184,7 @@ class GroupCommit:
         self._bytes -= submission.size
 
     def _give_up(self, submission: Submission) -> None:
-        """Nobody waits for it any more: what of it was not sent is not sent."""
+        """The caller is gone: parts that were not sent yet are not sent."""
         if not submission.over:
             submission.over = True
             self._leave(submission)
@@ -202,7 +202,7 @@ class GroupCommit:
     def _split(
         self, definitions: Sequence[Definition], sizes: Sequence[int], packs: bool, submission: Submission
     ) -> Iterable[Part]:
-        """By partition, each part within what one request carries. A row that none carries is an error right away."""
+        """Cut by partition into parts that fit one request. A row that fits none gets its error at once."""
         settings = self._settings
         most_rows, most_bytes = settings.group_commit_rows, settings.max_write_bytes
         filling: dict[Partition, Part] = {}
@@ -242,7 +242,7 @@ class GroupCommit:
             self._index_at = asyncio.get_running_loop().call_soon(self._send_index)
 
     def _send_index(self) -> None:
-        """One request for all partitions that are new, of as many hours as may share one."""
+        """Send one request for the new partitions, of as many hours as may share it."""
         self._index_at = None
         taken: list[Partition] = []
         hours: set[tuple[str, int]] = set()
@@ -258,7 +258,7 @@ class GroupCommit:
             self._tasks.spawn(self._index(taken), name="group-commit-index")
 
     async def _index(self, partitions: Sequence[Partition]) -> None:
-        """Write the partitions' index rows; then what waits for them may be sent."""
+        """Write the partitions' index rows, then release the rows that wait for them."""
         items: list[Item] = [
             ("occupied_minutes.insert", (client, hour_of(minute) * HOUR_MS, minute * MINUTE_MS, poller))
             for client, poller, minute in partitions
@@ -306,7 +306,7 @@ class GroupCommit:
             self._flush_at = loop.call_later(settings.group_commit_delay_seconds, self._flush)
 
     def _flush(self) -> None:
-        """Send as many requests as may be under way, the longest waiting partition first."""
+        """Send as many requests as allowed, the longest waiting partition first."""
         self._flush_at = None
         while self._queues and self._in_flight < self._settings.group_commit_in_flight:
             if group := self._next_group():
@@ -314,7 +314,7 @@ class GroupCommit:
                 self._tasks.spawn(self._commit(group), name="group-commit")
 
     def _next_group(self) -> list[Part]:
-        """What waits for the first partition, and for companions while it fits. Empty: all of it was cancelled."""
+        """The parts of the first partition, and of others that fit into its request. Empty: all were cancelled."""
         settings = self._settings
         partition, queue = next(iter(self._queues.items()))
         if queue.rows >= settings.group_commit_rows or queue.size > settings.group_commit_bytes:
@@ -338,7 +338,7 @@ class GroupCommit:
         return [part for part in group if part.wanted]
 
     def _take_some(self, partition: Partition, queue: Queue) -> list[Part]:
-        """As much of one partition as one request carries; it alone has no server limit but the largest write."""
+        """As much of one partition as fits one request; here the server limits only the size of the write."""
         taken = rows = size = 0
         for part in queue.parts:
             rows, size = rows + len(part.rows), size + part.size
@@ -350,7 +350,7 @@ class GroupCommit:
         queue.rows -= rows
         queue.size -= sum(part.size for part in group)
         self._unsent -= rows
-        # What is left goes to the end of the line: nobody waits behind one crowded minute.
+        # The rest goes to the end of the queue, so that a crowded minute does not block the others.
         del self._queues[partition]
         if queue.parts:
             self._queues[partition] = queue
@@ -365,7 +365,7 @@ class GroupCommit:
         except Exception as error:
             end_all(group, error)
         finally:
-            # Only a cancelled task (the store is closing) leaves anybody waiting here.
+            # Parts are still unanswered here only if the task was cancelled: the store is closing.
             end_all(group, StoreUnavailable("The store was closed before it answered."))
             self._in_flight -= 1
             if self._queues:
@@ -377,7 +377,7 @@ class GroupCommit:
             self._counts.rows.observe(len(items))
             await self._connection.write_batch(items, consistency=self._consistency)
         except ContentTooLarge:
-            # A server with tighter limits than ours. In smaller company each row meets its own fate.
+            # The server has tighter limits than ours. Halve until the rows that are too large fail alone.
             if len(group) == 1 and len(group[0].rows) == 1:
                 raise
             parts = group[0].halves() if len(group) == 1 else group
@@ -388,7 +388,7 @@ class GroupCommit:
                     except (ContentTooLarge, StoreUnavailable) as error:
                         end_all(half, error)
             finally:
-                # A cancelled task again: `_commit` does not know the halves of a part.
+                # Cancelled, as in `_commit`, which does not know the halves of a part.
                 end_all(parts, StoreUnavailable("The store was closed before it answered."))
             return
         self._counts.stored += len(items)

@@ -1,4 +1,4 @@
-"""What was begun under idempotency keys."""
+"""Idempotency keys, with what was begun under each."""
 
 from uuid import UUID
 

@@ -1,7 +1,7 @@
-"""How connections to Cassandra are secured: TLS and the login, from files that may change while the process runs.
+"""TLS and login for connections to Cassandra, from files that may change while the process runs.
 
-The driver asks for both at every new connection, on threads of its own. Connections that are open stay as they are:
-Cassandra asks for no second login. What can't be used is said once, and what was good before stays in use.
+The driver asks for both at every new connection, on its own threads. Open connections stay: Cassandra asks for no
+second login. If a changed file is unusable, this is logged once, and the previous contents stay in use.
 """
 
 import socket

@@ -1,23 +1,23 @@
-"""Bringing a keyspace to this program's schema, and refusing to run on one that isn't.
+"""Brings a keyspace to this program's schema, and refuses to run on one that does not fit.
 
-    keyspace, bookkeeping tables --> lock --> home data centre --> each missing migration, recorded when it is through
+    keyspace, bookkeeping tables --> lock --> home data centre --> each missing migration, recorded once applied
 
-Migrations are numbered files; a number is applied once, in order, and never edited (its checksum is kept). Each of
-their statements can be repeated harmlessly, so a migration that was cut short is simply applied again.
+Migrations are numbered files; a number is applied once, in order, and never edited (its checksum is kept). Each
+statement can be repeated harmlessly, so a migration that was interrupted is applied again.
 
-They only expand: programs of the version before go on working, and a keyspace that is ahead of a program is fine with
-it. So an upgrade is: migrate, then restart one process after the other. What nobody uses any more is taken away in two
-releases. The first one stops using it, and has a migration that says so, if only by its name. The next one has
+They only expand: programs of the previous version go on working, and a keyspace may be ahead of a program. So an
+upgrade is: migrate, then restart one process after the other. Removing something takes two releases. The first stops
+using it, and has a migration that marks this, if only by its name. The next one has
 
     -- contract: programs must know 0009
 
-at the head of the file that drops it. Before that is applied, 0009 is stored as the least that a program must know, and
-programs that know less refuse to start. Those that run already are the operator's to end before.
+at the head of the file that drops it. Before that is applied, 0009 is stored as the least migration that a program must
+know, and programs that know less refuse to start. The operator must have ended those that still run.
 
-Two processes at once: a row in `schema_lock`, taken, renewed before each statement and given up by conditional writes.
-A holder that does not renew for `stale_seconds` of the waiting one's own clock is taken for dead. If it was only slow,
-its next renewal is rejected and it stops; the statement it may be in the middle of can be repeated.
-The bookkeeping tables themselves are created before there is a lock, under ids that everybody derives alike.
+Concurrent migrations exclude each other by a row in `schema_lock`, which is taken, renewed before each statement and
+released by conditional writes. A holder that does not renew for `stale_seconds` of the waiting process's clock is
+presumed dead. If it was only slow, its next renewal is rejected and it stops; the statement it may be executing can be
+repeated. The bookkeeping tables are created before there is a lock, under ids that every process derives alike.
 """
 
 import hashlib
@@ -42,10 +42,10 @@ from scheduler_service.runtime.randomness import Randomness
 T = TypeVar("T")
 
 STALE_SECONDS = 60.0
-"""How long a holder of the lock may stand still. More than any one schema statement takes."""
+"""How long a holder of the lock may go without renewing it. More than any one schema statement takes."""
 WAIT_SECONDS = 0.5
 TRIES = 10
-"""How often something that can be repeated is tried, WAIT_SECONDS apart: several at once get into each other's way."""
+"""Attempts at a repeatable request, WAIT_SECONDS apart: concurrent migrations cause contention."""
 
 _log = get_logger("minutehand.storage")
 _FILE_NAME = re.compile(r"(\d{4})_([a-z0-9_]+)\.cql")
@@ -61,16 +61,16 @@ class Migration:
     name: str
     statements: tuple[str, ...]
     must_know: int | None = None
-    """The migration that programs must know to go on after this one; None: it only expands."""
+    """The migration that programs must know in order to run after this one; None: it only expands."""
 
     @property
     def checksum(self) -> str:
-        """Of the statements; comments and spacing may change."""
+        """Covers the statements; comments and spacing may change."""
         return hashlib.sha256("\n".join(self.statements).encode()).hexdigest()
 
 
 def load_migrations() -> Sequence[Migration]:
-    """All of them, by version: 1, 2, 3 ... without a gap."""
+    """All migrations by version: 1, 2, 3 ... without a gap."""
     found = [
         parse_migration(int(match[1]), match[2], file.read_text(encoding="utf-8"))
         for file in (resources.files("cql") / "migrations").iterdir()
@@ -83,7 +83,7 @@ def load_migrations() -> Sequence[Migration]:
 
 
 def parse_migration(version: int, name: str, source: str) -> Migration:
-    """A file of migrations. Raises ValueError for one that would leave out the programs it comes with."""
+    """Parse one file. Raises ValueError if its contract would exclude the programs it comes with."""
     contract = _CONTRACT.search(source)
     must_know = None if contract is None else int(contract[1])
     if must_know is not None and must_know >= version:
@@ -99,9 +99,9 @@ async def migrate(
     migrations: Sequence[Migration] | None = None,
     stale_seconds: float = STALE_SECONDS,
 ) -> Sequence[Migration]:
-    """Create or complete the keyspace; answers what was applied. Idempotent, and safe from several processes at once.
+    """Create or complete the keyspace; return what was applied. Idempotent, and safe from several processes at once.
 
-    An existing keyspace keeps its replication: changing it needs repairs that only an operator can order.
+    An existing keyspace keeps its replication: a change needs repairs that only an operator can run.
     Raises StoreUnavailable, StoreRefused, WrongHome, MigrationFailed.
     """
     session = await Session.open(settings, keyspace=None)
@@ -145,7 +145,7 @@ async def check_schema(session: Session, settings: StorageSettings, *, needed: i
 
 
 def bookkeeping_script(keyspace: str) -> list[str]:
-    """The bookkeeping tables, each under an id that follows from the keyspace's and its own name."""
+    """The bookkeeping tables, each under an id derived from the keyspace's name and its own."""
     script = []
     for text in split_script(read_resource("bookkeeping.cql")):
         table = _CREATE.match(text)
@@ -155,12 +155,12 @@ def bookkeeping_script(keyspace: str) -> list[str]:
 
 
 async def _must_know(session: Session) -> int:
-    """The least migration that a program must know; 0 while every program will do."""
+    """The least migration that a program must know; 0 while any program may run."""
     return max((int(value) for (value,) in await session.select("schema.read_must_know", ())), default=0)
 
 
 async def _open_bookkeeping(settings: StorageSettings) -> Session:
-    """A session on the new keyspace that can read the lock. A server that hasn't heard of it yet refuses."""
+    """A session on the new keyspace that can read the lock. A server that doesn't know the keyspace yet refuses."""
     session = await Session.open(settings, keyspace=settings.keyspace)
     try:
         await session.run_script(bookkeeping_script(settings.keyspace))
@@ -182,7 +182,7 @@ async def _create_keyspace(session: Session, settings: StorageSettings) -> None:
 
 
 async def _claim_home(session: Session, local_dc: str) -> None:
-    """The first migration decides; everybody else has to agree."""
+    """The first migration decides; all later ones must name the same."""
     match await session.conditional((("schema.set_home", (local_dc,)),)):
         case Rejected([row]) if row["value"] != local_dc:
             raise _wrong_home(row["value"], local_dc)
@@ -221,7 +221,7 @@ async def _apply_missing(session: Session, lock: "_Lock", migrations: Sequence[M
 
 
 async def _require(session: Session, must_know: int) -> None:
-    """Only ever more: a later contract does not open the keyspace for older programs again."""
+    """Raise the requirement, never lower it: a later contract must not admit older programs again."""
     if must_know > await _must_know(session):
         await session.write("schema.set_must_know", (f"{must_know:04}",))
 
@@ -229,7 +229,7 @@ async def _require(session: Session, must_know: int) -> None:
 async def _patiently(
     clock: Clock, call: Callable[[], Awaitable[T]], *, also: tuple[type[MinutehandError], ...] = ()
 ) -> T:
-    """The answer to what may be asked repeatedly."""
+    """The answer to a request that can be repeated."""
     passing: tuple[type[MinutehandError], ...] = (StoreUnavailable, *also)
     for _ in range(TRIES - 1):
         try:
@@ -250,7 +250,7 @@ def _wrong_home(home: str, local_dc: str) -> WrongHome:
 
 
 class _Lock:
-    """The row in `schema_lock`. No holder: free. Every change of it raises `beat`."""
+    """The row in `schema_lock`. Without a holder it is free. Every change raises `beat`."""
 
     def __init__(self, session: Session, *, clock: Clock, holder: UUID, stale_seconds: float) -> None:
         self.clock = clock
@@ -260,7 +260,7 @@ class _Lock:
         self._beat = 0
 
     async def take(self) -> None:
-        """Wait until it is ours. Answers don't matter here: what is read afterwards says whose it is."""
+        """Wait until it is ours. The answers of the writes are ignored: the next read shows the holder."""
         seen: tuple[UUID | None, int] | None = None
         since = self.clock.monotonic()
         while True:
@@ -279,12 +279,12 @@ class _Lock:
                 await self.clock.sleep(WAIT_SECONDS)
 
     async def renew(self) -> None:
-        """Raises MigrationFailed when somebody else took it."""
+        """Raises MigrationFailed when another process took it."""
         for _ in range(TRIES):
             if await self._replace(self._holder, (self._holder, self._beat)):
                 self._beat += 1
                 return
-            # Unknown or rejected: what is there now says whose it is.
+            # Unknown or rejected: the row shows the holder.
             current = await self._read()
             if current is None or current[0] != self._holder:
                 break
@@ -292,7 +292,7 @@ class _Lock:
         raise MigrationFailed("Another process took over the migration; see how that one ends, then run it again.")
 
     async def release(self) -> None:
-        """Best effort: what can't be given up is taken for dead after a while."""
+        """Best effort: a lock that is not released becomes stale."""
         await self._replace(None, (self._holder, self._beat))
 
     async def _read(self) -> tuple[UUID | None, int] | None:

@@ -1,7 +1,7 @@
-"""The certificates that the cluster's servers show, for programs that reach it by another driver than ours.
+"""The certificates that the cluster's servers present, for programs that connect with another driver than ours.
 
-Such a driver may check less than `cql.login` does: not whether a certificate names the server, or not by another name
-than the address. Told to believe nothing but what was checked here a moment ago, it needn't.
+Such a driver may check less than `cql.login` does: not whether a certificate names the server, or only by its address.
+It can instead be told to trust exactly the certificates that were just checked here.
 """
 
 import asyncio

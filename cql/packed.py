@@ -1,27 +1,27 @@
-"""Cells of `schedules` that stand for several columns, because what a row costs Cassandra is its cells.
+"""Cells of `schedules` that replace several columns, because the cost of a row in Cassandra is its number of cells.
 
 `content` is a blob instead of method, url, headers, options and body, which are written together and never change:
 
     1 byte                             the form: 1
-    4 x 4 bytes                        how many bytes method, url, headers and options take, big-endian
+    4 x 4 bytes                        lengths of method, url, headers and options in bytes, big-endian
     method, url, headers, options      UTF-8
-    body                               what is left
+    body                               the rest
 
-`delivery` is a text instead of five columns of what is recorded most, a call that was delivered by its first write:
+`delivery` is a text instead of the five columns of the most frequent outcome, a call delivered by its first write:
 
     attempts first_attempt_at last_status fired_epoch fired_by          1 1763836800123 204 7 node-1@1763836790000
 
-`minutehand schedules show --raw` shows both so that people can read them. What else a definition has stays in columns,
-and is left unset where it says nothing: `kind` of calls, `attempt_base` of 0. `created_at` is apart because it comes
-later where a row is announced first, and sweeps, counts and lean reads take it without the content.
+`minutehand schedules show --raw` shows both in readable form. The rest of a definition stays in columns, left unset at
+their defaults: `kind` of calls, `attempt_base` of 0. `created_at` is a column because it is written later where a row
+is announced first, and because sweeps, counts and lean reads take it without the content.
 
-Every program reads packed cells and columns. Where a row has both, `content` holds, and an outcome in columns holds
-over `delivery` (`schedule_rows`). They are written by processes that see no node whose program can't read them
-(`PACKED_SINCE`), and programs that can't are not started any more (migration 0016). What can't be unpacked is a value
-too, so that its row fails alone, as undecodable.
+Every program reads packed cells and columns. Where a row has both, `content` wins over its columns, and an outcome in
+columns over `delivery` (`schedule_rows`). A process writes them only while it sees no node whose program can't read
+them (`PACKED_SINCE`), and programs that can't are refused at start (migration 0016). Unreadable content is answered as
+a value, so that only its row fails, as undecodable.
 
-What a row costs, CPU milliseconds (medians of 6 to 12 rounds by turns on two cores that others used as well, spread by
-a quarter; Cassandra's after more than a minute of the same, without its compilers and collector):
+Cost of a row, CPU milliseconds (medians of 6 to 12 rounds by turns on two shared cores, with a spread of a quarter;
+Cassandra's after more than a minute of the same load, without its compilers and collector):
 
                                                       columns   packed
     written, 250 of one partition a request            0.0104   0.0064      (the same with `kind` set: 0.0061 to 0.0067)
@@ -29,7 +29,7 @@ a quarter; Cassandra's after more than a minute of the same, without its compile
     read by pages of 1,000, Cassandra                  0.0056   0.0041
     read by pages of 1,000, the reader                 0.0032   0.0040      driver and rows; see `_Texts`
 
-Of requests with one row nothing could be seen: they cost 0.07. `python -m tests.bench.rows` measures it.
+Requests with one row, which cost 0.07, showed no difference. `python -m tests.bench.rows` measures it.
 """
 
 import re

@@ -1,32 +1,32 @@
-"""Per partition of `schedules`, one Paxos request of this process under way; edits and serial reads share requests.
+"""Per partition of `schedules`, one Paxos request of this process at a time; external updates and serial reads share.
 
-    edit, read  ---> queue of the partition --one request at a time--> answered
-    advance, open -->/        ^                                    \\--> no answer: pause, twice as long each time
-                              '------------- the caller decides and asks again -----------'
+    external update, read ─┬─▶ queue of the partition ─one request at a time─┬─▶ answered
+    owner commit, open ────┘           ▲                                     └─▶ no answer: pause, doubled each time
+                                       └──────── the caller decides and asks again ───────┘
 
-A partition takes one proposal at a time. Proposals that come together preempt each other (a newer ballot ends the round
-of an older one), pause at random and propose again, until they time out; a caller that repeats them at once keeps
-the partition busy and, through it, the server: 400 edits of one partition at once, repeated when they timed out, were
-seen to hold Cassandra at 1.7 cores without an end, with heartbeats timing out. So here
+A partition takes one proposal at a time. Concurrent proposals preempt each other (a newer ballot ends the round of an
+older one), wait at random and propose again, until they time out; a caller that repeats them at once keeps the
+partition busy and, through it, the server: 400 concurrent updates of one partition, repeated after each time-out, held
+Cassandra at 1.7 cores without end, while heartbeats timed out. So:
 
-- the longest waiting goes first. If it is an external update, other external update that wait go with it, to
-  `ROWS_PER_UPDATE` rows, provided that they test the same version (or none) and other rows; if it is a serial read of
-  one row, other such reads go with it: to `LEAN_ROWS_PER_READ` without content, to `WHOLE_ROWS_PER_READ` with it, which
-  may have any length. Advances, opens and larger reads go alone. What stands between keeps its place.
-- a shared external update is all or nothing. Its rejection shows every row that was tested, so it says whose condition
-  failed: they are answered, the others are sent again without them. Where it shows none, each is sent by itself.
-- when no answer comes, nothing more is sent for this partition during a pause that grows up to `LONGEST_PAUSE_SECONDS`
-  (`runtime.backoff`), and is forgotten `FORGET_SECONDS` after the last one. Edits and reads are answered after the
-  pause, so that repeats wait it out and come together; a commit or an open is answered at once, since its owner
-  pauses by itself. `minutehand_storage_partitions_paused` shows them.
+- The longest waiting request goes first. An external update takes other waiting ones with it, up to `ROWS_PER_UPDATE`
+  rows, if they test the same version (or none) and other rows; a serial read of one row takes other such reads with it:
+  `LEAN_ROWS_PER_READ` without content, `WHOLE_ROWS_PER_READ` with content, which has no bound on its length. Commits,
+  opens and larger reads go alone. Requests in between keep their place.
+- A shared external update is all or nothing. Its rejection shows every tested row, and so whose condition failed: those
+  are answered, the others are sent again without them. If it shows none, each is sent by itself.
+- After a request without an answer nothing is sent for this partition during a pause that grows (`runtime.backoff`),
+  and is forgotten `FORGET_SECONDS` after the last one. External updates and reads are answered after the pause, so
+  that their repeats wait it out and come together; a commit or an open is answered at once, since its owner backs off
+  itself. `minutehand_storage_partitions_paused` shows the pauses.
 
-An answer means what it does without this: an external update that is answered Unknown was in a request that may have
-been applied. What is cancelled before it was sent is not sent. A request under way goes on when its caller is
-cancelled.
+Answers keep their meaning: an external update that is answered Unknown was in a request that may have been applied.
+What is cancelled before it was sent is not sent. A request under way continues when its caller is cancelled.
 
 What it saves: an external update of 30 rows costs Cassandra 2.7 ms, one of 250 costs 6 ms, each alone about 2.3 ms; so
-700 ends of one partition cost 18 ms in three writes instead of 1.6 s in 700, without counting the rounds that would be
-preempted. A request that meets no other costs 7.5 us of this process: a queue, a future and a task."""
+700 ends of one partition cost 18 ms in three writes instead of 1.6 s in 700, not counting preempted rounds. A request
+without contention costs this process 7.5 us: a queue, a future and a task.
+"""
 
 import asyncio
 from collections import deque
@@ -62,7 +62,7 @@ _CLOSED = "the store was closed before it answered"
 
 @dataclass(frozen=True, slots=True)
 class RowRead:
-    """One row to be read serially. `lean`: without its content."""
+    """A serial read of one row. `lean`: without its content."""
 
     key: RowKey
     lean: bool
@@ -70,7 +70,7 @@ class RowRead:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Waiting:
-    """`work`: an external update, a row to be read, or a request that goes alone. `reads`: no answer is an error."""
+    """`work`: an external update, a read of a row, or a request that goes alone. `reads`: no answer is an error."""
 
     answer: asyncio.Future[Any]
     work: ExternalUpdate | RowRead | Callable[[], Awaitable[Any]]
@@ -78,7 +78,7 @@ class _Waiting:
 
 
 class _Queue:
-    """One partition's. `under_way`: those whose request is, or is to be, sent."""
+    """The queue of one partition. `under_way`: those whose request is being, or about to be, sent."""
 
     __slots__ = ("arrived", "under_way", "waiting")
 
@@ -86,10 +86,10 @@ class _Queue:
         self.waiting: deque[_Waiting] = deque()
         self.under_way: Sequence[_Waiting] = ()
         self.arrived = Signal(clock)
-        """Set by a request that comes while none waits."""
+        """Set by a request that comes while none is waiting."""
 
     def take(self) -> bool:
-        """Move what goes into the next request to `under_way`. False: none waits."""
+        """Move what goes into the next request to `under_way`. False: none is waiting."""
         taken: list[_Waiting] = []
         passed: list[_Waiting] = []
         keys: set[RowKey] = set()
@@ -100,7 +100,7 @@ class _Queue:
             if not taken or _goes_with(taken[0].work, one.work, keys):
                 taken.append(one)
                 keys.update(_keys(one.work))
-                if not keys:
+                if not keys:  # a request that goes alone
                     break
             else:
                 passed.append(one)
@@ -129,12 +129,12 @@ def _keys(work: object) -> Sequence[RowKey]:
 
 
 def _tells_why(update: ExternalUpdate) -> bool:
-    """A rejection shows state and next attempt of the rows tested, so not whether `finished_at` was another."""
+    """Whether a rejection shows if this update failed: it shows state and next attempt of rows, not `finished_at`."""
     return all(write.expect_finished_at is None for write in update.writes)
 
 
 class PartitionTurns:
-    """The queues. Lives on one event loop; `tasks` runs the requests, which `update` and `read` send at once."""
+    """All queues, on one event loop. `tasks` runs the requests; `update` and `read` send them."""
 
     def __init__(
         self,
@@ -165,12 +165,12 @@ class PartitionTurns:
         return answer
 
     async def write_alone(self, partition: Partition, request: Callable[[], Awaitable[Answer[T]]]) -> Answer[T]:
-        """This conditional write, when its turn has come."""
+        """Send this conditional write alone, in its turn."""
         answer: Answer[T] = await self._queued(partition, request, reads=False)
         return answer
 
     async def read_alone(self, partition: Partition, request: Callable[[], Awaitable[T]]) -> T:
-        """This serial read, when its turn has come."""
+        """Send this serial read alone, in its turn."""
         answer: T = await self._queued(partition, request, reads=True)
         return answer
 
@@ -204,12 +204,13 @@ class PartitionTurns:
                     _end(one, unanswered)
             if backoff is None:
                 break
+            # Keep the backoff for a while: a request that comes soon after a pause must not start with the shortest.
             queue.under_way = ()
             queue.arrived = Signal(self._clock)
             await queue.arrived.wait(FORGET_SECONDS)
             if not queue.waiting:
                 break
-        # Before anything else runs: the next request begins a queue of its own.
+        # No await since the last look at the queue: the next request starts a new one.
         del self._queues[partition]
 
     async def _pause(self, backoff: Backoff) -> None:
@@ -221,14 +222,14 @@ class PartitionTurns:
             self._pauses.now -= 1
 
     def _abandon(self, partition: Partition, queue: _Queue, _: object) -> None:
-        """Answer what is left when the task has ended, perhaps before it began: the store is closing."""
+        """Answer what is left when the task has ended, perhaps before its first step: the store is closing."""
         if self._queues.get(partition) is queue:
             del self._queues[partition]
         for one in (*queue.under_way, *queue.waiting):
             _end(one, Unknown(_CLOSED))
 
     async def _send(self, partition: Partition, group: Sequence[_Waiting]) -> Unknown | None:
-        """Answer them; those whose request got no answer are left, and why is answered."""
+        """Send the group and answer it. Returns Unknown, with the group left unanswered, if no answer came."""
         first = group[0].work
         if isinstance(first, ExternalUpdate):
             return await self._send_updates(group)
@@ -301,7 +302,7 @@ def _joined(edits: Sequence[ExternalUpdate]) -> ExternalUpdate:
 
 
 def _holds(update: ExternalUpdate, current: WriteRejection) -> bool:
-    """Whether a rejection shows nothing that this external update's own conditions exclude."""
+    """Whether the values in a rejection satisfy the conditions of this external update."""
     if update.version_known and current.header.version != update.version:
         return False
     return all(_row_holds(write, current.rows.get(write.key, (None, None))) for write in update.writes)

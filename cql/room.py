@@ -1,13 +1,13 @@
-"""How many requests of one session may be unanswered at once: fewer while most of them time out.
+"""Bounds the unanswered requests of one session: fewer while most of them time out.
 
-Servers take requests in the order in which they come, from any session. So what one session has there beyond what
-they do within a request's time-out delays everybody, heartbeats on connections of their own too, and is given up before
-it is answered. Kept here it delays nobody else.
+Servers process requests in order of arrival, from all sessions. So what a session sends beyond what they can answer
+within a time-out delays everything, heartbeats on other connections too, and is abandoned before it is answered. Kept
+here it delays only itself.
 
     more than half of a window's requests unanswered      half as many, `LEAST` at least
     less than a tenth of them                             a quarter more, up to the setting
 
-In between nothing changes: one of three servers that stands still is not a reason to ask the other two for less.
+In between nothing changes: one stalled server of three is no reason to send less to the other two.
 """
 
 import asyncio

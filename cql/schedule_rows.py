@@ -1,10 +1,10 @@
 """Schedules as Cassandra holds them: parameters of the statements, and the rows that come back. Pure.
 
-Definitions and outcomes are written as columns or in cells that stand for several of them (`packed`), and read in
-either form. Outcomes are packed over rows that had none; every other outcome is columns, `attempts` among them. So a
-row without `attempts` is what `delivery` says; where a later outcome is in columns these hold, and what that left as it
-was (`first_attempt_at`, `fired_by`, `fired_epoch`) `delivery` still says. A commit that is repeated may take the
-other form: by its version only one of the two is applied.
+Definitions and outcomes are written as columns or in cells that replace several of them (`packed`), and read in either
+form. Only a delivery over a row without outcome is packed; every other outcome is in columns, `attempts` among them. So
+for a row without `attempts` the cell `delivery` is the outcome. Over a later outcome in columns it only supplies what
+those leave unset (`first_attempt_at`, `fired_by`, `fired_epoch`). A repeated commit may take the other form: its
+version lets only one of the two be applied.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,7 +35,7 @@ from scheduler_service.domain.schedules import (
 )
 
 ROW_OVERHEAD_BYTES = 300
-"""What the server counts for a row beside its texts and body: 230 with the least columns, 380 with all."""
+"""The server's size of a row without its texts and body: 230 with the fewest columns, 380 with all."""
 OUTCOME_BYTES = 250
 
 _ID_BYTES = 16
@@ -57,8 +57,8 @@ def partition_parameters(partition: Partition) -> Parameters:
 
 
 def definition_item(definition: Definition, *, packs: bool = False) -> Item:
-    """Its insert. `packs`: whether everybody can read packed cells. What is None was never set, so it is left unset: no
-    tombstones."""
+    """The insert of a definition. `packs`: whether every running program can read packed cells. None is bound as unset:
+    the cell was never set, so it needs no tombstone."""
     keys = (
         definition.client_id,
         definition.poller_id,
@@ -90,7 +90,7 @@ def definition_item(definition: Definition, *, packs: bool = False) -> Item:
 
 
 def definition_bytes(definition: Definition) -> int:
-    """About what the definition takes in a request. Text is counted as if it were ASCII, headers and URLs are."""
+    """Approximate bytes of a definition in a request. Texts count as ASCII, which headers and URLs are."""
     return (
         ROW_OVERHEAD_BYTES
         + len(definition.body)
@@ -104,7 +104,7 @@ def definition_bytes(definition: Definition) -> int:
 
 
 def encode_in_flight(ids: Iterable[ScheduleId]) -> bytes:
-    """Concatenated ids, in order, so that a write repeated word for word is equal to the byte. Empty: no bytes."""
+    """Sorted ids, concatenated, so that a repeated write has equal bytes. Empty: no bytes."""
     return b"".join(sorted(value.bytes for value in ids))
 
 
@@ -122,7 +122,7 @@ def header_of(epoch: int | None, version: int | None, edits: UUID | None, in_fli
 
 
 def row_of(values: Sequence[Any]) -> Row | None:
-    """A row as the `read_*` statements answer it; None for the null keys of a partition that has a header only."""
+    """A row from the `read_*` statements; None for the null keys of a partition that has only a header."""
     if values[_HEADER] is None:
         return None
     row = _row(values[_HEADER:_ROW_END], values[_ROW_END + 1])
@@ -130,7 +130,7 @@ def row_of(values: Sequence[Any]) -> Row | None:
 
 
 def lean_row_of(values: Sequence[Any]) -> Row | None:
-    """The same of the `read_*lean*` statements."""
+    """The same for the `read_*lean*` statements."""
     if values[_HEADER] is None:
         return None
     content_at = _HEADER + _KEY_AND_KIND
@@ -139,7 +139,7 @@ def lean_row_of(values: Sequence[Any]) -> Row | None:
 
 
 def row_to_call_of(values: Sequence[Any]) -> Row | None:
-    """The same of the `read_*_page_to_call` statements, with the header or without."""
+    """The same for the `read_*_page_to_call` statements, with or without the header."""
     values = values[-_TO_CALL:]
     if values[0] is None:
         return None
@@ -151,7 +151,7 @@ def row_to_call_of(values: Sequence[Any]) -> Row | None:
 
 
 def swept_row_of(values: Sequence[Any]) -> SweptRow | None:
-    """The same of the `sweep_*_page` statements."""
+    """The same for the `sweep_*_page` statements."""
     due, schedule_id, kind, created_at, state, first, ordering_key, rescheduled_to, delivery = values[-_SWEPT - 1 :]
     if due is None:
         return None
@@ -160,7 +160,7 @@ def swept_row_of(values: Sequence[Any]) -> SweptRow | None:
 
 
 def counted_row_of(values: Sequence[Any]) -> CountedRow | None:
-    """The same of the `count_*_page` statements, behind the stamp."""
+    """The same for the `count_*_page` statements, after the stamp."""
     due, schedule_id, kind, created_at, state, first, delivery = values[_STAMP:]
     if due is None:
         return None
@@ -168,12 +168,12 @@ def counted_row_of(values: Sequence[Any]) -> CountedRow | None:
 
 
 def content_of(values: Sequence[Any], content: bytes | None) -> Content:
-    """As `read_content` answers it: the columns, and the cell that may stand for them."""
+    """Content from `read_content`: the columns, or the cell that replaces them."""
     return Content(*(values if content is None else unpack_content(content)))
 
 
 def _row(values: Sequence[Any], content: bytes | None) -> Row:
-    """Of its fields' values, with what `content` stands for."""
+    """A row from its fields' values, with `content` unpacked if there is one."""
     if content is not None:
         values = (*values[:_KEY_AND_KIND], *unpack_content(content), *values[_CONTENT_END:])
     return Row(*values)
@@ -201,7 +201,7 @@ def _first_attempt_at(column: UnixMillis | None, delivery: str | None) -> UnixMi
 
 
 def commit_items(commit: OwnerCommit, *, packs: bool = False) -> list[Item]:
-    """The owner's conditional batch. `packs`: whether everybody can read packed cells."""
+    """The conditional batch of an owner commit. `packs`: whether every running program can read packed cells."""
     keys = partition_parameters(commit.partition)
     version = (commit.version or 0) + 1
     header = (
@@ -217,7 +217,7 @@ def commit_items(commit: OwnerCommit, *, packs: bool = False) -> list[Item]:
     else:
         items = [("schedules.commit_past_updates", header)]
     for write in commit.writes:
-        # Where a state is tested somebody may have written the row before.
+        # If a state is tested, the row may have an outcome in columns already, which would win over `delivery`.
         delivery = pack_delivery(write.outcome) if packs and write.expect_state is None else None
         if delivery is None:
             items.append(outcome_item(keys, write))
@@ -230,7 +230,7 @@ def commit_items(commit: OwnerCommit, *, packs: bool = False) -> list[Item]:
 
 
 def commit_bytes(commit: OwnerCommit) -> int:
-    """About what its request takes."""
+    """Approximate bytes of its request."""
     return (
         OUTCOME_BYTES * (1 + len(commit.writes))
         + _ID_BYTES * len(commit.in_flight)
@@ -239,7 +239,7 @@ def commit_bytes(commit: OwnerCommit) -> int:
 
 
 def update_items(update: ExternalUpdate) -> list[Item]:
-    """Everybody else's conditional batch."""
+    """The conditional batch of an external update."""
     keys = partition_parameters(update.partition)
     if update.version_known:
         header: Item = ("schedules.update", (update.edits, *keys, update.version))
@@ -264,8 +264,8 @@ def outcome_item(partition_keys: Parameters, write: RowWrite) -> Item:
 
 
 def _outcome_parameters(outcome: Outcome, *, overwrites: bool) -> Parameters:
-    """Over an outcome, None deletes what that one had, but for what an external update can't know and must not lose:
-    when the schedule was first attempted, and by whom it was fired. Where there is no outcome, None needs no
+    """`overwrites`: the row has an outcome, so None deletes the old value, except where an external update does not
+    know it and must not lose it, such as the first attempt and the owner that fired. Over no outcome, None needs no
     tombstone."""
     absent = None if overwrites else UNSET
     return (
@@ -296,7 +296,7 @@ def _outcome_parameters(outcome: Outcome, *, overwrites: bool) -> Parameters:
 
 
 def rejected_header(rows: AnswerRows) -> PartitionHeader:
-    """The the header in a rejection: each of its rows carries them, and without any there are none."""
+    """The header in a rejection: each row carries it; without rows there is none."""
     if not rows:
         return NO_HEADER
     first = rows[0]
@@ -304,7 +304,7 @@ def rejected_header(rows: AnswerRows) -> PartitionHeader:
 
 
 def write_rejection(rows: AnswerRows, writes: Iterable[RowWrite]) -> WriteRejection:
-    """A rejection, with every row that carried a condition: (None, None) for those that don't exist."""
+    """A rejection with every tested row: (None, None) for those that don't exist."""
     met: dict[RowKey, Mapping[str, Any]] = {
         RowKey(row["due"], row["schedule_id"]): row for row in rows if row.get("due") is not None
     }

@@ -1,5 +1,4 @@
-"""The `schedules` table: definitions in, pages and rows out, the owner's advance and everybody else's external
-update."""
+"""The `schedules` table: inserts of definitions, reads of pages and rows, owner commits and external updates."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -66,9 +65,9 @@ T = TypeVar("T")
 
 KEYS_PER_READ = 100
 READ_REPEATS = 5
-"""How often rows and the header is read again because a commit came between."""
+"""How often rows and header are read while commits come between the two reads."""
 ITEMS_PER_BATCH = 65_535
-"""What the protocol can count."""
+"""The protocol counts them in 16 bits."""
 
 _FIRST_PAGE = "schedules.read_first_page"
 _NEXT_PAGE = "schedules.read_next_page"
@@ -99,8 +98,8 @@ class CqlScheduleStore:
         edits: UpdateCounts | None = None,
         pauses: PauseCounts | None = None,
     ) -> None:
-        """`each_quorum` takes the inserts that ask for it; `edits` counts what edits end; `tasks` runs the requests
-        that several callers share."""
+        """`each_quorum` takes the inserts that ask for EACH_QUORUM; `edits` counts schedules that external updates end;
+        `tasks` runs the requests that several callers share."""
         self._connection = connection
         self._turns = PartitionTurns(
             update=self._send_update,
@@ -117,7 +116,7 @@ class CqlScheduleStore:
         }
         self._max_write_bytes = settings.max_write_bytes
         self.packs: Callable[[], bool] = lambda: False
-        """Whether every program that runs can read packed cells (`packed`)."""
+        """Whether every running program can read packed cells (`packed`)."""
 
     async def insert(self, definition: Definition, *, consistency: WriteConsistency = "LOCAL_QUORUM") -> None:
         await self._commits[consistency].insert(definition, packs=self.packs())
@@ -169,7 +168,7 @@ class CqlScheduleStore:
         after: RowKey | None,
         limit: int,
     ) -> tuple[PartitionHeader, list[T]]:
-        """By the first of the statements with the header; by the other behind a key, where nobody needs them."""
+        """The first statement reads the header too; the other continues after a key, where the header is not needed."""
         first, following = names
         keys = partition_parameters(partition)
         if after is None:
@@ -207,7 +206,7 @@ class CqlScheduleStore:
         if not wanted:
             return await self._read_header(partition, serial=serial, consistency=consistency), {}
         if len(wanted) == 1:
-            # One request that shows the header too; a row alone is not too long.
+            # `read_row` answers the header too, in one request; content of a single row is short enough to be read.
             header, found = await self._read_row(partition, wanted[0], serial=serial, consistency=consistency)
             return header, {key: row.filled(NO_CONTENT) for key, row in found.items()} if lean else found
         parameters = (*partition_parameters(partition), wanted[:KEYS_PER_READ])
@@ -371,8 +370,8 @@ class CqlScheduleStore:
         serial: bool,
         consistency: ReadConsistency,
     ) -> tuple[PartitionHeader, list[T]]:
-        """Rows and the header of one moment: in_flight changes only with the version, so equal versions join two
-        reads."""
+        """Rows and header as of one moment: in_flight changes only with the version, so two reads with equal versions
+        can be joined."""
         for _ in range(READ_REPEATS):
             answer = await self._connection.select(name, parameters, serial=serial, consistency=consistency)
             rows = [row for values in answer if (row := decode(values)) is not None]
@@ -387,7 +386,7 @@ class CqlScheduleStore:
             header = await self._read_header(partition, serial=serial, consistency=consistency)
             if (header.claim_epoch, header.version) == (epoch, version):
                 return PartitionHeader(epoch, version, header.in_flight, edits), rows
-            # Two replicas that each answered alone may stay apart for long.
+            # Reads at LOCAL_ONE may have asked two replicas, which may differ for long.
             consistency = "LOCAL_QUORUM"
         raise StoreUnavailable("A partition changed during each of several reads; try again.")
 

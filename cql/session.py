@@ -1,11 +1,11 @@
 """The real connection: the driver, its threads, and the bridge from them to the event loop.
 
-The only place with threads. The driver runs its sockets on a thread of its own and calls back there; answers are put
-into a queue and the loop is woken once for all that have gathered. Connecting, preparing and shutting down block, so
-they run in the loop's executor.
+The only module with threads. The driver runs its sockets on its own thread and calls back there; answers are put into a
+queue, and the loop is woken once for all that have gathered. Connecting, preparing and shutting down block, so they run
+in the loop's executor.
 
-Nothing is ever sent twice: no retries, no speculative executions. A conditional write that the driver repeated could be
-applied by the first and rejected by the second try, and the rejection would be read as somebody else's doing.
+No request is sent twice: no retries, no speculative executions. If the driver repeated a conditional write, the first
+try could be applied and the second rejected, and the rejection would look like another writer's change.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ from scheduler_service.runtime.logging import get_logger
 T = TypeVar("T")
 
 _log = get_logger("minutehand.storage")
-# The driver reports every failed attempt with its traceback. What an operator needs of that, `_NodeLog` says.
+# The driver logs a traceback for every failed connection attempt; `_NodeLog` logs what an operator needs.
 logging.getLogger("cassandra").setLevel(logging.CRITICAL)
 
 _APPLIED_COLUMN = "[applied]"
@@ -57,7 +57,7 @@ _CONDITIONAL = "conditional"
 
 
 class Session:
-    """`cql.connection.Connection` over the driver. Made by `open`; belongs to the event loop it was opened on."""
+    """`cql.connection.Connection` over the driver. Created by `open`; bound to the event loop it was opened on."""
 
     def __init__(self, cluster: Cluster, driver: DriverSession, settings: StorageSettings) -> None:
         self._cluster = cluster
@@ -74,9 +74,9 @@ class Session:
 
     @classmethod
     async def open(cls, settings: StorageSettings, *, keyspace: str | None) -> "Session":
-        """Connect, to a keyspace or to none.
+        """Connect, with or without a keyspace.
 
-        Raises StoreUnavailable when nobody answers, SchemaOutdated for a missing keyspace, WrongHome for an unknown
+        Raises StoreUnavailable when no server answers, SchemaOutdated for a missing keyspace, WrongHome for an unknown
         data centre, StoreRefused for a wrong login or certificate, FilesUnusable where those can't be read.
         """
         cluster = _cluster(settings)
@@ -96,7 +96,7 @@ class Session:
         return cls(cluster, driver, settings)
 
     async def prepare(self, names: Sequence[str]) -> None:
-        """Make statements known to the server. Those that weren't prepared can't be used."""
+        """Prepare statements. Others can't be used."""
         for name in names:
             text = self._statements[name].text
             prepared = await self._blocking(self._driver.prepare, text, about=name)
@@ -104,9 +104,8 @@ class Session:
             self._binders[name] = Binder(prepared)
 
     async def run_script(self, statements: Sequence[str]) -> None:
-        """CQL text, one statement after the other: for the schema only. Waits until all servers agree on it.
-
-        That they don't is possible though nothing changed here: somebody else may have made the change.
+        """Run CQL text, one statement after the other; for the schema only. Waits until all servers agree on it, even
+        if nothing changed here: another process may have changed it.
         """
         for text in statements:
             await self._blocking(
@@ -162,7 +161,7 @@ class Session:
         return frozenset(self._cluster.metadata.get_replicas(self._driver.keyspace, key))
 
     def nodes(self) -> list[tuple[str, int]]:
-        """Address and port of every server of the home data centre, as connections are made to them, up or down."""
+        """Address and port of every server of the home data centre, up or down, as the driver connects to them."""
         known = self._cluster.metadata.all_hosts()
         return sorted(host.endpoint.resolve() for host in known if host.datacenter == self._settings.local_dc)
 
@@ -183,7 +182,7 @@ class Session:
         return bind_batch([(self._binders[name], parameters) for name, parameters in items])
 
     async def _send(self, bound: Any, profile: str) -> Any:
-        """The whole answer: a list of rows, empty for writes. Raises what the driver raises, and Overloaded."""
+        """Send it and return all rows, none for writes. Raises what the driver raises, and Overloaded."""
         await self._enter()
         in_time = True
         try:
@@ -198,7 +197,7 @@ class Session:
             finally:
                 if not answer.cancelled():
                     _break_cycle(future)
-                # Else a failure's traceback would lead here, and from here to the failure.
+                # An exception's traceback refers to this frame, and `answer` to the exception: break that cycle.
                 del future, answer
         finally:
             self.room.answered(in_time, now=self._loop.time())
@@ -217,7 +216,7 @@ class Session:
                 raise
 
     def _listen(self, future: ResponseFuture, answer: asyncio.Future[list[Any]]) -> None:
-        """Bring what the driver's thread hears to the loop."""
+        """Bring the results of the driver's thread to the loop."""
         gathered: list[Any] = []
         future.add_callbacks(
             callback=lambda rows: self._call(lambda: _received(future, gathered, rows, answer)),
@@ -225,18 +224,18 @@ class Session:
         )
 
     def _call(self, done: Callable[[], None]) -> None:
-        """On any thread: have the loop run `done`. One wake-up for all that gathers until it runs."""
+        """Have the loop run `done`; callable on any thread. Calls that gather until the loop runs share one wake-up."""
         self._done.append(done)
         if not self._woken:
             self._woken = True
             try:
                 self._loop.call_soon_threadsafe(self._drain)
-            except RuntimeError:  # the loop is closed, nobody waits any more
+            except RuntimeError:  # the loop is closed, so no caller is waiting
                 self._done.clear()
 
     def _drain(self) -> None:
-        # First the mark, then what is there: what is added later wakes the loop again. So a flood of answers does not
-        # keep others of the loop, such as the answers of another session, from their turn.
+        # Clear the mark first, then run what is there: later additions wake the loop again. So a flood of answers does
+        # not starve the loop's other work, such as the answers of another session.
         self._woken = False
         for _ in range(len(self._done)):
             self._done.popleft()()
@@ -249,7 +248,7 @@ class Session:
 
 
 class _NodeLog(HostStateListener):  # type: ignore[misc]
-    """One line for each server that comes or goes. Called on the driver's threads."""
+    """Logs one line when a server comes or goes. Called on the driver's threads."""
 
     def on_up(self, host: Any) -> None:
         _log.info("storage-node-up", address=host.address)
@@ -265,7 +264,7 @@ class _NodeLog(HostStateListener):  # type: ignore[misc]
 
 
 def _use(cluster: Cluster, driver: DriverSession, keyspace: str) -> None:
-    """Another server than the one that told us of the keyspace may not have heard of it."""
+    """Use the keyspace. A server may not know it yet, though the one that the metadata came from does."""
     missing = SchemaOutdated(f"There is no keyspace {keyspace} yet; run `minutehand migrate` first.")
     if keyspace not in cluster.metadata.keyspaces:
         raise missing
@@ -278,7 +277,7 @@ def _use(cluster: Cluster, driver: DriverSession, keyspace: str) -> None:
 
 
 def _why_not(error: BaseException, settings: StorageSettings, datacenters: Sequence[str]) -> MinutehandError | None:
-    """Why there is no connection, as far as it is for somebody to act upon."""
+    """Why there is no connection, as an error that an operator can act upon."""
     if datacenters and settings.local_dc not in datacenters:
         return WrongHome(
             f"The cluster has no data centre {settings.local_dc!r}; set local_dc to one of: {', '.join(datacenters)}."
@@ -294,7 +293,8 @@ def _why_not(error: BaseException, settings: StorageSettings, datacenters: Seque
 
 
 def _received(future: ResponseFuture, gathered: list[Any], rows: list[Any] | None, answer: asyncio.Future[Any]) -> None:
-    """One page came. Runs on the loop, and so asks for the next one there: asking may wait for a free stream."""
+    """Take in one page. Runs on the loop, as the driver's thread must not ask for the next page: that may wait for a
+    free stream."""
     if rows:
         gathered.extend(rows)
     if future.has_more_pages and not answer.done():
@@ -304,9 +304,9 @@ def _received(future: ResponseFuture, gathered: list[Any], rows: list[Any] | Non
 
 
 def _break_cycle(future: ResponseFuture) -> None:
-    """Of a request that has ended. It refers to itself by its timer and by our callbacks, and the driver keeps timers
-    until they would have run. So each would stay for `request_timeout_seconds` with all that was sent, and then wait
-    for a search for cycles, which is rare in our programs: 20 MB a minute in a node that makes 300 calls a second."""
+    """Break the reference cycles of an ended request: it refers to itself by its timer and our callbacks, and the
+    driver keeps timers until their time. Each future would stay for `request_timeout_seconds` with all that was sent,
+    then wait for a rare garbage collection: 20 MB a minute in a node that makes 300 calls a second."""
     future.clear_callbacks()
     timer, future._timer = future._timer, None
     if timer is not None:
@@ -323,7 +323,7 @@ def _failed(answer: asyncio.Future[Any], error: Exception) -> None:
 
 
 def _met(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A row of a rejection. Its instants come as naive UTC datetimes, whatever was selected elsewhere."""
+    """A row of a rejection. Cassandra chooses its columns, so instants come as naive UTC datetimes."""
     return {
         name: _unix_ms(value) if isinstance(value, datetime) else value
         for name, value in row.items()
@@ -369,7 +369,7 @@ def _cluster(settings: StorageSettings) -> Cluster:
             _CONDITIONAL: profile(ConsistencyLevel.LOCAL_QUORUM, dict_factory),
         },
         reconnection_policy=ConstantReconnectionPolicy(_RECONNECT_SECONDS, max_attempts=None),
-        # Without it a batch waits 40 ms for the acknowledgement of its first segment (Nagle against delayed ACK).
+        # Without it a batch waits 40 ms for the acknowledgement of its first segment (Nagle and delayed ACK).
         sockopts=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
         connect_timeout=settings.connect_timeout_seconds,
         control_connection_timeout=settings.connect_timeout_seconds,

@@ -1,12 +1,12 @@
-"""Named statements: what the stores may say to Cassandra, read from `statements/*.cql`.
+"""Named statements: the only CQL that the stores use, read from `statements/*.cql`.
 
 One statement a section:
 
     -- name: schedules.open
-    -- Why it is as it is.
+    -- Why it is written this way.
     UPDATE ... ;
 
-The session prepares them by name and the tests' in-memory connection compiles them by name, so neither can meet a
+The session prepares them by name and the tests' in-memory connection compiles them by name, so neither can get a
 statement that the other doesn't know.
 """
 

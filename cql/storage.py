@@ -1,4 +1,4 @@
-"""Everything this room offers, put together over one connection."""
+"""All stores of this room over one connection."""
 
 from dataclasses import dataclass
 

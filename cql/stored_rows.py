@@ -1,4 +1,4 @@
-"""A row of `schedules` as it stands, for operators: every cell by its column, packed ones as they are."""
+"""A row of `schedules` as stored, for operators: every cell by its column, packed ones undecoded."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple

@@ -1,6 +1,6 @@
 """What waits in group commit: submissions, cut into parts by partition, in a queue for each partition.
 
-submission --cut--> parts --one queue a partition--> requests --each part ends--> answered when its last part has ended
+submission ─cut─▶ parts ─one queue a partition─▶ requests ─each part ends─▶ answered with its last part
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from scheduler_service.domain.ids import Partition
 
 
 class Submission:
-    """What was given at once: answered when the last request that carries a part of it has ended."""
+    """One call's rows: answered when the last request that carries a part of them has ended."""
 
     __slots__ = ("_answer", "_waiter", "began", "crash", "errors", "over", "parts", "size")
 
@@ -27,22 +27,22 @@ class Submission:
         began: float = 0.0,
         waiter: "asyncio.Future[Any] | None" = None,
     ) -> None:
-        """`size`: bytes. `answer` is called once, unless it is given up before, and must not raise. `began`: monotonic,
-        in seconds. `waiter`: what somebody awaits meanwhile; cancelled, it is given up."""
+        """`size`: bytes. `answer` is called once, unless the submission is given up before, and must not raise.
+        `began`: monotonic seconds. `waiter`: the caller's future; if it is cancelled the submission is given up."""
         self._answer = answer
         self._waiter = waiter
         self.size = size
         self.began = began
         self.errors: list[MinutehandError | None] = [None] * count
         self.crash: Exception | None = None
-        """What nobody foresaw, which concerns whoever asked, whatever it was asked for."""
+        """An unexpected exception, raised to the caller instead of the errors of single rows."""
         self.parts = 0
         self.over = False
         """Answered or given up."""
 
     @property
     def wanted(self) -> bool:
-        """Whether anybody still waits for it."""
+        """Whether the caller still waits for it."""
         return not self.over and (self._waiter is None or not self._waiter.done())
 
     def part_ended(self) -> None:
@@ -53,7 +53,7 @@ class Submission:
 
 
 class Part:
-    """Rows of one partition and one submission, never so many that a request couldn't carry them."""
+    """Rows of one partition and one submission, no more than one request can carry."""
 
     __slots__ = ("ended", "partition", "positions", "rows", "size", "submission")
 
@@ -73,11 +73,11 @@ class Part:
 
     @property
     def wanted(self) -> bool:
-        """Whether anybody still waits for it."""
+        """Whether the caller still waits for it."""
         return not self.ended and self.submission.wanted
 
     def halves(self) -> "tuple[Part, Part]":
-        """Two parts in its place."""
+        """Replace it by two parts."""
         self.ended = True
         submission, middle = self.submission, len(self.rows) // 2
         submission.parts -= 1
@@ -87,7 +87,7 @@ class Part:
         return first, second
 
     def end(self, error: Exception | None = None) -> None:
-        """Each row gets an error of its own: a raised one carries the traceback of whoever raised it."""
+        """End all rows. Each gets a separate error object, since a raised exception collects its raiser's traceback."""
         if self.ended:
             return
         self.ended = True
@@ -102,7 +102,7 @@ class Part:
 
 @dataclass(slots=True, eq=False)
 class Queue:
-    """What waits for one partition. Queues with equal replicas may share a request."""
+    """The parts that wait for one partition. Queues with equal replicas may share a request."""
 
     replicas: Hashable = None
     parts: list[Part] = field(default_factory=list)
