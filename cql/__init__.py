@@ -29,8 +29,8 @@ effect. A *conditional* write is answered Applied, Rejected with the current val
 
 # Rules
 
- 1. Unknown is never turned into another answer in this room, and no request is retried without its caller. Every plain
-    write can be repeated.
+ 1. Unknown is never turned into another answer in this room, and the driver retries nothing. Every plain write can be
+    repeated.
  2. Conditions that always hold (`in_flight != 0xff`) are tested because a rejection shows only tested columns: with
     them it shows the whole header, as of one instant.
  3. Definition and outcome never mix. Definition columns are inserted plainly, any number of times; outcome and static

@@ -25,7 +25,7 @@ _BATCH_ROWS = 10
 _BATCH_BYTES = 40_000
 """The server refuses requests over several partitions above 50 KiB unless configured otherwise."""
 _ROW_BYTES = 300
-"""What a row takes beside its texts."""
+"""Bytes of a row without its texts."""
 _LOWEST_ID = UUID(int=0)
 _BALANCE_COLUMNS = (
     *("client_id", "poller_id", "minute", "accepted", "delivered", "failed", "cancelled", "skipped", "open"),
@@ -41,6 +41,7 @@ class CqlBalanceStore:
 
     async def write(self, balance: MinuteBalance) -> Answer[int]:
         parameters = _balance_parameters(balance)
+        # `epoch <= ?` is false for a row without epoch, so the first balance takes another statement.
         answer = await self._connection.conditional((("minute_balance.write_first", parameters),))
         if isinstance(answer, Rejected):
             again = ("minute_balance.write_again", (*parameters, balance.epoch))
@@ -68,7 +69,7 @@ class CqlAttemptStore:
         self._connection = connection
 
     async def record_failed(self, attempts: Sequence[FailedAttempt]) -> None:
-        # Those of one partition share a request as far as they go: one mutation each, not one each row.
+        # Sorted by partition, so that rows of one partition share a request: one mutation, not one each row.
         together = sorted(attempts, key=lambda attempt: attempt.partition)
         await _insert(self._connection, [("attempts.insert", _attempt_parameters(attempt)) for attempt in together])
 
@@ -98,12 +99,12 @@ class CqlDeadLetterStore:
 
 
 async def _insert(connection: Connection, items: Sequence[Item]) -> None:
-    """Few to a request: they may belong to many partitions, and excerpts of responses are long."""
+    """Insert few rows a request: they may belong to many partitions, and excerpts of responses are long."""
     await concurrently(connection.write_batch, _requests(items))
 
 
 def _requests(items: Sequence[Item]) -> Iterator[list[Item]]:
-    """One row at least, however long: what is in one partition only has no such bound."""
+    """Groups within the limits, but of one row at least: a request on a single partition has no such limit."""
     request: list[Item] = []
     size = 0
     for item in items:

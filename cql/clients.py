@@ -30,7 +30,7 @@ class CqlClientStore:
         return await self._read_client(client_id, serial=False)
 
     async def list_clients(self) -> Sequence[Client]:
-        """A client that can't be decoded is left out (and logged): it must not hide the others."""
+        """A client that can't be decoded is left out and logged, so that it does not hide the others."""
         rows = await self._connection.select("clients.list", ())
         return sorted(_decodable(rows), key=lambda client: client.client_id)
 
@@ -61,7 +61,7 @@ class CqlClientStore:
         return 0
 
     async def announce(self) -> None:
-        """Once more where no answer came: a change that nobody hears of is worse than two signals for one."""
+        """Signal a change, again if no answer came: a change that no cache learns of is worse than two signals."""
         for remaining in reversed(range(_TRIES)):
             try:
                 await self._connection.write("catalog.bump", (_CATALOG,))
@@ -72,6 +72,7 @@ class CqlClientStore:
                 return
 
     async def insert_key(self, key: ApiKey) -> None:
+        # Index first: a key without its index row could be used, but would not be listed.
         await self._connection.write("api_keys.index", (_ADMINISTRATORS if key.admin else key.owner, key.key_id))
         await self._connection.write(
             "api_keys.insert", (key.key_id, key.owner, key.admin, key.secret_hash, key.created_at)
@@ -139,7 +140,7 @@ class CqlClientStore:
         return [key for key in keys if key is not None]
 
     async def _after_change(self, client_id: ClientId, answer: Answer[Any]) -> Answer[Client | None]:
-        """Tell everybody, also where a change is possible only; what was rejected is answered as it now is."""
+        """Announce a change, or a possible one. A rejection is answered with the current client."""
         try:
             match answer:
                 case Applied() | Unknown():
@@ -147,7 +148,7 @@ class CqlClientStore:
                     return answer
                 case Rejected():
                     current = await self._read_client(client_id, serial=True)
-                    # An earlier, unanswered try of this very change may be what is met: it may lack its bump.
+                    # The current values may come from an earlier try of this change, which was not announced.
                     await self.announce()
                     return Rejected(current)
         except StoreUnavailable as error:
@@ -180,7 +181,7 @@ def _client(values: tuple[Any, ...]) -> Client:
 
 
 def _decodable(rows: Iterable[tuple[Any, ...]]) -> list[Client]:
-    """Whatever can't be decoded is left out, and logged."""
+    """The clients in `rows`. One that can't be decoded is left out and logged."""
     clients = []
     for values in rows:
         with suppress(UndecodableRow):
@@ -189,7 +190,7 @@ def _decodable(rows: Iterable[tuple[Any, ...]]) -> list[Client]:
 
 
 def _secrets(rows: Iterable[tuple[Any, ...]]) -> list[SigningSecret]:
-    """Without deleted ones, oldest first."""
+    """The secrets in `rows` without deleted ones, oldest first."""
     secrets = [_secret(values) for values in rows if not values[-1] and values[4] is not None]
     return sorted(secrets, key=lambda secret: (secret.created_at, secret.secret_id))
 

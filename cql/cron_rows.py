@@ -20,7 +20,7 @@ from scheduler_service.domain.crons.row import (
 )
 
 RUN_BYTES = 150
-"""What a run takes in a request beside its two ids' texts."""
+"""Bytes of a run in a request, without the texts of its two ids."""
 
 _CRON_BYTES = 400
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -29,7 +29,7 @@ _MORE_THAN_A_MONTH = timedelta(days=32)
 
 
 def write_item(cron: Cron, *, expected_revision: int | None) -> Item:
-    """All columns. Where there is no such cron, what is None needs no tombstone."""
+    """A write of all columns. For a new cron None needs no tombstone."""
     wake_at = UNSET if cron.wake_at is None and expected_revision is None else cron.wake_at
     return "crons.write", (
         cron.expression,
@@ -71,7 +71,7 @@ def _callback_text(cron: Cron) -> str:
 
 
 def item_bytes(item: Item) -> int:
-    """About what a cron takes in a request. Text is counted as if it were ASCII; what is long in it is."""
+    """Approximate bytes of a cron in a request. Texts count as ASCII, which the long ones are."""
     return _CRON_BYTES + sum(len(value) for value in item[1] if isinstance(value, str))
 
 
@@ -141,7 +141,7 @@ def month_of(instant: int) -> int:
 
 
 def months(first: int, last: int) -> Iterator[int]:
-    """Every month that has a part of [first, last], both inclusive, by its beginning."""
+    """The beginning of every month that overlaps [first, last], both inclusive."""
     if first > last:
         return
     month, end = _month_start(_EPOCH + first * _MILLISECOND), _EPOCH + last * _MILLISECOND

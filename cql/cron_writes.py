@@ -45,7 +45,7 @@ from scheduler_service.runtime.lifecycle import Tasks
 
 WRITES_PER_REQUEST = 50
 REQUEST_BYTES = 256 * 1024
-"""Of writes that go together. One cron may be larger, and goes alone."""
+"""Bytes of writes that share a request. A larger cron goes alone."""
 
 _CLOSED = Unknown("the store was closed before it answered")
 ReadSerially = Callable[[ClientId, Sequence[CronId]], Awaitable[Mapping[CronId, Cron]]]
@@ -53,7 +53,7 @@ ReadSerially = Callable[[ClientId, Sequence[CronId]], Awaitable[Mapping[CronId, 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Waiting:
-    """A write has `cron_id`; an advance has none and any number of items."""
+    """A write has a `cron_id`; an advance has none, and any number of items."""
 
     answer: asyncio.Future[Answer[Any]]
     items: Sequence[Item]
@@ -63,7 +63,7 @@ class _Waiting:
 
 
 class _Queue:
-    """One client's. `under_way`: those whose request is, or is to be, sent."""
+    """The queue of one client. `under_way`: those whose request is being, or about to be, sent."""
 
     __slots__ = ("under_way", "waiting")
 
@@ -72,7 +72,7 @@ class _Queue:
         self.under_way: Sequence[_Waiting] = ()
 
     def take(self) -> bool:
-        """Move what goes into the next request to `under_way`. False: nobody waits any more."""
+        """Move what goes into the next request to `under_way`. False: none is waiting."""
         taken: list[_Waiting] = []
         passed: list[_Waiting] = []
         named: set[CronId] = set()
@@ -89,6 +89,7 @@ class _Queue:
                 size += one.size
             else:
                 passed.append(one)
+            # Also of one that was passed over: no later write of the same cron may overtake it.
             if one.cron_id is not None:
                 named.add(one.cron_id)
         self.waiting.extendleft(reversed(passed))
@@ -97,7 +98,7 @@ class _Queue:
 
 
 class CronWrites:
-    """The queues. Lives on one event loop; `tasks` runs the requests, `read` shows what a rejected write met."""
+    """All queues, on one event loop. `tasks` runs the requests; `read` reads the current values after a rejection."""
 
     def __init__(self, connection: Connection, *, tasks: Tasks, read: ReadSerially, max_bytes: int) -> None:
         self._connection = connection
@@ -110,13 +111,13 @@ class CronWrites:
     async def write(
         self, client_id: ClientId, cron_id: CronId, item: Item, *, expected_revision: int | None
     ) -> Answer[Cron | None]:
-        """As `CronStore.write`, of the cron that `item` writes. Raises UndecodableRow where that can't be read."""
+        """As `CronStore.write`; `item` writes the cron. Raises UndecodableRow if the current one can't be decoded."""
         answer: asyncio.Future[Answer[Any]] = asyncio.get_running_loop().create_future()
         size = item_bytes(item)
         return await self._queued(client_id, _Waiting(answer, [item], size, cron_id, expected_revision))
 
     async def advance(self, client_id: ClientId, items: Sequence[Item]) -> Answer[None]:
-        """All of `items` or none, in a request of their own."""
+        """Apply all of `items` or none, in a separate request."""
         answer: asyncio.Future[Answer[Any]] = asyncio.get_running_loop().create_future()
         return await self._queued(client_id, _Waiting(answer, items, sum(map(item_bytes, items))))
 
@@ -137,11 +138,11 @@ class CronWrites:
     async def _serve(self, client_id: ClientId, queue: _Queue) -> None:
         while queue.take():
             await self._send(client_id, queue.under_way)
-        # Before anything else runs: who comes now begins a queue of his own.
+        # No await since the last look at the queue: the next request starts a new one.
         del self._queues[client_id]
 
     def _abandon(self, client_id: ClientId, queue: _Queue, _: object) -> None:
-        """Whoever is still there when the task has ended, perhaps before it began: the store is closing."""
+        """Answer what is left when the task has ended, perhaps before its first step: the store is closing."""
         if self._queues.get(client_id) is queue:
             del self._queues[client_id]
         for one in (*queue.under_way, *queue.waiting):
@@ -166,6 +167,7 @@ class CronWrites:
                     _end(group[0], Rejected(None))
                     return
                 case Rejected(rows):
+                    # Reject those whose condition failed. If the values explain no failure, each is sent alone.
                     met = _revisions(group, rows)
                     losers = [one for one in group if len(group) == 1 or met.get(one.cron_id) != one.expected_revision]
                     if not losers:
@@ -181,7 +183,7 @@ class CronWrites:
     async def _reject(
         self, client_id: ClientId, losers: Sequence[_Waiting], met: Mapping[CronId | None, int | None]
     ) -> None:
-        """A rejection shows tested columns only; what a cron is now takes a serial read."""
+        """Answer rejected writes. A rejection shows only tested columns, so the current crons are read serially."""
         try:
             crons = await self._read(client_id, [one.cron_id for one in losers if one.cron_id is not None])
         except StoreUnavailable as error:
@@ -197,7 +199,7 @@ class CronWrites:
 
 
 def _revisions(group: Sequence[_Waiting], rows: AnswerRows) -> dict[CronId | None, int | None]:
-    """Of what a rejected request met. The answer to a single statement doesn't name the row."""
+    """The current revisions from a rejection. The answer to a single statement doesn't name the row."""
     if len(group) == 1:
         return {group[0].cron_id: rows[0]["revision"] if rows else None}
     return {row["cron_id"]: row["revision"] for row in rows}

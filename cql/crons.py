@@ -40,7 +40,7 @@ T = TypeVar("T")
 CRONS_PER_READ = 100
 CRONS_PER_ADVANCE = 100
 LONGEST_READ_DAYS = 400
-"""Runs are kept 90 days and placed a little ahead; a read of each month costs a request, so more is a mistake."""
+"""Runs are kept for 90 days and placed a little ahead, and each month costs a request: a longer range is an error."""
 
 _INSERT_RUN = "cron_runs.insert"
 _BEFORE_ALL = CronId("")
@@ -147,8 +147,8 @@ class CqlCronStore:
         id_at: int,
         decode: Callable[[Sequence[Any]], T],
     ) -> list[T]:
-        """As many as were asked for, if there are: those that can't be decoded are made up for, or a page that is not
-        full for their sake would look like the last one."""
+        """A full page if there are enough rows. Others replace those that can't be decoded, since a short page would
+        look like the last one."""
         found: list[T] = []
         behind = _BEFORE_ALL if after is None else after
         while (missing := limit - len(found)) > 0:
@@ -160,7 +160,7 @@ class CqlCronStore:
         return found
 
     def _requests(self, runs: Sequence[CronRun]) -> list[list[Item]]:
-        """Rows of one partition together, and small groups that the same servers hold, within the server's limits for
+        """Group rows by partition, and small groups by the servers that hold them, within the server's limits for
         batches over several partitions."""
         partitions: dict[Any, list[Item]] = defaultdict(list)
         for run in runs:
@@ -189,7 +189,7 @@ class CqlCronStore:
 
 
 def _parts(cron_ids: Sequence[CronId]) -> Iterator[list[CronId]]:
-    """Each once, as many together as one request reads."""
+    """The distinct ids, in groups that one request reads."""
     wanted = list(dict.fromkeys(cron_ids))
     for start in range(0, len(wanted), CRONS_PER_READ):
         yield wanted[start : start + CRONS_PER_READ]

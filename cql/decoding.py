@@ -19,7 +19,7 @@ class UndecodableRow(MinutehandError):
 
 
 def decode_json(text: str, kind: type[T], *, table: str, key: str) -> T:
-    """Raises UndecodableRow; the log has the reason, which may quote what was stored."""
+    """Raises UndecodableRow. The reason goes to the log, since it may quote stored text."""
     try:
         return msgspec.json.decode(text, type=kind)
     except msgspec.DecodeError as error:

@@ -273,6 +273,7 @@ class GroupCommit:
             self._index_in_flight -= 1
             for partition in partitions:
                 self._indexed(partition, error)
+        # Forget the oldest: writing an index row once more is harmless.
         while len(self._known) > self._settings.known_partitions:
             del self._known[next(iter(self._known))]
         if self._index_waiting:

@@ -49,7 +49,7 @@ class CqlLeaseStore:
         return without_rows(await self._connection.conditional([_change(expected, new) for expected, new in changes]))
 
     async def _create(self, client_id: str, poller_ids: Sequence[int], watermark: int) -> None:
-        """All of a batch or none, so a poller that exists meanwhile means: look again which are missing."""
+        """Create the missing ones. A batch is all or nothing: if one of its pollers appeared meanwhile, read again."""
         reason = ""
         for _ in range(_TRIES):
             existing = {lease.poller.poller_id for lease in await self.read_leases(client_id)}

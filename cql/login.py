@@ -41,10 +41,10 @@ class Login(AuthProvider):  # type: ignore[misc]
 
 
 class Tls:
-    """What the driver needs of an `ssl.SSLContext`, over one that follows its files. Raises FilesUnusable."""
+    """The part of `ssl.SSLContext` that the driver uses; it follows its files. Raises FilesUnusable."""
 
     check_hostname = True
-    """So the driver says whom it means to reach; whether that is checked is the context's affair."""
+    """Makes the driver pass the server's name; the context decides whether it is checked."""
 
     def __init__(self, settings: StorageSettings) -> None:
         self._settings = settings
@@ -59,18 +59,18 @@ class Tls:
 
 
 def login_of(settings: StorageSettings) -> Login | None:
-    """None where the cluster asks for no password. Raises FilesUnusable."""
+    """None if the cluster asks for no password. Raises FilesUnusable."""
     return Login(settings) if settings.logs_in else None
 
 
 def words_of(settings: StorageSettings) -> tuple[str, str] | None:
-    """User and password as they are now, for programs that log in by themselves. None where the cluster asks for none.
+    """The current user and password, for programs that log in themselves. None if the cluster asks for no password.
     Raises FilesUnusable."""
     return Login(settings).words() if settings.logs_in else None
 
 
 def tls_of(settings: StorageSettings) -> Tls | None:
-    """None where the cluster speaks no TLS. Raises FilesUnusable."""
+    """None if the cluster speaks no TLS. Raises FilesUnusable."""
     return Tls(settings) if settings.tls_ca_file is not None else None
 
 

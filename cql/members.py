@@ -1,4 +1,4 @@
-"""Heartbeats and incarnations."""
+"""Heartbeats, incarnations and the servers' clocks: the tables `nodes`, `lives` and `system.local`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from membership.identity import IncarnationNumber, NodeId, NodeIncarnation
 from membership.ports import Heartbeat, IncarnationRecord, NodeState, ServerTime
 
 CLUSTER = "minutehand"
-"""The partition that all nodes of a keyspace are in."""
+"""The partition that holds all nodes of a keyspace."""
 _LIVE = "live"
 
 

@@ -21,13 +21,13 @@ SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 
 ROWS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 UNAVAILABLE, OVERLOADED, TOO_LARGE, REFUSED = "unavailable", "overloaded", "too-large", "refused"
 ERROR_KINDS: Final = (*UNANSWERED_REASONS, UNAVAILABLE, OVERLOADED, TOO_LARGE, REFUSED)
-"""Why a request failed: no answer (a reason of the driver's, else `unavailable`), never sent for want of room, refused
-for its size, refused for another reason."""
+"""Why a request failed: no answer (the driver's reason, else `unavailable`), not sent for lack of room, refused for its
+size, refused for another reason."""
 
 
 class RequestCounts:
-    """By statement: how long requests took, those that failed too, and by what they failed. `listener` hears of each:
-    its seconds, and whether storage answered it."""
+    """By statement: durations of requests, failed ones included, and reasons of failures. `listener` is told each
+    request's seconds, and whether storage answered it."""
 
     __slots__ = ("errors", "listener", "seconds")
 
@@ -52,8 +52,8 @@ def _nobody(seconds: float, answered: bool) -> None:
 
 
 class CommitCounts:
-    """Of group commit. `waited`: from being given to being sent, by submission and partition. `stored`: rows
-    acknowledged. `refused`: rows for which there was no room."""
+    """Counts of group commit. `waited`: from submission to sending, by submission and partition. `stored`: acknowledged
+    rows. `refused`: rows for which there was no room."""
 
     __slots__ = ("refused", "rows", "stored", "waited")
 
@@ -65,8 +65,8 @@ class CommitCounts:
 
 
 class UpdateCounts:
-    """Schedules that ended by an external update: cancelled ones, and those created as skipped. Of a retrying schedule
-    the original counts, not its retry row."""
+    """Schedules that ended by an external update: cancelled, or created as skipped. For a retrying schedule the
+    original counts, not its retry row."""
 
     __slots__ = ("ended", "skipped")
 
@@ -88,8 +88,8 @@ class UpdateCounts:
 
 @dataclass(slots=True)
 class PauseCounts:
-    """Pauses of partitions whose conditional write or serial read had no answer (`cql.partition_turns`). `now`:
-    partitions that are in one. `begun`: since the start."""
+    """Pauses of partitions whose conditional write or serial read got no answer (`cql.partition_turns`). `now`: paused
+    partitions. `begun`: pauses since the start."""
 
     now: int = 0
     begun: int = 0
@@ -106,7 +106,7 @@ class StorageMetrics:
 
 
 class MeasuredConnection:
-    """A `Connection` that counts what it passes on. What its asker gave up is not counted."""
+    """A `Connection` that counts what it passes on. Requests whose caller was cancelled are not counted."""
 
     def __init__(self, connection: Connection, *, counts: RequestCounts, monotonic: Callable[[], float]) -> None:
         self._connection = connection
@@ -229,4 +229,4 @@ METRICS: Final[tuple[Metric[StorageMetrics], ...]] = (
         lambda metrics: metrics.commits.refused,
     ),
 )
-"""What both programs show of storage. Endings by edits are shown together with the others of their program."""
+"""The storage metrics of APIs and nodes. Ends by external updates are shown with the other ends of the program."""

@@ -18,10 +18,10 @@ _log = get_logger("minutehand.storage")
 
 
 async def node_certificates(settings: StorageSettings) -> list[bytes]:
-    """Of every server of the home data centre that answers now its own certificate, in DER, after the same checks as
-    any connection of ours. `settings` must ask for TLS.
+    """The certificate, in DER, of every server of the home data centre that answers now, after the same checks as for
+    our connections. `settings` must ask for TLS.
 
-    Raises what `Session.open` does, and StoreUnavailable where nobody answers any more.
+    Raises what `Session.open` does, and StoreUnavailable if no server answers any more.
     """
     session = await Session.open(settings, keyspace=None)
     try:
@@ -40,7 +40,7 @@ async def node_certificates(settings: StorageSettings) -> list[bytes]:
 
 
 def _shown(tls: Tls, timeout_seconds: float, node: tuple[str, int]) -> bytes | None:
-    """None where it is away, or not whom we mean."""
+    """None if the server is unreachable, or fails the checks."""
     try:
         with (
             socket.create_connection(node, timeout=timeout_seconds) as connection,

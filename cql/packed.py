@@ -41,9 +41,9 @@ from scheduler_service.domain.ids import UnixMillis
 from scheduler_service.domain.schedules import Outcome, State
 
 PACKED_SINCE = 15
-"""The migration that programs must know to read them."""
+"""The migration from which on programs can read packed cells."""
 UNREADABLE = "unreadable"
-"""Headers and options of content that can't be unpacked, which is no JSON. The body is the blob as it is."""
+"""Headers and options of content that can't be unpacked; not JSON. The body is then the whole blob."""
 FORM = 1
 TEXTS = 4
 LENGTH_BYTES = 4
@@ -62,7 +62,7 @@ Unpacked = tuple[str | None, str | None, str, bytes, str]
 
 
 def _remember(known: dict[K, V], key: K, value: V, *, size: int) -> V:
-    """What was worked out of late is looked up: most content of a client differs in its body alone."""
+    """Cache a computed value: most content of a client differs only in its body."""
     if size <= _REMEMBERED_BYTES:
         if len(known) >= _REMEMBERED:
             known.clear()
@@ -71,7 +71,7 @@ def _remember(known: dict[K, V], key: K, value: V, *, size: int) -> V:
 
 
 class _Heads(dict[Texts, bytes]):
-    """What precedes the body, by the texts in it."""
+    """The bytes before the body, by the texts in them."""
 
     def __missing__(self, texts: Texts) -> bytes:
         encoded = [text.encode() for text in texts]
@@ -80,7 +80,7 @@ class _Heads(dict[Texts, bytes]):
 
 
 class _Texts(dict[bytes, Texts]):
-    """The other way round. Raises UnicodeDecodeError."""
+    """The texts, by the bytes before the body. Raises UnicodeDecodeError."""
 
     def __missing__(self, head: bytes) -> Texts:
         _, *lengths = _HEAD.unpack_from(head)
@@ -114,7 +114,7 @@ def _unreadable(content: bytes) -> Unpacked:
 
 
 def pack_delivery(outcome: Outcome) -> str | None:
-    """None for an outcome that says less than a delivery, or more."""
+    """None for an outcome that is not exactly a delivery: a missing field, or one beyond it."""
     if (
         outcome.state is not State.DELIVERED
         or outcome.finished_at is None
@@ -135,7 +135,7 @@ def pack_delivery(outcome: Outcome) -> str | None:
 
 
 def unpack_delivery(delivery: str) -> tuple[int, UnixMillis, int, int, str] | None:
-    """What the text says; None for one that this program can't read."""
+    """The fields in the text; None for a text that this program can't read."""
     said = _DELIVERY.fullmatch(delivery)
     if said is None:
         return None

@@ -1,4 +1,4 @@
-"""Per partition of `schedules`, one Paxos request of this process at a time; external updates and serial reads share.
+"""Sends one Paxos request per partition of `schedules` at a time; external updates and serial reads share requests.
 
     external update, read ─┬─▶ queue of the partition ─one request at a time─┬─▶ answered
     owner commit, open ────┘           ▲                                     └─▶ no answer: pause, doubled each time

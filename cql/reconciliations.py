@@ -1,4 +1,4 @@
-"""The tables `reconciliations` and `reconciliation_slots`, and the count of what was asked for."""
+"""The tables `reconciliations` and `reconciliation_slots`, and the change count of new requests."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -45,6 +45,7 @@ class CqlReconciliationStore:
         try:
             await self._connection.write("catalog.bump", (_CATALOG,))
         except StoreUnavailable:
+            # The request is stored; without the signal it is found later.
             return
 
     async def read(
@@ -131,7 +132,7 @@ def _asked(reconciliation: Reconciliation) -> Parameters:
 
 
 def _reconciliation(values: Sequence[Any]) -> Reconciliation | None:
-    """None: only its end is left, or is there yet. Raises UndecodableRow."""
+    """None: the row has only its conditional columns, the insert is missing or expired. Raises UndecodableRow."""
     columns = dict(zip(_COLUMNS, values, strict=True))
     key = f"{columns['client_id']}/{columns['reconciliation_id']}"
     if columns["created_at"] is None:

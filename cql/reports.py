@@ -124,13 +124,13 @@ class CqlArchiveStore:
 
 
 class CqlBulkLoadStore:
-    """By client and name. For the job alone: no use case reads them."""
+    """Bulk loads by client and name. Only the Spark job uses them."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     async def begin(self, load: BulkLoad) -> Answer[BulkLoad]:
-        """Insert it if it was never begun. Rejected(as it was begun, and how far its last run came)."""
+        """Insert it if it was never begun. Rejected(the load as first begun, with the state of its last run)."""
         parameters = (load.client_id, load.load_id, load.key_column, load.pollers, load.started_at)
         match await self._connection.conditional((("bulk_loads.begin", parameters),)):
             case Applied() as answer:
@@ -143,7 +143,7 @@ class CqlBulkLoadStore:
                 return Unknown("the load is not to be read") if met is None else Rejected(met)
 
     async def note(self, client_id: ClientId, load_id: str, *, state: BulkState, at: UnixMillis) -> None:
-        """How far a run of a load that was begun came; the last one counts. Raises StoreUnavailable."""
+        """Store the state of the latest run of a load. Raises StoreUnavailable."""
         await self._connection.write("bulk_loads.note", (state.value, at, client_id, load_id))
 
     async def read(self, client_id: ClientId, load_id: str) -> BulkLoad | None:

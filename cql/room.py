@@ -15,18 +15,18 @@ from collections import deque
 
 WINDOW_SECONDS = 0.5
 ENOUGH = 10
-"""Requests that a window must have before it says anything."""
+"""Requests that a window must have before it is judged."""
 LEAST = 32
 
 
 class Room:
-    """Lives on one event loop. `now` is monotonic seconds. At most `waiting` wait for a place."""
+    """Used on one event loop. `now` is monotonic seconds. At most `waiting` requests wait for a place."""
 
     __slots__ = ("_asked", "_began", "_most", "_queue", "_unanswered", "places", "taken", "waiting")
 
     def __init__(self, *, places: int, waiting: int) -> None:
         self.places = places
-        """How many there are now."""
+        """The current number of places."""
         self.taken = 0
         self.waiting = waiting
         self._most = places
@@ -35,7 +35,7 @@ class Room:
         self._asked = self._unanswered = 0
 
     def enter(self) -> asyncio.Future[None] | None:
-        """Take a place. A future: wait for it, and call `left_queue` if that is cancelled. Raises RoomFull."""
+        """Take a place, or return a future to wait for; if that is cancelled, call `left_queue`. Raises RoomFull."""
         if self.taken < self.places and not self._queue:
             self.taken += 1
             return None
@@ -46,7 +46,8 @@ class Room:
         return turn
 
     def left_queue(self, turn: asyncio.Future[None]) -> None:
-        """Who waited was cancelled."""
+        """The wait for `turn` was cancelled: leave the queue, or give back the place if it was granted already."""
+        # Granted in the same turn of the loop in which the wait was cancelled.
         if turn.done() and not turn.cancelled():
             self.leave()
         elif turn in self._queue:
@@ -57,7 +58,7 @@ class Room:
         self._let_in()
 
     def answered(self, answered: bool, *, now: float) -> None:
-        """A request ended; False: its time was over before an answer came."""
+        """Record the end of a request; `answered` False: it timed out."""
         if self._began is None:
             self._began = now
         self._asked += 1
@@ -80,4 +81,4 @@ class Room:
 
 
 class RoomFull(Exception):
-    """Too many wait."""
+    """Too many requests wait."""

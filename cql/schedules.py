@@ -340,6 +340,7 @@ class CqlScheduleStore:
     async def delete_partition(self, partition: Partition) -> None:
         client_id, poller_id, minute = partition_parameters(partition)
         index = (client_id, hour_of(partition.minute) * HOUR_MS, minute, poller_id)
+        # The index row goes last: an interrupted deletion is found through it and repeated.
         for name, parameters in (
             ("schedules.delete_partition", (client_id, poller_id, minute)),
             ("attempts.delete_partition", (client_id, poller_id, minute)),

@@ -1,4 +1,4 @@
-"""How this room reaches Cassandra, and how much it asks of it at once."""
+"""How this room reaches Cassandra, and how many requests it sends at once."""
 
 from dataclasses import dataclass, field, replace
 
@@ -92,11 +92,11 @@ class StorageSettings:
             raise ValueError("group_commit_bytes: at most max_write_bytes")
 
     def for_liveness(self) -> "StorageSettings":
-        """Of the connections that carry heartbeats and leases. Their stores bound themselves by what they have under
-        way (`MembershipSettings`), so a heartbeat never waits for room."""
+        """The settings of the connections for heartbeats and leases. Their stores limit their own requests
+        (`MembershipSettings`), so a heartbeat never waits for room."""
         return replace(self, request_timeout_seconds=self.liveness_timeout_seconds)
 
     @property
     def logs_in(self) -> bool:
-        """Whether the cluster is to be given a user and a password."""
+        """Whether the program logs in with user and password."""
         return self.username is not None or self.username_file is not None

@@ -32,12 +32,12 @@ class Statement:
 
     @property
     def conditional(self) -> bool:
-        """Whether it is answered applied or rejected."""
+        """Whether it has a condition, so that it is answered applied or rejected."""
         return " IF " in self.text
 
 
 def parse_statements(source: str) -> list[Statement]:
-    """The sections of one file. Raises ValueError for text outside of a section and for an unfinished statement."""
+    """The sections of one file. Raises ValueError for text outside a section and for an unfinished statement."""
     statements: list[Statement] = []
     name = ""
     lines: list[str] = []
@@ -59,7 +59,7 @@ def parse_statements(source: str) -> list[Statement]:
 
 
 def split_script(source: str) -> list[str]:
-    """The statements of a schema file, without comments. Literals there hold no semicolon."""
+    """The statements of a schema file, without comments. String literals must not contain semicolons."""
     code = "\n".join(line for line in source.splitlines() if not line.lstrip().startswith("--"))
     return [" ".join(part.split()) for part in code.split(";") if part.strip()]
 

@@ -26,14 +26,14 @@ from scheduler_service.runtime.randomness import Randomness, SystemRandomness
 
 _log = get_logger("minutehand.storage")
 _OF_LIVENESS = ("nodes.", "lives.", "servers.", "pollers.")
-"""How the names of the statements begin that go over the second connection."""
+"""Prefixes of the statements that the second connection prepares."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storage:
-    """The stores of one keyspace. Belongs to one event loop. `each_quorum` commits what asks for EACH_QUORUM, with
-    bounds of its own. `connection` and `liveness` are those given; the stores use them through others that fill
-    `metrics`. `own_leases` is for the node that holds the leases, `leases` for all others."""
+    """The stores of one keyspace, on one event loop. `each_quorum` is the group commit for EACH_QUORUM, with separate
+    bounds. `connection` and `liveness` are the given ones; the stores use them through wrappers that fill `metrics`.
+    `own_leases` is for the node that holds the leases, `leases` for all others."""
 
     connection: Connection
     liveness: Connection
@@ -69,7 +69,7 @@ class Storage:
         randomness: Randomness | None = None,
     ) -> "Storage":
         """The stores over any connection: the driver's, an in-memory one, or either behind a decorator. `liveness`: the
-        one for heartbeats, members and own leases, so that nothing else's load delays them. None: the same."""
+        connection for heartbeats, members and own leases, so that other load does not delay them. None: the same."""
         liveness = liveness or connection
         settings = settings or StorageSettings()
         clock = clock or SystemClock()
@@ -122,7 +122,7 @@ class Storage:
         )
 
     async def close(self) -> None:
-        """Inserts not yet answered fail as unavailable; then the connections close. Idempotent."""
+        """Fail unanswered inserts as unavailable, then close the connections. Idempotent."""
         self.group_commit.close()
         self.each_quorum.close()
         await self.tasks.close()
@@ -134,7 +134,7 @@ async def open_storage(settings: StorageSettings) -> Storage:
     """Connect to a migrated keyspace, twice: heartbeats and leases have connections of their own.
 
     Raises StoreUnavailable when no Cassandra answers, SchemaOutdated before `migrate` was run, ProgramOutdated when the
-    keyspace has given up what this program uses, WrongHome for another data centre than the keyspace's, StoreRefused
+    keyspace has dropped what this program uses, WrongHome for another data centre than the keyspace's, StoreRefused
     for a wrong login.
     """
     session = await Session.open(settings, keyspace=settings.keyspace)

@@ -14,14 +14,14 @@ COLUMNS = ("claim_epoch", "version", "edits", *Row.__struct_fields__, "delivery"
 
 
 class StoredRow(NamedTuple):
-    """Columns that are not null. No cells: there is no such row, though its partition may have the header."""
+    """Columns that are not null. Without cells there is no such row, though its partition may have a header."""
 
     header: Mapping[str, Any]
     cells: Mapping[str, Any]
 
 
 async def read_stored_row(connection: Connection, partition: Partition, key: RowKey) -> StoredRow:
-    """Serially, so that no conditional write is missing. Raises StoreUnavailable."""
+    """Read the row serially, so that no conditional write is missing. Raises StoreUnavailable."""
     keys = partition_parameters(partition)
     for values in await connection.select("schedules.read_row", (*keys, *key), serial=True):
         cells = _known(dict(zip(COLUMNS, values, strict=True)))

@@ -63,8 +63,8 @@ A member's wall clock is compared with those of the other members and of the sto
 `server_clocks`), from before the first beat on; a node whose clock is off asks for no pollers. A step of its machine's
 clock is in doubt until a clock of a machine that was not stepped supports one of the two times; servers do where no
 member can (`scheduler_service.runtime.timekeeper`). No mark is recorded that is ahead of most servers. Assumed of all
-these clocks: most are right, or half of them while none is early; of those that did not step with the own one, at least
-one is right. If every machine, the servers' too, is set to a wrong time, that time is used.
+these clocks: most are right, or half of them while none is early; of those that did not step with the local one, at
+least one is right. If every machine, the servers' too, is set to a wrong time, that time is used.
 
 # Assumptions
 

@@ -1,22 +1,23 @@
-"""The offset of the own wall clock from the members', estimated from their heartbeats. Pure.
+"""The offset of the local wall clock from the members', estimated from their heartbeats. Pure.
 
 A heartbeat carries its writer's wall clock. It is read a little later: after the write, the wait for the reader's next
 read, and the read. So *reader's clock at the read - clock in the row* is the clocks' difference plus that age, and the
-minimum over many beats is the difference plus the smallest age. The own row is read in the same way and has the same
+minimum over many beats is the difference plus the smallest age. The local row is read in the same way and has the same
 smallest age, so subtracting its minimum leaves the difference, even when the store is slow for all. The readers' period
 must drift through the writers', or the smallest age of a pair of nodes is never observed. Only an advance between two
 consecutive reads is a sample: a row that was not watched may be of any age.
 
-Until the offset is known, the smallest *difference plus age* bounds it: the own clock can't be further ahead than that.
-A caller that waits for the bound as well is late by an age, and never early. Frequent reads keep the ages short while
-few beats of a member were seen.
+Until the offset is known, the smallest *difference plus age* bounds it: the local clock can't be further ahead than
+that. A caller that waits for the bound as well is late by an age, and never early. Frequent reads keep the ages short
+while few beats of a member were seen.
 
 The servers of the store have clocks too, known to a second or so (`server_clocks`). While the median of all clocks,
-members' and servers', is within `APART_MS` of the own one, only members are compared, those that are as near. Otherwise
-the own clock is off by that median, even before any beat is seen. Of two clocks the earlier counts: a member that is
-alone stops when it is ahead of the only server, and continues when it is behind. Late is better than early.
+members' and servers', is within `APART_MS` of the local one, only members are compared, those that are as near.
+Otherwise the local clock is off by that median, even before any beat is seen. Of two clocks the earlier counts: a
+member that is alone stops when it is ahead of the only server, and continues when it is behind. Late is better than
+early.
 
-A *witness* is a member as seen by a process whose machine's clock was stepped: how far the own wall clock is ahead of
+A *witness* is a member as seen by a process whose machine's clock was stepped: how far the local wall clock is ahead of
 the witness's, and whether the witness's machine was stepped as well (`Heartbeat.system_ms`). A wall clock whose writer
 accepted a step is a different clock: earlier samples of it are dropped.
 
@@ -35,7 +36,7 @@ from membership.ports import Heartbeat
 APART_MS = 5_000
 """A clock that is further ahead than this passes minutes before their grace is over."""
 _STEP_MS = 250
-"""An own clock that moved by more between two reads was set: earlier samples are void."""
+"""A local clock that moved by more between two reads was set: earlier samples are void."""
 _FEW = 3
 """Samples of a member from which it takes part in comparisons at all."""
 
@@ -52,7 +53,7 @@ class Witness:
 
 
 class ClockOffsets:
-    """Collects samples; answers the offset of the own wall clock from the median of the members'."""
+    """Collects samples; answers the offset of the local wall clock from the median of the members'."""
 
     def __init__(self, *, window_beats: int, beat_seconds: float) -> None:
         self._window = window_beats
@@ -65,8 +66,8 @@ class ClockOffsets:
         self._apart = False
 
     def observed(self, heartbeats: Iterable[Heartbeat], *, wall_ms: int, monotonic: float) -> bool:
-        """Take in a read of all heartbeats, with both own clocks as of its return. True when comparing starts with it:
-        it is the first read, or the own wall clock was set since the last one."""
+        """Take in a read of all heartbeats, with both local clocks as of its return. True when comparing starts with
+        it: it is the first read, or the local wall clock was set since the last one."""
         # Wall clock at the origin of the monotonic clock; it moves only when the wall clock is set.
         anchor = wall_ms - monotonic * 1000.0
         begins = self._anchor is None or abs(anchor - self._anchor) > _STEP_MS
@@ -90,9 +91,9 @@ class ClockOffsets:
     def offset_ms(
         self, me: NodeIncarnation, members: Iterable[NodeIncarnation], *, servers: Sequence[float] = ()
     ) -> int | None:
-        """Positive: the own clock is ahead. Of an even number of clocks the earlier middle one counts as right: late is
-        better than early. None until enough beats of all were seen, unless the offset is beyond doubt after few.
-        `servers`: how far the own clock is ahead of each server."""
+        """Positive: the local clock is ahead. Of an even number of clocks the earlier middle one counts as right: late
+        is better than early. None until enough beats of all were seen, unless the offset is beyond doubt after few.
+        `servers`: how far the local clock is ahead of each server."""
         everybody = list(members)
         incarnations = [incarnation for incarnation in everybody if incarnation in self._samples]
         if (apart := self.apart_ms(incarnations, me=me, servers=servers)) is not None:
@@ -113,8 +114,8 @@ class ClockOffsets:
     def apart_ms(
         self, members: Iterable[NodeIncarnation], *, me: NodeIncarnation | None, servers: Sequence[float]
     ) -> int | None:
-        """How far the own clock is ahead of the median of all clocks, if that exceeds the servers' accuracy; else None.
-        `me` None: a process that is no member, whose own clock does not count."""
+        """How far the local clock is ahead of the median of all clocks, if that exceeds the servers' accuracy; else
+        None. `me` None: a process that is no member, whose clock does not count."""
         clocks = [*servers] if me is None else [0.0, *servers]
         known = [
             incarnation
@@ -142,14 +143,14 @@ class ClockOffsets:
         )
 
     def few_of(self, members: Iterable[NodeIncarnation]) -> bool:
-        """Whether somebody's clock is known by few beats only, so that reading more often pays."""
+        """Whether a member's clock is known by few beats only, so that more frequent reads pay."""
         return any(len(self._samples.get(incarnation, ())) < _FEW for incarnation in members)
 
     def ahead_at_most_ms(
         self, me: NodeIncarnation, members: Iterable[NodeIncarnation], *, servers: Sequence[float] = ()
     ) -> int | None:
-        """What one's own clock is ahead of the members' median, or more; never less. None before anybody else's beat
-        was seen, unless one is alone. To be asked when `servers` do not say more (`apart_ms`)."""
+        """An upper bound on how far the local clock is ahead of the members' median. None before another member's beat
+        was seen, unless there is no other. Used while `apart_ms` is None."""
         incarnations = list(members)
         bounds = [
             min(self._samples[incarnation])
@@ -171,7 +172,7 @@ class ClockOffsets:
         }
 
     def differences_ms(self, members: Iterable[NodeIncarnation]) -> Mapping[NodeIncarnation, float]:
-        """For a process that is no member: own clock minus that of each member, plus the smallest age of its rows.
+        """For a process that is no member: local clock minus that of each member, plus the smallest age of its rows.
 
         Only members with a full window of samples, or with an offset beyond doubt after few.
         """

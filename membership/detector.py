@@ -99,6 +99,7 @@ class Detector:
                 self.record_read(incarnation, current, returned=returned)
                 _restart(track, returned)
             case Unknown():
+                # The span goes on, so the next read finds it silent again.
                 track.silent = False
 
     def to_declare(self) -> list[tuple[NodeIncarnation, int]]:

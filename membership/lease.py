@@ -198,6 +198,7 @@ class Lease:
             return replace(self, phase=Phase.GONE, sent=None, counted=False)
         if row.owner == self.incarnation:
             return replace(self._stopped(), row=row)
+        # Below the ceiling an unanswered take of ours may still be applied.
         phase = Phase.DOUBTFUL if row.epoch < self.ceiling else Phase.GONE
         return replace(self, phase=phase, row=row, sent=None, counted=False)
 

@@ -200,6 +200,7 @@ class LeaseTable:
         poller, phase = lease.row.poller, lease.phase
         before = self._leases.get(poller)
         was_granted = before is not None and before.granted
+        # Count before a clear is sent, discount after it ended: the low watermark may be too low, never too high.
         if lease.counted and poller not in self._low_watermarks:
             self._low_watermarks.count(poller, position=self._position(poller))
         if phase is Phase.GONE:
@@ -219,6 +220,7 @@ class LeaseTable:
             case Phase.GONE:
                 self._host.gone(poller)
                 self._gone(poller)
+            # The hint moved while the take or mark was being written.
             case Phase.HELD if not self._wanted(poller):
                 self._enter(lease.drain())
             case Phase.DRAINING if before is None or before.phase is not Phase.DRAINING:
@@ -240,6 +242,7 @@ class LeaseTable:
 
     async def _write_together(self, items: list[Begin]) -> None:
         """One conditional write for several pollers of one client; if rejected, each is written by itself."""
+        # Begin late: what was queued may no longer be wanted, trusted or takeable.
         pollers = [poller for begin in items if (poller := begin()) is not None]
         if len(pollers) > 1:
             answer = await self._send_together(pollers)
@@ -331,6 +334,7 @@ class LeaseTable:
         lease = lease.drained(position=position, at_most=self._at_most(lease, position))
         self._enter(lease)
         if lease.phase is Phase.RELEASING:
+            # `drained` has begun the release already, so only its poller is named.
             self._writes.put(poller.client_id, lambda: poller)
 
     def _set_lagging(self, poller: PollerKey) -> PollerKey | None:

@@ -57,6 +57,7 @@ class LowWatermarks:
     def below(self, mark: int, position_of: Callable[[PollerKey], int]) -> list[PollerKey]:
         """The pollers that count and are below `mark`, oldest first."""
         found = []
+        # `_oldest` leaves its poller at the top of the heap, so popping removes exactly that one.
         while (oldest := self._oldest(position_of)) is not None and oldest < mark:
             found.append(heappop(self._heap))
         for entry in found:

@@ -191,6 +191,7 @@ class MembershipAgent:
             self._send_beat()
             now = self._clock.monotonic()
             on_time = due <= now < due + period
+            # After a pause or an early wake-up the rhythm starts again, instead of a burst of late beats.
             due = due + period if on_time else now + period
             await self._wake.wait(due - now)
 

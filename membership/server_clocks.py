@@ -69,7 +69,7 @@ class ServerClocks:
             self._known.set()
 
     def ahead_ms(self, asked_since: float = float("-inf")) -> list[int]:
-        """How far the own wall clock is ahead of each server's, by answers to requests sent since `asked_since`."""
+        """How far the local wall clock is ahead of each server's, by answers to requests sent since `asked_since`."""
         now = self._clock.monotonic()
         origin_ms = self._clock.wall_ms() - now * 1000.0
         oldest = max(asked_since, now - _REMEMBERED_SECONDS)

@@ -22,12 +22,12 @@ class MembersView:
     silence: Mapping[NodeIncarnation, float] = field(default_factory=dict)
     """Seconds since each incarnation that has not ended was seen to advance."""
     offset_ms: int = 0
-    """The own wall clock minus the members' median, or minus that of all clocks if it is far from the servers'. 0 while
-    `offset_known` is False."""
+    """The local wall clock minus the members' median, or minus that of all clocks if it is far from the servers'. 0
+    while `offset_known` is False."""
     offset_known: bool = False
     """Whether enough beats were seen to know `offset_ms`."""
     ahead_at_most_ms: int | None = None
-    """How far the own wall clock may be ahead of the members' median: calls delayed by that much are not early. None
+    """How far the local wall clock may be ahead of the members' median: calls delayed by that much are not early. None
     before another member's clock was seen."""
 
     witnesses: tuple[Witness, ...] = ()

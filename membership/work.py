@@ -138,6 +138,7 @@ class Grouped(Generic[T]):
         if queue is None:
             return
         await self._perform([queue.popleft() for _ in range(min(self._size, len(queue)))])
+        # `clear` may have dropped the queue meanwhile, and `put` started another with a turn already scheduled.
         if self._queues.get(key) is queue:
             if queue:
                 self._turns.put(partial(self._turn, key))
