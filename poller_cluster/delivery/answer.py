@@ -1,13 +1,13 @@
-"""One answer as its bytes come: its status, where it ends, and what it may take. Sans-IO: fed bytes, asked what holds.
+"""Incremental parser of one answer: its status, where it ends, and its bounds. Sans-IO.
 
     begin --feed, while `end` is None--> "complete" | "malformed" | "broken" | "too-long"
 
-A final status (200 and above) is known from its status line alone; what comes to be wrong after it ends the answer and
-leaves the status. Of lines that are no status line, and of 101, the end is `malformed`; of all else below 200 there may
-be any number before the final one, and they are skipped here: of their heads, only lines without CR are refused. llhttp
-(`httptools`) reads the final answer alone: it decides where that ends, and refuses what other readers might take for
-another end (Content-Length twice or beside Transfer-Encoding, folded headers, lines without CR): such an answer is
-`broken`. Of what came, no more than a begun line is kept beside head and excerpt, and those until `forget`.
+A final status (200 and above) is taken from its status line alone; a fault after it ends the answer and leaves the
+status. A line that is no status line, and 101, end it as `malformed`. Any number of other statuses below 200 may come
+before the final one; they are skipped here, and only lines without CR are refused in their heads. llhttp (`httptools`)
+parses the final answer only: it decides where that ends, and refuses what other parsers might end elsewhere
+(Content-Length twice or beside Transfer-Encoding, folded headers, lines without CR): such an answer is `broken`. It
+keeps only an incomplete line, the head and the excerpt, the latter two until `forget`.
 """
 
 import re
@@ -33,7 +33,7 @@ _LONGEST_PAUSE_SECONDS: Final = 21_600.0
 
 
 def retry_after_seconds(value: str, *, wall_ms: int) -> float | None:
-    """What a receiver asks for by Retry-After, 6 hours at most. None: nothing, or no time to come."""
+    """The pause that a Retry-After value asks for, 6 hours at most. None: not valid, or not in the future."""
     if value.isascii() and value.isdigit():
         seconds = float(value[:_LONGEST_DIGITS])
     elif (date := parsedate_tz(value)) is not None:
@@ -47,8 +47,8 @@ def retry_after_seconds(value: str, *, wall_ms: int) -> float | None:
 
 
 class KnownAnswers(dict[bytes, int]):
-    """Short whole answers as they came in one piece, and their status: successes by HTTP/1.1 that end by themselves and
-    leave the connection fit for use. A receiver gives the same ones again and again; one found here is not parsed."""
+    """A cache of short whole answers that came in one read, with their status: HTTP/1.1 successes that are framed and
+    leave the connection reusable. Receivers repeat the same bytes, and a known answer is not parsed again."""
 
     def remember(self, data: bytes, status: int) -> None:
         if len(data) <= _KNOWN_BYTES:
@@ -58,7 +58,8 @@ class KnownAnswers(dict[bytes, int]):
 
 
 class Answer:
-    """Of one connection, request after request. `close` when the connection is: the parser leads back to it."""
+    """The answers of one connection, one request after another. `close` it with the connection: the parser refers back
+    to it, and that reference cycle would live until the garbage collector runs."""
 
     __slots__ = (
         "_answer_bytes",
@@ -97,7 +98,7 @@ class Answer:
         self.begin(bodiless=False, observed=False)
 
     def begin(self, *, bodiless: bool, observed: bool) -> None:
-        """Another request is about to be written. `bodiless`: its answer has no body (HEAD)."""
+        """Reset before another request is written. `bodiless`: its answer has no body (HEAD)."""
         self.status = 0
         self.version = b""
         self.received = 0
@@ -111,13 +112,13 @@ class Answer:
         self.forget()
 
     def forget(self) -> None:
-        """Hold nothing more of what came: the connection may be idle for long."""
+        """Drop head and excerpt: the connection may be idle for long."""
         self._head = b""
         if self._pieces:
             self._pieces = []
 
     def count(self, size: int) -> bool:
-        """So many bytes came from the receiver, whatever they are. False: too many, since the request was written."""
+        """Count bytes read from the socket, TLS included. False: the answer has exceeded its bound."""
         self.received += size
         if self.received <= self._answer_bytes:
             return True
@@ -126,7 +127,7 @@ class Answer:
         return False
 
     def feed(self, data: bytes) -> None:
-        """Bytes of the answer, which were counted. Nothing may be fed after the end. `fed`: there were any."""
+        """Parse bytes that were counted. Nothing may be fed after the end. `fed`: any bytes came."""
         if self.fed or self._keeps_head or self._headless:
             self.fed = True
             self._parse(data)
@@ -156,13 +157,14 @@ class Answer:
                 self.end = "broken"
             return
         if self.end == "complete" and self._headless:
-            # The parser may wait for the body that the head speaks of; and what follows the head was not asked for.
+            # llhttp may wait for the body that Content-Length announces, so it is replaced; bytes after the head are
+            # unsolicited.
             if not data.endswith(b"\r\n\r\n") or data.find(b"\r\n\r\n") != len(data) - 4:
                 self._unasked = True
             self._parser = httptools.HttpResponseParser(self)
 
     def _find_status(self, data: bytes) -> bytes:
-        """What of it belongs to the final answer, once that has begun."""
+        """Skip interim answers. Returns the bytes of the final answer, b"" if it has not begun."""
         begun, at = self._begun + data if self._begun else data, 0
         while True:
             if self._skips_head:
@@ -191,7 +193,7 @@ class Answer:
                 return begun[at:] if at else begun
             if status < 100 or status == _SWITCHING_PROTOCOLS:
                 break
-            # From its last digit on: the line may end right after it.
+            # Skip from the last digit on, because the line may end right after it.
             at, self._skips_head = match.end() - 2, True
         self.end, self._begun = "malformed", b""
         return b""
@@ -222,31 +224,31 @@ class Answer:
             self._complete()
 
     def _complete(self) -> None:
-        # HTTP/1.0 knows no Transfer-Encoding: a proxy on the way may see another end of such an answer.
+        # HTTP/1.0 has no Transfer-Encoding, so a proxy on the way may end such an answer elsewhere.
         faulty = self.version == b"1.0" and "transfer-encoding" in self._names()
         self._keep = not faulty and self._parser.should_keep_alive()
         self.end = "complete"
 
     @property
     def reusable(self) -> bool:
-        """Whether another request may follow on the connection: the answer is complete, by its own framing, and
-        nothing came after it."""
+        """Whether another request may follow on the connection: the answer is complete by its own framing, and nothing
+        came after it."""
         return self._keep and not self._unasked and self.end == "complete"
 
     @property
     def excerpt(self) -> str:
-        """The beginning of the body, kept of answers from 300 on and of those observed."""
+        """The beginning of the body; kept only for statuses of 300 and above and for observed attempts."""
         return b"".join(self._pieces).decode(errors="replace")
 
     def fields(self) -> list[tuple[str, str]]:
-        """The headers of the final answer as far as they came, kept as the excerpt is, and of HTTP/1.0."""
+        """The headers of the final answer as far as they came; kept when the excerpt is, and for HTTP/1.0."""
         head = bytes(self._head)
         end = _HEAD_END.search(head)
         lines = (head if end is None else head[: end.start()]).decode("latin-1").split("\n")[1:]
         return [(name, value.strip()) for name, colon, value in (line.partition(":") for line in lines) if colon]
 
     def ends_with_connection(self) -> bool:
-        """Whether it has no end of its own, so that the connection's end is a proper one. For kept heads."""
+        """Whether the answer is not framed, so that the end of the connection completes it. Only for kept heads."""
         framing = self._names() & {"content-length", "transfer-encoding"}
         return self._head_complete and not framing and self.end is None
 

@@ -1,4 +1,4 @@
-"""One attempt under way: what is known of it, and the result it comes to."""
+"""The state of one attempt under way, and how it becomes a result."""
 
 from collections.abc import Callable
 
@@ -15,9 +15,12 @@ MayStart = Callable[[], bool]
 
 
 class Attempt:
-    """`addresses` are tried in order, from `next_address` on. `opening`: connections that are not there yet. `sends`:
-    how often the request was begun. `due`: when something has to happen at the latest, `deadline` when it is over.
-    `answer_due`: the answer is cut off there, and its status decides. `repeated_at`: when it began again, 0 before."""
+    """`addresses` are tried in order, from `next_address` on. `opening`: connections being made. `sends`: how often the
+    request was written. `due`: when the engine has to look at it next, `deadline`: when it times out. `answer_due`:
+    when the answer is cut off, and its status decides. `repeated_at`: when it was last repeated, 0 if never.
+
+    Instants are monotonic seconds. `tick` belongs to `Deadlines`.
+    """
 
     addresses: tuple[str, ...] = ()
     answer_due: float | None = None
@@ -31,7 +34,7 @@ class Attempt:
     sends = 0
     sight: Sight | None = None
     tick = 0
-    # Most attempts leave these as they are here, so they are not written one by one for each.
+    # Defaults are class attributes, so that `__init__` need not assign them for each attempt.
 
     def __init__(
         self,
@@ -58,12 +61,12 @@ class Attempt:
         self.opening: list[Connection[Attempt]] = []
 
     def repeat(self, now: float) -> None:
-        """It begins again; a connection for that has the whole time for connecting."""
+        """Start over, with the whole time for connecting again."""
         self.repeated_at = now
         self.connect_deadline = min(self.deadline, now + self.connect_timeout_seconds)
 
     def without_status(self, verdict: Verdict, now: float) -> AttemptResult:
-        """It got no final status."""
+        """The result if no final status came."""
         return AttemptResult(
             status=None,
             error=verdict.error,
@@ -75,7 +78,7 @@ class Attempt:
         )
 
     def with_status(self, answer: AnyAnswer, *, broke_off: bool, now: float, wall_ms: int) -> AttemptResult:
-        """It got one. `broke_off`: neither did the answer end by itself, nor did we end it."""
+        """The result if a final status came. `broke_off`: the answer neither ended properly nor was cut off by us."""
         if answer.status < 300:
             return AttemptResult(
                 status=answer.status, error=None, started_at_ms=self.started_at_ms, duration_seconds=now - self.started

@@ -1,11 +1,11 @@
-"""A connection to a receiver: a socket on the loop, TLS in between, and the answer to the request under way on it.
+"""An HTTP/1.1 connection to a receiver: a socket on the loop, TLS, and the answer to the request under way on it.
 
     connect --on_connected--> [secure --on_secured-->] send --on_answer, until the answer has ended--> send ...
        `------------------------- on_lost: the receiver ended it, or it broke --------------------------'
 
-It decides nothing: its owner hears what happened. The socket is the engine's own rather than a transport of the
-loop, so that it is known what has left: `send` writes at once, right after the owner asked whether it may, or raises
-and nothing has left. No task and no future per connection or request.
+It decides nothing and reports events to its owner. It uses a raw socket instead of a transport of the loop, so that it
+knows what has left: `send` writes at once, right after the owner asked whether it may, or raises and nothing has left.
+There is no task and no future per connection or request.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ A = TypeVar("A")
 
 _READ = 65_536
 _BEHIND_BYTES: Final = 1_024
-"""What TLS itself may have to say while what was sent before it has not left: new keys, answers to new keys."""
+"""Bound on TLS's own messages (key updates and answers to them) that wait behind unsent bytes."""
 
 
 def receive(sock: socket.socket) -> bytes | None:
-    """What came: nothing where the connection ended or broke, None where there is nothing yet."""
+    """The bytes available: b"" if the connection ended or broke, None if there are none yet."""
     try:
         return sock.recv(_READ)
     except (BlockingIOError, InterruptedError):
@@ -37,24 +37,24 @@ def receive(sock: socket.socket) -> bytes | None:
 
 
 class Owner(Protocol):
-    """Hears what happens to connections, from the loop: never from within a call to one."""
+    """Receives the events of connections, called by the loop: never from within a call to a connection."""
 
     def on_connected(self, connection: Any, error: OSError | None) -> None:
-        """TCP stands, or the error why it does not."""
+        """TCP is connected, or failed with `error`."""
 
     def on_secured(self, connection: Any, error: Exception | None) -> None:
-        """TLS stands, or the error why it does not."""
+        """The TLS handshake is complete, or failed with `error`."""
 
     def on_answer(self, connection: Any) -> None:
-        """More of the answer came, or bytes that nobody asked for."""
+        """More of the answer came, or unsolicited bytes."""
 
     def on_lost(self, connection: Any) -> None:
-        """Nothing more comes."""
+        """The connection ended or broke; nothing more will be read."""
 
 
 class Connection(Generic[A]):
-    """`attempt`: whose request is under way, or who waits for the connection. `requests`: how many were sent.
-    `ending`: the receiver has said that nothing more comes, or has TLS say much while it reads nothing."""
+    """`attempt`: the one whose request is under way, or that waits for the connection. `requests`: how many were sent.
+    `ending`: the receiver closed its side, or makes TLS answer much while it reads nothing."""
 
     __slots__ = (
         "_behind",
@@ -85,7 +85,7 @@ class Connection(Generic[A]):
         opened_at: float,
         answer: Answer,
     ) -> None:
-        """`sock` is the connection's from here on."""
+        """The connection takes ownership of `sock`."""
         self._owner = owner
         self._loop = loop
         self._sock = sock
@@ -101,7 +101,7 @@ class Connection(Generic[A]):
         self.closed = self.ending = False
 
     def connect(self) -> None:
-        """Raises OSError where that failed at once. Otherwise `on_connected` follows."""
+        """Begin to connect; `on_connected` follows. Raises OSError if it fails at once."""
         self._sock.setblocking(False)
         self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with contextlib.suppress(BlockingIOError):
@@ -148,7 +148,7 @@ class Connection(Generic[A]):
         self._owner.on_secured(self, failure)
 
     def send(self, data: bytes) -> None:
-        """Write a request. Raises OSError where nothing of it has left: not even a part is written later then."""
+        """Write a request. Raises OSError if nothing of it has left; then no part of it is written later either."""
         if self._unsent is not None:
             raise BlockingIOError
         if self.tls is not None:
@@ -166,7 +166,7 @@ class Connection(Generic[A]):
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
-            # The receiver reads no more; it may have answered, and the end of the connection is told by reading.
+            # The receiver reads no more, but it may have answered: the reader reports the end of the connection.
             self._unsent = self._unsent[:0]
             self._loop.remove_writer(self.descriptor)
             return
@@ -177,7 +177,7 @@ class Connection(Generic[A]):
             self._unsent = None
 
     def _pass_on(self, tls: Tls) -> None:
-        """Send what TLS itself has to say, behind what was not sent yet."""
+        """Send TLS's own messages (handshake, alerts, key updates), after what is still unsent."""
         data = tls.take()
         if not data:
             return
@@ -197,11 +197,11 @@ class Connection(Generic[A]):
 
     @property
     def sending(self) -> bool:
-        """Whether a part of the request has not left yet."""
+        """Whether a part of the request is still unsent."""
         return self._unsent is not None
 
     def looks_alive(self) -> bool:
-        """Whether the system knows of no end of the connection and of no byte that came unasked."""
+        """Whether the socket reports neither an end of the connection nor unsolicited bytes."""
         try:
             self._sock.recv(1, socket.MSG_PEEK)
         except (BlockingIOError, InterruptedError):
@@ -234,7 +234,7 @@ class Connection(Generic[A]):
             self._owner.on_lost(self)
 
     def hand_over(self) -> tuple[socket.socket, bytes]:
-        """The socket, for somebody else to drive, and what is yet to be sent on it. The connection is closed."""
+        """Give the socket and the bytes still unsent to another owner; this connection is closed."""
         self.closed = True
         self._loop.remove_reader(self.descriptor)
         self._loop.remove_writer(self.descriptor)

@@ -1,4 +1,4 @@
-"""The engine: many attempts at once, each one HTTP/1.1 request, or a stream of `http2` where a receiver speaks that."""
+"""The engine: many concurrent attempts, each one HTTP/1.1 request, or an `http2` stream if the receiver speaks that."""
 
 import asyncio
 import errno
@@ -36,15 +36,15 @@ from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.descriptors import affordable_sockets
 
 _NEXT_ADDRESS_SECONDS = 0.25
-"""After so long without a connection the next address is tried beside the first one."""
+"""If there is no connection after this time, the next address is tried beside the first (happy eyeballs, RFC 8305)."""
 _OPENING_AT_ONCE = 2
 _SWEEP_SECONDS = 1.0
-"""How often kept connections are looked through for old ones."""
+"""How often kept connections are checked for outdated ones."""
 _SHARE_OF_A_POOL = 5
-"""One receiver's kept connections are a fifth of all at most."""
+"""One pool may hold a fifth of all kept connections."""
 _SHARE_OF_HTTP2 = 10
 _OUT_OF = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-"""What this process lacks, whatever the address."""
+"""Errors of this process's resources: another address would not help."""
 _SHORTEST_WAIT_SECONDS = 0.001
 
 
@@ -56,12 +56,12 @@ class _Phase(Enum):
 
 
 class DeliveryEngine:
-    """A Service that makes HTTP attempts. All calls belong to the event loop it was started on.
+    """A Service that makes HTTP attempts. All calls must come from the event loop it was started on.
 
         new --start--> running --stop--> stopping --idle, or the grace is over--> stopped
-         +---------------------stop------------------------------------------------^
+         `---------------------stop---------------------------------------------------^
 
-    Settings and policy hold for its life; it can't be started twice.
+    Settings and policy never change; it can't be started twice.
     """
 
     def __init__(
@@ -96,12 +96,12 @@ class DeliveryEngine:
 
     @property
     def capacity(self) -> int:
-        """How many attempts may be under way at a time: as the settings say, or fewer where the process may not open
-        as many descriptors (known after `start`)."""
+        """How many attempts may be under way: `max_in_flight`, or fewer if the process may not open that many
+        descriptors (known after `start`)."""
         return self._capacity
 
     async def start(self) -> None:
-        """Raises OSError or ssl.SSLError where `ca_file` can't be read."""
+        """Raises OSError or ssl.SSLError if `ca_file` can't be read."""
         if self._phase is not _Phase.NEW:
             raise RuntimeError("a delivery engine is started once")
         self._loop = asyncio.get_running_loop()
@@ -141,7 +141,7 @@ class DeliveryEngine:
         self._phase = _Phase.RUNNING
 
     async def stop(self, grace_seconds: float | None = None) -> None:
-        """Let attempts under way end for `grace_seconds` (None: as in the settings), end the rest as `stopped`."""
+        """Wait up to `grace_seconds` (None: the setting) for attempts under way, then end the rest as `stopped`."""
         if self._phase is _Phase.NEW:
             self._phase = _Phase.STOPPED
             self._ended.set()
@@ -161,11 +161,11 @@ class DeliveryEngine:
             self._ended.set()
 
     def start_attempt(self, request: CallbackRequest, on_done: OnDone, *, may_start: MayStart) -> None:
-        """Make one attempt; `on_done` hears of its end, exactly once and not before this call has returned.
+        """Make one attempt; `on_done` gets its result, exactly once and not before this call has returned.
 
-        `may_start` says whether this node may (still) act; it is asked now, at every socket opened, and right before
-        the request is written: False ends the attempt as `not-trusted`. It must be quick and must not call the engine.
-        Raises RuntimeError before `start` and when `capacity` attempts are under way.
+        `may_start` says whether this node may (still) act. It is called now, whenever a socket is opened, and
+        immediately before the request is written; False ends the attempt as `not-trusted`. It must be quick and must
+        not call the engine. Raises RuntimeError before `start` and when `capacity` attempts are under way.
         """
         started_at_ms, started = self._clock.wall_ms(), self._clock.monotonic()
         if self._phase is not _Phase.RUNNING:
@@ -203,11 +203,13 @@ class DeliveryEngine:
         if self._observe:
             attempt.sight = Sight(started=started, head=head)
         self._in_flight += 1
+        # While it is set, `_conclude` defers `on_done`: the caller must not get a result from within this call.
         self._starting = attempt
         addresses = self._naming.find(attempt, place.target, self._named)
         if addresses is not None:
             self._watch(attempt, attempt.deadline)
             attempt.addresses = addresses
+            # A kept connection costs one system call here; opening sockets waits for the next turn of the loop.
             if not self._send_on_kept(attempt, started):
                 self._loop.call_soon(self._begin, attempt)
         self._starting = None
@@ -227,7 +229,7 @@ class DeliveryEngine:
         self._loop.call_soon(on_done, result)
 
     def _named(self, attempt: Attempt, found: Found | None) -> None:
-        """A name was looked up; None: not within the time for connecting."""
+        """The look-up ended. `found` is None: not within the time for connecting."""
         if found is None:
             self._fail(attempt, self._timed_out(attempt))
         elif found.failure is not None:
@@ -240,7 +242,7 @@ class DeliveryEngine:
                 self._begin(attempt)
 
     def _send_on_kept(self, attempt: Attempt, now: float) -> bool:
-        """Whether the request is on its way over a kept connection, or has come to an end over that."""
+        """Whether a kept connection was used: the request was written to it, or the attempt ended meanwhile."""
         request, target = attempt.request, attempt.place.target
         for address in attempt.addresses:
             key = PoolKey(request.client_id, target, address)
@@ -252,7 +254,7 @@ class DeliveryEngine:
         return False
 
     def _begin(self, attempt: Attempt) -> None:
-        """Put it on a connection over HTTP/2, or make a connection for it."""
+        """Use an HTTP/2 connection, or make a connection."""
         if attempt.over:
             return
         if attempt.sight is not None:
@@ -265,8 +267,8 @@ class DeliveryEngine:
         self._open_next(attempt)
 
     def _open_next(self, attempt: Attempt) -> None:
-        """Begin to connect to the next address that can be connected to. The attempt ends where there is none and no
-        other connection is being made."""
+        """Begin to connect to the next usable address. The attempt ends if there is none and no other connection is
+        being made."""
         while attempt.next_address < len(attempt.addresses):
             address = attempt.addresses[attempt.next_address]
             attempt.next_address += 1
@@ -288,7 +290,8 @@ class DeliveryEngine:
         self._watch_sooner(attempt, at)
 
     def _open(self, attempt: Attempt, address: str) -> bool:
-        """Whether a connection is being made. Raises OSError where connecting fails at once."""
+        """Whether a connection is being made; if not, the address is refused or the attempt is over. Raises OSError if
+        connecting fails at once."""
         target = attempt.place.target
         refusal = judge_socket_address(self._policy, (address, target.port))
         if refusal is not None:
@@ -375,7 +378,8 @@ class DeliveryEngine:
             self._fail(attempt, because("reset"))
 
     def _send(self, attempt: Attempt, connection: Connection[Attempt]) -> bool:
-        """Write the request, if it may (still) start. False: nothing of it has left, and the connection is closed."""
+        """Write the request, if it may (still) start. False: nothing of it has left and the connection is closed. True
+        also if it may not start: the attempt has ended then."""
         request = attempt.request
         connection.attempt, attempt.connection = attempt, connection
         connection.answer.begin(bodiless=request.method == "HEAD", observed=attempt.sight is not None)
@@ -391,7 +395,7 @@ class DeliveryEngine:
         return True
 
     def _may_start(self, attempt: Attempt) -> bool:
-        """Ask; where the answer is no, the attempt is ended."""
+        """Ask; end the attempt if the answer is no."""
         try:
             if attempt.may_start():
                 return True
@@ -404,6 +408,7 @@ class DeliveryEngine:
     def on_answer(self, connection: Connection[Attempt]) -> None:
         attempt, answer = connection.attempt, connection.answer
         if attempt is None:
+            # Unsolicited bytes on an idle connection: they must never be read as the next request's answer.
             self._pool.drop(connection)
             connection.close()
             return
@@ -416,7 +421,7 @@ class DeliveryEngine:
             self._watch_sooner(attempt, min(attempt.deadline, attempt.answer_due))
 
     def _answered(self, attempt: Attempt, connection: Connection[Attempt]) -> None:
-        """There is an answer, and nothing more is waited for."""
+        """End the attempt with its answer as far as it came."""
         answer, now = connection.answer, self._clock.monotonic()
         if answer.status:
             broke_off = answer.end in (None, "broken")
@@ -427,7 +432,7 @@ class DeliveryEngine:
         self._conclude(attempt, result, answer)
 
     def _leave(self, attempt: Attempt, connection: Connection[Attempt], now: float) -> None:
-        """Keep the connection if it is fit for another request."""
+        """Detach the connection, and keep it if it is fit for another request."""
         attempt.connection = connection.attempt = None
         unfit: Connection[Attempt] | None = connection
         if connection.answer.reusable and not connection.sending and not connection.ending:
@@ -454,6 +459,7 @@ class DeliveryEngine:
                 answer.end = "complete"
             self._answered(attempt, connection)
             return
+        # A kept connection that breaks before any answer was probably closed while idle, before the request arrived.
         again = connection.requests > 1 and not answer.fed and not attempt.request.at_most_once
         connection.close()
         attempt.connection = None
@@ -464,13 +470,13 @@ class DeliveryEngine:
             self._fail(attempt, because("reset"))
 
     def _fail(self, attempt: Attempt, verdict: Verdict) -> None:
-        """End it without a status."""
+        """End the attempt without a status."""
         stream = self._http2.leave(attempt)
         answer = stream if attempt.connection is None else attempt.connection.answer
         self._conclude(attempt, attempt.without_status(verdict, self._clock.monotonic()), answer)
 
     def _give_up(self, attempt: Attempt, error: Exception) -> None:
-        """End it over an error of ours, whatever else that leaves undone: those of others go on."""
+        """End the attempt because of a bug, even if cleaning up fails too: other attempts must go on."""
         self._loop.call_exception_handler({"message": "an attempt was given up", "exception": error})
         if attempt.over:
             return
@@ -493,7 +499,7 @@ class DeliveryEngine:
         )
 
     def _conclude(self, attempt: Attempt, result: AttemptResult, answer: AnyAnswer | None = None) -> None:
-        """Nothing is left of it but its result."""
+        """Release everything the attempt holds and report its result."""
         if attempt.sight is not None and result.observation is None:
             excerpt = "" if answer is None else answer.excerpt
             result = replace(result, excerpt=excerpt, observation=attempt.sight.observation(answer))
@@ -528,7 +534,7 @@ class DeliveryEngine:
         self._watch(attempt, at)
 
     def _set_timer(self) -> None:
-        """One for all: rings when the first attempts are due."""
+        """Set the one timer of all attempts to the earliest that is due."""
         first = self._deadlines.first()
         if first is None or (self._timer is not None and self._timer_rings <= first):
             return
@@ -544,6 +550,7 @@ class DeliveryEngine:
             if attempt.over:
                 continue
             if attempt.due > now:
+                # `due` was postponed without moving the attempt to another bucket, which is cheaper for most.
                 self._watch(attempt, attempt.due)
                 continue
             try:
@@ -566,7 +573,7 @@ class DeliveryEngine:
             self._fail(attempt, self._timed_out(attempt))
 
     def _close(self) -> None:
-        """End what is under way."""
+        """End all attempts and close all connections."""
         self._phase = _Phase.STOPPED
         unnamed = self._naming.close()
         self._http2.close()

@@ -1,4 +1,4 @@
-"""Attempts whose names are being looked up, each until the time for its connection is over."""
+"""Resolves the names of attempts, each within its time for connecting."""
 
 import asyncio
 from collections.abc import Callable, Set
@@ -14,7 +14,7 @@ OnNamed = Callable[[Attempt, Found | None], None]
 
 
 class Naming:
-    """Of one engine, on its loop."""
+    """The look-ups of one engine, on its loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, settings: DeliverySettings) -> None:
         self._loop = loop
@@ -40,7 +40,7 @@ class Naming:
 
     def find(self, attempt: Attempt, target: Target, on_named: OnNamed) -> tuple[str, ...] | None:
         """The addresses of the attempt's target. None: they are being looked up, and `on_named` is called once, with
-        None when that took too long."""
+        None if that took too long."""
         if target.addresses is not None:
             return target.addresses
         request = attempt.request
@@ -54,7 +54,7 @@ class Naming:
             return None
         if found.failure is None:
             return found.addresses
-        # Known not to have an address; told later, as every end of an attempt.
+        # The failure is cached. It is reported later, because no attempt may end within `start_attempt`.
         handle = self._loop.call_later(0, self._found, attempt, on_named, found)
         self._waiting[attempt] = (None, handle)
         return None
@@ -72,7 +72,7 @@ class Naming:
         on_named(attempt, None)
 
     def close(self) -> Set[Attempt]:
-        """Nobody is told any more. Answers those that waited."""
+        """End all look-ups without calling back. Returns the attempts that waited."""
         unnamed = set(self._waiting)
         for _, timer in self._waiting.values():
             timer.cancel()

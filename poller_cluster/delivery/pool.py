@@ -1,8 +1,8 @@
-"""Connections kept open between requests: which to use again, and which to close. Decides; closes nothing itself.
+"""Chooses which kept connections to reuse and which to close. It only decides; the caller closes them.
 
-A pool is what one client has open to one address for one scheme, host and port. Of a pool the newest connection is used
-first, so that the others grow old and are closed. Bounded in number, per pool and over all (the one unused for the
-longest time goes first), in the time unused and in age.
+A pool holds one client's connections to one address for one scheme, host and port. The newest is used first, so that
+the others grow old and are closed. Connections are bounded in number, per pool and over all (the one unused for the
+longest time is evicted), in idle time and in age.
 """
 
 from itertools import takewhile
@@ -27,7 +27,7 @@ T = TypeVar("T", bound=Kept)
 
 
 class Pool(Generic[T]):
-    """`most` over all, `most_each` per pool. Instants are monotonic seconds."""
+    """`most` connections over all, `most_each` per pool. Instants are monotonic seconds."""
 
     def __init__(self, *, most: int, most_each: int, idle_seconds: float, lifetime_seconds: float) -> None:
         self._most = most
@@ -44,10 +44,11 @@ class Pool(Generic[T]):
         return connection in self._idle
 
     def take(self, key: PoolKey, now: float) -> T | None:
-        """The newest one that is fit for use; it is kept no more."""
+        """Remove and return the newest usable connection."""
         pool = self._pools.get(key)
         if not pool:
             return None
+        # Dicts keep insertion order: from the end on, connections have been idle for longer and longer.
         for connection in reversed(pool):
             if now - connection.idle_since >= self._idle_seconds:
                 return None
@@ -57,7 +58,7 @@ class Pool(Generic[T]):
         return None
 
     def outdated(self, now: float) -> list[T]:
-        """Those unused for too long, to be closed; they are kept no more. Pools that are empty are forgotten."""
+        """Remove and return those idle for too long, for the caller to close. Empty pools are dropped."""
         outdated = list(takewhile(lambda each: now - each.idle_since >= self._idle_seconds, self._idle))
         for connection in outdated:
             self.drop(connection)
@@ -66,14 +67,14 @@ class Pool(Generic[T]):
         return outdated
 
     def take_all(self) -> list[T]:
-        """All of them, to be closed."""
+        """Remove and return all, for the caller to close."""
         kept = list(self._idle)
         self._idle.clear()
         self._pools.clear()
         return kept
 
     def put(self, connection: T, now: float) -> T | None:
-        """Keep a connection whose request is over. The one to close instead, perhaps itself."""
+        """Keep a connection whose request is over. Returns the one to close instead, possibly itself."""
         if now - connection.opened_at >= self._lifetime_seconds or not self._most_each:
             return connection
         connection.idle_since = now
@@ -91,7 +92,7 @@ class Pool(Generic[T]):
         return None
 
     def drop(self, connection: T) -> None:
-        """It is kept no more, if it was."""
+        """Remove it, if it is kept."""
         if connection in self._idle:
             del self._idle[connection]
             del self._pools[connection.key][connection]

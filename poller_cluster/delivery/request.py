@@ -1,5 +1,5 @@
-"""One HTTP request to a receiver, complete and signed, and its bytes over HTTP/1.1. Refuses what a receiver could read
-as another header or another request.
+"""One HTTP request to a receiver, complete and signed, and its bytes over HTTP/1.1. Refuses anything that a receiver
+could parse as another header or another request.
 """
 
 from typing import Final
@@ -10,9 +10,9 @@ from poller_cluster.delivery.target import ScheduleWriter
 from scheduler_service.domain.callbacks import is_token
 
 _LENGTH_EXPECTED: Final = frozenset({"POST", "PUT", "PATCH"})
-"""Methods whose requests say Content-Length: 0 when they have no body (RFC 9110, 8.6)."""
+"""Methods that send Content-Length: 0 when there is no body (RFC 9110, 8.6)."""
 _NOT_GIVEN: Final = frozenset({"connection", "content-length", "expect", "host", "te", "transfer-encoding", "upgrade"})
-"""Headers of the connection and of the request's framing, which nobody but the engine writes."""
+"""Headers of the connection and of the request's framing, which only the engine may write."""
 _REMEMBERED: Final = 4_096
 _known_names: set[str] = set()
 
@@ -20,9 +20,10 @@ _known_names: set[str] = set()
 class CallbackRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What goes on the wire: `headers` are all headers, the user's and ours, in order.
 
-    `client_id`: whose share of look-ups of names it takes.
+    `client_id`: whose share of look-ups it uses, and whose connections.
 
-    `at_most_once`: never repeat the request, not even when a kept connection turned out to be dead.
+    `at_most_once`: never repeat the request if something of it may have been sent, not even when a kept connection
+    turned out to be dead.
     """
 
     method: str
@@ -35,11 +36,11 @@ class CallbackRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class BadRequest(Exception):
-    """The request can't be written as it is given."""
+    """The request can't be written safely."""
 
 
 def sends_body(request: CallbackRequest) -> bool:
-    """Whether it has a body, be it an empty one."""
+    """Whether it has a body, possibly an empty one."""
     return bool(request.body) or request.method in _LENGTH_EXPECTED
 
 
@@ -57,7 +58,8 @@ def head_of(request: CallbackRequest, place: ScheduleWriter) -> bytes:
         lines.append(f"Content-Length: {len(request.body)}")
     lines.append("\r\n")
     text = "\r\n".join(lines)
-    # One line break a line: the first holds two lines, and the empty one ends the head.
+    # Breaks: one between two elements each, one within the first, and the last element is one. Counting them over the
+    # whole head is cheaper than searching each value.
     breaks = len(lines) + 1
     if text.count("\n") != breaks or text.count("\r") != breaks or "\0" in text:
         raise BadRequest("a header has a line break")

@@ -1,25 +1,23 @@
-"""From names to addresses, for many clients none of whom can use up what the others need.
+"""Resolves names to addresses fairly: no client can use up the look-ups that others need.
 
-    find(client, host) --remembered--> the addresses, at once
-         |--this client asks for it already--> waits for the same look-up
-         |--room in the client's share--> look-up under way --answer--> remembered, told to all who wait
+    find(client, host) --cached--> the addresses, at once
+         |--the client is looking it up already--> waits for the same look-up
+         |--room in the client's share--> look-up under way --answer--> cached, passed to all that wait
          `--no room--> waits until one of the client's look-ups has ended
 
-Nothing is judged here: addresses are judged where they are connected to (`target.judge_socket_address`), at that
-instant.
+Addresses are not judged here but when they are connected to (`target.judge_socket_address`).
 
-What a client can take from others is bounded: it has `names_per_client` look-ups under way at most, and never more than
-are still free of `names_at_once`. The last eighth (`RESERVE`) is for clients that have none under way. So a client
-finds one free, however many names nobody answers others have, unless more clients than that eighth have such names at
-the same time. Names are remembered for each client on its own: one who has many forgets its own.
+A client has `names_per_client` look-ups under way at most, and never more than are still free of `names_at_once`. The
+last eighth (`RESERVE`) is for clients that have none under way. So a client always finds one free, however many
+unanswered names others have, unless more clients than that eighth have such names at the same time. Each client has a
+cache of its own: a client with many names evicts only its own.
 
-A name is remembered as long as its record says, between `SHORTEST_SECONDS` and `cache_seconds`; that it has no address
-for `NO_ADDRESS_SECONDS`, that no server answered for `NO_ANSWER_SECONDS`. Addresses that are too old are asked for
-again, and used for `stale_seconds` more where no answer comes within `GRACE_SECONDS`: kept connections of a receiver
-go on while its name servers do not answer. An answer that the name has no address counts at once. With `cache_seconds`
-0 nothing is remembered.
+An address is cached for its record's TTL, between `SHORTEST_SECONDS` and `cache_seconds`; the absence of an address for
+`NO_ADDRESS_SECONDS`, the absence of an answer for `NO_ANSWER_SECONDS`. Expired addresses are looked up again, and used
+for `stale_seconds` more if no answer comes within `GRACE_SECONDS`: calls to a receiver go on while its name servers do
+not answer. An answer that the name has no address takes effect at once. With `cache_seconds` 0 nothing is cached.
 
-The machine here is pure but for its callbacks; `resolver_cares` asks the name servers.
+The state machine is pure but for its callbacks; `resolver_cares` asks the name servers.
 """
 
 from collections.abc import Callable
@@ -34,13 +32,13 @@ NO_ADDRESS_SECONDS = 5.0
 NO_ANSWER_SECONDS = 1.0
 GRACE_SECONDS = 0.25
 REMEMBERED_IN_ALL = 50_000
-"""Names of all clients together; beyond that, those of the client remembered first are forgotten."""
+"""Cached names of all clients; beyond that, the client that was cached first loses all of its names."""
 
 Failure = Literal["no-address", "no-answer"]
 
 
 class Answer(NamedTuple):
-    """What came of one look-up. `seconds` is how long the addresses hold by their records."""
+    """The result of one look-up. `seconds` is the TTL of the addresses."""
 
     addresses: tuple[str, ...]
     seconds: float = 0.0
@@ -48,7 +46,7 @@ class Answer(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Addresses in the order in which they are to be tried, or why there are none."""
+    """Addresses in the order to try them, or why there are none."""
 
     addresses: tuple[str, ...]
     failure: Failure | None = None
@@ -56,12 +54,12 @@ class Found(NamedTuple):
 
 OnFound = Callable[[Found], None]
 Later = Callable[[float, Callable[[], None]], object]
-"""Calls back after so many seconds."""
+"""Calls back after a number of seconds."""
 
 
 class LookUp(Protocol):
-    """Asks the name servers. Has bounds of its own in time; `on_answer` is called once, never from within. Raises
-    nothing: a name that is asked for stays so until its answer comes."""
+    """Asks the name servers, with its own time-out. `on_answer` is called once, never from within the call. Must not
+    raise: a name counts as being looked up until its answer comes."""
 
     def __call__(self, host: str, on_answer: Callable[[Answer], None]) -> None: ...
 
@@ -82,7 +80,7 @@ class _Known(NamedTuple):
 
 
 class _Query:
-    """A name that a client asks for."""
+    """A look-up, queued or (since `began`) under way, and those that wait for it."""
 
     __slots__ = ("began", "host", "share", "waiting")
 
@@ -94,7 +92,7 @@ class _Query:
 
 
 class _Share:
-    """One client's."""
+    """The cache and the look-ups of one client."""
 
     __slots__ = ("asked", "client", "known", "queue", "under_way")
 
@@ -107,7 +105,7 @@ class _Share:
 
 
 class Waiting:
-    """Somebody who waits for a name; `Resolver.give_up` takes him back."""
+    """A handle on one wait for a name, for `Resolver.give_up`."""
 
     __slots__ = ("asked", "on_found")
 
@@ -117,7 +115,7 @@ class Waiting:
 
 
 class Resolver:
-    """See the module. All calls belong to one event loop."""
+    """See the module. All calls must come from one event loop."""
 
     def __init__(
         self,
@@ -142,14 +140,14 @@ class Resolver:
         return self._under_way
 
     def known(self, client: str, host: str) -> Found | None:
-        """What is remembered and not too old."""
+        """The cached result, if it has not expired."""
         share = self._shares.get(client)
         known = None if share is None else share.known.get(host)
         return known.found if known is not None and self._now() < known.fresh_until else None
 
     def find(self, client: str, host: str, on_found: OnFound) -> Found | Waiting:
-        """What is known of the name, or a place among those who wait for it: `on_found` is then called once, unless it
-        is given up before."""
+        """The cached result, or a handle on the wait for it: `on_found` is then called once, unless the wait is given
+        up before."""
         now = self._now()
         share = self._shares.get(client)
         if share is None:
@@ -172,7 +170,7 @@ class Resolver:
         return waiting
 
     def give_up(self, waiting: Waiting) -> None:
-        """Not to be told any more. A look-up that has begun goes on, for what it finds is remembered."""
+        """End a wait; its `on_found` is not called. A look-up that has begun goes on, because its answer is cached."""
         asked = waiting.asked
         asked.waiting.pop(waiting, None)
         if not asked.waiting and asked.began is None:
@@ -243,7 +241,7 @@ class Resolver:
         self._tidy(share)
 
     def _tell_stale(self, share: _Share, host: str) -> None:
-        """The answer takes long; those who wait may go on with what was known."""
+        """The answer is late: those that wait go on with the expired addresses."""
         asked, known = share.asked.get(host), share.known.get(host)
         if asked is None or known is None or self._now() >= known.usable_until:
             return

@@ -1,13 +1,13 @@
-"""Name servers asked by c-ares on the event loop, without threads: no look-up waits for another.
+"""DNS look-ups by c-ares on the event loop, without threads: no look-up waits for another.
 
-The system's configuration holds: the order of `hosts:` in nsswitch.conf as far as c-ares knows it (files, dns), hosts
-files, and of resolv.conf the name servers, search domains, `ndots`, time-outs excepted. So a name is completed by
-search domains as with any other program of the system: in a Kubernetes pod (`ndots:5`) a service's short name is found,
-and a name with fewer than five dots costs a question for each search domain first unless it ends in a dot. Addresses
-come sorted by RFC 6724, both families in turns.
+The system's configuration applies: the order of `hosts:` in nsswitch.conf as far as c-ares knows it (files, dns), hosts
+files, and the name servers, search domains and `ndots` of resolv.conf, but not its time-outs. So names are completed by
+search domains as in other programs: in a Kubernetes pod (`ndots:5`) a service's short name is found, and a name with
+fewer than five dots costs one query for each search domain first unless it ends in a dot. Addresses come sorted by RFC
+6724, both families in turns.
 
-A channel of c-ares is used for `CHANNEL_SECONDS` and `CHANNEL_NAMES` look-ups and then replaced. That is how changes
-of resolv.conf are followed, and how what c-ares remembers itself stays bounded.
+A c-ares channel is replaced after `CHANNEL_SECONDS` or `CHANNEL_NAMES` look-ups. That picks up changes of resolv.conf,
+and bounds the cache of c-ares itself.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ OnAnswer = Callable[[Answer], None]
 
 
 class _Channel:
-    """One of c-ares's, with its sockets on the loop and one timer."""
+    """A c-ares channel with its sockets on the loop and one timer."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, nameservers: Sequence[str], try_seconds: float) -> None:
         self.born = loop.time()
@@ -107,13 +107,14 @@ class _Channel:
         self._ready(pycares.ARES_SOCKET_BAD, pycares.ARES_SOCKET_BAD)
 
     def retire(self) -> None:
-        """No more look-ups; close when those under way are over."""
+        """Take no more look-ups; close when those under way are over."""
         self.retired = True
         if not self.under_way:
             self.close()
 
     def close(self) -> None:
-        """Nobody hears any more. c-ares closes its sockets here; pycares frees the channel on a thread of its own."""
+        """End all look-ups without calling back. c-ares closes its sockets here; pycares frees the channel on another
+        thread."""
         if self._closed:
             return
         self._closed = True
@@ -125,8 +126,8 @@ class _Channel:
 
 
 class CaresLookUp:
-    """`LookUp` of one event loop, to be closed in the end. `seconds` bounds each look-up, about; `nameservers` are
-    asked instead of the system's; without `cache`, c-ares remembers no answer either."""
+    """The `LookUp` of one event loop; has to be closed. `seconds` bounds each look-up approximately; `nameservers`
+    replace the system's if there are any; without `cache`, c-ares caches nothing either."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, *, nameservers: Sequence[str], seconds: float, cache: bool
@@ -134,7 +135,7 @@ class CaresLookUp:
         self._loop = loop
         self._nameservers = nameservers
         self._names = CHANNEL_NAMES if cache else 1
-        # The second try waits twice as long as the first one.
+        # c-ares doubles the time-out for the second try: 1/3 + 2/3 of `seconds`.
         self._try_seconds = max(seconds / 3, 0.1)
         self._channel: _Channel | None = None
         self._retired: list[_Channel] = []
@@ -144,7 +145,7 @@ class CaresLookUp:
         try:
             channel = self._usable_channel()
         except (pycares.AresError, OSError, RuntimeError):
-            # The process lacks what a channel takes (memory, a thread). Who asked has to hear of it all the same.
+            # The process lacks resources for a channel (memory, a thread). The contract still requires an answer.
             self._loop.call_soon(self._tell_failure, on_answer)
         else:
             channel.look_up(host, on_answer)
@@ -164,7 +165,7 @@ class CaresLookUp:
         return channel
 
     def close(self) -> None:
-        """End all look-ups; nobody is told."""
+        """End all look-ups without calling back."""
         self._closed = True
         for channel in self._retired:
             channel.close()
@@ -182,8 +183,8 @@ def _answer(result: Any, error: int | None) -> Answer:
 
 
 def in_turns(addresses: Sequence[str]) -> tuple[str, ...]:
-    """The families take turns, that of the first address first; within a family the order stays, and of each one only
-    the first addresses are of any use: who connects looks at all of them each time."""
+    """Interleave the families, that of the first address first, and keep the order within each. Each family is cut to
+    its first addresses, because every attempt looks through all of them."""
     first = [each for each in addresses if (":" in each) is (":" in addresses[0])][:ADDRESSES_A_FAMILY]
     other = [each for each in addresses if (":" in each) is not (":" in addresses[0])][:ADDRESSES_A_FAMILY]
     return tuple(each for pair in zip_longest(first, other) for each in pair if each is not None)

@@ -1,4 +1,4 @@
-"""What one HTTP attempt came to, and why it may have no final status."""
+"""The result of one HTTP attempt, and the reasons why it may have no final status."""
 
 import errno
 import os
@@ -29,16 +29,16 @@ AttemptError = Literal[
 """Why there is no final status.
 
 bad-url, bad-request               the request can't be made (final)
-forbidden-address, forbidden-port  the network policy refuses where it leads (final)
+forbidden-address, forbidden-port  the network policy refuses the address or port (final)
 resolve-failed                     the name has no address
 connect-refused, connect-failed    no connection
 tls-failed                         the handshake failed or the certificate is not to be trusted
-timeout                            not done within the request's time-out; the connection within its own
+timeout                            no answer within the request's time-out, or no connection within the connect time-out
 reset                              the connection broke before an answer
-bad-response                       the answer is not HTTP, or changes to another protocol (101), which nobody asked for
+bad-response                       the answer is not valid HTTP, exceeds its bounds before a status, or is a 101
 not-trusted                        this node lost its right to act before anything was sent
 stopped                            the engine was stopped meanwhile
-internal                           our own failure: no descriptors, no memory
+internal                           a failure of this process: no descriptors, no memory, a bug
 """
 
 _DETAIL_LENGTH = 200
@@ -51,8 +51,8 @@ _SENTENCES: dict[AttemptError, str] = {
 
 
 class Observation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What is known beside the result where an engine observes. Seconds are from the start; None: it did not come to
-    that. `headers` as they were written, or as they were to be where nothing was. `addresses`: tried, in order."""
+    """What an observing engine reports beside the result. Seconds count from the start; None: that step was not
+    reached. `headers`: as written, or as they would have been if nothing was. `addresses`: those tried, in order."""
 
     headers: tuple[tuple[str, str], ...]
     addresses: tuple[str, ...]
@@ -66,13 +66,13 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class AttemptResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """`status` or `error`, never both: a final status that arrived decides.
+    """Has a `status` or an `error`, never both: a final status that arrived decides.
 
-    `detail` is a short text for people, without payloads or secrets. `nothing_sent`: surely nothing of the request
-    left. `final`: our own refusal, the same if repeated. `started_at_ms` is the wall time of the start,
-    `duration_seconds` runs from there to the end. `excerpt` is the beginning of a failed attempt's answer, undecodable
+    `detail` is a short text for people, without payloads or secrets. `nothing_sent`: certainly nothing of the request
+    left. `final`: refused by the engine, and would be again. `started_at_ms` is the wall time of the start,
+    `duration_seconds` runs from there to the end. `excerpt` is the beginning of a failed attempt's body, undecodable
     bytes replaced. `retry_after_seconds` is what the receiver asked for, by seconds or by date (6 hours at most).
-    `observation`: of engines that observe, for attempts that were begun.
+    `observation`: set by observing engines, for attempts that were begun.
     """
 
     status: int | None
@@ -93,7 +93,7 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Why an attempt has no final status: stable codes, and a sentence for people."""
+    """Why an attempt has no final status: a stable code, and a sentence for people."""
 
     error: AttemptError
     detail: str
@@ -101,7 +101,7 @@ class Verdict:
 
 
 def because(error: AttemptError) -> Verdict:
-    """For errors whose detail is always the same."""
+    """The verdict for an error whose detail is always the same."""
     return Verdict(error, _SENTENCES[error])
 
 
@@ -111,14 +111,14 @@ def refused(refusal: Refusal) -> Verdict:
 
 
 def timed_out(sends: int, *, timeout_seconds: float, connect_timeout_seconds: float) -> Verdict:
-    """`sends`: how often the request was begun."""
+    """`sends`: how often the request was written."""
     if sends:
         return Verdict("timeout", f"no answer within {timeout_seconds:g} s")
     return Verdict("timeout", f"no connection within {connect_timeout_seconds:g} s")
 
 
 def not_connected(error: OSError) -> Verdict:
-    """No address could be connected to; the error of the last one."""
+    """No address could be connected to; `error` is that of the last one."""
     refusing = error.errno == errno.ECONNREFUSED
     return Verdict(
         "connect-refused" if refusing else "connect-failed", f"could not connect: {os.strerror(error.errno or 0)}"

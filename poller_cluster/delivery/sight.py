@@ -1,4 +1,4 @@
-"""What an engine that observes sees of its attempts beside their results."""
+"""What an observing engine records of an attempt beside its result."""
 
 from typing import Any, Final
 
@@ -8,17 +8,17 @@ from poller_cluster.delivery.result import Observation
 
 MAX_HEADERS: Final = 64
 MAX_HEADER_BYTES: Final = 8_192
-"""Of a receiver's headers so many are kept."""
+"""Bounds on the kept headers of an answer."""
 
 
 AnyAnswer = Answer | Stream[Any]
 
 
 class Sight:
-    """Of one attempt; instants are monotonic seconds."""
+    """The record of one attempt; instants are monotonic seconds."""
 
     def __init__(self, *, started: float, head: bytes) -> None:
-        """`head` as it is to be written over HTTP/1.1; `sent` are the headers that were written over HTTP/2."""
+        """`head`: the bytes to write over HTTP/1.1. `sent`: the headers that were written over HTTP/2 instead."""
         self._started = started
         self._head = head
         self.sent: tuple[tuple[str, str], ...] | None = None
@@ -53,7 +53,7 @@ def _headers(head: bytes) -> tuple[tuple[str, str], ...]:
 
 
 def kept_headers(headers: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """The first ones, as far as the bounds admit."""
+    """The first headers that fit the bounds."""
     kept, size = [], 0
     for name, value in headers[:MAX_HEADERS]:
         size += len(name) + len(value) + len(": \r\n")

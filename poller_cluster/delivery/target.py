@@ -1,5 +1,5 @@
-"""What a URL is to the engine: where it leads, by which name, and what is asked for there; and whether the network
-policy lets it.
+"""Parses a URL into what the engine needs: where to connect, the Host header and the request target; applies the
+network policy to socket addresses.
 """
 
 import re
@@ -21,8 +21,8 @@ REFUSED = "the network policy refuses what the URL's host leads to"
 
 
 class Target(NamedTuple):
-    """`host` is lower-case as in the URL, a trailing dot included. `addresses` are None for a name. `plain`: the text
-    is an address in its usual form, or one that every reader makes the same of."""
+    """`host` is the URL's, in lower case, a trailing dot included. `addresses` are None for a name. `plain`: the text
+    is an address that every parser reads in the same way."""
 
     scheme: str
     host: str
@@ -32,7 +32,7 @@ class Target(NamedTuple):
 
     @property
     def server_name(self) -> str:
-        """What the certificate has to be for: a name without the dot that ends it, or an address."""
+        """The name that the certificate is checked against: without a trailing dot, or an address."""
         return self.addresses[0] if self.plain and self.addresses else self.host.removesuffix(".")
 
 
@@ -46,7 +46,7 @@ class ScheduleWriter(NamedTuple):
 
 @lru_cache(_REMEMBERED)
 def place_of(url: str) -> ScheduleWriter | None:
-    """None: the URL is not one that a request can be sent to."""
+    """Parse a URL. None: no request can be sent to it."""
     parts = _URL.match(url)
     if parts is None or not _SENDABLE.match(url):
         return None
@@ -80,11 +80,10 @@ def _target(scheme: str, host: str, port: int) -> Target | None:
 
 
 def judge_socket_address(policy: NetworkPolicy, address: object) -> Refusal | None:
-    """Judge a socket address: (host, port, …). Anything else is no internet address: refused.
+    """Apply the network policy to the socket address, (host, port, …), that is about to be connected to. Anything else
+    is not an internet address and refused.
 
-    What a name leads to inside of the operator's network is not the client's to know: the refusal does not say it.
-
-    The network policy at the socket: judged by the address that is about to be connected to.
+    The refusal does not name the address: a client must not learn what names resolve to in the operator's network.
     """
     if isinstance(address, Sequence) and len(address) >= 2:
         host, port = address[0], address[1]

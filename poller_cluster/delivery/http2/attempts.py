@@ -1,14 +1,16 @@
-"""Attempts over HTTP/2: which connection each goes on, who waits for one, and what ends them.
+"""Attempts over HTTP/2: which connection each uses, which of them wait for one, and how they end.
 
-    takes --a connection has room--> a stream of it --answered, refused, reset, lost, overdue--> ended, or begun again
-      |                                    ^
-      +--one is being made, or all are full--> waiting, until there is room, or none is being made any more: `open_for`
-      `--nobody makes one--> False: the engine makes it, for this attempt ("the maker")
+    takes --a connection has room------> a stream of it --answered, refused, reset, lost, overdue--> ended, or repeated
+      |                                       ^
+      |                                       | there is room
+      |--one is being made, all are full--> waiting --none is being made any more--> `open_for`
+      |
+      `--none is being made--> False: the engine makes one for this attempt (the "maker")
 
-A receiver is what one client calls by one scheme, host and port. For each at most one connection is being made while
-others wait for it; where that fails, or turns out to speak HTTP/1.1, those open their own. While it is remembered that
-a receiver speaks HTTP/1.1, none waits. Of a receiver's connections the newest with room is used, so that the others
-grow old. The engine keeps the deadlines of all.
+A receiver is one scheme, host and port as one client calls it. For each at most one connection is being made while
+other attempts wait for it; if that fails, or turns out to speak HTTP/1.1, they open their own. While a receiver is
+remembered as speaking HTTP/1.1, none waits. Of a receiver's connections the newest with room is used, so that the
+others grow old. The engine keeps the deadlines of all attempts.
 """
 
 import asyncio
@@ -28,18 +30,18 @@ from poller_cluster.delivery.target import Target
 from scheduler_service.runtime.clock import Clock
 
 _SWEEP_SECONDS: Final = 1.0
-"""How often idle connections are looked through for old ones."""
+"""How often idle connections are checked for outdated ones."""
 _SHARE_OF_A_POOL: Final = 5
 _MOST_SENDS: Final = 6
-"""A request that its receiver says it did not look at is repeated five times."""
+"""A request that its receiver refuses unprocessed is written six times at most, so repeated five times."""
 
 REMEMBERED: Final = 10_000
 REMEMBERED_SECONDS: Final = 600.0
 
 
 class Http1Receivers:
-    """Those that chose HTTP/1.1 in their last handshake, remembered for ten minutes from then on. Of too many, the one
-    not heard of for the longest time is forgotten."""
+    """Receivers that chose HTTP/1.1 in their last handshake, remembered for ten minutes since. If there are too many,
+    the one whose handshake is oldest is forgotten."""
 
     def __init__(self) -> None:
         self._until: dict[Target, float] = {}
@@ -48,7 +50,7 @@ class Http1Receivers:
         return len(self._until)
 
     def has(self, target: Target, now: float) -> bool:
-        """`now` in monotonic seconds, as everywhere."""
+        """`now` is in monotonic seconds, as everywhere here."""
         until = self._until.get(target)
         if until is None:
             return False
@@ -69,11 +71,11 @@ class Http1Receivers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """What HTTP/2 asks of the engine for an attempt.
+    """The engine's operations on an attempt that HTTP/2 uses.
 
-    `may_start` asks; where the answer is no, the attempt has ended. `watch_sooner`: it is due at an instant. `begin`:
-    find a connection, or make one; `open_for`: make one. `fail`: it ends without a status, and is told to `leave`.
-    `give_up`: it ends over an error of ours. `conclude`: it has left its stream, and this is its result.
+    `may_start`: ask; if False, the attempt has ended. `watch_sooner`: it is due at an earlier instant. `begin`: find a
+    connection, or make one. `open_for`: make one. `fail`: end it without a status, which calls `leave`. `give_up`: end
+    it because of a bug. `conclude`: it has left its stream, and this is its result.
     """
 
     may_start: Callable[[Attempt], bool]
@@ -86,8 +88,9 @@ class Steps:
 
 
 class _Receiver:
-    """Connections of one client to one receiver; those in `roomy` may have room. `waiting` for one, while there is a
-    `maker`: the attempt that one is being made for, then that connection until it is known what it admits."""
+    """Connections of one client to one receiver; those in `roomy` may have room. Attempts are `waiting` while there is
+    a `maker`: first the attempt that a connection is being made for, then that connection until its first SETTINGS say
+    how many streams it admits."""
 
     __slots__ = ("connections", "maker", "roomy", "waiting")
 
@@ -99,7 +102,7 @@ class _Receiver:
 
 
 class Http2Attempts:
-    """Of one engine, on its loop."""
+    """The HTTP/2 attempts and connections of one engine, on its loop."""
 
     def __init__(
         self,
@@ -111,7 +114,7 @@ class Http2Attempts:
         observe: bool,
         steps: Steps,
     ) -> None:
-        """`kept`: how many connections are kept between requests. Attempts that are observed share none."""
+        """`kept`: how many connections are kept between requests. Observed attempts share none."""
         self._loop = loop
         self._clock = clock
         self._settings = settings
@@ -129,7 +132,7 @@ class Http2Attempts:
         )
 
     def takes(self, attempt: Attempt) -> bool:
-        """Whether it is to be written, or waits. Otherwise a connection is to be made for it."""
+        """Whether the attempt was queued on a connection or waits for one. If not, the caller makes a connection."""
         target = attempt.place.target
         if self._observe or target.scheme != "https":
             return False
@@ -139,7 +142,7 @@ class Http2Attempts:
             if self._http1.has(target, now):
                 return False
             receiver = self._receivers[name] = _Receiver()
-        # A repeat needs a connection that is newer than what happened.
+        # A repeat asks for a fresh connection, or waits for one: `_place` admits only those opened since.
         elif not attempt.sends and self._place(attempt, receiver, now):
             return True
         if receiver.maker is None:
@@ -150,7 +153,7 @@ class Http2Attempts:
         return True
 
     def made(self, attempt: Attempt, connection: Connection[Attempt]) -> None:
-        """The connection that was made for it chose HTTP/2; it is this class's from here on."""
+        """The connection made for the attempt chose HTTP/2; this class takes ownership of it."""
         target = attempt.place.target
         self._http1.forget(target)
         receiver = self._receivers.setdefault((attempt.request.client_id, target), _Receiver())
@@ -163,13 +166,13 @@ class Http2Attempts:
         self._write_queued(made)
 
     def spoke_http1(self, attempt: Attempt) -> None:
-        """The connection that was made for it chose HTTP/1.1."""
+        """The connection made for the attempt chose HTTP/1.1."""
         target = attempt.place.target
         self._http1.add(target, self._clock.monotonic())
         self._not_made_by(attempt)
 
     def leave(self, attempt: Attempt) -> Stream[Attempt] | None:
-        """It has ended or ends without an answer. Its stream, if it was on one."""
+        """The attempt ends without an answer, or had ended. Returns its stream, if it was on one."""
         under_way = self._under_way.pop(attempt, None)
         if under_way is None:
             self._not_made_by(attempt)
@@ -181,7 +184,7 @@ class Http2Attempts:
         return stream
 
     def overdue(self, attempt: Attempt, now: float) -> bool:
-        """Whether it ended by its status, being due. Otherwise nothing more is waited for."""
+        """The attempt is due. Whether it ended with the status that it has; if not, the caller times it out."""
         under_way = self._under_way.get(attempt)
         if under_way is None:
             return False
@@ -192,12 +195,14 @@ class Http2Attempts:
             self._answered(attempt, connection, stream, now)
             self._settle(connection, now)
             return True
-        # Perhaps nobody is there any more: the next one is not to wait for that too.
+        # Nothing was read since the request was written: the peer may be gone, and the next attempt must not time out
+        # on it too.
         connection.retired = connection.retired or connection.heard == stream.heard_at_start
         return False
 
     def _place(self, attempt: Attempt, receiver: _Receiver, now: float) -> bool:
-        """Whether it is to be written to a connection that has room, in this turn of the loop or the next."""
+        """Queue the attempt on a connection with room, if there is one, to be written in this turn of the loop or the
+        next."""
         settings = self._settings
         for connection in reversed(list(receiver.roomy)):
             idle_since = now if connection.session.streams else connection.idle_since
@@ -217,9 +222,9 @@ class Http2Attempts:
         return False
 
     def _write_queued(self, connection: Http2Connection[Attempt]) -> None:
-        """Write those requests that may (still) start, at once: a write costs as much as what is in it."""
+        """Write the queued requests that may (still) start in one system call, whose cost they share."""
         queued, connection.queued = connection.queued, []
-        # On a fresh connection the receiver's settings may be there.
+        # Not on a fresh connection, where the receiver's SETTINGS may be waiting to be read.
         once = connection.session.settled and any(attempt.request.at_most_once for attempt in queued)
         if once and not connection.looks_alive():
             connection.retired = True
@@ -265,7 +270,7 @@ class Http2Attempts:
     def _not_written(
         self, connection: Http2Connection[Attempt], begun: dict[Attempt, Stream[Attempt]], error: Exception
     ) -> None:
-        """Nothing of what was begun has left, and nothing will, for the connection is closed before all else."""
+        """Nothing of the begun requests has left, and nothing will, because the connection is closed first."""
         fresh = not connection.session.answers
         for stream in begun.values():
             stream.attempt = None
@@ -308,7 +313,7 @@ class Http2Attempts:
     def _answered(
         self, attempt: Attempt, connection: Http2Connection[Attempt], stream: Stream[Attempt], now: float
     ) -> None:
-        """There is an answer, and nothing more is waited for."""
+        """End the attempt with its answer as far as it came."""
         if stream.status:
             broke_off = stream.end in (None, "broken")
             result = attempt.with_status(stream, broke_off=broke_off, now=now, wall_ms=self._clock.wall_ms())
@@ -347,7 +352,7 @@ class Http2Attempts:
                 self._steps.fail(attempt, because("reset"))
 
     def _settle(self, connection: Http2Connection[Attempt], now: float) -> None:
-        """Something has changed on the connection: let others have its room; keep it, or close it, when it is idle."""
+        """After any change of the connection: give its room to waiting attempts, and keep or close it if it is idle."""
         if connection.closed:
             return
         receiver = self._receivers[connection.key.client_id, connection.key.target]
@@ -366,7 +371,7 @@ class Http2Attempts:
             self._sweep = self._loop.call_later(_SWEEP_SECONDS, self._close_outdated)
 
     def _serve(self, receiver: _Receiver, now: float) -> None:
-        """Let those go on that wait; where there is no room, the first has another connection made."""
+        """Queue waiting attempts while there is room; then let the first make another connection, if none is made."""
         while receiver.waiting:
             attempt = next(iter(receiver.waiting))
             if self._place(attempt, receiver, now):
@@ -379,7 +384,7 @@ class Http2Attempts:
                 return
 
     def _not_made_by(self, attempt: Attempt) -> None:
-        """It does not wait, and makes no connection that others could wait for; those that did open their own."""
+        """The attempt no longer waits, nor makes a connection to share: those that waited for it open their own."""
         name = (attempt.request.client_id, attempt.place.target)
         receiver = self._receivers.get(name)
         if receiver is None:
@@ -419,7 +424,7 @@ class Http2Attempts:
         self._sweep = self._loop.call_later(_SWEEP_SECONDS, self._close_outdated) if kept else None
 
     def close(self) -> None:
-        """Close all connections; what was under way is the engine's to end."""
+        """Close all connections; the engine ends the attempts that were under way."""
         for receiver in self._receivers.values():
             for connection in receiver.connections:
                 connection.close()

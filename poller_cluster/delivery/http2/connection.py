@@ -2,9 +2,9 @@
 
     Connection --hand_over--> begin, begin, send ... --on_heard--> ... --on_lost: it ended, broke, or has to be closed
 
-As over HTTP/1.1 the socket is the engine's own: requests are written at once, or nothing of them has left and nothing
-will. So none is begun while something is still unsent, and what is unsent is bounded: pieces of bodies are written when
-all before them has left, and of what the protocol makes us say to a receiver that reads nothing, `_BEHIND_BYTES`.
+As over HTTP/1.1 it uses a raw socket: requests are written at once, or nothing of them has left and nothing will. So no
+request is begun while bytes are unsent, and those are bounded: a piece of a body is written when all before it has
+left, and at most `_BEHIND_BYTES` of the frames that the protocol requires wait for a receiver that reads nothing.
 """
 
 import asyncio
@@ -22,32 +22,32 @@ A = TypeVar("A")
 
 _BODIES_AT_ONCE: Final = 65_536
 _BEHIND_BYTES: Final = 8_192
-"""Acknowledgements, resets and new windows, sealed, that may wait behind what was sent before them."""
+"""Bound on acknowledgements, resets and window updates, encrypted, that wait behind unsent bytes."""
 _SEALED_BYTES: Final = 65_536
-"""What TLS may bring without bringing as much of HTTP/2: keys, tickets, padding, records that are not complete. Each
-frame gives `FRAME_COST` back, which is more than the record costs that it may come in alone."""
+"""Bound on bytes of TLS that carry no HTTP/2: keys, tickets, padding, incomplete records. Each frame gives `FRAME_COST`
+back, which is more than the overhead of a record that carries it alone."""
 
 
 def is_writable(descriptor: int) -> bool:
-    """Whether the system has room for a good part of a socket's buffer."""
+    """Whether a good part of the socket's send buffer is free (the system's threshold for POLLOUT)."""
     asked = select.poll()
     asked.register(descriptor, select.POLLOUT)
     return bool(asked.poll(0))
 
 
 class Owner(Protocol):
-    """Hears what happens to connections, from the loop: never from within a call to one."""
+    """Receives the events of connections, called by the loop: never from within a call to a connection."""
 
     def on_heard(self, connection: Any, heard: list[Any]) -> None:
-        """Something came, or what was unsent has left; `heard`: the streams of which more is known."""
+        """Bytes were read, or all unsent bytes have left. `heard`: the streams that changed."""
 
     def on_lost(self, connection: Any) -> None:
-        """Nothing more comes, or the connection must not be used any more. May be called more than once."""
+        """The connection ended, or must not be used any more. May be called more than once."""
 
 
 class Http2Connection(Generic[A]):
-    """`queued`: whose requests are to be written in this turn of the loop or the next. `heard`: how often something
-    of HTTP/2 came. `retired`: no request may be begun on it any more."""
+    """`queued`: attempts whose requests are written in this turn of the loop or the next. `heard`: how often HTTP/2
+    bytes were read. `retired`: no request may be begun on it any more."""
 
     __slots__ = (
         "_behind",
@@ -76,7 +76,7 @@ class Http2Connection(Generic[A]):
         loop: asyncio.AbstractEventLoop,
         made: Connection[A],
     ) -> None:
-        """`made` is secured; its socket is this connection's from here on."""
+        """`made` has completed its handshake; this connection takes its socket over."""
         assert made.tls is not None
         self._owner = owner
         self._loop = loop
@@ -95,7 +95,7 @@ class Http2Connection(Generic[A]):
             self._unsent += unsent
             self._watch_writable()
         self._watch_readable()
-        # The receiver's settings may have come along with the end of the handshake.
+        # The receiver's SETTINGS may have been read together with the end of the handshake, and wait within TLS.
         loop.call_soon(self._guard, self._hear, b"")
 
     @property
@@ -107,39 +107,39 @@ class Http2Connection(Generic[A]):
 
     @property
     def room(self) -> int:
-        """How many may be, beside those that are queued."""
+        """How many more requests may be queued."""
         return self.session.most_streams - len(self.session.streams) - len(self.queued) if self.is_open else 0
 
     @property
     def has_room(self) -> bool:
-        """Whether one more may be."""
+        """Whether one more request may be queued."""
         return self.room > 0
 
     def look_for_room(self) -> None:
-        """Where the system takes nothing more of what is under way, no request may be begun until it does: a write that
-        fails would cost all of them."""
+        """If the send buffer is full, admit no new request until it is not: a write that fails would cost all requests
+        under way."""
         if self.is_open and self.session.streams and not is_writable(self._descriptor):
             self._full = True
             self._watch_writable()
 
     def begin(self, stream: Stream[A], *, method: str, block: bytes, body: bytes) -> None:
-        """Prepare a request, where it is open; `send` follows in the same turn."""
+        """Prepare a request; the connection must be open, and `send` must follow in the same turn of the loop."""
         stream.heard_at_start = self.heard
         self.session.request(stream, method=method, block=block, body=body)
 
     def send(self) -> None:
-        """Write the requests that were begun. Where it raises nothing of them has left, and the connection has to be
-        closed at once."""
+        """Write the requests that were begun. If it raises, nothing of them has left, and the connection has to be
+        closed at once: the session has counted them as sent."""
         self._write_bodies()
         self._send(self._tls.seal(self.session.take()))
 
     def leave(self, stream: Stream[A]) -> None:
-        """Nobody waits for it any more."""
+        """The attempt of this stream has ended; reset the stream if it has not."""
         if not self.closed and self.session.leave(stream):
             self._flush()
 
     def looks_alive(self) -> bool:
-        """Whether the system knows of no end of the connection and, where nothing is under way, of no byte."""
+        """Whether the socket reports no end of the connection and, if nothing is under way, no unsolicited byte."""
         if self.closed:
             return False
         try:
@@ -155,7 +155,7 @@ class Http2Connection(Generic[A]):
             self._watch_writable()
 
     def _flush(self) -> None:
-        """Send what the session and TLS have to say, behind what was not sent yet."""
+        """Send what the session and TLS have produced, after what is still unsent."""
         said = self.session.take()
         try:
             data = self._tls.seal(said) if said else self._tls.take()
@@ -190,7 +190,7 @@ class Http2Connection(Generic[A]):
         self._loop.add_writer(self._descriptor, self._guard, self._send_more)
 
     def _guard(self, step: Callable[..., None], *given: bytes) -> None:
-        """Take a step that the loop asks for. An error in it costs this connection, and nothing beside it."""
+        """Run a callback of the loop. A bug in it costs this connection only."""
         try:
             step(*given)
         except Exception as error:
@@ -205,7 +205,7 @@ class Http2Connection(Generic[A]):
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
-            # The receiver reads no more; it may have answered, and the end of the connection is told by reading.
+            # The receiver reads no more, but it may have answered: the reader reports the end of the connection.
             self._unsent.clear()
             self._loop.remove_writer(self._descriptor)
             self.retired = True
@@ -235,11 +235,12 @@ class Http2Connection(Generic[A]):
             self._owner.on_lost(self)
             return
         self.heard += bool(opened)
+        # A byte of HTTP/2 counts twice: once for itself, once for a byte of overhead that it makes up for.
         self._sealed += len(data) - 2 * len(opened)
         self._take_in(opened)
 
     def _take_in(self, opened: bytes) -> None:
-        """What came, and no more of it in this turn of the loop than the session takes; nothing is read meanwhile."""
+        """Process input, only as much in this turn of the loop as the session admits; nothing is read meanwhile."""
         if self.closed:
             return
         session = self.session

@@ -1,8 +1,8 @@
-"""What an HTTP/2 request is as bytes: its header block. Of requests that `request` has judged.
+"""Encodes the header block of an HTTP/2 request that `request` has judged.
 
-Each header is written as it is, to be put into no table, ours or an intermediary's (RFC 7541, 6.2.3). Nearly all that
-differs between two callbacks is a secret, a signature or an id, so a table would save little, take much time to search,
-and let lengths tell of secrets.
+Each header is a never-indexed literal, which enters no table, ours or an intermediary's (RFC 7541, 6.2.3). Nearly all
+that differs between two callbacks is a secret, a signature or an id, so a table would save little, take much time to
+search, and leak secrets through lengths.
 """
 
 from functools import lru_cache
@@ -14,7 +14,7 @@ from poller_cluster.delivery.request import CallbackRequest, sends_body
 from poller_cluster.delivery.target import ScheduleWriter
 
 _OF_HTTP1: Final = frozenset({"http2-settings", "keep-alive", "proxy-connection"})
-"""Headers of a connection over HTTP/1.1 that `request` admits; HTTP/2 knows none of them (RFC 9113, 8.2.2)."""
+"""Headers of an HTTP/1.1 connection that `request` admits; HTTP/2 forbids them (RFC 9113, 8.2.2)."""
 _REMEMBERED: Final = 4_096
 _NEVER_INDEXED: Final = b"\x10"
 _MOST_SHORT: Final = 127
@@ -44,13 +44,13 @@ def block_of(request: CallbackRequest, place: ScheduleWriter) -> bytes:
 
 
 def headers_of(block: bytes) -> tuple[tuple[str, str], ...]:
-    """What is in a block of ours."""
+    """Decode a block that `block_of` made."""
     return tuple((name.decode(), value.decode()) for name, value in Decoder(len(block) * 32).decode(block, raw=True))
 
 
 @lru_cache(_REMEMBERED)
 def _name(name: str) -> bytes:
-    """What a name begins its header with; nothing where it is not to be sent."""
+    """The encoded name with its prefix; b"" for a header that must not be sent."""
     lower = name.lower()
     if lower in _OF_HTTP1:
         return b""
@@ -59,7 +59,7 @@ def _name(name: str) -> bytes:
 
 
 def _long(length: int) -> bytes:
-    """A length of 127 and above (RFC 7541, 5.1)."""
+    """The encoding of a length of 127 and above (RFC 7541, 5.1)."""
     length, encoded = length - _MOST_SHORT, bytearray((_MOST_SHORT,))
     while length >> 7:
         encoded.append(length & 0x7F | 0x80)

@@ -1,26 +1,26 @@
-"""HTTP/2 of one connection between bytes and bytes, by the library `h2`. No socket and no clock is known here.
+"""HTTP/2 of one connection, sans-IO, over the library `h2`. It has no socket and no clock.
 
-    request --receive, until a stream's `end` is set, or nobody waits for it--> leave
-        `-- `going` (GOAWAY): no more requests -- `broken`: the connection has to be closed
+    request --receive, until a stream's `end` is set or its attempt has ended--> leave
+        |--`going` (GOAWAY): no more requests
+        `--`broken`: the connection has to be closed
 
-The library keeps the protocol's states, windows and header tables. Of what it leaves open this module sees to:
+The library keeps the protocol's states, windows and header tables. This module adds:
 
-- What comes is handed on frame by frame, so that what was heard before a violation counts. A frame is refused by its
-  length alone, before it is there.
-- Everything is counted. A frame costs its bytes, a multiple of them where it takes longer to read, and `FRAME_COST` at
-  least; each header that it unpacks to costs some more. Answers' frames are taken off what their stream may bring;
-  beyond it the stream ends as `too-long`. Frames for streams that were given up are taken off an allowance that each
-  such stream adds to, up to a window of the connection: what may be under way. Behind the end of one that is not left
-  yet as much may come. All others (SETTINGS, PING, WINDOW_UPDATE, kinds that nobody knows) are taken off
-  `CONTROL_COST`, of which each request and each piece of a body gives some back, a small piece no more than it has; a
-  WINDOW_UPDATE is spared a byte of that for each byte of a body that it gives back. Beyond either the connection is
-  broken.
-- What comes in one read may take long to read: no more of it is taken in at a time than `_AT_A_TIME`, by that measure.
-- A header block has 64 CONTINUATION frames at most and is 64 KB at most when it is unpacked (the library's bounds), and
-  32 KB before: it is read at once. It resizes the table twice at most, as an encoder may.
-- No stream is the receiver's own: the library would keep each until its end.
-- Streams that the receiver took before it said GOAWAY are still answered; the library alone would end them. It would
-  also answer each frame of a stream that was reset by another reset.
+- Input is passed on frame by frame, so that frames before a violation count. A frame that is too long is refused by its
+  header, before the rest has come.
+- All frames have a cost: their bytes, a multiple of them for frames that take longer to process, and `FRAME_COST` at
+  least; each decoded header adds some. Frames of an answer are charged to their stream, which ends as `too-long` when
+  it has used up its bound. Frames for streams that were given up are charged to an allowance that each such stream adds
+  to, up to a window of the connection: what may be in transit. As much may follow the end of a stream that has not been
+  left yet. All others (SETTINGS, PING, WINDOW_UPDATE, unknown types) are charged to `CONTROL_COST`, of which each
+  request gives some back, and each piece of a body, at most its size. A WINDOW_UPDATE costs one byte less for each byte
+  of a body that it gives back. Beyond either allowance the connection is broken.
+- One read may take long to process: at most `_AT_A_TIME` of it, by that measure, is processed at a time.
+- A header block has 64 CONTINUATION frames at most and unpacks to 64 KB at most (the library's bounds), and is 32 KB at
+  most packed, because it is decoded at once. It resizes the table twice at most, as an encoder may.
+- Server push is refused: the library would keep each pushed stream until its end.
+- Streams that the receiver accepted before its GOAWAY are still answered; the library alone would end them. It would
+  also answer each frame on a stream that was reset with another reset.
 """
 
 from collections.abc import Iterable
@@ -50,19 +50,19 @@ from poller_cluster.delivery.http2.stream import Stream
 A = TypeVar("A")
 
 MOST_STREAMS: Final = 100
-"""At a time on one connection, whatever the receiver admits: what one connection's end can take with it."""
+"""At a time on one connection, whatever the receiver admits: bounds what the loss of one connection costs."""
 FRAME_COST: Final = 256
-"""Small frames cost the time of about so many bytes."""
+"""A small frame takes about the time of this many bytes."""
 _SLOW: Final = 4
-"""All but DATA costs the time of so many times its bytes."""
+"""Frames other than DATA take this many times the time of their bytes."""
 _FIELD_COST: Final = 64
-"""And each header, however few bytes name it."""
+"""The cost of each header in addition, however few bytes encode it."""
 CONTROL_COST: Final = 65_536
 _CONTROL_REGAINED: Final = 2_048
 _UNDER_WAY: Final = 262_144
-"""What may come for a stream that was given up: a window full, in small frames."""
+"""What may still come for a stream that was given up: a full window, in small frames."""
 _MOST_UNDER_WAY: Final = 4_194_304
-"""And for all of them: the connection's window full."""
+"""And for all of them: a full window of the connection."""
 _AT_A_TIME: Final = 65_536
 _MOST_A_BLOCK: Final = 32_768
 _MOST_RESIZES: Final = 2
@@ -93,7 +93,7 @@ _OfStream = ResponseReceived | DataReceived | StreamEnded | InformationalRespons
 
 
 def _known_settings(frame: bytes) -> bytes:
-    """Without the rest: the library would keep one of each id for the life of the connection."""
+    """Drop unknown settings from a SETTINGS frame: the library would keep one of each id while the connection lasts."""
     said = frame[_FRAME_HEADER:]
     if frame[_FLAGS] & _ACK or len(said) % _A_SETTING:
         return frame
@@ -103,7 +103,7 @@ def _known_settings(frame: bytes) -> bytes:
 
 
 class _GoesOn(H2ConnectionStateMachine):
-    """h2 ends the connection at GOAWAY; here the streams that the receiver accepted go on."""
+    """h2 ends the connection at GOAWAY; here the streams that the receiver has accepted go on."""
 
     _transitions = H2ConnectionStateMachine._transitions | {
         (ConnectionState.CLIENT_OPEN, ConnectionInputs.RECV_GOAWAY): (None, ConnectionState.CLIENT_OPEN)
@@ -111,11 +111,11 @@ class _GoesOn(H2ConnectionStateMachine):
 
 
 class _WrittenBefore:
-    """In the place of an encoder: the block is written already (`header_block`). The first one says before all else
-    that no table is used, as receivers expect that admit less than the usual one (RFC 7541, 4.2)."""
+    """Replaces h2's encoder: returns the block that `header_block` has encoded. The first block begins with a table
+    size of 0, as receivers require that admit less than the default size (RFC 7541, 4.2)."""
 
     header_table_size = 4_096
-    """Set by the library to what the receiver admits; no table is used."""
+    """Set by the library to what the receiver admits; unused, as there is no table."""
     block = b""
     _said_first = _NO_TABLE
 
@@ -125,7 +125,7 @@ class _WrittenBefore:
 
 
 class _CountingDecoder(Decoder):
-    """`fields`: how many headers were read so far."""
+    """`fields`: how many headers it has decoded. Also bounds the table resizes of a block."""
 
     fields = 0
     _resizes = 0
@@ -150,13 +150,13 @@ class _Library(H2Connection):
 
     @property
     def open_outbound_streams(self) -> int:
-        """Asked before each request. Counting looks through all streams and forgets those that ended: now and then is
-        enough, for the session counts too."""
+        """h2 reads it before each request. Counting visits all streams and drops those that ended; now and then is
+        enough, because the session counts too."""
         return super().open_outbound_streams if len(self.streams) > 2 * MOST_STREAMS else 0
 
     def _receive_frame(self, frame: Frame) -> list[Event]:
-        """As the library does it, but for the text of each frame that it makes for a log which is off, and for the
-        resets that answer what comes on streams that were reset before."""
+        """As in the library, without formatting each frame for a log that is off, and without answering frames on reset
+        streams with further resets."""
         events: list[Event]
         try:
             frames, events = self._frame_dispatch_table[frame.__class__](frame)
@@ -171,25 +171,26 @@ class _Library(H2Connection):
     def _handle_data_on_closed_stream(
         self, events: list[Event], exc: StreamClosedError, frame: DataFrame
     ) -> tuple[list[Frame], list[Event]]:
-        """Windows are given back, and the reset was said when the stream was given up."""
+        """Gives windows back, but sends no RST_STREAM: that was sent when the stream was given up."""
         frames, events = super()._handle_data_on_closed_stream(events, exc, frame)
         return [each for each in frames if not isinstance(each, RstStreamFrame)], events
 
     def forget_reset(self, number: int) -> None:
-        """h2 bears all that comes for a stream it has forgotten, but no interim head for one that it still knows."""
+        """Make h2 drop a reset stream. It ignores any frame on a dropped stream, but an interim head on a reset stream
+        that it still has would be an error."""
         self._closed_streams[number] = self.streams.pop(number).closed_by
 
     def forget_ended(self) -> None:
-        """h2 forgets ended streams while it counts; 1: those of odd ids, ours."""
+        """Make h2 drop ended streams, which it does while counting; 1: those with odd ids, ours."""
         self._open_streams(1)
 
 
 class Session(Generic[A]):
-    """`streams` are those under way, by their ids. `behind`: not all that came was taken in. `settled`: the
-    receiver's settings are there, as they have to be before all else; `most_streams` may be at a time, one before
-    that. `going`: no more requests may be written. `broken`: the connection has to be closed. `answers`: how many
-    streams the receiver ended; `frames` came so far. `outstanding`: how many bytes of bodies the receiver has given
-    no new window for."""
+    """`streams`: those under way, by their ids. `behind`: not all input was processed. `settled`: the receiver's
+    SETTINGS have come, which have to be its first frame; `most_streams`: how many may be under way, one until then.
+    `going`: no more requests may be written. `broken`: the connection has to be closed. `answers`: how many streams the
+    receiver ended. `frames`: how many came. `outstanding`: bytes of bodies that the receiver has not given back to the
+    connection's window."""
 
     __slots__ = (
         "_begun",
@@ -219,7 +220,7 @@ class Session(Generic[A]):
             H2Configuration(
                 client_side=True,
                 header_encoding=None,
-                # `request` judges them before; and what of an answer's is used is judged by `stream`.
+                # `request` has judged ours, and `stream` judges those of an answer that are used.
                 validate_outbound_headers=False,
                 normalize_outbound_headers=False,
                 validate_inbound_headers=False,
@@ -249,7 +250,7 @@ class Session(Generic[A]):
         self._block = self._given_up = self._unacknowledged = self._work = 0
 
     def request(self, stream: Stream[A], *, method: str, block: bytes, body: bytes) -> None:
-        """Write a request's head, `block` being its headers; `write_bodies` writes its body."""
+        """Write a request's head with the encoded headers `block`; `write_bodies` writes its body."""
         number = stream.number = self._h2.get_next_available_stream_id()
         self._encoder.block = block
         self._h2.send_headers(number, [(":method", method)], end_stream=not body)
@@ -261,8 +262,8 @@ class Session(Generic[A]):
             self._unsent[stream] = None
 
     def write_bodies(self, most: int) -> bool:
-        """As much of the bodies as the receiver's windows admit, `most` bytes about, a frame of each in turn. Whether
-        more of them may go."""
+        """Write bodies as far as the receiver's windows admit, about `most` bytes, one frame of each in turn. Whether
+        it stopped at `most`, so that more may follow."""
         wrote = True
         while wrote and most > 0:
             wrote = False
@@ -297,7 +298,7 @@ class Session(Generic[A]):
         self._control = min(self._control + cost, CONTROL_COST)
 
     def leave(self, stream: Stream[A]) -> bool:
-        """Nobody waits for it any more. Whether the receiver is to be told: not where both sides are done with it."""
+        """Remove a stream whose attempt has ended. Whether a reset has to be sent: not if both sides have ended it."""
         if self.streams.pop(stream.number, None) is None:
             return False
         self._unsent.pop(stream, None)
@@ -312,13 +313,12 @@ class Session(Generic[A]):
         return told
 
     def take(self) -> bytes:
-        """What is to be sent."""
+        """The bytes to send."""
         said, self._said = self._said, b""
         return said + self._h2.data_to_send() if said else self._h2.data_to_send()
 
     def receive(self, data: bytes) -> list[Stream[A]]:
-        """Take in what came, or some of it: call again with nothing more while it is `behind`. The streams of which
-        more is known now."""
+        """Process input, or some of it: call again with b"" while it is `behind`. Returns the streams that changed."""
         heard: dict[Stream[A], None] = {}
         self._work, self.behind = _AT_A_TIME, False
         if self._begun:
@@ -341,7 +341,7 @@ class Session(Generic[A]):
         self._begun = data[at:]
         for stream in heard:
             if stream.end is not None:
-                # No more of its body is asked for, and the library may know it no more.
+                # The rest of its body is not needed, and the library may have dropped the stream.
                 self._unsent.pop(stream, None)
         return list(heard)
 
@@ -359,7 +359,7 @@ class Session(Generic[A]):
             self.broken = True
             return
         if kind == _GOAWAY:
-            # What is yet to be sent would be forgotten.
+            # h2 drops its unsent bytes at GOAWAY, so they are taken first.
             self._said += self._h2.data_to_send()
         elif kind == _SETTINGS:
             frame = _known_settings(frame)
@@ -367,7 +367,7 @@ class Session(Generic[A]):
         try:
             events = self._h2.receive_data(frame)
         except Exception:
-            # Mostly H2Error; any other exception comes of the receiver's bytes too.
+            # Mostly H2Error, but any other exception is caused by the receiver's bytes too.
             self.broken = True
             return
         if self._decoder.fields > fields:
@@ -380,12 +380,12 @@ class Session(Generic[A]):
             stream.end = "too-long"
             heard[stream] = None
         if stream is not None and stream.end is not None:
-            # As of one that was given up: this comes before its owner has heard of the end.
+            # The owner has not seen the end yet: until it leaves the stream, as much may come as for one given up.
             stream.left = min(stream.left, 0)
             self.broken = self.broken or stream.left < -_UNDER_WAY
 
     def _returned(self, number: int, frame: bytes, cost: int) -> int:
-        """What a new window is spared of its cost, for giving back what was sent."""
+        """The discount on a WINDOW_UPDATE: the bytes of bodies that it gives back."""
         of = self.streams.get(number) if number else self
         if of is None:
             return 0
@@ -395,7 +395,7 @@ class Session(Generic[A]):
         return min(returned, cost)
 
     def _charge(self, kind: int, number: int, cost: int) -> Stream[A] | None:
-        """Take it off what may still come; the stream whose answer it is part of."""
+        """Charge a cost to the stream of an answer or to an allowance. Returns that stream, if there is one."""
         if kind not in _ANSWER_FRAMES:
             self._control -= cost
             return None
@@ -437,7 +437,7 @@ class Session(Generic[A]):
             stream.hear_end("broken")
 
     def _acknowledge(self, stream: Stream[A], data: DataReceived) -> None:
-        """Give windows back by halves, of a stream as long as more is to come."""
+        """Give windows back when half is used up, a stream's only if more of its body is to come."""
         self._unacknowledged += data.flow_controlled_length
         stream.unacknowledged += data.flow_controlled_length
         if self._unacknowledged >= _CONNECTION_WINDOW // 2:

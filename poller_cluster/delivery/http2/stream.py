@@ -1,4 +1,4 @@
-"""One request on an HTTP/2 connection and what came of its answer, as `answer` is of HTTP/1.1."""
+"""One request on an HTTP/2 connection and its answer; what `answer` is for HTTP/1.1."""
 
 import re
 from collections.abc import Sequence
@@ -20,14 +20,13 @@ Header = tuple[bytes, bytes]
 
 
 class Stream(Generic[A]):
-    """`number` is its id on the connection, 0 before it was written. `attempt`: whose request it is, None once nobody
-    waits for it. `on_kept`: the connection had brought an answer before. `heard_at_start`: how often something had come
-    on the connection when the request was written.
+    """`number`: its id on the connection, 0 before it was written. `attempt`: None once that has ended. `on_kept`: the
+    connection had brought an answer before. `heard_at_start`: the connection's `heard` when the request was written.
 
-    `status` is 0 until the final head, `end` why nothing more is read, `unacknowledged` bytes that were not given back
-    to its window. `left` is what may still come, by the measure of `session`. `unsent`: what of the body was not
-    written yet; `outstanding`: how many bytes of it the receiver has given no new window for. `fed`: something of an
-    answer came. `refused`: the receiver says that it did not look at the request.
+    `status`: 0 until the final head. `end`: why nothing more is read. `unacknowledged`: bytes not yet given back to its
+    window. `left`: what may still come, as `session` counts it. `unsent`: the rest of the body; `outstanding`: bytes of
+    it that the receiver has not given back to the window. `fed`: something of an answer came. `refused`: the receiver
+    says that it did not process the request.
     """
 
     __slots__ = (
@@ -77,8 +76,8 @@ class Stream(Generic[A]):
         self._body_bytes = self._interim = 0
 
     def hear_head(self, headers: Sequence[Header]) -> None:
-        """A head, of an interim answer or of the final one. Its status comes first and is three digits, as over
-        HTTP/1.1. Of kept headers that could not be written over that, the end is `broken`."""
+        """The head of an interim answer or of the final one. Its status must come first and have three digits. Headers
+        that are kept and would not be valid over HTTP/1.1 end the answer as `broken`."""
         if self.end is not None:
             return
         self.fed = True
@@ -112,19 +111,19 @@ class Stream(Generic[A]):
             self.end = end
 
     def hear_refusal(self) -> None:
-        """The receiver did not look at the request: not to be believed of one that it has begun to answer."""
+        """The receiver says that it did not process the request; not believed if it has begun to answer."""
         self.refused = not self.fed
         self.hear_end("broken")
 
     def forget(self) -> None:
-        """Hold nothing more of what came."""
+        """Drop headers and excerpt."""
         self._headers, self._pieces = [], []
 
     @property
     def excerpt(self) -> str:
-        """The beginning of the body, kept of answers from 300 on and of those observed."""
+        """The beginning of the body; kept only for statuses of 300 and above and for observed attempts."""
         return b"".join(self._pieces).decode(errors="replace")
 
     def fields(self) -> list[tuple[str, str]]:
-        """The headers of the final answer, kept as the excerpt is."""
+        """The headers of the final answer; kept when the excerpt is."""
         return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in self._headers]
