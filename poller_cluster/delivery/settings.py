@@ -6,8 +6,8 @@ from ipaddress import ip_address
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliverySettings:
-    """Bounds of a node's engine; trial calls that an API process sends follow them too. Raises ValueError if they are
-    out of range or contradict one another."""
+    """Bounds of one engine, a node's; trial calls that an API process sends follow them too. Raises ValueError where
+    they contradict one another."""
 
     max_in_flight: int = 2000
     """Attempts at the same time. Each may hold a socket; where the process may not open as many file descriptors, fewer

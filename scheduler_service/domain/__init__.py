@@ -1,1 +1,1 @@
-"""What schedules, clients and outcomes are: pure values and rules."""
+"""Pure values and rules for schedules, clients and outcomes, and the ports that stores and senders implement."""

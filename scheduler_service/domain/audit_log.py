@@ -1,4 +1,4 @@
-"""The audit log's vocabulary: what an administrator did.
+"""Entries of the audit log: what an administrator did.
 
 An entry is written twice: its beginning before anything is done, its end when the answer is known.
 
@@ -17,7 +17,7 @@ from scheduler_service.domain.ids import UnixMillis, compose_schedule_id, due_of
 from scheduler_service.runtime.randomness import Randomness
 
 EntryId = NewType("EntryId", UUID)
-"""Built like a schedule_id of poller 0 (`domain.ids`), its instant in the place of the due: ids sort by time."""
+"""Has the form of a schedule_id of poller 0 (`domain.ids`) with the entry's instant as due, so ids sort by time."""
 
 _HIGHEST_TAIL = -1
 
@@ -26,7 +26,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One action. `actor` is the administrator's name, `key_id` None for the key from configuration. `action` is the
     name of an operation of the API; `target` holds the names in its path.
 
-    `status`, `problem` (its kind) and `details` (the ids of what was done) are the end. Nothing here is ever a secret.
+    The end has `status`, `problem` (its kind) and `details` (ids of what was made or changed). It never holds a secret.
     """
 
     entry_id: EntryId
@@ -53,17 +53,17 @@ def instant_of(entry_id: EntryId) -> UnixMillis:
 
 
 def first_entry_id(at: int) -> EntryId:
-    """The lowest that an entry of this instant can have."""
+    """The lowest id of an entry at this instant."""
     return EntryId(compose_schedule_id(due=at, poller_id=0, tail=0))
 
 
 def last_entry_id(at: int) -> EntryId:
-    """The highest that an entry of this instant can have."""
+    """The highest id of an entry at this instant."""
     return EntryId(compose_schedule_id(due=at, poller_id=0, tail=_HIGHEST_TAIL))
 
 
 def entry_id_before(entry_id: EntryId) -> EntryId:
-    """The highest of those below this one."""
+    """The highest id below this one."""
     at = instant_of(entry_id)
     if entry_id == first_entry_id(at):
         return last_entry_id(at - 1)

@@ -1,4 +1,4 @@
-"""What an audit of the books found: one report for each client and run, and one of each run over all clients."""
+"""Reports of audits: one for each client and run, and one for each run over all clients."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ from scheduler_service.domain.ids import ClientId, UnixMillis, due_of, new_sched
 from scheduler_service.runtime.randomness import Randomness
 
 AuditId = NewType("AuditId", UUID)
-"""Of a run. It begins with the run's instant, as a schedule's id does with its due, so audits are in order of time."""
+"""Names a run. It begins with the run's instant, as a schedule_id does with its due, so audits sort by time."""
 SHOWN = 100
 """Findings that a report holds in full; it counts them all."""
 EVERY_CLIENT = ClientId("$every")
-"""Under this name, which no client can have, stands what each run over all clients found with all of them."""
+"""The reports of runs over all clients are stored under this name, which no client can have."""
 
 
 def new_audit_id(*, at: int, randomness: Randomness) -> AuditId:
@@ -47,10 +47,10 @@ class AuditFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Audit(msgspec.Struct, frozen=True, kw_only=True):
-    """`audit_id` is that of the run, whose reports all have it. The window is [window_start, window_end).
+    """`audit_id` is the run's, shared by all its reports. The window is [window_start, window_end).
 
-    `findings` counts them by kind, `shown` are the first of them; `repaired` says what was done about them, by what was
-    done; `left_out` says in sentences what was not looked at.
+    `findings` counts them by kind, `shown` holds the first of them; `repaired` counts repairs by kind; `left_out` says
+    in sentences what was not audited.
     """
 
     client_id: ClientId
@@ -69,7 +69,7 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def together(audits: Sequence[Audit]) -> Audit:
-    """The report of a run over all clients, from theirs: sums, and no finding in full. Of one client at least."""
+    """The report of a run over all clients, summed from theirs, without findings in full. Needs one client at least."""
     findings: Counter[str] = Counter()
     repaired: Counter[str] = Counter()
     for audit in audits:
@@ -87,8 +87,8 @@ def together(audits: Sequence[Audit]) -> Audit:
 
 
 def standing_findings(audits: Sequence[Audit]) -> int:
-    """How many findings stand, of reports that are given newest first: a window that was audited again as a whole
-    counts as it was found then."""
+    """How many findings stand. `audits` are newest first; a report is superseded by a newer one that covers its whole
+    window."""
     counted: list[Audit] = []
     for audit in audits:
         newer = any(one.window_start <= audit.window_start and audit.window_end <= one.window_end for one in counted)

@@ -1,19 +1,20 @@
-"""What is recorded beside a schedule's own row: failed attempts, what gave up, the balance of a poller's minute.
+"""Records beside a schedule's own row: failed attempts, dead letters, the balance of a poller's minute.
 
-Why a stored balance can be believed (`MinuteBalance.holds`). Every outcome is written by an advance or by an edit, and
-both change a static column of the partition in the same write: `version`, or `edits`. A balance carries the two as the
-first page of its count showed them. So while the partition still has them, no outcome has changed since the count
-began. Rows can be added without either; but a writer who is acknowledged later than the minute's end + 2 s edits his
-row, or finds that an owner advanced it, before he answers (`usecases.place`), and a count that may be stored begins
-after the minute's end + 10 s (`COUNTED_AFTER_MS`). Hence:
+Why a stored balance can be trusted (`MinuteBalance.holds`). Every outcome is written by an owner commit or by an
+external update, and both change a static column of the partition in the same write: `version`, or `edits`. A balance
+carries both as the first page of its count showed them. So while the partition still has them, no outcome has changed
+since the count began. Rows can be inserted without either. But a writer whose insert is acknowledged later than the
+minute's end + 2 s updates its row, or finds that an owner has committed it, before it answers
+(`usecases.schedule_writer`), and a count that may be stored begins after the minute's end + 10 s (`COUNTED_AFTER_MS`).
+Hence:
 
-    a stored balance whose stamp is that of its partition says what the partition says now,
+    a stored balance with its partition's stamp agrees with the partition,
     but for rows whose create was never answered
 
-by any writer, at any time and under any epoch. What a clock counted that was ahead, as most clocks and storage's
-were, may lack open rows that were created once they were right, until one of its partition's rows is called or ended. A
-balance with another stamp is out of date, and is counted again when it is needed. Nothing is ever added
-to a balance, so nothing is lost or counted twice when somebody dies on the way.
+for any writer, at any time and under any epoch. One exception: if most clocks, storage's too, were ahead at a count, it
+may lack open rows that were created after they were corrected, until a row of its partition is called or ended. A
+balance with another stamp is out of date, and is counted again when it is needed. A balance is replaced, never
+incremented, so nothing is lost or counted twice when its writer dies.
 """
 
 from bisect import bisect_left
@@ -39,11 +40,11 @@ _STATES: Final[dict[str, State]] = {state.value: state for state in State}
 COUNTED_AFTER_MS = 10_000
 """A count may be stored if it begins this long after its minute's end: as long as a sweep waits."""
 LATENESS_BOUNDS_MS = (5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 600_000, 3_600_000)
-"""Upper bounds of the lateness histogram; one more bucket holds what is later."""
+"""Upper bounds of the lateness histogram; one more bucket holds all above."""
 
 
 class Stamp(NamedTuple):
-    """What changes with every outcome in a partition: with advances `version`, with edits `edits`."""
+    """Changes with every outcome in a partition: `version` with owner commits, `edits` with external updates."""
 
     version: int | None
     edits: UUID | None
@@ -80,12 +81,12 @@ class MinuteBalance(msgspec.Struct, frozen=True, kw_only=True):
         return Partition(self.client_id, self.poller_id, self.minute)
 
     def holds(self, stamp: Stamp) -> bool:
-        """Whether it says what its partition says now, whose stamp was read after the balance was."""
+        """Whether it agrees with its partition. `stamp` must have been read after the balance."""
         return stamp == (self.version, self.edits)
 
 
 class CountedRow(NamedTuple):
-    """What counting takes of a row."""
+    """The columns of a row that counting needs."""
 
     due: UnixMillis
     schedule_id: ScheduleId
@@ -100,7 +101,7 @@ class CountedRow(NamedTuple):
 
 
 class CountPage(NamedTuple):
-    """Rows of one partition in key order, with its stamp as the same read saw it. `more`: rows may follow."""
+    """Rows of one partition in key order, with the stamp from the same read. `more`: rows may follow."""
 
     stamp: Stamp
     rows: list[CountedRow]
@@ -108,8 +109,8 @@ class CountPage(NamedTuple):
 
 
 class Tally:
-    """A count of calls by state, with the lateness of first attempts. Copies stand for calls, so they do not count.
-    `retrying` and `scheduled` are the open part. `stamp` is the partition's where one partition is counted."""
+    """A count of schedules by state, with the lateness of first attempts. Retry rows do not count: their originals do.
+    `retrying` and `scheduled` are open. `stamp` is the partition's, if one partition is counted."""
 
     __slots__ = ("counts", "lateness", "max_lateness_ms", "stamp")
 
@@ -117,7 +118,7 @@ class Tally:
         self.begin(NO_STAMP)
 
     def begin(self, stamp: Stamp) -> None:
-        """A pass over the minute begins: forget what an earlier one counted."""
+        """Reset, for another scan of the minute."""
         self.stamp = stamp
         self.counts: dict[State, int] = {}
         self.lateness = [0] * (len(LATENESS_BOUNDS_MS) + 1)
@@ -135,17 +136,17 @@ class Tally:
         return self.counts.get(state, 0)
 
     def add(self, row: Row, outcome: Outcome) -> None:
-        """A defined row whose outcome is known."""
+        """Count a defined row whose outcome is known."""
         if not row.is_retry_row:
             self._add(outcome.state, row.due, outcome.first_attempt_at)
 
     def add_read(self, row: CountedRow | SweptRow) -> None:
-        """A row as it was read. A pointer whose definition is to come is nobody's create yet."""
+        """Count a row as it was read. A pointer whose definition is still to come does not count."""
         if row.created_at is not None and row.kind != Kind.RETRY_ROW:
             self._add(_STATES[row.state or State.SCHEDULED], row.due, row.first_attempt_at)
 
     def add_balance(self, balance: MinuteBalance) -> None:
-        """What was counted of one partition. What was open then counts as retrying."""
+        """Add a stored balance. Its open schedules count as retrying."""
         for state, count in (
             (State.DELIVERED, balance.delivered),
             (State.FAILED, balance.failed),
@@ -159,7 +160,7 @@ class Tally:
         self.max_lateness_ms = max(self.max_lateness_ms, balance.max_lateness_ms)
 
     def merge(self, other: "Tally") -> None:
-        """Add what was counted elsewhere."""
+        """Add another tally."""
         for state, count in other.counts.items():
             self.counts[state] = self.of(state) + count
         self.lateness = [one + another for one, another in zip(self.lateness, other.lateness, strict=True)]
@@ -185,8 +186,8 @@ class Tally:
         )
 
     def lateness_ms(self, share: float) -> int | None:
-        """What this share of the first attempts was not later than: the upper bound of the bucket that it falls in, or
-        the latest attempt's where that is less. None where nothing was attempted."""
+        """The quantile `share` of the first attempts' lateness: the upper bound of its bucket, or the maximum if that
+        is less. None without attempts."""
         wanted = share * sum(self.lateness)
         if wanted == 0:
             return None
@@ -206,15 +207,16 @@ class Tally:
 
 
 def may_be_stored(minute: Minute, *, counted_from: int) -> bool:
-    """Whether a count that began at `counted_from` (wall time, Unix milliseconds) has met every row that was answered
-    without an edit."""
+    """Whether a count that began at `counted_from` (wall time, Unix milliseconds) has seen every row whose create was
+    answered without an external update."""
     return counted_from >= minute_end(minute) + COUNTED_AFTER_MS
 
 
 class FailedAttempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt that did not deliver. Stored with the original row, whichever retry row made it. `attempt` is from 1.
+    """One attempt that did not deliver. Stored under the original, whichever retry row made it. `attempt` is from 1.
 
-    So is one that did deliver, once its schedule is redelivered: then the original's row tells of another.
+    An attempt that did deliver is stored when its schedule is redelivered, because that overwrites the original's
+    outcome.
     """
 
     client_id: ClientId
@@ -236,7 +238,7 @@ class FailedAttempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LetterKey(NamedTuple):
-    """A place in the order of failing, which is that of a poller's hour."""
+    """The clustering key of a dead letter: the order of failing within a poller's hour."""
 
     failed_at: UnixMillis
     schedule_id: ScheduleId

@@ -1,12 +1,13 @@
 """Bulk loads: what is fixed when one begins, so that every later run of it makes the same rows. Pure.
 
-    begun --run--> running --every row judged--> whole
-                      |  ^-------- run ---------- | (any number of times)
-                      '--cut short--> partial (or still `running`, where nobody was left to say so)
+    begun --run--> running --every row judged--> whole --.
+                    ^   |                                |
+                    |   `--cut short--> partial --.      |    (or still `running`, if the run died)
+                    |                             |      |
+                    `----------------run----------'------'    any number of times
 
-A row's id and its definition follow from the load and the row alone: the pollers and the creation instant are the
-load's, the id derives from client, load, key and due. So the same row inserted again has equal values, in whichever
-run."""
+A row's id and definition derive from the load and the row alone: pollers and creation instant are the load's, the id
+derives from client, load, key and due. So the same row inserted again has equal values, in any run."""
 
 from enum import StrEnum
 
@@ -27,8 +28,8 @@ class BulkState(StrEnum):
 
 
 class BulkLoad(msgspec.Struct, frozen=True, kw_only=True):
-    """`load_id`: its name, one namespace of keys. `key_column`: where the input has them. `pollers`: over which rows
-    are spread, 0 to `pollers` - 1. `started_at`: when it was first begun, which is when its rows count as created."""
+    """`load_id`: its name, a namespace of keys. `key_column`: the input's column of keys. `pollers`: rows are spread
+    over 0 to `pollers` - 1. `started_at`: when it was first begun, which is its rows' `created_at`."""
 
     client_id: ClientId
     load_id: str

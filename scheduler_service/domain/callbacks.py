@@ -1,7 +1,7 @@
-"""What a user may ask us to send: methods, headers and bodies of callbacks. Pure rules, all problems at once.
+"""Rules for the methods, headers and bodies of callbacks. Pure; reports all problems at once.
 
-Refused header names are those that belong to the connection (hop-by-hop, framing) and those that are ours: a receiver
-must be able to trust them. An underscore is as good as a hyphen: to receivers behind CGI or WSGI both names are one.
+Refused header names are those that belong to the connection (hop-by-hop, framing) and those that Minutehand sets, which
+a receiver must be able to trust. An underscore counts as a hyphen: to receivers behind CGI or WSGI both are one name.
 """
 
 import re
@@ -35,7 +35,7 @@ def is_token(name: str) -> bool:
 
 
 def is_ours(name: str) -> bool:
-    """Whether a header of this name is Minutehand's own to set."""
+    """Whether only Minutehand sets headers of this name."""
     folded = _folded(name)
     return folded.startswith(_OURS) or folded in _OUR_NAMES
 
@@ -56,8 +56,8 @@ def check_body(method: str, size: int, *, max_bytes: int, pointer: str) -> list[
 
 
 def check_headers(headers: Sequence[tuple[str, str]], *, max_bytes: int, pointer: str) -> list[Problem]:
-    """`max_bytes` bounds names and values together, as they are written on an HTTP/1.1 connection. Headers beyond a
-    bound are not looked at one by one."""
+    """`max_bytes` bounds names and values together, as written on an HTTP/1.1 connection. If a bound is exceeded, the
+    headers are not checked one by one."""
     problems: list[Problem] = []
     if len(headers) > MAX_HEADERS:
         problems.append(Problem(pointer, f"{len(headers)} headers are given; at most {MAX_HEADERS} are allowed"))

@@ -1,11 +1,11 @@
-"""What an operator lets clients ask for: bounds of their settings, and what becomes of settings beyond them. Pure.
+"""The operator's bounds on clients' settings, and how settings beyond them are treated. Pure.
 
-    PUT       beyond a bound, and not just the default: refused, with every fault
-    in force  the smaller of setting and bound; so a default above a bound is the bound, and a bound that is lowered
-              takes effect at once, on what was stored before too
-    schedule  its own retry and time-out are judged by the bounds when it is created, and kept
+    PUT       a value beyond a bound is refused, with every fault, unless it is the default
+    in force  the smaller of setting and bound; so a default above a bound becomes the bound, and a lowered bound takes
+              effect at once, also on stored settings
+    schedule  its own retry and time-out are checked against the bounds when it is created, and kept
 
-Minutehand's own clients are not bound. No bound can be above what `clients.ClientSettings` takes at all.
+Built-in clients are not bound. No bound can be above what `clients.ClientSettings` admits.
 """
 
 from collections.abc import Iterator
@@ -107,7 +107,7 @@ class ClientBounds:
             raise ValueError("retry_base_seconds: must not be above retry_cap_seconds")
 
     def faults(self, settings: ClientSettings) -> list[FieldError]:
-        """Everything asked for that is beyond a bound, by JSON pointer into a request that has `settings`."""
+        """All settings beyond a bound, by JSON pointer into a request that has `settings`."""
         faults = [
             FieldError(
                 f"/settings/{name.replace('.', '/')}", f"must be at most {bound:.12g}, by the operator's configuration"
@@ -124,7 +124,7 @@ class ClientBounds:
         ]
 
     def faults_of_schedule(self, retry: RetryOverride | None, timeout_seconds: float | None) -> list[FieldError]:
-        """The same of what a schedule or a cron asks for itself."""
+        """The same for the overrides of a schedule or a cron."""
         asked = [("/timeout_seconds", timeout_seconds, self.timeout_seconds)]
         if retry is not None:
             asked += [(f"/retry/{name}", getattr(retry, name), getattr(self, f"retry_{name}")) for name in _RETRY]
@@ -135,11 +135,11 @@ class ClientBounds:
         ]
 
     def effective(self, client: Client) -> ClientSettings:
-        """The settings that are in force, with what follows from the quota filled in."""
+        """The settings in force, with those that derive from the quota filled in."""
         return self.in_force(client).settings.effective(poller_quota=client.poller_quota)
 
     def in_force(self, client: Client) -> Client:
-        """The client with settings that are nowhere beyond a bound: the same one, if they were not."""
+        """The client with its settings cut to the bounds; the same object if they were within them."""
         if client.built_in:
             return client
         settings = client.settings
@@ -168,7 +168,7 @@ class ClientBounds:
 
 
 UNBOUND: Final = ClientBounds()
-"""What there is where an operator has said nothing."""
+"""The bounds if an operator has configured none."""
 
 
 def _without_contradiction(retry: RetrySettings) -> RetrySettings:

@@ -1,4 +1,4 @@
-"""Clients (clients): quota, state, settings with their defaults and bounds, keys and signing secrets."""
+"""Clients: quota, state, settings with their defaults and bounds, keys and signing secrets."""
 
 from enum import StrEnum
 from typing import Annotated, Literal, TypeAlias
@@ -16,11 +16,11 @@ CREATES_PER_POLLER = 100.0
 """Creates a second for each poller of the quota, unless a client's settings say otherwise."""
 
 ReadConsistency: TypeAlias = Literal["LOCAL_QUORUM", "LOCAL_ONE"]
-"""How many replicas answer when a client looks at its schedules: most of those in the home data centre, or any one."""
+"""How many replicas answer a client's reads of its schedules: a majority in the home data centre, or any one."""
 WriteConsistency: TypeAlias = Literal["LOCAL_QUORUM", "EACH_QUORUM"]
-"""How many replicas have a new schedule before its create is answered: most of those at home, or in each data centre.
+"""How many replicas have a new schedule before its create is answered: a majority at home, or in each data centre.
 
-Both are for what clients ask only. Everything that decides who calls, and what became of it, stays at LOCAL_QUORUM and
+Both apply to clients' requests only. All reads and writes that decide about calls and outcomes stay at LOCAL_QUORUM and
 LOCAL_SERIAL."""
 
 
@@ -127,7 +127,7 @@ class ClientSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
     ] = "LOCAL_QUORUM"
 
     def effective(self, *, poller_quota: int) -> "ClientSettings":
-        """These settings with everything that follows from the quota filled in."""
+        """These settings, with those that derive from the quota filled in."""
         return msgspec.structs.replace(
             self,
             max_in_flight=self.max_in_flight or min(100 * poller_quota, 10_000),
@@ -136,7 +136,8 @@ class ClientSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
 
 
 class Client(msgspec.Struct, frozen=True, kw_only=True):
-    """A client. `poller_ceiling` is the highest quota ever granted: its pollers stay polled when the quota shrinks.
+    """A client. `poller_ceiling` is the highest quota ever granted: those pollers are still served after the quota
+    shrinks, because they may have rows.
 
     `revision` grows by one with every change.
     """

@@ -1,4 +1,4 @@
-"""Errors of the vocabulary: each says what is wrong in words for the reader who must act, and whether to try again."""
+"""The domain's errors. Each says what is wrong in words for the reader who must act, and whether to try again."""
 
 from typing import NamedTuple
 from uuid import UUID
@@ -14,8 +14,8 @@ class FieldError(NamedTuple):
 
 
 class Invalid(MinutehandError):
-    """A request that can never succeed as it is. Carries every fault found, not just the first. `more`: there are
-    others, which nobody looked for."""
+    """A request that can never succeed unchanged. Carries every fault found, not just the first. `more`: the search
+    stopped early, and there may be others."""
 
     def __init__(self, errors: list[FieldError], *, more: bool = False) -> None:
         super().__init__(errors)
@@ -27,11 +27,11 @@ class Invalid(MinutehandError):
 
 
 class NotFound(MinutehandError):
-    """There is nothing by that name, or nothing that the caller may know of."""
+    """Nothing has that name, or nothing that the caller may know of."""
 
 
 class Conflict(MinutehandError):
-    """The thing is in a state that excludes the request. `kind` is the problem type's last word. `rescheduled_to`: the
+    """The current state excludes the request. `kind` is the last word of the problem type. `rescheduled_to`: the
     schedule that is called instead."""
 
     def __init__(self, kind: str, detail: str, *, state: str | None = None, rescheduled_to: UUID | None = None) -> None:
@@ -46,7 +46,7 @@ class ClientSuspended(MinutehandError):
 
 
 class KeyReused(MinutehandError):
-    """The idempotency key stands for another request already."""
+    """The idempotency key was used before with a different request."""
 
 
 class ContentTooLarge(MinutehandError):
@@ -54,19 +54,19 @@ class ContentTooLarge(MinutehandError):
 
 
 class Overloaded(StoreUnavailable):
-    """A bounded queue is full. Nothing was sent; try again a little later."""
+    """A bounded queue is full. Nothing was sent; try again shortly."""
 
 
 class ClockInDoubt(MinutehandError):
-    """This process's wall clock may be wrong: it places nothing by it. Nothing was sent; another process may do it."""
+    """This process's wall clock may be wrong, so it creates nothing. Nothing was sent; another process may succeed."""
 
 
 class NodeUnreachable(MinutehandError):
-    """A node did not answer on its own port. What it was told may have reached it all the same."""
+    """A node did not answer on its own port. The request may have reached it all the same."""
 
 
 class SecretLocked(MinutehandError):
-    """A signing secret, or headers, that this process can't decrypt. Names the key that it would take, nothing else."""
+    """This process can't decrypt a signing secret or headers. Names the missing key, nothing else."""
 
     def __init__(self, detail: str, *, key_id: str) -> None:
         super().__init__(detail)
@@ -74,7 +74,7 @@ class SecretLocked(MinutehandError):
 
 
 class InvalidRule(MinutehandError):
-    """A rule that can't be followed. `field` is the cron's field to change, `reason` says why and what would do."""
+    """A cron's rule is not valid. `field` is the field to change, `reason` says why and what would be valid."""
 
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(f"{field}: {reason}")

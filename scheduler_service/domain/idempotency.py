@@ -1,7 +1,7 @@
 """Idempotency keys: a caller's name for one request, so that repeating it does nothing twice. Pure.
 
-What the first request under a key is about to make is kept before it is made: the ids, and the instant as of which it
-was judged. Whoever repeats it makes what is missing, with these ids and as of that instant.
+Before the first request under a key makes anything, it stores the ids that it will make and the instant as of which it
+was judged. A repeat makes what is missing, with these ids and as of that instant.
 """
 
 import hashlib
@@ -17,13 +17,13 @@ MAX_KEY: Final = 255
 KEY_PATTERN: Final = rf"^[\x21-\x7e]{{1,{MAX_KEY}}}$"
 """Visible ASCII characters."""
 NOTHING: Final = UUID(int=0)
-"""Stands for the id of what was refused."""
+"""Takes the place of the id of a refused item."""
 
 is_key = re.compile(KEY_PATTERN.strip("^$")).fullmatch
 
 
 class Keyed(NamedTuple):
-    """A request under a key. Keys are each client's own."""
+    """A request under a key. Each client has its own keys."""
 
     client_id: ClientId
     key: str
@@ -31,7 +31,7 @@ class Keyed(NamedTuple):
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """What the first request under a key has chosen: `ids` of all that it makes, in order, and when it was asked."""
+    """What the first request under a key has chosen: `ids` of all that it makes, in order, and its instant."""
 
     fingerprint: bytes
     ids: tuple[UUID, ...]
@@ -39,10 +39,10 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fingerprint_of(method: str, path: str, body: bytes) -> bytes:
-    """Tells requests apart (BLAKE2b, 256 bits). `path` as it was sent.
+    """A digest that tells requests apart (BLAKE2b, 256 bits). `path` as it was sent.
 
-    The body counts byte for byte: one that says the same in other bytes is refused, which is safe, and a repeat has the
-    very bytes at hand.
+    The body counts byte for byte: the same content in other bytes is refused, which is safe, and a caller that repeats
+    a request still has its bytes.
     """
     digest = hashlib.blake2b(f"{method} {path}\n".encode(), digest_size=32)
     digest.update(body)

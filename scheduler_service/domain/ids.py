@@ -2,7 +2,7 @@
 
 A schedule_id is a UUID of version 8 that carries the address of its row: 48 bits due time in Unix milliseconds, 16 bits
 poller_id (12 before the variant bits, 4 behind them), 58 bits random or derived. Ids sort by due time. With the
-client_id from the path, an id leads to exactly one row: no lookup table.
+client_id from the path, an id leads to exactly one row, without a look-up table.
 
     0                                                 48   52             64 66   70                        128
     | due, Unix ms                                    | 8  | poller 15..4 | 10 | p3..0 | random or derived   |
@@ -89,7 +89,7 @@ def new_schedule_id(*, due: int, poller_id: int, randomness: Randomness) -> Sche
 
 
 def derived_schedule_id(*, due: int, poller_id: int, name: str) -> ScheduleId:
-    """The same id for the same due, poller and name, whoever derives it and however often (BLAKE2b of the name)."""
+    """The same id for the same due, poller and name, in every process (58 bits of the name's BLAKE2b)."""
     digest = hashlib.blake2b(name.encode(), digest_size=8).digest()
     return compose_schedule_id(due=due, poller_id=poller_id, tail=int.from_bytes(digest, "big"))
 
@@ -104,7 +104,7 @@ def poller_of(schedule_id: UUID) -> PollerId:
 
 
 def is_schedule_id(value: UUID) -> bool:
-    """Whether a UUID has the form of ours: version 8 of the RFC's variant, and a poller that can exist."""
+    """Whether a UUID can be a schedule_id: version 8, the RFC's variant, and a poller that can exist."""
     return value.int >> 76 & 0xF == 0x8 and value.int >> 62 & 0b11 == 0b10 and poller_of(value) < MAX_POLLERS
 
 

@@ -18,9 +18,10 @@ _SECOND = timedelta(seconds=1)
 def parse_instant(text: str) -> UnixMillis:
     """The instant that an RFC 3339 text names, rounded up to the next millisecond so that nothing is ever early.
 
-    Raises ValueError, with a sentence for whoever wrote the text. Leap seconds (`:60`) are refused: no clock here
-    shows them.
+    Raises ValueError, with a sentence for the author of the text. Leap seconds (`:60`) are refused: no clock here shows
+    them.
     """
+    # Fast path for the format of `format_instant`: the minute comes from a cache.
     if len(text) == _USUAL and text[19] == "." and text[23] == "Z" and (rest := text[17:19] + text[20:23]).isdecimal():
         minute, within = _minute_ms(text[:17]), int(rest)
         if minute is not None and within < MINUTE_MS and rest.isascii():
@@ -45,7 +46,7 @@ def parse_instant(text: str) -> UnixMillis:
 
 @lru_cache(maxsize=4096)
 def _minute_ms(text: str) -> int | None:
-    """For `2026-11-21T09:30:`, in UTC. None for what is not exactly that, or no minute of the calendar."""
+    """The instant of a text like `2026-11-21T09:30:`, in UTC. None if it has another form or is not in the calendar."""
     try:
         return parse_instant(f"{text}00Z")
     except ValueError:
@@ -59,13 +60,13 @@ def _minute_text(minute: int) -> str:
 
 @lru_cache(maxsize=4096)
 def format_instant(instant: int) -> str:
-    """RFC 3339 in UTC with milliseconds. Years 1 to 9999 only, which every stored instant is in."""
+    """RFC 3339 in UTC with milliseconds. For years 1 to 9999, which all stored instants are in."""
     minute, rest = divmod(instant, MINUTE_MS)
     return f"{_minute_text(minute)}{rest // 1000:02d}.{rest % 1000:03d}Z"
 
 
 def window_faults(start: int, end: int, *, longest_days: int) -> list[FieldError]:
-    """What is wrong with `from` and `to` of a request, in Unix milliseconds."""
+    """Faults of the `from` and `to` of a request, in Unix milliseconds."""
     if not start < end:
         return [FieldError("/to", "must be after from")]
     if end - start > longest_days * DAY_MS:

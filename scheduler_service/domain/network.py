@@ -1,14 +1,14 @@
-"""Where callbacks may go: rules on URLs and on the addresses that their hosts turn out to be.
+"""The network policy: rules on callbacks' URLs and on the addresses that their hosts resolve to.
 
-Two moments use the same policy. When a schedule is created, `check_url` refuses what can be told from the text alone.
-When a socket is about to be opened, after DNS, `judge` decides on the address itself; only this one is the protection,
-for names may resolve to anything at any time.
+The policy is applied twice. When a schedule is created, `check_url` refuses what the text alone shows to be forbidden.
+When a socket is about to be opened, after DNS, `judge` decides on the address itself; only this one protects, because
+names may resolve to anything at any time.
 
-By default every address that is not plainly public is refused: the ranges of the IANA special-purpose registries,
-multicast, and the metadata services of clouds. IPv6 forms that carry an IPv4 address (mapped, compatible, translated,
-6to4, NAT64, Teredo, ISATAP) are as good as the IPv4 address they lead to.
+By default every address that is not public is refused: the ranges of the IANA special-purpose registries, multicast,
+and the metadata services of clouds. IPv6 forms that carry an IPv4 address (mapped, compatible, translated, 6to4, NAT64,
+Teredo, ISATAP) are judged by that IPv4 address.
 
-Order of judgement: `deny`, then `allow`, then the default. What the operator denies stays denied.
+Order: `deny`, then `allow`, then the default. What the operator denies stays denied.
 """
 
 import re
@@ -68,7 +68,7 @@ _ISATAP_IDS = (0x0000_5EFE, 0x0200_5EFE)
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a destination is refused: a stable code, and a sentence for whoever must act."""
+    """Why a destination is refused: a stable code, and a sentence for the reader who must act."""
 
     code: RefusalCode
     detail: str
@@ -76,7 +76,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkPolicy:
-    """What an operator lets callbacks reach.
+    """What callbacks may reach, as the operator configures it.
 
     `allow` and `deny` are networks, compared also with the IPv4 address that an IPv6 form carries. `allow_ports` None
     means every port. `schemes` is a subset of http and https.
@@ -100,7 +100,7 @@ class NetworkPolicy:
         allow_ports: Iterable[int] | None = None,
         schemes: Iterable[str] = ("http", "https"),
     ) -> "NetworkPolicy":
-        """The policy of a configuration's texts. Raises ValueError naming the network that can't be read."""
+        """The policy from configured texts. Raises ValueError naming the network that can't be parsed."""
         return cls(
             allow=tuple(ip_network(text) for text in allow),
             deny=tuple(ip_network(text) for text in deny),
@@ -109,7 +109,7 @@ class NetworkPolicy:
         )
 
     def judge(self, address: str, port: int) -> Refusal | None:
-        """None when a connection to this address may be opened. A zone (`fe80::1%eth0`) does not change an address."""
+        """None if a connection to this address may be opened. A zone (`fe80::1%eth0`) is ignored."""
         if (refusal := self._judge_port(port)) is not None:
             return refusal
         try:
@@ -119,7 +119,7 @@ class NetworkPolicy:
         return self._judge_address(parsed)
 
     def check_url(self, url: str) -> Refusal | None:
-        """None when nothing in the text of the URL forbids it; a name may still resolve to a forbidden address."""
+        """None if nothing in the text of the URL forbids it; a name may still resolve to a forbidden address."""
         if len(url) > MAX_URL_LENGTH:
             return Refusal("bad-url", f"the URL is longer than {MAX_URL_LENGTH} characters")
         if _NOT_IN_URL.search(url):
@@ -170,6 +170,7 @@ class NetworkPolicy:
             return None
         if isinstance(address, IPv4Address):
             return _by_table(address, _REFUSED_V4)
+        # `::` and `::1` are in the range of IPv4-compatible addresses, so they are looked up before carried addresses.
         if (refusal := _by_table(address, _REFUSED_V6_FIRST)) is not None:
             return refusal
         if carried := carried_addresses(address):
@@ -188,7 +189,7 @@ def _by_table(address: Address, table: list[tuple[Network, str]]) -> Refusal | N
 
 
 def carried_addresses(address: IPv6Address) -> tuple[IPv4Address, ...]:
-    """The IPv4 addresses that packets for this IPv6 address may end up at; empty for a plain IPv6 address.
+    """The IPv4 addresses that packets to this IPv6 address may reach; empty for a plain IPv6 address.
 
     Teredo (RFC 4380) carries two: its server in bits 32-63, and the client inverted in the last 32.
     """
@@ -208,9 +209,9 @@ def carried_addresses(address: IPv6Address) -> tuple[IPv4Address, ...]:
 def literal_address(host: str) -> Address | Refusal | None:
     """The address that a URL's host spells out, None for a name, a Refusal for neither.
 
-    IPv4 is read as resolvers and browsers do: one to four parts, each decimal, octal (0…) or hexadecimal (0x…), the
-    last filling what is left (so `2130706433`, `0x7f.1` and `127.1` are all 127.0.0.1). `localhost` and names below it
-    mean loopback (RFC 6761).
+    IPv4 is parsed as resolvers and browsers do: one to four parts, each decimal, octal (0…) or hexadecimal (0x…), the
+    last filling the remaining bytes (so `2130706433`, `0x7f.1` and `127.1` are all 127.0.0.1). `localhost` and names
+    below it mean loopback (RFC 6761).
     """
     if host.startswith("["):
         try:
@@ -228,7 +229,7 @@ def literal_address(host: str) -> Address | Refusal | None:
 
 
 def _numeric_address(parts: list[str]) -> IPv4Address | None:
-    """`inet_aton`'s reading of a host that ends in a number (WHATWG URL, "IPv4 parser")."""
+    """Parse a host that ends in a number as `inet_aton` does (WHATWG URL, "IPv4 parser")."""
     if len(parts) > 4 or not all(map(_NUMBER.match, parts)):
         return None
     try:

@@ -1,33 +1,31 @@
-"""Tokens: what a caller sends with a create so that repeating it writes the very same rows. Pure.
+"""Once tokens: a caller sends one with a create so that repeating it writes the same rows. Pure.
 
     once = ASKED_AT "." POLLERS "." POLLER "." NONCE        1795442222123.4.2.9f0c2d6a1be84735
 
-Nothing is kept under a token. It holds all that a create takes beside its body: the instant it was asked at, the
-client's quota it was asked under, the poller to begin with, and something random. So every process, at any time,
-derives the same ids, and a repeat inserts equal values into the same cells of the same rows.
+Nothing is stored under a token. It holds all inputs of a create beside its body: the instant of the request, the
+client's quota at that time, the poller to begin with, and a random part. So every process, at any time, derives the
+same ids, and a repeat inserts equal values into the same cells of the same rows.
 
-    tail of an id   BLAKE2b, under the client's id, of token and body, plus the item's position by golden steps
-    poller            of its ordering key under POLLERS; else POLLER, and the next one after every `ITEMS_PER_POLLER`
-                    items of a batch that are due in one minute, whether or not they are found right
-    due, created_at as of ASKED_AT
+    tail of an id    BLAKE2b, keyed with the client's id, of token and body, plus the item's position times `_STEP`
+    poller           by the ordering key under POLLERS; else POLLER, and the next one after every `ITEMS_PER_POLLER`
+                     items of a batch that are due in one minute, valid or not
+    due, created_at  as of ASKED_AT
 
-Why nobody can do harm with one: the partition begins with the client of the path, so only rows of that client are
-reached. Pollers are below the client's present quota, whatever it was when the token was made; choosing among them is
-what ordering keys can do as well. A token is good for `MAX_AGE_MS`, which is far less than the shortest retention: a
-repeat can't bring back what was deleted.
+Why a token can do no harm: the partition begins with the client of the path, so it reaches only rows of that client.
+Pollers have to be below the client's present quota; choosing among them is possible by ordering keys as well. A token
+is valid for `MAX_AGE_MS`, far less than the shortest retention, so a repeat can't recreate a deleted row.
 
-What holds of ids by chance only: the tail is a hash of the content, so another body, or another token, has another id
-but once in 2^58. The hash has no secret, and positions are steps, so a client that searches finds two batches of its
-own, in seconds of one core, of which many items share their ids. It harms its own rows alone: of two creates one row
-is left, with the content of either, which may be called once or not again and shows the outcome of the one as the
-other's, in lists and books too.
+Ids are unique by chance only: the tail is a hash of the content, so another body or token gives the same id once in
+2^58. The hash has no secret, and positions are steps, so a client that searches finds, in seconds on one core, two
+batches of its own that share many ids. It harms only its own rows: of two creates one row is left, with the content of
+either, which may be called once or not again and shows the outcome of one as the other's, also in lists and books.
 
-Dues, horizon and `created_at` are judged as of ASKED_AT, which is the client's to say, up to `MAX_AGE_MS` ago and
-`MAX_AHEAD_MS` ahead. So a due of 15 minutes ago can be created, where 60 seconds are the most without a token; such a
-create takes the late rule, as any does whose answer was that long in coming.
+Dues, horizon and `created_at` are judged as of ASKED_AT, which the client chooses, up to `MAX_AGE_MS` ago and
+`MAX_AHEAD_MS` ahead. So a due of 15 minutes ago can be created, instead of 60 seconds without a token; the late policy
+applies to it as to any create whose answer took that long.
 
-What a token does not do, as nothing is kept: a body that differs is not told from a first one (an Idempotency-Key does
-that), and an item is judged once more, by the settings of now.
+Because nothing is stored, a different body is not recognised (an Idempotency-Key does that), and each repeat is judged
+again, by the present settings.
 """
 
 import hashlib
@@ -38,14 +36,14 @@ from scheduler_service.domain.ids import ClientId, PollerId, ScheduleId, UnixMil
 from scheduler_service.domain.quotas import pinned_poller
 
 MAX_AGE_MS: Final = 15 * 60_000
-"""Longer than callers repeat what got no answer."""
+"""Longer than callers repeat a request that got no answer."""
 MAX_AHEAD_MS: Final = 60_000
-"""For clocks that differ, and estimates of them."""
+"""Allows for clocks that differ, and for estimates of them."""
 ONCE_PATTERN: Final = r"^[1-9][0-9]{0,14}\.[1-9][0-9]{0,3}\.(0|[1-9][0-9]{0,3})\.[0-9A-Za-z_-]{16,64}$"
 
 ITEMS_PER_POLLER: Final = 50
-"""Part of what a token stands for: with another number, a repeat in an API process of another version would create the
-later items of a batch a second time, in other pollers."""
+"""Frozen, as part of a token's meaning: with another number, a repeat in an API process of another version would create
+the later items of a batch a second time, in other pollers."""
 
 _parts = re.compile(ONCE_PATTERN.strip("^$")).fullmatch
 _STEP: Final = 0x9E3779B97F4A7C15
@@ -62,7 +60,7 @@ class Once(NamedTuple):
 
 
 def parse_once(text: str) -> Once:
-    """Raises ValueError with a sentence that says what it must be."""
+    """Raises ValueError with a sentence that says what the token must be."""
     if _parts(text) is None:
         raise ValueError("must be ASKED_AT.POLLERS.POLLER.NONCE: Unix milliseconds, two numbers, 16 to 64 characters")
     asked_at, pollers, poller, _ = text.split(".")
@@ -81,8 +79,8 @@ def age_fault(once: Once, *, now: int) -> str | None:
 
 
 class OnceIds:
-    """The pollers and ids of one create. The same for the same client, token and body in every process. Positions
-    are to be asked for in order, since pollers are filled in turn."""
+    """The pollers and ids of one create, the same for the same client, token and body in every process. Positions have
+    to be asked for in order, because pollers are filled in turn."""
 
     def __init__(self, client_id: ClientId, once: Once, body: bytes) -> None:
         self.asked_at = once.asked_at
@@ -104,8 +102,8 @@ class OnceIds:
         return poller_id, compose_schedule_id(due=due, poller_id=poller_id, tail=self._tail + position * _STEP)
 
     def pass_over(self, due: int) -> int:
-        """Count an item without an ordering key; answers how many came before it in its minute. Those that are refused
-        count as well: what settings say of them may be another thing by the time of a repeat."""
+        """Count an item without an ordering key; returns how many came before it in its minute. Refused items count as
+        well, because a repeat may be judged by other settings, and the rest must keep their pollers."""
         minute = minute_of(due)
         before = self._counts.get(minute, 0)
         self._counts[minute] = before + 1

@@ -1,8 +1,8 @@
-"""What one schedule may ask for differently from its client, and how headers and options are kept in a row. Pure.
+"""A schedule's overrides of its client's settings, and the encoding of headers and options in a row. Pure.
 
 `Definition.headers` is a JSON list of [name, value] pairs, in the order they are sent; `Definition.options` is a JSON
-object of `ScheduleOptions` without what was not asked for. Both are decoded where they are used, so that a row that
-can't be decoded fails alone. Unknown options are ignored: a newer program may have written them.
+object of `ScheduleOptions` without defaults. Both are decoded where they are used, so that a row that can't be decoded
+fails alone. Unknown options are ignored, because a newer program may have written them.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ Headers = tuple[tuple[str, str], ...]
 
 
 class Undecodable(MinutehandError):
-    """A row's headers or options are not what this program can read. Says which, never what they hold."""
+    """A row's headers or options can't be decoded. Says which, never what they hold."""
 
 
 class RetryOverride(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -34,21 +34,20 @@ class RetryOverride(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
     final_statuses: Annotated[tuple[Annotated[int, Meta(ge=100, le=599)], ...], Meta(max_length=500)] | None = None
 
     def over(self, settings: RetrySettings) -> RetrySettings:
-        """The client's settings with what this schedule asks for."""
+        """The client's settings with this schedule's overrides."""
         asked = {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not None}
         return msgspec.structs.replace(settings, **asked)
 
 
 class CronChild(msgspec.Struct, frozen=True, gc=False):
-    """Which rule a child was made by: the cron's revision, and the zone data that its instant was worked out with."""
+    """The rule that made a child: the cron's revision, and the version of the zone data that gave its instant."""
 
     revision: int
     tzdata: str
 
 
 class Redelivery(msgspec.Struct, frozen=True, gc=False):
-    """A retry row that somebody asked for after the schedule had ended, `at` this instant (Unix milliseconds) and after
-    so many `attempts`."""
+    """The mark of an explicit redelivery, asked for `at` this instant (Unix milliseconds) after so many `attempts`."""
 
     at: int
     attempts: int
@@ -59,8 +58,8 @@ class ScheduleOptions(msgspec.Struct, frozen=True, omit_defaults=True, gc=False)
 
     `timeout_seconds`: of one attempt. `skip_after_seconds`: a call that would start later than this after its due is
     skipped, whatever the client's late policy says. `in_doubt`: set in retry rows of rows that an earlier owner may
-    have called (see `retry rows`). `cron`: set in the fires of a cron, not in runs that were triggered. `redelivery`:
-    set in retry rows made by an explicit redelivery, and in their retries."""
+    have called (see `retry_rows`). `cron`: set in the fires of a cron, not in triggered runs. `redelivery`: set in
+    retry rows made by an explicit redelivery, and in their retries."""
 
     retry: RetryOverride | None = None
     timeout_seconds: float | None = None
@@ -70,15 +69,15 @@ class ScheduleOptions(msgspec.Struct, frozen=True, omit_defaults=True, gc=False)
     redelivery: Redelivery | None = None
 
     def retry_settings(self, settings: RetrySettings) -> RetrySettings:
-        """The policy that counts for this schedule."""
+        """The retry policy of this schedule."""
         return settings if self.retry is None else self.retry.over(settings)
 
     def attempts_counted(self, attempts: int) -> int:
-        """Of so many attempts, those that count for the retry policy: a redelivery begins again."""
+        """How many of the attempts count for the retry policy: a redelivery begins again at 0."""
         return attempts if self.redelivery is None else attempts - self.redelivery.attempts
 
     def deadline_from(self, due: int, first_attempt_at: int | None) -> int:
-        """What the deadline of the retries counts from: an outage must not eat them."""
+        """The instant that the retry deadline counts from; a late first attempt must not use up the retries."""
         return self.redelivery.at if self.redelivery is not None else max(due, first_attempt_at or 0)
 
     def skip_after_ms(self, late_policy: LatePolicy) -> int | None:

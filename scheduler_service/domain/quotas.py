@@ -1,16 +1,16 @@
-"""Which poller a new schedule goes to. Pure but for the randomness it is given.
+"""Chooses the poller of a new schedule. Pure but for the randomness it is given.
 
 With an ordering key the key decides: rendezvous hashing over the pollers of the quota, so that a growing quota moves
-only the keys that the new pollers win, and a shrinking one only those of the pollers that went. A key that moves leaves
-what was created before in its old poller: the two parts are each in order, but do not wait for one another.
+only the keys that the new pollers win, and a shrinking one only those of the pollers that went. When a key moves, rows
+created before stay in its old poller: both parts are in order, but do not wait for one another.
 
-Without one the choice is ours. Rows of one partition are written together cheaply, and every poller is guaranteed the
+Without one the choice is free. Rows of one partition are cheap to write together, and every poller is guaranteed the
 same rate, so per client and minute the pollers are filled in turn, `RUN_LENGTH` rows at a time:
 
     0 0 0 0 … 1 1 1 1 … 2 2 2 2 … 0 0 0 0 …
 
-beginning at a random poller. However few or many rows a minute gets and however many processes create them, no process
-fills one poller more than one run above another, and over many minutes all pollers get the same.
+beginning at a random poller. However many rows a minute gets and however many processes create them, no process fills
+one poller more than one run above another, and over many minutes all pollers get equally many.
 """
 
 import hashlib
@@ -20,10 +20,10 @@ from scheduler_service.domain.ids import ClientId, Minute, PollerId
 from scheduler_service.runtime.randomness import Randomness
 
 RUN_LENGTH = 200
-"""Rows in a row to one poller: what one write carries, and a divisor of what a poller is guaranteed a minute. Fewer
-spread the rows of a sparse minute over more pollers, each with an index row and writes of its own."""
+"""Consecutive rows for one poller: what one write carries, and a divisor of a poller's guaranteed calls a minute. A
+smaller value would spread a sparse minute over more pollers, each with its own index row and writes."""
 REMEMBERED_MINUTES = 65_536
-"""(client, minute) pairs whose turn is remembered. Forgetting one only begins a new turn at a random poller."""
+"""(client, minute) pairs whose turn is remembered. Dropping one only begins a new turn at a random poller."""
 
 assert GUARANTEED_CALLS_PER_MINUTE % RUN_LENGTH == 0
 
@@ -54,7 +54,7 @@ class PollerChooser:
 
 
 def derived_poller(client_id: ClientId, name: str, *, pollers: int) -> PollerId:
-    """The poller in 0..pollers-1 of something that needs no order but always the same poller (BLAKE2b of the name)."""
+    """The poller in 0..pollers-1 for a name that needs no order but always the same poller (BLAKE2b of the name)."""
     digest = hashlib.blake2b(name.encode(), digest_size=8, key=client_id.encode()).digest()
     return PollerId(int.from_bytes(digest, "big") % pollers)
 
@@ -62,7 +62,7 @@ def derived_poller(client_id: ClientId, name: str, *, pollers: int) -> PollerId:
 def pinned_poller(client_id: ClientId, ordering_key: str, *, quota: int) -> PollerId:
     """The poller in 0..quota-1 that an ordering key belongs to, the same in every process.
 
-    Highest score wins (Thaler and Ravishankar, "Using name-based mappings to increase hit rates", 1998). A poller's
+    The highest score wins (Thaler and Ravishankar, "Using name-based mappings to increase hit rates", 1998). A poller's
     score is the splitmix64 output (Steele, Lea and Flood, 2014) for the key's 64-bit BLAKE2b advanced by the poller's
     number."""
     digest = hashlib.blake2b(ordering_key.encode(), digest_size=8, key=client_id.encode()).digest()

@@ -1,18 +1,18 @@
 """A reconciliation: one action on all schedules due in a window that are in certain states. Pure.
 
     running --the window is exhausted--> finished
-       `------somebody stops it--------> stopped --its last slice is counted--> stopped, closed
+       `------a client stops it--------> stopped --its last slice is counted--> stopped, closed
 
-What was asked for is inserted once; what came of it is `state`, `version` and `progress`, changed by conditional writes
-only, each of which adds one to `version` (null: nobody has written any yet). So a slice of the window has exactly one
-writer whose counts stay, however many nodes work on it. The place to go on is in the same write as the counts of
-everything before it, so they always fit each other.
+The request is inserted once. `state`, `version` and `progress` are changed by conditional writes only, each of which
+adds one to `version` (null: none has been written yet). So the counts of a slice of the window come from exactly one
+writer, however many nodes work on it. The position is in the same write as the counts of everything before it, so they
+are always consistent.
 
-    counts: sum of `seen` = sum of `outcomes` = rows of the window, up to the place to go on, that the action is about
+    counts: sum of `seen` = sum of `outcomes` = rows of the window, up to the position, that the action applies to
 
-A row is counted where it was found, once: as the slice that was written found it, and that is also right where an
-earlier try at the same slice was cut short. What such a try has redelivered or cancelled is known by its instant,
-which is not before the reconciliation's own.
+A row is counted once, in the state in which the slice that was written found it. That is also right if an earlier try
+at the same slice was cut short: what that try has redelivered or cancelled is recognised by its instant, which is not
+before the reconciliation's own.
 """
 
 from collections.abc import Mapping
@@ -29,11 +29,11 @@ from scheduler_service.runtime.randomness import Randomness
 K = TypeVar("K")
 
 ReconciliationId = NewType("ReconciliationId", UUID)
-"""A UUID of version 7 (RFC 9562): the millisecond of its request, then 74 random bits. Newer ones sort later."""
+"""A UUID of version 7 (RFC 9562): the millisecond of its request, then 74 random bits. Later ones sort later."""
 MAX_RUNNING = 10
 """Reconciliations of one client that run at the same time."""
 SLOT_BUCKETS = 8
-"""Partitions that the slots of all clients are in. Frozen: stored slots are found by it."""
+"""How many partitions hold the slots of all clients. Frozen: stored slots are found by it."""
 
 _RANDOM_B = 62
 
@@ -58,34 +58,34 @@ HANDLED: Mapping[Action, tuple[State, ...]] = {
     Action.REDELIVER: (State.DELIVERED, State.FAILED, State.SKIPPED),
     Action.CANCEL: (State.SCHEDULED, State.RETRYING),
 }
-"""The states that an action can be about."""
+"""The states that each action applies to."""
 
 
 class Seen(StrEnum):
-    """What became of a row that a reconciliation was about."""
+    """What happened to a row that the action applies to."""
 
     COUNTED = "counted"
-    """There was nothing to be done."""
+    """Nothing had to be done."""
     REDELIVERED = "redelivered"
-    """By this reconciliation, or by others since it was asked for."""
+    """By this reconciliation, or by another request since it was created."""
     CANCELLED = "cancelled"
-    """Likewise; or, where it was to be redelivered, before."""
+    """Likewise; or, if it was to be redelivered, before."""
     OPEN = "open"
-    """It was not redelivered: somebody else had it called again, and it has not ended yet."""
+    """Not redelivered: another request had redelivered it, and it has not ended yet."""
     IN_FLIGHT = "in-flight"
-    """It was not cancelled: a node had claimed it."""
+    """Not cancelled: a node had claimed it."""
     CHANGED = "changed"
-    """It was in another state by the time it was looked at."""
+    """Its state had changed by the time of the action."""
     GONE = "gone"
-    """It is not kept any more."""
+    """It had been deleted."""
     REFUSED = "refused"
-    """It can't be handled; the log of the node says why."""
+    """It can't be handled; the node's log says why."""
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far it has come: the place to go on is behind the row `after` of `minute` (None: at its start). `lead`: the
-    instant up to which redeliveries were given theirs. `closed`, of one that was stopped: what was done behind the
-    place by then is counted, too."""
+    """How far it has come: the position is behind the row `after` of `minute` (None: at its start). `lead`: the instant
+    up to which redeliveries have been spread. `closed`: it was stopped, and what was done behind the position by then
+    is counted, too."""
 
     minute: Minute
     after_due: UnixMillis | None = None
@@ -103,8 +103,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
-    """Schedules of `client_id` with start <= due < end that are in one of `states`. `created_by`: who asked for it.
-    `version` None: nothing of what follows was written yet."""
+    """Applies to schedules of `client_id` with start <= due < end that are in one of `states`. `created_by`: the name
+    of the principal. `version` None: no progress has been written yet."""
 
     client_id: ClientId
     reconciliation_id: ReconciliationId
@@ -125,12 +125,12 @@ class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def settled(self) -> bool:
-        """It has ended, and what it did is counted."""
+        """It has ended, and all that it did is counted."""
         return self.state is ReconciliationState.FINISHED or self.progress.closed
 
     @property
     def minutes_total(self) -> int:
-        """Minutes that the window has a part of."""
+        """How many minutes the window overlaps."""
         return minute_of(self.end - 1) - minute_of(self.start) + 1
 
     @property
@@ -141,7 +141,7 @@ class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReviewedRow(NamedTuple):
-    """What a reconciliation takes of a row."""
+    """The columns of a row that a reconciliation needs."""
 
     due: UnixMillis
     schedule_id: ScheduleId
@@ -157,7 +157,7 @@ class ReviewedRow(NamedTuple):
 
     @property
     def original(self) -> bool:
-        """Copies stand for originals; a pointer whose definition is to come is nobody's create yet."""
+        """Whether it is a schedule's own row, neither a retry row nor a pointer whose definition is still to come."""
         return self.created_at is not None and self.kind != Kind.RETRY_ROW
 
     @property
@@ -173,7 +173,7 @@ class ReviewPage(NamedTuple):
 
 
 class Slot(NamedTuple):
-    """One of the `MAX_RUNNING` places that a client has for what runs, and who had it last."""
+    """One of a client's `MAX_RUNNING` slots for running reconciliations, and the one that holds or last held it."""
 
     client_id: ClientId
     number: int
@@ -181,7 +181,7 @@ class Slot(NamedTuple):
 
 
 def new_reconciliation_id(*, at: int, randomness: Randomness) -> ReconciliationId:
-    """An id for what is asked for at `at` (Unix milliseconds)."""
+    """An id for a request at `at` (Unix milliseconds)."""
     value = at << 80 | 0x7 << 76 | randomness.bits(12) << 64 | 0b10 << _RANDOM_B | randomness.bits(_RANDOM_B)
     return ReconciliationId(UUID(int=value))
 
@@ -191,13 +191,13 @@ def asked_at(reconciliation_id: UUID) -> UnixMillis:
 
 
 def concerned(reconciliation: Reconciliation, row: ReviewedRow) -> bool:
-    """Whether it is about a row as it was found: one in a state that was asked for, or that has left it by such a
-    reconciliation's doing."""
+    """Whether the action applies to a row as it was found: it is in one of the states, or the action has been done to
+    it since."""
     return row.original and (row.shown_state in reconciliation.states or handled(reconciliation, row))
 
 
 def handled(reconciliation: Reconciliation, row: ReviewedRow) -> bool:
-    """Whether what was asked for was done to it since."""
+    """Whether the action has been done to the row since the reconciliation was created."""
     since = reconciliation.created_at
     match reconciliation.action:
         case Action.REDELIVER:
@@ -217,7 +217,7 @@ def advanced(
     lead: int,
     at: int,
 ) -> Reconciliation:
-    """The reconciliation once a slice was done. `following`: the place to go on; None: the window is exhausted."""
+    """The reconciliation after a slice. `following`: the new position; None: the window is exhausted."""
     known = reconciliation.progress
     minute, after = following or (Minute(minute_of(reconciliation.end - 1) + 1), None)
     return msgspec.structs.replace(
@@ -239,7 +239,7 @@ def advanced(
 def closed(
     reconciliation: Reconciliation, *, seen: Mapping[State, int], outcomes: Mapping[Seen, int], at: int
 ) -> Reconciliation:
-    """One that was stopped, with what its last slice did and could not write."""
+    """A stopped reconciliation, with the counts that its last slice could not write."""
     known = reconciliation.progress
     progress = msgspec.structs.replace(
         known, seen=_sum(known.seen, seen), outcomes=_sum(known.outcomes, outcomes), closed=True
@@ -250,7 +250,7 @@ def closed(
 
 
 def stopped(reconciliation: Reconciliation, *, at: int) -> Reconciliation:
-    """The same, and no more slice of its window is begun."""
+    """The reconciliation in state `stopped`: no further slice is begun."""
     return msgspec.structs.replace(
         reconciliation,
         state=ReconciliationState.STOPPED,
@@ -264,7 +264,7 @@ def next_version(reconciliation: Reconciliation) -> int:
 
 
 class Pace:
-    """Gives out instants: in every poller one each `step_ms`, from `start` (Unix milliseconds) on."""
+    """Spreads instants: in each poller one every `step_ms`, from `start` (Unix milliseconds) on."""
 
     def __init__(self, *, start: int, step_ms: float) -> None:
         self._start = start

@@ -14,9 +14,9 @@ from scheduler_service.domain.clients import RetrySettings as RetryPolicy
 __all__ = ["Decision", "GiveUp", "GiveUpReason", "RetryAt", "RetryPolicy", "decide"]
 
 GiveUpReason = Literal["refused", "final-status", "in-doubt", "at-most-once", "exhausted", "deadline"]
-"""Why nothing more is tried.
+"""Why no further attempt is made.
 
-refused       our own refusal (network policy, a URL that can't be called): it would be the same again
+refused       refused by the engine (network policy, a URL that can't be called), and would be again
 final-status  the receiver answered a status that the client calls final
 in-doubt      at most once, and no answer came: the receiver may have been called
 at-most-once  at most once, and the receiver was called: it answered
@@ -25,7 +25,7 @@ deadline      the next attempt would come too late
 """
 
 _LARGEST_EXPONENT = 32
-"""Keeps 2^n small; every cap that can be configured is reached long before."""
+"""Keeps 2^n small; every cap that can be configured is reached well before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class RetryAt:
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """Nothing more is tried."""
+    """No further attempt is made."""
 
     reason: GiveUpReason
 
@@ -58,12 +58,12 @@ def decide(
     jitter: float,
     at_most_once: bool,
 ) -> Decision:
-    """What follows from failed attempt number `attempt`, which ended at `now_ms`. Attempts count from 1, after a
-    redelivery from 1 again.
+    """The decision after failed attempt number `attempt`, which ended at `now_ms`. Attempts count from 1, and from 1
+    again after a redelivery.
 
-    `status`, `nothing_sent`, `final` and `retry_after_seconds` are the attempt's. `due_ms` is what the deadline counts
-    from: the schedule's due, or the first attempt where that came later (an outage must not eat the retries).
-    `jitter` is uniform in [0, 1).
+    `status`, `nothing_sent`, `final` and `retry_after_seconds` are the attempt's. The deadline counts from `due_ms`:
+    the schedule's due, or the first attempt if that was later (an outage must not use up the retries). `jitter` is
+    uniform in [0, 1).
     """
     if final:
         return GiveUp("refused")

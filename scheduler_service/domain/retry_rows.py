@@ -1,16 +1,16 @@
 """How a schedule's rows point to each other. Pure.
 
-A retrying row names one instant, `next_attempt_at`; the retry row of that instant is the row (instant, schedule_id) in
-that instant's minute of the same poller. An original points to its newest retry row, a retry row that points on has
-been left behind:
+A retrying row names one instant, `next_attempt_at`; the retry row for that instant is the row (instant, schedule_id) in
+that instant's minute of the same poller. An original points to its newest retry row; a retry row that points to another
+is obsolete:
 
     original --next_attempt_at--> retry row --next_attempt_at--> retry row ...
 
-The pointer is always written first, so whoever finds a pointer without its retry row can insert it from what the
-pointer's own row says.
+The pointer is always written first, so a reader that finds a pointer without its retry row can insert it from the
+pointing row.
 
-Where a schedule was redelivered, its original says since when and after how many attempts, and every retry row made
-since says the same in its options. Such retry rows have no ordering key: redeliveries are not in the queue."""
+If a schedule was redelivered, its original records when and after how many attempts, and every retry row made since has
+the same in its options. Such retry rows have no ordering key: redeliveries do not queue."""
 
 from typing import Any
 
@@ -32,25 +32,25 @@ from scheduler_service.domain.schedules import Definition, Kind, Outcome, Row, S
 MARK_IN_DOUBT = "in_doubt"
 """Key in a retry row's options: the row was requeued although an earlier owner may have called."""
 MARK_REDELIVERY = "redelivery"
-"""Key in a retry row's options: the schedule had ended and was asked for once more."""
+"""Key in a retry row's options: the schedule had ended and was redelivered on request."""
 REDELIVERY = "redelivery"
 """Reason of a pointer that an explicit redelivery made."""
 IN_DOUBT = "in-doubt"
 """Reason of a pointer to an attempt that an earlier owner may have made, and of an end that leaves that open."""
 
 RESCHEDULED = "rescheduled"
-"""Reason of a cancel in favour of the same call at another instant: `rescheduled_to` and the row say all about it."""
+"""Reason of a cancel in favour of the same call at another instant, which derives from `rescheduled_to` and the row."""
 RESCHEDULED_OTHERWISE = "rescheduled-otherwise"
-"""The same for another call, which the row does not know."""
+"""The same in favour of a different call, which can't be derived from the row."""
 MARK_CRON = "cron"
 
 
 SUPERSEDED = "superseded"
-"""Reason of a retry row that its original no longer names: it owes nobody anything."""
+"""Reason of a retry row that its original no longer names: it has no follow-ups."""
 
 
 def successor_partition(partition: Partition, at: UnixMillis) -> Partition:
-    """Where the retry row for instant `at` of a row in `partition` is."""
+    """The partition of the retry row for instant `at` of a row in `partition`."""
     return Partition(partition.client_id, partition.poller_id, minute_of(at))
 
 
@@ -59,7 +59,7 @@ def successor_key(schedule_id: ScheduleId, at: UnixMillis) -> RowKey:
 
 
 def definition_of(partition: Partition, row: Row) -> Definition:
-    """The definition columns of a defined row, with what makes those of its retry rows redeliveries."""
+    """The definition columns of a defined row, with the mark of a redelivery if it had one."""
     assert row.created_at is not None
     options, ordering_key = row.options or "{}", row.ordering_key
     if row.redelivered_at is not None and not row.is_retry_row:
@@ -88,8 +88,8 @@ def definition_of(partition: Partition, row: Row) -> Definition:
 
 
 def rescheduled(client_id: ClientId, row: Row) -> Definition:
-    """What a cancelled original names in `rescheduled_to`: the same call, at the instant and in the poller of that id.
-    It is nobody's retry row and no fire of its cron any more."""
+    """The schedule that a cancelled original names in `rescheduled_to`: the same call, at the instant and in the poller
+    of that id. It is neither a redelivery nor a fire of the cron any more."""
     assert row.rescheduled_to is not None
     new = ScheduleId(row.rescheduled_to)
     known = definition_of(partition_of(client_id, row.schedule_id), row)
@@ -107,9 +107,9 @@ def rescheduled(client_id: ClientId, row: Row) -> Definition:
 
 
 def retry_row_of(definition: Definition, *, at: UnixMillis, attempts: int, in_doubt: bool = False) -> Definition:
-    """The copy of a row for its attempt at `at`, after `attempts` attempts.
+    """The retry row for the attempt at `at`, after `attempts` attempts.
 
-    The same for every row of a schedule that it is made from, so that whoever completes a chain inserts equal values.
+    It is equal whichever row of the schedule it is made from, so that repeated inserts have equal values.
     """
     return msgspec.structs.replace(
         definition,
@@ -123,7 +123,7 @@ def retry_row_of(definition: Definition, *, at: UnixMillis, attempts: int, in_do
 
 
 def is_in_doubt(definition: Definition) -> bool:
-    """Whether this is a copy of a row that an earlier owner may have called."""
+    """Whether this is a retry row of a row that an earlier owner may have called."""
     return says_in_doubt(definition.options)
 
 
@@ -139,13 +139,13 @@ def _marked(options: str, *, in_doubt: bool) -> str:
 
 
 def _with_mark(options: str, name: str, mark: object) -> str:
-    """The same options with this mark at their end; None: without it."""
+    """The options with this mark at their end; None: without it."""
     others = {other: value for other, value in _decoded(options).items() if other != name}
     return msgspec.json.encode(others if mark is None else others | {name: mark}).decode()
 
 
 def _decoded(options: str) -> dict[str, Any]:
-    """Options that can't be read are none: their row fails for itself when it is due."""
+    """Options that can't be decoded count as none: their row alone fails when it is due."""
     try:
         decoded = msgspec.json.decode(options)
     except (msgspec.DecodeError, RecursionError):
@@ -175,7 +175,7 @@ def outcome_of(row: Row) -> Outcome | None:
 
 
 def outcome_after(row: Row | None, *, state: State, at: UnixMillis, reason: str | None = None) -> Outcome:
-    """The outcome an edit gives a row: what its attempts were is kept. `at`: when it ended, or the next attempt."""
+    """The outcome that an external update gives a row; its attempts are kept. `at`: the end, or the next attempt."""
     known = outcome_of(row) if row is not None else None
     base = known or Outcome(state=state, attempts=(row.attempt_base or 0) if row is not None else 0)
     retrying = state is State.RETRYING

@@ -1,14 +1,14 @@
-"""A schedule's row: what was asked for (definition), what became of it (outcome), and the partition's the header.
+"""A schedule's row: its definition (what to call), its outcome, and its partition's header.
 
-Definition and outcome never mix. Definition columns are written by plain inserts, repeatable with equal values; outcome
-and static columns by conditional updates only. A row with an outcome and no `created_at` is a pointer whose definition
-is still to come.
+Definition and outcome columns are disjoint. Definition columns are written by plain inserts, repeatable with equal
+values; outcome and static columns by conditional writes only. A row with an outcome and no `created_at` is a pointer
+whose definition is still to come.
 
 A row is `scheduled` while it has no outcome. From there:
 
-    scheduled --commit---> delivered | failed | skipped | retrying      (by the poller's owner)
-    scheduled --update---> cancelled | retrying (requeued)              (by anyone)
-    retrying  -----------> delivered | failed | cancelled | skipped, or retrying at a later instant
+    scheduled --owner commit----> delivered | failed | skipped | retrying
+    scheduled --external update-> cancelled | retrying (requeued)
+    retrying  ------------------> delivered | failed | cancelled | skipped, or retrying at a later instant
     delivered | failed | skipped --redeliver--> retrying
 """
 
@@ -32,7 +32,8 @@ from scheduler_service.domain.ids import (
 
 
 class Kind(StrEnum):
-    """A call is what a user asked for; a retry row stands for its next attempt in a later minute."""
+    """A call is a schedule's original row; a retry row holds its next attempt, in a later minute. The stored value
+    `copy` is older than that name."""
 
     CALL = "call"
     RETRY_ROW = "copy"
@@ -54,12 +55,12 @@ class State(StrEnum):
 
 
 class Definition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One row as inserted. `headers` and `options` are JSON text, decoded where they are used, so that a row
-    that cannot be decoded fails alone.
+    """One row as inserted. `headers` and `options` are JSON text, decoded where they are used, so that a row that can't
+    be decoded fails alone.
 
-    `due` is the row's clustering key: the schedule's due for a call, the attempt's instant for a retry row. Copies also
-    say where their original is (`origin_due`; its minute and key follow) and how many attempts came before.
-    `created_at` None: the row is only announced (see `usecases.complete_reschedule`)."""
+    `due` is part of the clustering key: the schedule's due for a call, the attempt's instant for a retry row. Retry
+    rows also have the due of their original (`origin_due`, which gives its minute and key) and the number of attempts
+    before. `created_at` None: the row is only announced (see `usecases.complete_reschedule`)."""
 
     client_id: ClientId
     poller_id: PollerId
@@ -97,14 +98,14 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The outcome columns, written together. `state` is never SCHEDULED here.
 
     `attempts` counts attempts made so far, `next_attempt_at` is the instant of the retry row while retrying, `reason`
-    is a stable word for why (`in-doubt`, `late`, `exhausted`, ...), `last_error` a stable code, `fired_by` the
+    is a stable word for why (`in-doubt`, `late`, `exhausted`, ...), `last_error` a stable code, `fired_by` the node
     incarnation as text.
 
     `redelivered_at` is the instant of the last explicit redelivery, `redelivered_after` how many attempts had been made
-    by then: what came after counts again. Originals have them, retry rows carry a mark instead (see `retry rows`).
+    by then: counting starts over there. Originals have both, retry rows carry a mark instead (see `retry_rows`).
 
-    Written over a row that may have had an outcome, None clears a column, except `first_attempt_at`, `fired_by`,
-    `fired_epoch`, `rescheduled_to` and those of redeliveries: None leaves those as they are.
+    Written over an earlier outcome, None clears a column, except `first_attempt_at`, `fired_by`, `fired_epoch`,
+    `rescheduled_to` and those of redeliveries, which None leaves unchanged.
     """
 
     state: State
@@ -123,7 +124,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Content(msgspec.Struct, frozen=True, gc=False):
-    """What may be long in a definition, and never changes. The fields are a row's, next to each other there, too."""
+    """The columns of a definition that may be long; they never change. The fields are adjacent in `Row`, too."""
 
     method: str | None
     url: str | None
@@ -140,10 +141,10 @@ NO_CONTENT = Content(None, None, None, None, None)
 
 
 class Row(msgspec.Struct, frozen=True, gc=False):
-    """One row as read: key, definition (null while only a pointer is there), outcome (state null while scheduled).
+    """One row as read: key, definition (null in a mere pointer), outcome (state null while scheduled).
 
-    A lean row was read without its content (see `Content`), which is None. What says nothing may be null: the `kind` of
-    a call, an `attempt_base` of 0. The field order is the column order of the `read_*` statements.
+    A lean row was read without its content (see `Content`), which is None. Defaults may be null: the `kind` of a call,
+    an `attempt_base` of 0. The field order is the column order of the `read_*` statements.
     """
 
     due: UnixMillis
@@ -203,25 +204,23 @@ class Row(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def over(self) -> bool:
-        """Whether this row of a settled minute is needed by nobody any more: it has ended, it is a retry row that
-        points on, which its original and the next retry row have left behind for good, or it was announced and never
-        created."""
+        """Whether this row of a settled minute is not needed any more: it has ended, it is a retry row that points to
+        another and is thereby obsolete, or it was announced and never created."""
         return self.ended or self.announced or (self.is_retry_row and self.state == State.RETRYING)
 
     def stranded(self, settled: Minute) -> bool:
-        """Whether this row of a minute before `settled` has no end that anybody would still give it, where all minutes
-        before that are settled: it appeared when its own was settled already, or names an attempt that nobody placed.
-        """
+        """Whether no owner will end this row, all minutes before `settled` being settled: it was inserted after its own
+        minute was settled, or names a retry row that was never placed."""
         if self.state is None:
             return self.defined
         return not self.over and self.next_attempt_at is not None and minute_of(self.next_attempt_at) < settled
 
 
 class PartitionHeader(msgspec.Struct, frozen=True, gc=False):
-    """The static columns of a partition; all null where nobody has written them.
+    """The static columns of a partition; null until they are first written.
 
-    `claim_epoch`: the lease epoch that opened the partition. `version`: grows with every commit. `in_flight`: the ids
-    that may be on the wire. `edits`: changes with every external update.
+    `claim_epoch`: the lease epoch that opened the partition. `version`: grows with every owner commit. `in_flight`: the
+    ids that may be on the wire. `edits`: changes with every external update.
     """
 
     claim_epoch: int | None = None
@@ -234,7 +233,7 @@ NO_HEADER = PartitionHeader()
 
 
 class Page(msgspec.Struct, frozen=True, gc=False):
-    """Rows of one partition in key order, with the header as the same read saw them. `more`: rows may follow."""
+    """Rows of one partition in key order, with the header from the same read. `more`: rows may follow."""
 
     header: PartitionHeader
     rows: list[Row]
@@ -242,7 +241,7 @@ class Page(msgspec.Struct, frozen=True, gc=False):
 
 
 class SweptRow(NamedTuple):
-    """What a sweep takes of a row."""
+    """The columns of a row that a sweep needs."""
 
     due: UnixMillis
     schedule_id: ScheduleId
@@ -259,7 +258,7 @@ class SweptRow(NamedTuple):
 
 
 class SweptPage(msgspec.Struct, frozen=True, gc=False):
-    """The same as `Page`, of swept rows. Behind a key the header is not read."""
+    """The same as `Page`, of swept rows. If it was read from a key on, it has no header."""
 
     header: PartitionHeader
     rows: list[SweptRow]
@@ -267,7 +266,7 @@ class SweptPage(msgspec.Struct, frozen=True, gc=False):
 
 
 class Unfinished(NamedTuple):
-    """How many `rows` of one partition have no outcome, of `seen` that were looked at. `more`: others may follow."""
+    """How many `rows` of one partition have no outcome, of `seen` rows read. `more`: others may follow."""
 
     rows: int
     seen: int
@@ -275,10 +274,10 @@ class Unfinished(NamedTuple):
 
 
 class RowWrite(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One row's outcome in a commit or an external update, with the conditions on that row.
+    """One row's outcome in an owner commit or an external update, with the conditions on that row.
 
-    `expect_state`: None where the row's state isn't tested, SCHEDULED for "no outcome yet". At most one of
-    `expect_next_attempt_at` and `expect_finished_at` is tested beside it; None isn't.
+    `expect_state`: None: the row's state isn't tested; SCHEDULED: it has no outcome yet. At most one of
+    `expect_next_attempt_at` and `expect_finished_at` is tested in addition; None isn't.
     """
 
     key: RowKey
@@ -291,9 +290,9 @@ class RowWrite(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class OwnerCommit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The owner's one write: claims exactly `in_flight`, records outcomes, inserts retry rows of the same partition.
 
-    Applied only if the partition's claim_epoch is `expect_epoch` (None: nobody opened it yet; the commit opens it), its
-    version is `version` and, unless `edits_known` is False, its external update are `edits`, and every row condition
-    holds. Sets claim_epoch = epoch, version = version + 1 (null counts as 0)."""
+    Applied only if the partition's claim_epoch is `expect_epoch` (None: it is not open yet, and the commit opens it),
+    its version is `version`, its edits are `edits` unless `edits_known` is False, and every row condition holds. Sets
+    claim_epoch = epoch, version = version + 1 (null counts as 0)."""
 
     partition: Partition
     epoch: int
@@ -307,10 +306,10 @@ class OwnerCommit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ExternalUpdate(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Everybody else's one write: outcomes of rows that nobody has in flight, all or nothing. Sets edits = `edits`.
+    """The one write of all others: outcomes of rows that are not in flight, all or nothing. Sets edits = `edits`.
 
     Every write must test its row's state. `version` (null: no commit yet) is tested unless `version_known` is False,
-    which only rows that are retrying or have ended allow: nobody claims those.
+    which is safe only for rows that are retrying or have ended, because those are never claimed.
     """
 
     partition: Partition
@@ -321,8 +320,8 @@ class ExternalUpdate(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class WriteRejection(msgspec.Struct, frozen=True, gc=False):
-    """What a commit or an external update met: the header, and state and next_attempt_at of the rows that carried
-    conditions."""
+    """Current values, returned by a rejected owner commit or external update: the header, and state and next_attempt_at
+    of the rows with conditions."""
 
     header: PartitionHeader
     rows: dict[RowKey, tuple[str | None, UnixMillis | None]]

@@ -1,7 +1,6 @@
-"""A trial call: one call made at once for somebody who wants to see what his receiver makes of it. Nothing of it is
-kept.
+"""A trial call: one call made at once, to see how a receiver handles it. Nothing of it is stored.
 
-It is built, signed, judged and sent as a schedule's call is, and marked, so that a receiver can tell it from one.
+It is built, signed, judged and sent as a schedule's call is, and marked, so that a receiver can tell it apart.
 """
 
 from typing import Final
@@ -14,11 +13,11 @@ from scheduler_service.domain.errors import Overloaded
 from scheduler_service.domain.schedules import Definition
 
 TRIAL_HEADER: Final = ("Minutehand-Trial", "true")
-"""Goes with trial calls only."""
+"""Sent with trial calls only."""
 
 
 class TrialCall(msgspec.Struct, frozen=True, kw_only=True):
-    """What to send for whom. The id of `definition` names no schedule; `secrets` are the raw bytes of those active."""
+    """What to send, for which client. The id of `definition` names no schedule; `secrets`: raw bytes of active ones."""
 
     client: Client
     definition: Definition
@@ -26,7 +25,7 @@ class TrialCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TrialCallTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds from the start until so much was done; None: it never was (of TLS also: there was none)."""
+    """Seconds from the start until each step was done; None: it was not reached (`secured`: or there was no TLS)."""
 
     resolved: float | None = None
     connected: float | None = None
@@ -36,9 +35,9 @@ class TrialCallTimes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):
-    """What was sent and what came back. `status` or `error` with `detail`, never both; `delivered` is what a schedule
-    would be said to be. `sent`: at least a part of the request left. `addresses` are those that a connection was tried
-    to, in order, as host:port; what the network policy refused is not told. `connected_to` is the one that took it."""
+    """What was sent and what came back. Has a `status`, or an `error` with `detail`, never both; `delivered`: whether a
+    schedule would count as delivered. `sent`: at least a part of the request left. `addresses`: those tried, in order,
+    as host:port, without those that the network policy refused; `connected_to`: the one that accepted."""
 
     method: str
     url: str
@@ -59,11 +58,11 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TrialCallsFull(Overloaded):
-    """All clients' trial calls together are as many as this process makes."""
+    """This process has as many trial calls under way, of all clients, as it may."""
 
 
 class TooManyTrialCalls(MinutehandError):
-    """The client has as many under way, or has had as many of late, as it may."""
+    """The client has as many trial calls under way, or has made as many recently, as it may."""
 
     def __init__(self, detail: str, *, retry_after_seconds: float) -> None:
         super().__init__(detail)

@@ -1,7 +1,7 @@
-"""What a client used, by the day and the hour of the due: counted from the rows by Spark, shown by the API.
+"""A client's usage by day and hour of the due: counted from the rows by Spark, shown by the API.
 
-A day is *complete* when every poller of its client is settled past its end and nothing of it is open: then only an
-explicit redelivery can change what it says.
+A day is *complete* when every poller of its client is settled past its end and none of its schedules is open: then only
+an explicit redelivery can change it.
 """
 
 import msgspec

@@ -1,42 +1,43 @@
-"""When a cron fires: its expression, its zone, and what happens to the hours that a change of clocks skips or repeats.
+"""When a cron fires: its expression, its zone, and the hours that a change of clocks skips or repeats.
 
-Everything here is a function of its arguments and of the pinned `tzdata`: every node works out the same instants, and
-so the same ids of children. Instants are Unix milliseconds; spans are half-open, (after, until].
+Everything here is a function of its arguments and of the pinned `tzdata`: every node computes the same instants, and so
+the same ids of children. Instants are Unix milliseconds; spans are half-open, (after, until].
 
 **The expression** has five fields as cronie reads them:
 
     minute 0-59   hour 0-23   day of month 1-31   month 1-12 or jan-dec   day of week 0-7 or sun-sat, 0 and 7 are Sunday
 
 A field is a list of `*`, `*/step`, `value`, `first-last` and `first-last/step`. A step counts from the first value; one
-that is longer than the field leaves just that. Where cronie is loose or undecided, this is what holds:
+that is longer than the field leaves just that. Where cronie is lax or ambiguous, these rules apply:
 
 - Names are the first three letters in any case, also in lists and ranges; `sun` at the end of a range is 7 (`fri-sun`).
 - `5/10` is refused, as by cronie (others read it as 5, or as `5-59/10`).
-- `@hourly`, `@daily`, `@midnight`, `@weekly`, `@monthly`, `@yearly` and `@annually` stand for five fields, in any case.
+- `@hourly`, `@daily`, `@midnight`, `@weekly`, `@monthly`, `@yearly` and `@annually` expand to five fields, in any case.
   `@reboot`, seconds, years and `L W # ? ~ %` are refused by name; so are dates that no year has (30 February).
-- A day matches if day of month AND day of week do where either text begins with `*`, else if one of the two does. So
-  `0 0 */2 * 1` is Mondays with an odd date, and `0 0 1 * 1` the first and every Monday.
-- `Expression.text` is one canonical form of it: numbers only, stars kept where they decide something.
+- If the text of either day field begins with `*`, both day of month AND day of week must match, otherwise one of them.
+  So `0 0 */2 * 1` is Mondays with an odd date, and `0 0 1 * 1` the first and every Monday.
+- `Expression.text` is a canonical form: numbers only, stars kept where they have an effect.
 
-**Local clock and real time.** A zone's clock is cut into stretches of one offset from UTC. Between two of them it jumps
-forward (a gap: local minutes that don't exist) or back (a fold: local minutes that come twice). It makes no difference
-how long the jump is or why: an hour for summer, half an hour on Lord Howe, 15 minutes when Kathmandu moved its zone,
-Apia's whole 30 December 2011. A local minute begins at its second 0: if that second is in the gap, so is the minute.
+**Local clock and real time.** A zone's clock is divided into stretches of one offset from UTC. Between two of them it
+jumps forward (a gap: local minutes that don't exist) or back (a fold: local minutes that come twice). The rules are the
+same for every length and cause of a jump: an hour for summer, half an hour on Lord Howe, 15 minutes when Kathmandu
+changed its zone, Apia's whole 30 December 2011. A local minute begins at its second 0: if that second is in the gap, so
+is the minute.
 
 - Expressions whose minute or hour field begins with `*` *follow real time*: they fire whenever a matching minute begins
   on the local clock. Nothing fires in a gap; in a fold both readings fire, as real time passes twice.
-- All others are of *fixed time*: a matching local minute is due when the clock first gets to it or, in a gap, past it.
-  So in a gap they fire at the first instant after it (`gap="shift"`), several of one gap together once, and together
-  with what is due at that very instant; `gap="skip"` leaves out what is only due in the gap. In a fold they fire at the
-  first reading (`fold="first"`) or at both (`fold="both"`).
+- All others are of *fixed time*: a matching local minute is due when the clock first reaches it or, in a gap, passes
+  it. So in a gap they fire at the first instant after it (`gap="shift"`), all of one gap once, and together with a fire
+  due at that very instant; `gap="skip"` omits fires that are only due in the gap. In a fold they fire at the first
+  reading (`fold="first"`) or at both (`fold="both"`).
 
-cronie does the same for jumps of up to three hours; beyond, it leaves out what the gap swallowed.
+cronie does the same for jumps of up to three hours; for longer ones it omits the fires in the gap.
 
-**Zones** are the IANA names of the pinned package, never files of the machine. Fires are worked out from 1970 to the
-end of the year 9998.
+**Zones** are the IANA names of the pinned package, never files of the machine. Fires are computed from 1970 to the end
+of the year 9998.
 
-The walk over the calendar is our own. croniter 7.0, fed with lists written out, takes 80 to 380 µs to read an
-expression and find one fire, and needs the rules above built around it; this takes about a tenth of that.
+The calendar walk is not a library's: croniter 7.0, given expanded lists, takes 80 to 380 µs to parse an expression and
+find one fire, and would need the rules above built around it; this takes about a tenth of that.
 """
 
 from scheduler_service.domain.crons.expression import Expression, parse_expression

@@ -1,22 +1,22 @@
-"""What is due to be done for a cron: the children of its next fires, and what wakes it next. Pure.
+"""Plans a cron's expansion: the children of its next fires, and its next wake-up. Pure.
 
     now                         now + window
      |   child   child   child      |            fire
      '----^-------^-------^---------'      ^------^
                                            wake_at (the lead before the next fire without a child)
 
-Everything derives from the cron's row and `now`. Ids derive from client, cron, revision and nominal instant, so that
-whoever repeats an expansion, at whatever time, makes rows that are equal to those that are there.
+Everything derives from the cron's row and `now`. Ids derive from client, cron, revision and nominal instant, so that a
+repeated expansion, at any time, inserts rows equal to the existing ones.
 
-The lead is at least `LEAD_MS`, and up to `LEAD_SPREAD_MS` more, the same for a cron every time: the crons of a full
-hour are not woken in one second. It is shorter than the window, so a woken cron always has something to place.
+The lead is at least `LEAD_MS`, and up to `LEAD_SPREAD_MS` more, constant for a cron, so that the crons of a full hour
+are not woken in one second. It is shorter than the window, so a woken cron always has something to place.
 
-A fire whose due is longer past than `catch_up_seconds` gets a child all the same, to be recorded as skipped. One older
-than the client keeps its rows would be deleted at once, and is passed over. One that is late by less than
-`PUNCTUAL_SECONDS` was not missed: a node that dies makes its fires late by some seconds.
+A fire whose due is longer ago than `catch_up_seconds` gets a child all the same, to be recorded as skipped. One older
+than the client's retention would be deleted at once, and is passed over. One that is late by less than
+`PUNCTUAL_SECONDS` was not missed: when a node dies its fires are some seconds late.
 
-Fires that an earlier revision has made for good are passed by in the expansion that withdraws the others: it goes on
-until the last of them, though that be beyond the window, since no later expansion knows of them.
+Fires of an earlier revision that can't be withdrawn any more are passed over by the expansion that withdraws the
+others. It goes on until the last of them, even beyond the window, because no later expansion knows of them.
 """
 
 import hashlib
@@ -38,18 +38,18 @@ from scheduler_service.domain.schedules import Definition
 LEAD_MS = 60_000
 LEAD_SPREAD_MS = 240_000
 WINDOW_MS = 600_000
-"""Longer: fewer expansions of frequent crons, and more children to withdraw when one is edited."""
+"""A longer window means fewer expansions of frequent crons, but more children to withdraw when a cron is changed."""
 LONGEST_SLEEP_MS = DAY_MS
-"""A cron is looked at once a day at least, so that zone data that came meanwhile is heeded in time."""
+"""A cron is expanded once a day at least, so that new zone data takes effect in time."""
 MAX_CHILDREN = 200
-"""Of one expansion. What is left makes the cron due again at once."""
+"""In one expansion. If there are more, the cron is due again at once."""
 PUNCTUAL_SECONDS = 60.0
 WAKE_UP_SCHEME = "minutehand://"
 
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """One fire. `skip`: it is recorded as skipped, being older than the cron catches up with."""
+    """One fire. `skip`: it is recorded as skipped, because it is older than `catch_up_seconds`."""
 
     definition: Definition
     run: CronRun
@@ -57,8 +57,8 @@ class Child:
 
 
 def wake_up(cron: Cron, *, at: UnixMillis, quota: int) -> Definition:
-    """The row of `$cron` that makes somebody look at this cron at `at`. The client takes the place of the URL's host:
-    each client's wake-ups have the limits of one destination, and leave room for the others'."""
+    """The row of `$cron` that has this cron expanded at `at`. Its URL has the client as host, so that each client's
+    wake-ups have the limits of one destination, and leave room for the others'."""
     name = f"wake {cron.client_id} {cron.cron_id} {cron.revision}"
     digest = hashlib.blake2b(f"{cron.client_id} {cron.cron_id}".encode(), digest_size=4).digest()
     poller_id = PollerId(int.from_bytes(digest, "big") % quota)
@@ -79,7 +79,7 @@ def wake_up(cron: Cron, *, at: UnixMillis, quota: int) -> Definition:
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """To be done in this order: the runs, the children and the wake-up, the advance. Each may be repeated."""
+    """To be written in this order: the runs, the children and the wake-up, the advance. Each is repeatable."""
 
     children: tuple[Child, ...]
     wake_up: Definition | None
@@ -94,7 +94,7 @@ class WakeUp(msgspec.Struct, frozen=True):
 
 
 def rule_of(cron: Cron) -> Rule:
-    """Raises InvalidRule for a rule that this program does not understand."""
+    """Raises InvalidRule for a rule that this version does not support."""
     options = cron.options
     return Rule(
         expression=parse_expression(cron.expression),
@@ -112,13 +112,13 @@ def offset_ms(cron: Cron) -> int:
 
 
 def is_due(cron: Cron, now: int) -> bool:
-    """Whether there is anything to do for this cron."""
+    """Whether this cron has to be expanded."""
     return cron.swept < cron.revision or (cron.wake_at is not None and cron.wake_at <= now)
 
 
 def plan(cron: Cron, *, now: int, wake_quota: int, retention_ms: int, kept: Collection[int] = ()) -> Expansion:
-    """What to do for a cron that is due. `kept`: nominal instants whose runs of older revisions could not be
-    withdrawn; they count as fires, and get no child again. `wake_quota`: of the client `$cron`."""
+    """The expansion of a cron that is due. `kept`: nominal instants whose runs of older revisions could not be
+    withdrawn; they count as fires, and get no second child. `wake_quota`: the quota of the client `$cron`."""
     if cron.swept >= cron.revision:
         kept = ()
     fires = cron.fires + len(kept)
@@ -135,7 +135,7 @@ def plan(cron: Cron, *, now: int, wake_quota: int, retention_ms: int, kept: Coll
             break
         due = nominal + offset
         if len(children) >= MAX_CHILDREN:
-            # Those kept that were not come to are found again by the next expansion, and counted there.
+            # The next expansion finds the kept ones that were not reached, and counts them.
             ahead = sum(instant > through for instant in kept)
             swept = cron.swept if ahead else cron.revision
             return _to_go_on(cron, children, through, fires - ahead, UnixMillis(now), quota=wake_quota, swept=swept)
@@ -147,7 +147,7 @@ def plan(cron: Cron, *, now: int, wake_quota: int, retention_ms: int, kept: Coll
             children.append(_child(cron, options, nominal, due, skip=due < oldest))
     ends_at = UnixMillis(through + offset + 1)
     if ends_at > now:
-        # The last fires are placed, but not over: until then they can be withdrawn.
+        # The last fires are placed but not yet due: the cron stays active, so that they can still be withdrawn.
         return _to_go_on(cron, children, through, fires, ends_at, quota=wake_quota, swept=cron.revision)
     fires += len(children)
     return Expansion(tuple(children), None, _advance(cron, CronState.FINISHED, through, fires, None))
@@ -172,7 +172,7 @@ def _catch_up_seconds(cron: Cron) -> float:
 
 
 def lead_ms(client_id: ClientId, cron_id: CronId) -> int:
-    """How long before the due of a cron's next fire it is woken."""
+    """How long before its next fire's due a cron is woken."""
     digest = hashlib.blake2b(f"lead {client_id} {cron_id}".encode(), digest_size=4).digest()
     return LEAD_MS + int.from_bytes(digest, "big") % LEAD_SPREAD_MS
 
@@ -183,7 +183,7 @@ def woken_by(body: bytes) -> WakeUp:
 
 
 def child_id(cron: Cron, nominal: int) -> ScheduleId:
-    """The id of the child of one fire, under the cron's present revision."""
+    """The id of a fire's child, under the cron's present revision."""
     name = f"fire {cron.client_id} {cron.cron_id} {cron.revision} {nominal}"
     return derived_schedule_id(due=nominal + offset_ms(cron), poller_id=cron.poller_id, name=name)
 
@@ -209,7 +209,7 @@ def _child(cron: Cron, options: str, nominal: int, due: int, *, skip: bool) -> C
 
 
 def _child_options(cron: Cron) -> str:
-    """A child that its owner meets later than the cron catches up is skipped, as one that was not placed in time is."""
+    """A child that its owner reads later than `catch_up_seconds` is skipped, like one that was placed too late."""
     return encode_options(
         ScheduleOptions(
             retry=cron.options.retry,
@@ -232,13 +232,11 @@ def _advance(cron: Cron, state: CronState, through: int, fires: int, wake_at: Un
 
 
 def planned(cron: Cron, *, now: int, after: int, until: int, retention_ms: int) -> Iterator[UnixMillis]:
-    """Nominal instants in (after, until] beyond `expanded_through`, those that are owed from before `now` included, as
-    far back as the client keeps rows. Nothing unless the cron is active. Raises InvalidRule, as `rule_of` does.
+    """The fires without a child yet: nominal instants in (after, until] beyond `expanded_through`, missed ones from
+    before `now` included, as far back as the client's retention. Empty unless the cron is active. Raises InvalidRule,
+    as `rule_of` does.
 
-    The fires of a cron that have no child yet, as far as anybody wants to look. Pure.
-
-    What `expansion.plan` would place if it were asked at a later time, and what the fires until then leave of
-    `max_fires`.
+    These are the fires that `plan` would place at a later time, within what the fires before leave of `max_fires`.
     """
     if cron.state is not CronState.ACTIVE:
         return
@@ -252,8 +250,8 @@ def planned(cron: Cron, *, now: int, after: int, until: int, retention_ms: int) 
 
 
 def next_fires(cron: Cron, *, now: int, count: int, retention_ms: int) -> list[UnixMillis]:
-    """The first `count` nominal instants later than `now` of an active cron, whether they have their children yet or
-    not: fewer if it ends before, or pauses for more than five years. Raises InvalidRule, as `rule_of` does."""
+    """The first `count` nominal instants later than `now` of an active cron, with or without children: fewer if it ends
+    before, or has a gap of more than five years. Raises InvalidRule, as `rule_of` does."""
     if cron.state is not CronState.ACTIVE:
         return []
     if cron.options.max_fires is None:

@@ -1,4 +1,4 @@
-"""The five fields of a cron expression, from text to numbers. The package says how they are read."""
+"""Parses the five fields of a cron expression. The package's docstring has the rules."""
 
 import re
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from scheduler_service.domain.errors import InvalidRule
 
 MAX_TEXT = 255
 MAX_ITEMS = 60
-"""Of one field: more than a field has values is no list that anybody wrote."""
+"""In one field. No sensible list has more: no field has more values."""
 
 _QUOTED = 40
 _LONGEST_MONTHS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
@@ -70,7 +70,7 @@ _FIELDS = (_MINUTE, _HOUR, _DAY, _MONTH, _WEEKDAY)
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """What five fields say. The tuples are sorted, not empty and within their fields; 0 is Sunday.
+    """A parsed expression. The tuples are sorted, not empty and within their fields' ranges; 0 is Sunday.
 
     `text` is canonical: two expressions with one text are equal, and `parse_expression(text)` gives the same again.
     """
@@ -81,7 +81,7 @@ class Expression:
     months: tuple[int, ...]
     weekdays: tuple[int, ...]
     either_day: bool
-    """Day of month OR day of week decides: neither text begins with a star. Otherwise both must match."""
+    """A day matches by day of month OR day of week: neither text begins with a star. Otherwise both must match."""
     follows_real_time: bool
     """The minute's or the hour's text begins with a star."""
     text: str
@@ -90,12 +90,12 @@ class Expression:
 class _Values(NamedTuple):
     values: frozenset[int]
     star: int
-    """The step of the star that the text begins with, within the field's span; 0 if it begins with none."""
+    """The step of the star that the text begins with, at most the field's span; 0 if it begins with none."""
 
 
 @lru_cache(maxsize=16_384)
 def parse_expression(text: str) -> Expression:
-    """What `text` says. Raises InvalidRule for the field `expression`, with the first reason there is."""
+    """Parse an expression. Raises InvalidRule for the field `expression`, with the first fault found."""
     if len(text) > MAX_TEXT:
         raise _refused(f"is longer than {MAX_TEXT} characters")
     if not text.isascii():
@@ -131,7 +131,7 @@ def _quoted(text: str) -> str:
 
 
 def _written_out(text: str) -> str:
-    """The five fields that a nickname stands for; any other text as it is."""
+    """Replace a nickname by its five fields; any other text is returned unchanged."""
     if not text.startswith("@"):
         return text
     if text.lower() == "@reboot":
@@ -214,7 +214,8 @@ def _refuse_impossible_date(expression: Expression) -> None:
 
 
 def _canonical(field: _Field, parsed: _Values) -> str:
-    """One text for all that read alike. A star that decides nothing, the month's, stands for what it can."""
+    """One text for all fields that mean the same. The month's star has no effect of its own, so it replaces any values
+    that it can express."""
     values = parsed.values
     star = parsed.star
     if field is _MONTH:
@@ -245,7 +246,7 @@ def progression(ordered: list[int]) -> int | None:
 
 
 def runs(ordered: list[int]) -> list[tuple[int, int]]:
-    """Ranges without holes, as first and last, that together are the values."""
+    """The values as maximal ranges without holes, each as (first, last)."""
     found: list[tuple[int, int]] = []
     for value in ordered:
         if found and found[-1][1] == value - 1:

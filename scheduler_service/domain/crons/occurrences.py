@@ -1,7 +1,7 @@
 """The instants at which an expression fires in a zone: a walk over the local calendar, stretch by stretch.
 
-In one stretch of a zone's clock local time is UTC plus a constant, so that matching is done on whole numbers of local
-minutes. What a change of clocks does is decided between two stretches, by how far the clock had got before.
+In one stretch of a zone's clock local time is UTC plus a constant, so matching works on whole local minutes. Gaps and
+folds are handled between two stretches, by how far the clock had got before.
 """
 
 from calendar import monthrange
@@ -19,10 +19,10 @@ from scheduler_service.domain.errors import InvalidRule
 from scheduler_service.domain.ids import DAY_MS, UnixMillis
 
 SEARCHED_MS = 5 * 366 * DAY_MS
-"""A next fire is looked for no further ahead than this: five years."""
+"""The search for a next fire ends after this: five years."""
 
 _LAST_SECOND = 253_370_764_799
-"""9998-12-31T23:59:59Z. Beyond, local time may leave the calendar."""
+"""9998-12-31T23:59:59Z. Beyond it, local time may be out of `datetime`'s range."""
 _MINUTES_OF_DAY = 1440
 _EPOCH = date(1970, 1, 1).toordinal()
 _EPOCH_WEEKDAY = 4
@@ -34,7 +34,7 @@ Fold = Literal["first", "both"]
 
 @dataclass(frozen=True, slots=True)
 class Dst:
-    """What becomes of fixed times that a change of clocks skips (`gap`) or repeats (`fold`)."""
+    """How to handle fixed times that a change of clocks skips (`gap`) or repeats (`fold`)."""
 
     gap: Gap = "shift"
     fold: Fold = "first"
@@ -52,7 +52,7 @@ DEFAULT_DST = Dst()
 def fires(
     expression: Expression, zone: ZoneInfo, dst: Dst = DEFAULT_DST, *, after: int, until: int
 ) -> Iterator[UnixMillis]:
-    """Nominal instants in (after, until], each once, ascending, worked out as they are asked for."""
+    """Nominal instants in (after, until], each once, ascending, computed lazily."""
     first = max(after // 1000 + 1, 0)
     end = min(until // 1000, _LAST_SECOND) + 1
     if first >= end:
@@ -67,7 +67,7 @@ def fires(
 def first_fire(
     expression: Expression, zone: ZoneInfo, dst: Dst = DEFAULT_DST, *, after: int, until: int | None = None
 ) -> UnixMillis | None:
-    """The first one in (after, until]; None if there is none before that or within five years."""
+    """The first one in (after, until]; None if there is none, or none within five years."""
     limit = after + SEARCHED_MS if until is None else min(until, after + SEARCHED_MS)
     return next(fires(expression, zone, dst, after=after, until=limit), None)
 
@@ -159,7 +159,7 @@ def _days(expression: Expression, first: int, last: int) -> Iterator[int]:
 def _days_of_month(
     days: tuple[int, ...], weekdays: tuple[int, ...], either: bool, first_weekday: int, length: int
 ) -> tuple[int, ...]:
-    """Matching days of a month of that length whose first is of that weekday."""
+    """Matching days of a month that has this length and begins on this weekday."""
     found = []
     for number in range(1, length + 1):
         of_month, of_week = number in days, (first_weekday + number - 1) % 7 in weekdays

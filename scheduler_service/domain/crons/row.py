@@ -1,15 +1,15 @@
-"""A cron as it is stored, and the runs it has come to.
+"""A cron as stored, and its runs.
 
     revision           grows with every change of the rule, the callback or the state
     expanded_through   nominal instant through which every fire has its child
-    fires              how many fires that were, over all revisions (`max_fires` bounds it)
-    swept              the revision whose older children were withdrawn
-    wake_at            when the cron is to be looked at next; None: never again by itself
-    confirmations      how often somebody wanted the cron as it was: a change is written if neither they nor the
-                       revision have grown since it was decided upon
+    fires              how many fires that were, over all revisions (bounded by `max_fires`)
+    swept              all children of revisions older than this one were withdrawn
+    wake_at            when the cron is to be expanded next; None: never again by itself
+    confirmations      how often a request found the cron as wanted and confirmed it; a change is written only if
+                       neither this nor the revision has grown since it was decided
 
-Whoever changes a cron sets `wake_at` to now; whoever looks at one does what is due and sets it to what comes next. So
-a cron whose `wake_at` is long past is one that was forgotten, whatever the reason.
+A change of a cron sets `wake_at` to now; an expansion sets it to the next wake-up. So a cron whose `wake_at` is long
+past has been forgotten, for whatever reason.
 """
 
 from enum import StrEnum
@@ -26,20 +26,20 @@ CRON_CLIENT = ClientId("$cron")
 CRON_ID_PATTERN = CLIENT_ID_PATTERN
 DEFAULT_CATCH_UP_SECONDS = 3600.0
 FIRST_REVISION = 1
-"""Of a cron that is new. There are no older children then."""
+"""The revision of a new cron, which has no older children."""
 
 
 class CronState(StrEnum):
     ACTIVE = "active"
     PAUSED = "paused"
     FINISHED = "finished"
-    """Past its end, or of its last fire."""
+    """Past `ends_at` or the last fire."""
     DELETED = "deleted"
-    """The row stays for the client's retention: a cron of that id goes on counting revisions."""
+    """The row stays for the client's retention, so that a new cron of that id continues its revisions."""
 
 
 class CronOptions(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What a rule asks for beside expression and zone. Instants are Unix milliseconds, `ends_at` is exclusive."""
+    """A rule's options beside expression and zone. Instants are Unix milliseconds, `ends_at` is exclusive."""
 
     starts_at: UnixMillis | None = None
     ends_at: UnixMillis | None = None
@@ -64,12 +64,12 @@ class CronCallback(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def size(self) -> int:
-        """Bytes of what may be long, about."""
+        """Approximate bytes of the fields that may be long."""
         return len(self.url) + len(self.headers) + len(self.body)
 
 
 NO_CALLBACK = CronCallback(method="POST", url="", headers="[]", body=b"")
-"""Of a cron that was deleted."""
+"""The callback of a deleted cron."""
 
 
 class Cron(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,7 +94,7 @@ class Cron(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CronAdvance(msgspec.Struct, frozen=True, kw_only=True):
-    """The progress of one cron, applied if revision, expanded_through and swept still are as in `cron`."""
+    """The progress of one cron, applied if revision, expanded_through and swept are still those of `cron`."""
 
     cron: Cron
     state: CronState
@@ -105,7 +105,7 @@ class CronAdvance(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CronMark(msgspec.Struct, frozen=True, gc=False):
-    """What the search through a client's crons needs of one."""
+    """The columns of a cron that the overdue scan needs."""
 
     cron_id: CronId
     state: CronState
@@ -113,12 +113,12 @@ class CronMark(msgspec.Struct, frozen=True, gc=False):
     changed_at: UnixMillis
 
     def over(self, before: int) -> bool:
-        """Whether it was deleted before that instant, and nothing is left to be done for it."""
+        """Whether it was deleted before that instant, and needs no further expansion."""
         return self.state is CronState.DELETED and self.wake_at is None and self.changed_at < before
 
 
 class CronStanding(msgspec.Struct, frozen=True, gc=False):
-    """What a fire that is about to be claimed is judged by."""
+    """The columns of a cron by which a fire is judged before it is claimed."""
 
     client_id: ClientId
     cron_id: CronId
@@ -128,7 +128,7 @@ class CronStanding(msgspec.Struct, frozen=True, gc=False):
 
 class CronRun(msgspec.Struct, frozen=True, gc=False):
     """One run: the child of a fire (`nominal_due` is the instant of the rule), or a triggered one. The row of a later
-    revision replaces that of an earlier one, whoever writes last."""
+    revision replaces that of an earlier one, in whatever order they are written."""
 
     client_id: ClientId
     cron_id: CronId

@@ -16,7 +16,7 @@ MAX_SPREAD_SECONDS = 3_600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """Raises InvalidRule, with the field's name, for a value that can't be followed."""
+    """Raises InvalidRule, with the field's name, for a value that is not valid."""
 
     expression: Expression
     timezone: str
@@ -25,9 +25,9 @@ class Rule:
     starts_at: UnixMillis | None = None
     """The first instant that may fire."""
     ends_at: UnixMillis | None = None
-    """From here on nothing fires."""
+    """Nothing fires from here on."""
     spread_seconds: int = 0
-    """Children are due up to so much later than their nominal instants, each cron by an amount of its own."""
+    """Children are due up to this much later than their nominal instants, by a constant amount for each cron."""
 
     def __post_init__(self) -> None:
         load_zone(self.timezone)
@@ -41,16 +41,16 @@ class Rule:
         return load_zone(self.timezone)
 
     def fires(self, after: int, until: int) -> Iterator[UnixMillis]:
-        """Nominal instants in (after, until] that starts_at and ends_at leave, ascending, as they are asked for."""
+        """Nominal instants in (after, until] between starts_at and ends_at, ascending, computed lazily."""
         last = until if self.ends_at is None else min(until, self.ends_at - 1)
         return calendar.fires(self.expression, self.zone, self.dst, after=self._begin(after), until=last)
 
     def first_fire(self, after: int) -> UnixMillis | None:
-        """The first one later than `after`; None if none is within five years of it and of starts_at."""
+        """The first one later than `after`; None if there is none within five years of that and of starts_at."""
         return calendar.first_fire(self.expression, self.zone, self.dst, after=self._begin(after), until=self._last())
 
     def next_fires(self, after: int, count: int) -> list[UnixMillis]:
-        """The first `count` later than `after`: fewer if the rule ends, or pauses for more than five years."""
+        """The first `count` later than `after`: fewer if the rule ends, or has a gap of more than five years."""
         return calendar.next_fires(
             self.expression, self.zone, self.dst, after=self._begin(after), count=count, until=self._last()
         )
@@ -73,6 +73,6 @@ class Rule:
 
 
 def spread_offset_ms(client_id: ClientId, cron_id: CronId, spread_seconds: int) -> int:
-    """By how much a cron's children are due after their nominal instants: 0 <= offset < spread, always the same."""
+    """How long after their nominal instants a cron's children are due: 0 <= offset < spread, constant for a cron."""
     digest = hashlib.blake2b(f"{client_id}/{cron_id}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") * spread_seconds * 1000 >> 64

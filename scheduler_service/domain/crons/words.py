@@ -1,7 +1,7 @@
-"""An expression as an English sentence: two that fire on other days or at other times never read alike.
+"""An expression as an English sentence. Two that fire on different days or at different times never read alike.
 
-What it leaves to the zone's rules is the change of clocks, but for one word: only what follows real time is said to
-fire at "every hour".
+The sentence does not describe changes of clocks, except that "every hour" is used only for expressions that follow real
+time.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ def in_words(expression: Expression) -> str:
 
 
 def _time(expression: Expression) -> tuple[str, bool]:
-    """The time of day, and whether that says by itself that it is about every hour there is."""
+    """The time of day, and whether it says by itself that it applies to every hour."""
     minutes, hours = list(expression.minutes), list(expression.hours)
     every_hour = len(hours) == 24 and expression.follows_real_time
     step = _regular(minutes)
@@ -47,7 +47,7 @@ def _time(expression: Expression) -> tuple[str, bool]:
 
 
 def _regular(minutes: list[int]) -> int | None:
-    """The step of minutes that go on regularly from one hour to the next, from the full hour."""
+    """The step of minutes that are evenly spaced over hours, from the full hour on."""
     step = 60 // len(minutes)
     return step if step < 60 and minutes == list(range(0, 60, step)) else None
 

@@ -1,4 +1,4 @@
-"""Zones of the pinned `tzdata` package, and their clocks as stretches of one offset from UTC."""
+"""Zones of the pinned `tzdata` package, and their clocks as stretches of constant offset from UTC."""
 
 import struct
 from bisect import bisect_left
@@ -19,19 +19,19 @@ from scheduler_service.domain.errors import InvalidRule
 
 _LONGEST_NAME = 64
 _NO_PLACE = "Factory"
-"""A zone of the database that says it is none."""
+"""A placeholder in the database, not a zone."""
 
 _DAY = 86_400
 _SECOND = timedelta(seconds=1)
 _LONGEST_FOLD = 2 * _DAY
-"""No clock went back by more: offsets are within 16 hours of UTC."""
+"""No clock ever went back by more: offsets are within 16 hours of UTC."""
 _RULED_BY = 4000
-"""A year by which every zone follows its rule."""
+"""From this year on every zone follows its rule."""
 _COUNTS = struct.Struct(">20x6l")
 """The counts in the header of a zone's file."""
 
 _named: WeakKeyDictionary[ZoneInfo, tuple[int, ...]] = WeakKeyDictionary()
-"""What the files of loaded zones name."""
+"""The instants listed in the files of loaded zones."""
 
 
 class Stretch(NamedTuple):
@@ -41,24 +41,24 @@ class Stretch(NamedTuple):
     end: int
     offset: int
     reached: int
-    """The local time up to which (exclusive) the clock had got, or past which it had jumped, before `start`."""
+    """The highest local time (exclusive) that the clock had reached or jumped past before `start`."""
 
 
 def tzdata_version() -> str:
-    """The release of the IANA database that all instants are worked out from, such as `2026f`."""
+    """The release of the IANA database that all instants are computed from, such as `2026f`."""
     return str(tzdata.IANA_VERSION)
 
 
 @lru_cache(maxsize=1)
 def zone_names() -> frozenset[str]:
-    """All names that can be given."""
+    """All valid names."""
     names = files("tzdata").joinpath("zones").read_text("ascii").split()
     return frozenset(names) - {_NO_PLACE}
 
 
 @lru_cache(maxsize=1024)
 def load_zone(name: str) -> ZoneInfo:
-    """The zone of that IANA name. Raises InvalidRule for the field `timezone`, with names that come near."""
+    """The zone of that IANA name. Raises InvalidRule for the field `timezone`, with similar names."""
     if name not in zone_names():
         raise InvalidRule("timezone", _unknown(name))
     data = files("tzdata").joinpath("zoneinfo", *name.split("/")).read_bytes()
@@ -85,9 +85,9 @@ def _unknown(name: str) -> str:
 
 
 def stretches(zone: ZoneInfo, first: int, end: int) -> Iterator[Stretch]:
-    """The stretches that together cover first <= UTC < end (seconds), in order; they may begin before and end after.
+    """The stretches that cover first <= UTC < end (seconds), in order; they may begin before and end after.
 
-    They are cut at the ends of years too, so that nothing is worked out that nobody asks for.
+    They are also cut at the ends of years, so that only the years in use are computed.
     """
     start = first - _LONGEST_FOLD
     offset = _offset(zone, start)
@@ -106,11 +106,11 @@ def stretches(zone: ZoneInfo, first: int, end: int) -> Iterator[Stretch]:
 
 @lru_cache(maxsize=16_384)
 def _changes(zone: ZoneInfo, year: int) -> tuple[tuple[int, int], ...]:
-    """When in a UTC year the offset changes (seconds), and what it is from then on.
+    """The instants in a UTC year at which the offset changes (seconds), each with the new offset.
 
-    A zone's file names the changes one by one up to some year, and from the next year on by a rule of month, week and
-    day, which says the same of all years that begin on the same day of the week and are as long. A zone that was not
-    loaded here is searched year by year.
+    A zone's file lists the changes up to some year, and has a rule of month, week and day for all later years, which is
+    the same for years that begin on the same weekday and are equally long. A zone that was not loaded here is searched
+    year by year.
     """
     named = _named.get(zone)
     if named is None:
@@ -125,8 +125,8 @@ def _changes(zone: ZoneInfo, year: int) -> tuple[tuple[int, int], ...]:
 
 
 def _named_changes(data: bytes) -> tuple[int, ...]:
-    """The instants that a zone's file names, ascending (RFC 9636, section 3). Not all of them change the offset."""
-    # Two blocks of the same form, the first with instants of 4 bytes for old readers.
+    """The instants that a zone's file lists, ascending (RFC 9636, section 3). Not all of them change the offset."""
+    # There are two blocks of the same form; skip the first, which has 4-byte instants for old readers.
     isutcnt, isstdcnt, leapcnt, timecnt, typecnt, charcnt = _COUNTS.unpack_from(data)
     second = _COUNTS.size + 5 * timecnt + 6 * typecnt + charcnt + 8 * leapcnt + isstdcnt + isutcnt
     timecnt = _COUNTS.unpack_from(data, second)[3]
@@ -135,7 +135,7 @@ def _named_changes(data: bytes) -> tuple[int, ...]:
 
 @lru_cache(maxsize=16_384)
 def _changes_by_rule(zone: ZoneInfo, weekday: int, leap: bool) -> tuple[tuple[int, int], ...]:
-    """Of a year of this kind, counted from its beginning."""
+    """The changes in a year of this kind, in seconds from its beginning."""
     year = _year_of_kind()[weekday, leap]
     return tuple((at - _year_start(year), offset) for at, offset in _searched_changes(zone, year))
 
@@ -146,13 +146,13 @@ def _kind_of(year: int) -> tuple[int, bool]:
 
 @lru_cache(maxsize=1)
 def _year_of_kind() -> dict[tuple[int, bool], int]:
-    """One of each."""
+    """A year of each kind; 400 years have all 14."""
     return {_kind_of(year): year for year in range(_RULED_BY, _RULED_BY + 400)}
 
 
 def _searched_changes(zone: ZoneInfo, year: int) -> tuple[tuple[int, int], ...]:
-    """Looks at one instant a day and halves from there. A change that is taken back within a day would go unseen; the
-    database has none."""
+    """Probes one instant a day and bisects where the offset differs. A change that is reversed within a day would be
+    missed; the database has none."""
     found: list[tuple[int, int]] = []
     end = _year_start(year + 1)
     before = _year_start(year) - 1

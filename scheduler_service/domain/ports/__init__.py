@@ -1,10 +1,10 @@
-"""What use cases and nodes need from the world, implemented by `cql` (and, for tests, over its in-memory connection).
+"""Interfaces that use cases and nodes need; `cql` implements the stores (in tests over its in-memory connection).
 
 Reads are at LOCAL_QUORUM unless marked serial; a serial read sees every conditional write applied before it began.
-`consistency` is for what clients ask: their looking (LOCAL_ONE: what was written a moment ago may not be seen) and
-their creates (EACH_QUORUM: unavailable while any data centre is). What decides anything never gives it.
-Conditional writes answer Applied, Rejected(current) or Unknown and never raise for storage trouble. Reads and plain
-writes raise `StoreUnavailable` when no answer came; a plain write may then have taken effect all the same.
+`consistency` is for clients' requests: their reads (LOCAL_ONE: a write of a moment ago may be missing) and their
+creates (EACH_QUORUM: unavailable while any data centre is). Reads that decide anything never pass it. Conditional
+writes answer Applied, Rejected(current) or Unknown and never raise for storage trouble. Reads and plain writes raise
+`StoreUnavailable` if no answer came; a plain write may then have taken effect all the same.
 """
 
 from membership.ports import StoreUnavailable

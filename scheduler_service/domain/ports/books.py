@@ -1,4 +1,4 @@
-"""What became of schedules: the books, and what is done and reported about them."""
+"""Stores of the books, and of what is reported and done about them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -20,7 +20,7 @@ from scheduler_service.domain.usage import DayUsage
 
 
 class BalanceStore(Protocol):
-    """The books of pollers' minutes, as they were counted; `domain.books` says which of them still hold."""
+    """Balances of pollers' minutes, as counted; `domain.books` says which of them still hold."""
 
     async def write(self, balance: MinuteBalance) -> Answer[int]:
         """Replace the minute's balance if none is stored or its epoch is at most `balance.epoch`.
@@ -29,7 +29,7 @@ class BalanceStore(Protocol):
         """
 
     async def read(self, client_id: ClientId, *, first: Minute, last: Minute) -> Sequence[MinuteBalance]:
-        """Of [first, last], both inclusive, by minute and poller; minutes without a balance are absent."""
+        """Balances of [first, last], both inclusive, by minute and poller; minutes without one are absent."""
 
 
 class AttemptStore(Protocol):
@@ -39,11 +39,11 @@ class AttemptStore(Protocol):
         """Insert them; repeating equal values is harmless."""
 
     async def read(self, client_id: ClientId, schedule_id: ScheduleId) -> Sequence[FailedAttempt]:
-        """Those of one schedule, by number."""
+        """Those of one schedule, by attempt number."""
 
 
 class DeadLetterStore(Protocol):
-    """What gave up, for listing and redrive. Kept 90 days."""
+    """Schedules that failed for good, for listing and redrive. Kept 90 days."""
 
     async def insert(self, letters: Sequence[DeadLetter]) -> None:
         """Repeating equal values is harmless."""
@@ -51,31 +51,30 @@ class DeadLetterStore(Protocol):
     async def read_page(
         self, client_id: ClientId, poller_id: PollerId, hour: Hour, *, after: LetterKey | None = None, limit: int = 100
     ) -> Sequence[DeadLetter]:
-        """Up to `limit` letters of one poller's hour behind `after`, in the order of failing (at once: of their
-        ids)."""
+        """Up to `limit` letters of one poller's hour behind `after`, in the order of failing (then by id)."""
 
 
 class ReconciliationStore(Protocol):
     """The tables `reconciliations` and `reconciliation_slots`. Kept 90 days.
 
-    A reconciliation holds a slot of its client while it runs, so that there are never more than slots, and so that all
-    that may be running is found without looking through every client.
+    A reconciliation holds a slot of its client while it runs. So there are never more than slots, and all that may be
+    running are found without a scan over all clients.
     """
 
     async def insert(self, reconciliation: Reconciliation) -> None:
-        """Insert what was asked for, not what came of it; repeating it is harmless. Moves `changes`, where that
-        succeeds: those who search find it a little later otherwise."""
+        """Insert the request, without its progress; repeating it is harmless. Then changes `changes`; if that fails,
+        nodes find it a little later."""
 
     async def read(
         self, client_id: ClientId, reconciliation_id: ReconciliationId, *, serial: bool = False
     ) -> Reconciliation | None:
-        """None: it was not inserted, or is not kept any more. Raises an error for one that can't be decoded."""
+        """None: it was not inserted, or has expired. Raises an error for one that can't be decoded."""
 
     async def read_newest(
         self, client_id: ClientId, *, before: ReconciliationId | None = None, limit: int = 100
     ) -> Sequence[Reconciliation]:
-        """Up to `limit` of them, the newest first, older than `before`. Fewer: there are no more. Those that can't be
-        decoded are made up for."""
+        """Up to `limit` of them, the newest first, older than `before`. Fewer: there are no more. Ones that can't be
+        decoded are left out, and don't count."""
 
     async def write(
         self, reconciliation: Reconciliation, *, expected_version: int | None
@@ -83,26 +82,25 @@ class ReconciliationStore(Protocol):
         """Replace state, version and progress if the stored version is `expected_version` (None: null)."""
 
     async def read_slots(self, client_id: ClientId) -> Mapping[int, ReconciliationId]:
-        """Serial: who had each slot of a client last. Slots that nobody ever had are absent."""
+        """Serial: the last holder of each slot of a client. Slots that were never held are absent."""
 
     async def take_slot(self, slot: Slot, *, expected: ReconciliationId | None) -> Answer[None]:
-        """Replace the holder of a slot if it is `expected` (None: nobody)."""
+        """Replace the holder of a slot if it is `expected` (None: none)."""
 
     async def list_slots(self, bucket: int) -> Sequence[Slot]:
-        """Those of all clients that a hash puts into one of `SLOT_BUCKETS`: a few of each that ever reconciled."""
+        """The slots in one of `SLOT_BUCKETS`, over all clients: a few of each client that ever reconciled."""
 
     async def changes(self) -> int:
-        """Moves when something was asked for: a cheap read for everybody who searches."""
+        """A number that changes after an `insert`: a cheap read that spares a search."""
 
 
 class UsageStore(Protocol):
-    """What clients used, day by day, as it was counted last."""
+    """Clients' usage, day by day, as last counted."""
 
     async def read(self, client_id: ClientId, *, first: UnixMillis, last: UnixMillis) -> Sequence[DayUsage]:
-        """The days that begin in [first, last], both inclusive, in order; days that nobody has counted are absent.
+        """The days that begin in [first, last], both inclusive, in order; days that were never counted are absent.
 
-        A day is seen as one write left it, never half of it. Reads every month between the two, so the caller bounds
-        them.
+        A day is written atomically. Reads every month between the two, so the caller bounds them.
         """
 
 
@@ -121,21 +119,22 @@ class AuditStore(Protocol):
 class ArchiveStore(Protocol):
     """The table `archived_days`: which days of a client are in the archive. Never deleted from.
 
-    One run at a time writes a client's days. Whoever takes a client takes it from the run before, dead or alive, which
-    can mark nothing any more: nobody need know whether it lives.
+    One run at a time writes a client's days. A run takes a client from the run before, dead or alive, which can mark
+    nothing any more, so no failure detection is needed.
     """
 
     async def read(self, client_id: ClientId, *, first: UnixMillis, last: UnixMillis) -> Sequence[ArchivedDay]:
         """The archived days that begin in [first, last], both inclusive, in order."""
 
     async def read_run(self, client_id: ClientId) -> RunId | None:
-        """Serial: the run that has this client. None: none has."""
+        """Serial: the run that holds this client, if any."""
 
     async def take(self, client_id: ClientId, run: RunId | None, *, expected: RunId | None) -> Answer[None]:
-        """Give the client to `run` (None: to nobody) if it is `expected`'s; to itself: whether it still is."""
+        """Give the client to `run` (None: release it) if `expected` holds it. With `run` equal to `expected` it tests
+        whether that still holds it."""
 
     async def mark(self, day: ArchivedDay, *, run: RunId) -> Answer[None]:
-        """Write the day, over what was there, if its client is `run`'s."""
+        """Write the day, replacing an earlier entry, if `run` holds its client."""
 
     async def mark_stale(self, day: ArchivedDay) -> Answer[None]:
-        """Mark that something in it ended again, if it is still archived as of the same instant."""
+        """Mark that a row of it ended again, if it is still archived as of the same instant."""

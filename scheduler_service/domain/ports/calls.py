@@ -11,25 +11,25 @@ from scheduler_service.domain.trial_calls import Exchange, TrialCall
 
 
 class HintSender(Protocol):
-    """Tells the owner of a poller about near-term rows it has not read. Best effort, coalesced, never raises."""
+    """Tells the owner of a poller about near rows that it may not have read. Best effort, coalesced, never raises."""
 
     def hint(self, partition: Partition, key: RowKey) -> None: ...
 
 
 class NodePorts(Protocol):
-    """What a node may be told on its own port, by who knows the cluster's token."""
+    """Commands to a node on its own port, authenticated by the cluster's token."""
 
     async def drain(self, incarnation: NodeIncarnation, *, address: str, force: bool) -> None:
-        """Begin to hand over every poller. Repeatable. Raises Conflict where no other node takes pollers, unless
-        forced; NodeUnreachable where exactly this incarnation did not take it."""
+        """Begin to hand over every poller. Repeatable. Raises Conflict if no other node takes pollers, unless forced;
+        NodeUnreachable if this very incarnation did not accept the command."""
 
     async def undrain(self, incarnation: NodeIncarnation, *, address: str) -> None:
-        """Take pollers again. Repeatable. Raises Conflict where the node is being stopped, NodeUnreachable."""
+        """Take pollers again. Repeatable. Raises Conflict if the node is being stopped, NodeUnreachable."""
 
 
 class TrialCaller(Protocol):
-    """Makes calls that are no schedule's, for somebody to look at."""
+    """Makes calls that belong to no schedule, to show what a receiver answers."""
 
     async def call(self, trial_call: TrialCall) -> Exchange:
-        """Send it once, as the client's schedules are sent, and wait for the end; whatever the receiver does is an
-        answer. Raises TooManyTrialCalls; Overloaded where too many of all clients are under way."""
+        """Send it once, as the client's schedules are sent, and wait for the end; any behaviour of the receiver is a
+        result. Raises TooManyTrialCalls; Overloaded if too many of all clients are under way."""

@@ -1,4 +1,4 @@
-"""Clients, who may act for them, and what they asked for once."""
+"""Stores of clients, keys, secrets, idempotency keys and the audit log."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
@@ -13,8 +13,8 @@ from scheduler_service.domain.ids import (
 
 
 class CatalogPart(NamedTuple):
-    """Some of the clients, deleted ones included, and their signing secrets. `last`: the last client of this
-    part, behind which the next one begins; None: there is no more."""
+    """Some of the clients, deleted ones included, and their signing secrets. `last`: the last client of this part,
+    behind which the next part begins; None: there are no more."""
 
     clients: Sequence[Client]
     secrets: Mapping[ClientId, Sequence[SigningSecret]]
@@ -22,7 +22,7 @@ class CatalogPart(NamedTuple):
 
 
 class ClientStore(Protocol):
-    """Clients, keys, signing secrets and the revision that tells everybody when one of them changed."""
+    """Clients, keys, signing secrets, and the catalog revision, which changes with each of them."""
 
     async def read_client(self, client_id: ClientId) -> Client | None: ...
 
@@ -40,10 +40,10 @@ class ClientStore(Protocol):
         """Replace if the stored revision is as expected. Bumps the catalog revision after it was applied."""
 
     async def catalog_revision(self) -> int:
-        """Changes whenever a client, key or secret changed: a cheap read for everybody who caches them."""
+        """Changes whenever a client, key or secret changed: a cheap read for processes that cache them."""
 
     async def announce(self) -> None:
-        """Change the revision for a change that was made earlier and may lack its announcement."""
+        """Change the revision for an earlier change whose writer may have died before it did so."""
 
     async def insert_key(self, key: ApiKey) -> None: ...
 
@@ -65,13 +65,12 @@ class ClientStore(Protocol):
     async def delete_secret(self, client_id: ClientId, secret_id: str) -> None: ...
 
     async def reseal_secret(self, secret: SigningSecret, *, stored: bytes) -> Answer[None]:
-        """Replace what is stored and its key, if what is stored is `stored`: a secret that was deleted meanwhile stays
-        so. The revision does not change, for what the secret opens to does not."""
+        """Replace the stored bytes and their key id if the bytes are `stored`: a secret deleted meanwhile stays
+        deleted. The revision does not change, because the plain secret does not."""
 
 
 class SecretEncryption(Protocol):
-    """What signing secrets and callbacks' headers are encrypted with. Stores keep what it seals, and know nothing of
-    it."""
+    """Encrypts signing secrets and callbacks' headers. Stores keep what it seals and never decrypt."""
 
     @property
     def primary(self) -> str | None:
@@ -83,26 +82,27 @@ class SecretEncryption(Protocol):
 
     @property
     def generation(self) -> int:
-        """Changes when the keys did: what could not be opened perhaps can be now."""
+        """Changes when the keys did: what could not be opened before may open now."""
 
     def seal(self, secret: SigningSecret) -> SigningSecret:
         """A secret in the clear as it is to be stored."""
 
     def open(self, secret: SigningSecret) -> SigningSecret:
-        """A stored secret in the clear, as those without a key are. Raises SecretLocked."""
+        """A stored secret in the clear; one stored without a key is so already. Raises SecretLocked."""
 
     def seal_headers(self, client_id: ClientId, headers: str) -> str:
-        """`Definition.headers` in the clear as it is to be stored: equal headers of one client are stored alike."""
+        """`Definition.headers` in the clear as it is to be stored. Deterministic: equal headers of one client are
+        stored alike, so that inserts stay repeatable."""
 
     def open_headers(self, client_id: ClientId, headers: str) -> str:
         """Stored headers in the clear. Raises SecretLocked."""
 
 
 class IdempotencyStore(Protocol):
-    """What was begun under idempotency keys. Kept 24 hours, then a key is as good as new."""
+    """What was begun under idempotency keys. Kept 24 hours; afterwards a key can be used again."""
 
     async def keep(self, client_id: ClientId, key: str, kept: Kept) -> Answer[Kept]:
-        """Insert if nothing is kept under this key. Rejected(what is)."""
+        """Insert if nothing is kept under this key; otherwise Rejected(the kept value)."""
 
     async def read(self, client_id: ClientId, key: str) -> Kept | None:
         """Serial: sees whatever was kept before it began."""

@@ -1,4 +1,4 @@
-"""Rows, and the rules that make rows."""
+"""Stores of schedules' rows and of crons."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeAlias
@@ -32,7 +32,7 @@ from scheduler_service.domain.schedules import (
 )
 
 Answered: TypeAlias = Callable[[Exception | None], None]
-"""Told once how something ended: None, or why it failed. It must not raise."""
+"""Called once with None, or with the error. It must not raise."""
 
 
 class ScheduleStore(Protocol):
@@ -42,24 +42,24 @@ class ScheduleStore(Protocol):
         """Insert one definition durably, its index row acknowledged first, both at `consistency`.
 
         Repeatable: equal values over equal values. Concurrent calls of one consistency share requests (group commit);
-        each ends with the request that carried it. Raises StoreUnavailable; ContentTooLarge for a row no request can
-        carry; Overloaded (a StoreUnavailable) when the bounded queue is full and nothing was sent.
+        each returns when the request that carried it has ended. Raises StoreUnavailable; ContentTooLarge for a row that
+        no request can carry; Overloaded (a StoreUnavailable) if the bounded queue is full and nothing was sent.
         """
 
     def begin_insert(
         self, definition: Definition, answered: Answered, *, consistency: WriteConsistency = "LOCAL_QUORUM"
     ) -> Callable[[], None]:
-        """`insert` for callers without a task that waits: `answered` is told what it would have raised, in a later turn
-        of the loop. Answers what gives the insert up: `answered` is told nothing then, and what was not sent is not
-        sent. What `insert` finds out before it sends anything is raised.
+        """`insert` for callers without a task: `answered` gets None or the error, in a later turn of the loop. Errors
+        that are found before anything is sent are raised. Returns a function that abandons the insert: `answered` is
+        not called then, and an unsent row is not sent.
         """
 
     async def insert_many(
         self, definitions: Sequence[Definition], *, consistency: WriteConsistency = "LOCAL_QUORUM"
     ) -> Sequence[MinutehandError | None]:
-        """The same for many at once: None for each that is durable, else its own error, which is what `insert` raises.
+        """The same for many at once: None for each that is durable, else the error that `insert` would raise.
 
-        Returns when the last request that carries one of them has ended. Overloaded is raised, for all of them.
+        Returns when the last request that carries one of them has ended. Raises Overloaded for all of them.
         """
 
     async def read_page(
@@ -72,19 +72,19 @@ class ScheduleStore(Protocol):
         consistency: ReadConsistency = "LOCAL_QUORUM",
     ) -> Page:
         """Up to `limit` rows behind `after` in key order, with the header of the same read. `lean`: rows without their
-        content, which may have any length: for everybody who only looks what became of them.
+        content, which may be long, for callers that need only outcomes.
 
         `in_flight` comes from a second read that found the same claim_epoch and version (else both are repeated, at
         LOCAL_QUORUM).
         """
 
     async def read_to_call(self, partition: Partition, *, after: RowKey | None = None, limit: int = 1000) -> Page:
-        """The same for a poller's owner: of what has an outcome only its state and what places it in its line
-        (next_attempt_at, reason, redelivered_at), the rest is None. Behind a key the header is not read."""
+        """The same for a poller's owner: of rows with an outcome only the state and what orders them in their wait
+        queue (next_attempt_at, reason, redelivered_at), the rest is None. With `after` the header is not read."""
 
     async def sweep_page(self, partition: Partition, *, after: RowKey | None = None, limit: int = 1000) -> SweptPage:
-        """The same as far as settling takes rows that were read before: no definitions. Behind a key the header is
-        not read."""
+        """The same with only the columns that settling needs, without definitions. With `after` the header is not
+        read."""
 
     async def read_rows(
         self,
@@ -95,29 +95,29 @@ class ScheduleStore(Protocol):
         lean: bool = False,
         consistency: ReadConsistency = "LOCAL_QUORUM",
     ) -> tuple[PartitionHeader, dict[RowKey, Row]]:
-        """The rows of the given keys that exist; absent ones are missing from the answer, pointers are not.
+        """The rows of the given keys that exist, pointers included.
 
-        A serial read of one key sees the header and row together. Of many keys (any number, 100 in a request), the
-        header are those of the first request. Where no row exists, the header is read right after."""
+        A serial read of one key sees header and row together. For many keys (any number, 100 in a request), the header
+        is that of the first request. If no row exists, the header is read right after."""
 
     async def find_rows(
         self, partition: Partition, keys: Iterable[RowKey], *, serial: bool = False, lean: bool = False
     ) -> dict[RowKey, Row]:
-        """The same rows without the header, which cost a request and grow with what is in flight."""
+        """The same rows without the header, which costs a request and grows with what is in flight."""
 
     async def read_content(
         self, partition: Partition, keys: Iterable[RowKey], *, consistency: ReadConsistency = "LOCAL_QUORUM"
     ) -> dict[RowKey, Content]:
-        """What lean rows are without."""
+        """The content that lean rows lack."""
 
     async def open(self, partition: Partition, *, epoch: int, expect_epoch: int | None) -> Answer[PartitionHeader]:
         """Set claim_epoch = epoch if it is `expect_epoch` (None: null)."""
 
     async def commit(self, advance: OwnerCommit) -> Answer[WriteRejection]:
-        """The owner's conditional batch, all or nothing. Refuses (ContentTooLarge) what the server would refuse."""
+        """The owner's conditional batch, all or nothing. Raises ContentTooLarge for what the server would refuse."""
 
     async def update(self, edit: ExternalUpdate) -> Answer[WriteRejection]:
-        """Anyone's conditional batch, all or nothing."""
+        """The conditional batch of any other writer, all or nothing."""
 
     async def occupy(self, partition: Partition) -> None:
         """Write a partition's index row, for an external update that may be the first to write there. Raises
@@ -132,19 +132,19 @@ class ScheduleStore(Protocol):
         """How many of the first `limit` rows are due at `due_until` or before and have no outcome. Reads no bodies."""
 
     async def count_page(self, partition: Partition, *, after: RowKey | None = None, limit: int = 1000) -> CountPage:
-        """Up to `limit` rows behind `after` in key order, as far as counting takes them: no bodies. Behind a key, the
-        stamp is that of the partition only if rows follow."""
+        """Up to `limit` rows behind `after` in key order, only the columns that counting needs. With `after`, the stamp
+        is the partition's only if rows follow."""
 
     async def review_page(self, partition: Partition, *, after: RowKey | None = None, limit: int = 500) -> ReviewPage:
-        """Up to `limit` rows behind `after` in key order, as far as reconciliations take them: no bodies."""
+        """Up to `limit` rows behind `after` in key order, only the columns that reconciliations need."""
 
     async def read_stamp(self, partition: Partition) -> Stamp:
-        """What changes with every outcome. It is read alone, however many rows there are."""
+        """The partition's stamp, read without any row."""
 
     async def delete_partition(self, partition: Partition) -> None:
         """Delete a whole partition that is past its retention with its attempts and balance, then its index row.
 
-        A delete that was cut short is repeated harmlessly: while the index row is there, it is found again.
+        Repeatable after a crash: until the index row is deleted, the partition is found again.
         """
 
 
@@ -158,42 +158,42 @@ class CronStore(Protocol):
     async def read(
         self, client_id: ClientId, cron_ids: Sequence[CronId], *, serial: bool = False
     ) -> Mapping[CronId, Cron]:
-        """Those that exist (any number, 100 in a request), deleted ones included. One that can't be decoded is left
-        out, and logged."""
+        """Those that exist (any number, 100 in a request), deleted ones included. One that can't be decoded is logged
+        and left out."""
 
     async def read_standings(self, client_id: ClientId, cron_ids: Sequence[CronId]) -> Mapping[CronId, CronStanding]:
-        """The same of each only what a fire is judged by: without the callback, which may be large."""
+        """The same with only what a fire is judged by, without the callback, which may be large."""
 
     async def read_page(self, client_id: ClientId, *, after: CronId | None = None, limit: int = 100) -> Sequence[Cron]:
         """Up to `limit` crons behind `after` in the order of their ids, deleted ones included. Fewer: there are no
-        more. Those that can't be decoded are made up for."""
+        more. Ones that can't be decoded are left out, and don't count."""
 
     async def read_marks(
         self, client_id: ClientId, *, after: CronId | None = None, limit: int = 1000
     ) -> Sequence[CronMark]:
-        """The same, of each only what the search through them needs."""
+        """The same with only what the overdue scan needs."""
 
     async def write(self, cron: Cron, *, expected_revision: int | None) -> Answer[Cron | None]:
         """Replace all columns but `confirmations` if the stored revision is `expected_revision` (None: there is no such
         cron) and the stored confirmations are the cron's.
 
-        Concurrent calls for one client share requests; each has its own answer. Raises ContentTooLarge for a cron no
-        request can carry, and an error where the one that is stored instead can't be decoded.
+        Concurrent calls for one client share requests; each has its own answer. Raises ContentTooLarge for a cron that
+        no request can carry, and an error if the write is rejected and the stored cron can't be decoded.
         """
 
     async def confirm(self, cron: Cron) -> Answer[Cron | None]:
-        """Raise the confirmations if nobody has changed or confirmed the cron since it was read: then no write that was
-        decided upon before takes effect later. Answers and raises as `write` does."""
+        """Raise the confirmations if the cron has not been changed or confirmed since it was read: then no write that
+        was decided before takes effect later. Answers and raises as `write` does."""
 
     async def advance(self, client_id: ClientId, changes: Sequence[CronAdvance]) -> Answer[None]:
         """Write the progress of these crons, all or nothing. Raises ValueError for more than 100, or one twice."""
 
     async def reseal(self, cron: Cron) -> Answer[None]:
-        """Replace what is stored of the callback, if the revision is the cron's. Nobody has to be told: it stands for
-        the same."""
+        """Replace the stored callback if the revision is the cron's. The revision does not change, because only the
+        encryption does."""
 
     async def remove(self, client_id: ClientId, mark: CronMark) -> Answer[None]:
-        """Delete the row of a cron that is deleted and was not changed since `mark` was read."""
+        """Delete the row of a deleted cron if it has not changed since `mark` was read."""
 
     async def insert_runs(self, runs: Sequence[CronRun]) -> None:
         """Insert them durably; repeating it is harmless. Kept 90 days."""
