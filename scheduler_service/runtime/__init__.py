@@ -1,1 +1,1 @@
-"""The only home of real time and randomness."""
+"""Real time, randomness, tasks, logs and metrics; no other package may use their sources directly."""

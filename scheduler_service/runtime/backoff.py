@@ -8,7 +8,7 @@ LONGEST_PAUSE_SECONDS = 2.0
 
 
 class Backoff:
-    """Pauses that double up to `LONGEST_PAUSE_SECONDS`, each between half and one and a half of its length."""
+    """Pauses that double up to `LONGEST_PAUSE_SECONDS`, each multiplied by a random factor of 0.5 to 1.5."""
 
     def __init__(self, *, clock: Clock, randomness: Randomness) -> None:
         self._clock = clock

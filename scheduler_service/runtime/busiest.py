@@ -1,13 +1,13 @@
-"""Numbers of the few busiest of many: labels that can't become more, however many clients there are.
+"""Metrics of the busiest names only, which bounds the number of labels, however many clients there are.
 
-Each of many names is counted under its own label while it is among the busiest, else under `other`. The first names
-that come get labels while there are any to give. From then on, once every `RANK_SECONDS` at most, whoever had more than
-`HYSTERESIS` times as much traffic as the least busy labelled one takes its place; ties go to the name that sorts first,
-and traffic of earlier periods counts half as much each time, so equal names don't take turns.
+A name is counted under its own label while it is among the busiest, otherwise under `other`. The first names get labels
+until all are used. From then on, once every `RANK_SECONDS` at most, a name with more than `HYSTERESIS` times the
+traffic of the least busy labelled one takes its place. Ties go to the name that sorts first, and traffic of earlier
+periods counts half as much each time, so equal names don't alternate.
 
-Every event is counted once, under the label of its moment: rates and increases lose nothing and repeat nothing. Who
-falls out keeps its series as it stood; of these as many are kept as there are labels, those that fell out last, and a
-name that comes back goes on where it stopped. So at most twice as many labels are shown, and `other`.
+Every event is counted once, under the label at that moment, so rates and increases are right in sum. A name that loses
+its label keeps its series, unchanged. As many of these are kept as there are labels, those that lost theirs last, and a
+name that returns continues its series. So at most twice as many labels are shown, and `other`.
 
 An event costs 0.1 µs (`account`, then two additions; `tests/bench/counting.py`).
 """
@@ -32,7 +32,7 @@ class _Name(Generic[T]):
 
 
 class Busiest(Generic[T]):
-    """`new` makes the numbers of one label; they are added to by whoever asked for them with `account`."""
+    """`new` makes the counters of one label; the caller of `account` adds to them."""
 
     def __init__(self, *, most: int, new: Callable[[], T]) -> None:
         self._most = most
@@ -44,7 +44,7 @@ class Busiest(Generic[T]):
         self._ranked_at: float | None = None
 
     def account(self, name: str) -> T:
-        """The numbers that an event of this name counts for. Don't keep them: the next event's may be others."""
+        """The counters for an event of this name. Don't keep them: the next event may have others."""
         one = self._names.get(name)
         if one is None:
             one = self._names[name] = self._met(name)
@@ -57,7 +57,7 @@ class Busiest(Generic[T]):
         return name if one is not None and one.labelled else OTHER
 
     def shown(self, now: float) -> dict[str, T]:
-        """By label; ranked again if that is due. `now` is monotonic, in seconds."""
+        """The counters by label, after a new ranking if one is due. `now` is in monotonic seconds."""
         if self._ranked_at is None:
             self._ranked_at = now
         elif now - self._ranked_at >= RANK_SECONDS:

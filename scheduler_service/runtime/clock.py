@@ -1,8 +1,8 @@
 """Time: a monotonic clock for liveness and trust, a disciplined wall clock for due times.
 
 The wall clock is an anchor plus the monotonic clock. Small differences from the system's clock are slewed; a step of
-more than half a second makes the clock doubtful (`wall_trusted` is False) until somebody who knows better (the members'
-clocks, or time) accepts it. So an operator's `date -s` never fires a minute early.
+more than half a second makes the clock doubtful (`wall_trusted` is False) until it is accepted or refused
+(`timekeeper`). So an operator's `date -s` never fires a minute early.
 """
 
 import asyncio
@@ -15,24 +15,24 @@ from membership.ports import Timer, WallClock
 STEP_MS = 500
 """A difference between wall and system clock above this is a step, not drift."""
 SLEW_PER_SECOND_MS = 50
-"""How fast drift is corrected: 50 ms a second, so that no interval is felt as wrong by more than 5 %."""
+"""How fast drift is corrected: 50 ms a second, so that no interval is wrong by more than 5 %."""
 
 
 class Clock(WallClock, Protocol):
-    """What everything above membership is given to know time."""
+    """The clock that is given to everything above membership."""
 
     def wall_trusted(self) -> bool:
-        """False after a step, until it was accepted: fire nothing and settle nothing meanwhile."""
+        """False after a step, until it is judged: fire nothing and settle nothing meanwhile."""
 
 
 class WallDiscipline:
-    """The pure part: holds the anchor, slews it, notices steps.
+    """The pure part: holds the anchor, slews it, detects steps.
 
-        agreed --step--> doubtful --hold----> held    (the anchor is right, the system's clock is not: go on without it)
-           ^                  |----accept---> agreed  (the system's clock is right: anchor to it)
-           +---- the system's clock is back by itself, from either
+        agreed --step--> doubtful --hold----> held    (the anchor is right, the system's clock is not: ignore it)
+           ^                 |------accept--> agreed  (the system's clock is right: anchor to it)
+           `---- the system's clock returns by itself, from doubtful or held
 
-    `observe` is called about once a second with both raw clocks. Held, a further step makes it doubtful again.
+    `observe` is called about once a second with both raw clocks. A further step makes a held clock doubtful again.
     """
 
     __slots__ = ("_anchor_ms", "_held_step_ms", "_last_observed", "doubtful", "pending_step_ms")
@@ -48,7 +48,7 @@ class WallDiscipline:
         return int(self._anchor_ms + monotonic * 1000.0)
 
     def observe(self, *, system_ms: float, monotonic: float) -> None:
-        """Compare with the system's clock; slew a small difference, doubt a large one."""
+        """Compare with the system's clock: slew a small difference, become doubtful at a large one."""
         difference = system_ms - (self._anchor_ms + monotonic * 1000.0)
         elapsed = max(monotonic - self._last_observed, 0.0)
         self._last_observed = monotonic
@@ -62,7 +62,7 @@ class WallDiscipline:
         self._anchor_ms += max(-bound, min(bound, difference))
 
     def accept(self) -> None:
-        """Take over the system's clock as last observed."""
+        """Adopt the system's clock as last observed."""
         self._anchor_ms += self.pending_step_ms
         self._agreed()
 
@@ -84,7 +84,7 @@ _boot_clock = boot_seconds if hasattr(time, "CLOCK_BOOTTIME") else time.monotoni
 
 
 class SystemClock:
-    """The real clock. `discipline` is to be called about once a second by whoever runs the process."""
+    """The real clock. The process has to call `discipline` about once a second."""
 
     def __init__(self) -> None:
         self._wall = WallDiscipline(system_ms=time.time() * 1000.0, monotonic=_boot_clock())
@@ -102,7 +102,7 @@ class SystemClock:
         return not self._wall.doubtful
 
     def discipline(self) -> WallDiscipline:
-        """Observe the system's clock now; answers the discipline, for `accept` and for metrics."""
+        """Observe the system's clock now; returns the discipline, for `accept`, `hold` and metrics."""
         self._wall.observe(system_ms=time.time() * 1000.0, monotonic=_boot_clock())
         return self._wall
 

@@ -1,4 +1,4 @@
-"""Many reads at once, but not too many."""
+"""Concurrent reads with a bounded width."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -8,13 +8,13 @@ from typing import TypeAlias, TypeVar
 A = TypeVar("A")
 T = TypeVar("T")
 Turn: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
-"""Held for one request, or for a short run of requests that follow each other; never one within another."""
+"""Held for one request, or for a short sequence of them; never nested, which could deadlock."""
 
 WIDTH = 16
 
 
 async def concurrently(read: Callable[[A], Awaitable[T]], arguments: Iterable[A], *, width: int = WIDTH) -> list[T]:
-    """`read` of every argument, in their order, `width` at a time. Raises the first error once its companions ended."""
+    """`read` of every argument, in order, in chunks of `width`. Raises the first error when its chunk has ended."""
     pending = list(arguments)
     answers: list[T] = []
     for start in range(0, len(pending), width):

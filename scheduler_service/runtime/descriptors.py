@@ -1,15 +1,15 @@
-"""How many sockets this process can afford: every attempt and every kept connection takes a file descriptor."""
+"""How many sockets this process may open: every attempt and every kept connection takes a file descriptor."""
 
 import resource
 
 RESERVE = 256
 """Descriptors left to the rest of the process: storage, its own server, files, look-ups."""
 FEWEST = 16
-"""Tried even where the limit leaves less."""
+"""Granted even if the limit leaves less."""
 
 
 def affordable_sockets(wanted: int) -> int:
-    """At most `wanted`. Raises this process's soft limit of descriptors as far as that takes and the system lets it."""
+    """At most `wanted`. First raises this process's soft limit of descriptors as far as needed and permitted."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return wanted

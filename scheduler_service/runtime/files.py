@@ -1,11 +1,11 @@
-"""Values made of files that change while a process runs: certificates, passwords, keys.
+"""Values loaded from files that change while a process runs: certificates, passwords, keys.
 
-    look at the files (stat) --> as before: the value that is known
-                             --> changed:   load --> usable: the new value, from now on
-                                                 --> not:    said once, the known value stays until they change again
+    stat the files --unchanged--> the present value
+          `-----changed--> load --usable--> the new value, from now on
+                            `---not usable--> reported once; the present value stays until they change again
 
-Files are looked at through symbolic links. Kubernetes replaces a mounted secret by turning one link (`..data`), so all
-files of a secret change at once; files that are replaced one after the other may be refused in between, once.
+Symbolic links are followed. Kubernetes replaces a mounted secret by changing one link (`..data`), so all files of a
+secret change at once; files that are replaced one after the other may be refused in between, once.
 """
 
 import os
@@ -19,27 +19,27 @@ _Seen = tuple[tuple[int, int, int, int] | None, ...]
 
 
 class FilesUnusable(MinutehandError):
-    """Files that can't be read, or don't hold what they should. Says which and what to do, never what they hold."""
+    """Files can't be read, or have the wrong content. Says which and what to do, never what they hold."""
 
 
 class FromFiles(Generic[T]):
-    """What `load` makes of `files`. `load` raises FilesUnusable, the first time to whoever makes this object."""
+    """The value that `load` makes of `files`. `load` may raise FilesUnusable; the constructor lets that through."""
 
     def __init__(self, files: Sequence[str], load: Callable[[], T], *, on_refused: Callable[[str], None]) -> None:
-        """`on_refused` hears once of each change that could not be used, as a sentence."""
+        """`on_refused` is called once for each change that can't be used, with a sentence."""
         self._files = tuple(files)
         self._load = load
         self._on_refused = on_refused
         self._seen = self._look()
         self._value = load()
         self.generation = 0
-        """One more for every new value."""
+        """Incremented with every new value."""
 
     def current(self) -> T:
-        """The value as of now. A few microseconds a file as long as nothing changed. May be called on any thread."""
+        """The value as of now. Costs a few microseconds a file if nothing changed. May be called on any thread."""
         seen = self._look()
         if seen != self._seen:
-            # Before loading: what changes meanwhile is loaded by the next call.
+            # Set before loading, so that a change during the load is noticed by the next call.
             self._seen = seen
             try:
                 self._value = self._load()
@@ -51,7 +51,7 @@ class FromFiles(Generic[T]):
 
     @property
     def latest(self) -> T:
-        """The value as of the last look, for what is asked often and does not mind an older one."""
+        """The value as of the last `current`, for frequent callers that accept an older one."""
         return self._value
 
     def _look(self) -> _Seen:
@@ -59,7 +59,7 @@ class FromFiles(Generic[T]):
 
 
 def read_text(file: str, *, setting: str) -> str:
-    """A file's text without the white space around it. Raises FilesUnusable, naming the setting and the file."""
+    """A file's text, stripped. Raises FilesUnusable, naming the setting and the file."""
     try:
         with open(file, encoding="utf-8") as opened:
             text = opened.read().strip()

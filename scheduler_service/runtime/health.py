@@ -1,22 +1,22 @@
-"""What a process says of its health: whether its event loop turns, and why it can't do its work now.
+"""A process's health: whether its event loop is live, and why the process is not ready.
 
     GET /livez    200 {"status": "ok", "reasons": []}
     GET /readyz   503 {"status": "unavailable", "reasons": [{"reason": "storage-away", "detail": "..."}]}
 
-The words are for programs and stay; the sentences are for people. Liveness never asks storage: a restart would not
-bring that back. It is served by the loop it is about, so a loop that stands still answers nobody.
+The reasons are stable words for programs; the details are for people. Liveness never depends on storage, which a
+restart would not bring back. It is served by the loop that it reports on, so a blocked loop does not answer at all.
 
     loop-stalled      the loop answers, but its timers are not called           API, node     /livez
-    process-down      a process of several is not running                       parent        /readyz
-    process-silent    a process of several runs and does not answer             parent        /readyz, later /livez
+    process-down      one of several processes is not running                   parent        /readyz
+    process-silent    one of several processes runs but does not answer         parent        /readyz, later /livez
     stopping          told to end; requests are still answered                  API           /readyz
     storage-away      Cassandra has not answered for a while                    API           /readyz
     shedding          creates have been refused for want of room for a while    API           /readyz
     clock-untrusted   the wall clock is in doubt: creates or calls are refused  API, node     /readyz
                       (an API's until it was compared with a node's)
     starting          not a member yet                                          node          /readyz
-    draining          pollers are being handed over, or are                       node          /readyz
-    trust-lost        heartbeats are not confirmed: nobody may be called        node          /readyz
+    draining          pollers are being handed over, or have been               node          /readyz
+    trust-lost        heartbeats are not confirmed: no calls may be made        node          /readyz
 """
 
 from collections.abc import Sequence
@@ -27,9 +27,9 @@ from scheduler_service.runtime.logging import get_logger
 
 BEAT_SECONDS = 1.0
 STALLED_SECONDS = 10.0
-"""A beat older than this: nothing that waits for its time gets on."""
+"""A beat older than this means that timers are not called."""
 HELD_UP_SECONDS = 2.0
-"""A beat that much too late is worth a line in the log."""
+"""A beat that is late by more than this is logged."""
 
 LOOP_STALLED = "loop-stalled"
 PROCESS_DOWN = "process-down"
@@ -46,31 +46,31 @@ _log = get_logger("minutehand")
 
 
 class Reason(NamedTuple):
-    """Why a process is not well: a stable word and a sentence."""
+    """Why a process is not live or not ready: a stable word and a sentence."""
 
     reason: str
     detail: str
 
 
 def status_code(reasons: Sequence[Reason]) -> int:
-    """Of the HTTP answer."""
+    """The status of the HTTP answer."""
     return 503 if reasons else 200
 
 
 def health_document(reasons: Sequence[Reason]) -> dict[str, Any]:
-    """The answer's body, to be written as JSON."""
+    """The body of the HTTP answer, to be encoded as JSON."""
     return {"status": "unavailable" if reasons else "ok", "reasons": [reason._asdict() for reason in reasons]}
 
 
 class LoopHeartbeat:
-    """Beats once a second on the event loop, for as long as `run` runs. Before that, nothing is wrong with it."""
+    """Beats once a second on the event loop while `run` runs. Before that the loop counts as live."""
 
     def __init__(self, *, clock: Clock) -> None:
         self._clock = clock
         self._beat: float | None = None
 
     async def run(self) -> None:
-        """Until cancelled. Says when the loop was held up."""
+        """Run until cancelled. Logs when the loop was held up."""
         self._beat = self._clock.monotonic()
         while True:
             await self._clock.sleep(BEAT_SECONDS)

@@ -1,8 +1,8 @@
 """How long-running parts start and stop, and the one place where tasks are created.
 
 `Service`: `start` returns when the service is running; `stop` is idempotent, may be called at any time, also before
-`start`, and leaves no task behind. `Tasks` holds the tasks of one service: a task that dies of an exception is reported
-to `on_crash` instead of being forgotten.
+`start`, and leaves no task behind. `Tasks` holds the tasks of one service and reports one that dies of an exception to
+`on_crash`.
 """
 
 import asyncio
@@ -14,14 +14,14 @@ class Service(Protocol):
     """Something that runs until it is stopped."""
 
     async def start(self) -> None:
-        """Return when running. Raises when it cannot run; nothing is left behind then."""
+        """Return when running. Raises if it can't run; nothing is left behind then."""
 
     async def stop(self) -> None:
         """Stop and leave nothing running. Idempotent; safe before `start` and while `start` runs."""
 
 
 class Tasks:
-    """The tasks of one owner. `on_crash(name, error)` hears of every task that ended with an exception."""
+    """The tasks of one owner. `on_crash(name, error)` is called for every task that ends with an exception."""
 
     def __init__(self, on_crash: Callable[[str, BaseException], None]) -> None:
         self._on_crash = on_crash
@@ -32,7 +32,7 @@ class Tasks:
         return len(self._tasks)
 
     def spawn(self, work: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
-        """Run `work` as a task. After `close` the work is not begun and an already cancelled task is answered."""
+        """Run `work` as a task. After `close` the work is not begun, and the task returned is already cancelled."""
         task = asyncio.get_running_loop().create_task(work, name=name)
         if self._closed:
             task.cancel()
@@ -46,9 +46,10 @@ class Tasks:
             self._on_crash(task.get_name(), error)
 
     async def close(self) -> None:
-        """Cancel every task and wait until all have ended."""
+        """Cancel every task, except the caller's, and wait until all have ended."""
         self._closed = True
         current = asyncio.current_task()
+        # In a loop, because a task that is being cancelled may spawn others.
         while pending := [task for task in self._tasks if task is not current]:
             for task in pending:
                 task.cancel()

@@ -1,7 +1,6 @@
-"""Every `action` that a line of the log may have at the default level or above, and what it tells. They stay as
-they are.
+"""Every `action` of a log line at the default level or above, and its meaning. Actions are stable.
 
-Written in words with hyphens, the thing before what befell it. A test compares this list with the sources.
+An action is hyphenated words, the subject before the event. A test compares this list with the sources.
 """
 
 ACTIONS = {

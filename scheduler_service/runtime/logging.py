@@ -1,14 +1,13 @@
-"""Logs: one line per thing that an operator cares for, each with a stable `action` and ids, never payloads or secrets.
+"""Logs: one line per event that matters to an operator, each with a stable `action` and ids, never payloads or secrets.
 
     log = get_logger("minutehand.api")
     log.warning("storage-lost", reason=reason)
 
     {"time": "2026-11-21T09:30:00.250Z", "level": "warning", "logger": "minutehand.api", "action": "storage-lost", ...}
 
-The first word of the event is the action; what follows it, if anything, is the `message`. All actions stand in
-`runtime.log_actions`. The standard library's `logging`, which membership uses, takes the same form; what libraries say
-has the action `library-said`. They speak from `warning` up, the Cassandra driver from `error`, because it repeats what
-is said once elsewhere.
+The first word of the event is the action; the rest, if any, is the `message`. `runtime.log_actions` lists all actions.
+Lines of the standard library's `logging`, which membership uses, get the same form; those of libraries have the action
+`library-said`. Libraries log from `warning` up, the Cassandra driver from `error`, because we log the same events once.
 """
 
 import logging
@@ -26,7 +25,7 @@ FORMATS = ("auto", "json", "console")
 _HIDDEN = frozenset({"authorization", "body", "headers", "key", "password", "payload", "secret", "token", "url"})
 _LIBRARY_LEVELS = {"cassandra": logging.ERROR, "asyncio": logging.WARNING, "aiohttp": logging.WARNING}
 _RAISED_TOO = "Control connection failed to connect"
-"""The driver's words, with a stack, for what it raises at a first connection: that becomes a sentence of ours."""
+"""The driver logs this with a stack trace and also raises it at a first connection; we report the raised error."""
 _ACTION = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")
 _OURS = ("minutehand", "membership")
 
@@ -50,7 +49,7 @@ class LoggingSettings:
 def configure_logging(
     settings: LoggingSettings, *, stream: TextIO | None = None, identity: Mapping[str, str] | None = None
 ) -> None:
-    """Set up logging for the whole process; `identity` (program, node_id) stands on every line. May be repeated."""
+    """Set up logging for the whole process; `identity` (program, node_id) is added to every line. May be repeated."""
     output = stream or sys.stderr
     as_json = settings.format == "json" or (settings.format == "auto" and not output.isatty())
     shared = _arranging(identity or {})
@@ -83,9 +82,9 @@ def configure_logging(
 
 
 def get_logger(name: str) -> structlog.stdlib.BoundLogger:
-    """What modules say their lines with, by the name of their program's part.
+    """A module's logger, named after its part of the program.
 
-    In a process that was not set up (a Spark executor, most commands, tests) a line goes to the standard library's
+    In a process without `configure_logging` (a Spark executor, most commands, tests) lines go to the standard library's
     logging, so from `warning` up to standard error: standard output is for results.
     """
     if not structlog.is_configured():
@@ -112,7 +111,7 @@ def _is_not_raised(record: logging.LogRecord) -> bool:
 
 
 class _Arrange:
-    """Names the action, adds what is the same on every line of the process, hides what must not be said."""
+    """Sets the action, adds the process's identity, masks what must not be logged."""
 
     def __init__(self, identity: Mapping[str, str]) -> None:
         self._identity = dict(identity)
@@ -127,7 +126,7 @@ class _Arrange:
         if said and said != action:
             arranged["message"] = rest if first == action else said
         arranged.update(self._identity)
-        # A net under everybody's care not to log such things.
+        # Defence in depth: callers must not log these in the first place.
         arranged.update((name, "***" if name in _HIDDEN else value) for name, value in event.items())
         return arranged
 
@@ -140,13 +139,13 @@ def _rendering(as_json: bool, output: TextIO) -> list[Processor]:
         structlog.dev.ConsoleRenderer(
             colors=output.isatty(),
             timestamp_key="time",
-            # Others show local variables, and with them whatever passed through.
+            # Other formatters show local variables, which may hold secrets and payloads.
             exception_formatter=structlog.dev.plain_traceback,
         ),
     ]
 
 
 def _event_of_action(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
-    """The console's renderer shows what it finds under `event`."""
+    """The console renderer shows the value of `event`, so the action is moved there."""
     event["event"] = event.pop("action")
     return event

@@ -1,11 +1,11 @@
-"""What a process shows to Prometheus: definitions, the values behind them, and one registry a process.
+"""Prometheus metrics: definitions, the values behind them, and one registry a process.
 
-Whoever does the work counts in plain numbers of its own: an int, a dict by label, a `Distribution`. A `Metric` says
-what such a number means and how to read it off the object that holds it; it is read when Prometheus asks. So counting
-costs no lock and no look-up, and the same definitions are the list that `minutehand metrics` prints.
+Working code counts in its own plain numbers: an int, a dict by label, a `Distribution`. A `Metric` defines what such a
+number means and how to read it from the object that holds it; it is read when Prometheus scrapes. So counting costs no
+lock and no look-up, and `minutehand metrics` prints the same definitions.
 
-What counting costs (`tests/bench/counting.py`; one busy core of 2): a dict entry 0.05 µs, a `Distribution`
-0.2 µs; a labelled histogram of prometheus-client, its child looked up before, 0.6 µs.
+Counting costs (`tests/bench/counting.py`; one busy core of 2): a dict entry 0.05 µs, a `Distribution` 0.2 µs; a
+labelled histogram of prometheus-client, its child looked up before, 0.6 µs.
 """
 
 from bisect import bisect_left
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class Kind(StrEnum):
-    """Prometheus's types, as far as they are used."""
+    """Those of Prometheus's types that are used."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -35,7 +35,7 @@ class Kind(StrEnum):
 
 
 class Count:
-    """A number that grows, for who is handed something to call rather than something to add to."""
+    """A counter for code that takes a callback instead of a number to add to."""
 
     __slots__ = ("value",)
 
@@ -47,7 +47,8 @@ class Count:
 
 
 class Distribution:
-    """How often a value fell between two bounds, and the sum of all. One more count than bounds: what is above."""
+    """A histogram: counts of values per bucket, and their sum. The additional last count is of values above all
+    bounds."""
 
     __slots__ = ("bounds", "counts", "sum")
 
@@ -57,7 +58,7 @@ class Distribution:
         self.sum = 0.0
 
     def observe(self, value: float) -> None:
-        """A value on a bound is counted below it, as Prometheus has it."""
+        """A value equal to a bound counts below it, as in Prometheus (`le`)."""
         self.counts[bisect_left(self.bounds, value)] += 1
         self.sum += value
 
@@ -70,14 +71,14 @@ Value: TypeAlias = float | Distribution
 Values: TypeAlias = Value | Mapping[str, Value] | Mapping[tuple[str, str], Value] | Mapping[tuple[str, str, str], Value]
 """One value, or values by label; a lone label needs no tuple."""
 NOT_SHOWN: Final[Mapping[str, Value]] = {}
-"""For a metric whose value is not known now: no sample."""
+"""The value of a metric that is unknown now: no sample."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metric(Generic[T]):
-    """One metric: `read` answers its value, or its values by label, off what the process counts in.
+    """One metric: `read` returns its value, or its values by label, from the object that counts.
 
-    Raises ValueError for names that Prometheus's users would not expect.
+    Raises ValueError for names against Prometheus's conventions.
     """
 
     name: str
@@ -93,7 +94,7 @@ class Metric(Generic[T]):
             raise ValueError(f"{self.name}: counters end in _total, and nothing else does")
 
     def family(self) -> CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily:
-        """As prometheus-client has it, still without values."""
+        """The prometheus-client family, without values."""
         match self.kind:
             case Kind.COUNTER:
                 return CounterMetricFamily(self.name, self.meaning, labels=self.labels)
@@ -103,7 +104,7 @@ class Metric(Generic[T]):
                 return HistogramMetricFamily(self.name, self.meaning, labels=self.labels)
 
     def collected(self, of: T) -> Family:
-        """With the values of now."""
+        """The family with its present values."""
         family, read = self.family(), self.read(of)
         for labels, value in read.items() if isinstance(read, Mapping) else [((), read)]:
             names = [labels] if isinstance(labels, str) else list(labels)
@@ -117,13 +118,13 @@ class Metric(Generic[T]):
 
 
 def _buckets(distribution: Distribution) -> Iterator[tuple[str, float]]:
-    """Cumulative, each with its upper bound."""
+    """Cumulative counts, each with its upper bound."""
     bounds = [*map(str, map(float, distribution.bounds)), "+Inf"]
     return zip(bounds, accumulate(distribution.counts), strict=True)
 
 
 class _Shown(Collector, Generic[T]):
-    """Some metrics of one object."""
+    """A collector of some metrics of one object."""
 
     def __init__(self, metrics: Sequence[Metric[T]], of: T) -> None:
         self._metrics = metrics
@@ -137,7 +138,7 @@ class _Shown(Collector, Generic[T]):
 
 
 def show(registry: CollectorRegistry, metrics: Sequence[Metric[T]], *, of: T) -> None:
-    """Have a registry show these metrics of `of`. Raises ValueError for a name that it shows already."""
+    """Register these metrics of `of`. Raises ValueError for a name that is registered already."""
     registry.register(_Shown(metrics, of))
 
 
@@ -151,7 +152,7 @@ class Metrics:
         show(self.registry, BUILD, of=(program, version))
 
     def show(self, metrics: Sequence[Metric[T]], *, of: T) -> None:
-        """See the function of this name."""
+        """Register metrics of `of`; see the function of this name."""
         show(self.registry, metrics, of=of)
 
     def exposition(self) -> bytes:

@@ -1,21 +1,21 @@
-"""Keeps a process's wall clock disciplined, and decides what a step of the system's clock means.
+"""Disciplines a process's wall clock, and judges steps of the system's clock.
 
-The other members are the jury, each by what its machine's clock says now and by whether that was stepped too:
+The other members are witnesses, each by its machine's clock and by whether that was stepped too:
 
     some were not stepped      they are right: most of them agree with the anchored clock (the step is refused) or with
-                               the system's clock (it is accepted). If as many agree with either, because they differ
-                               as right clocks may, the middle one decides, of two the earlier one
-    all were stepped           they share a host or its time server, so none of their anchored clocks is a witness for
-                               another: if their machines agree on it, the servers of storage judge
-    there is nobody            the servers of storage judge
+                               the system's clock (it is accepted). At a tie, possible because right clocks differ a
+                               little, the median decides, of two the earlier one
+    all were stepped           they share a host or its time server, so their anchored clocks are no evidence: if their
+                               machines agree on the step, the servers of storage judge
+    there is no other member   the servers of storage judge
 
-Servers report their machines' clocks. Of the anchored and the system's clock they believe the one that most of them
-are nearer to: the step is refused, or it is accepted when it lasts. While none of them answers it stays in doubt. What
-is assumed: somebody's clock stayed right. A host on which all runs, storage too, is believed in every lasting step: it
-is nowhere to be seen whether it was set wrong or right, and who starts there next goes by it in any case.
+Servers report their machines' clocks. The one of the anchored and the system's clock that most servers are nearer to
+wins: the step is refused, or accepted when it lasts. While no server answers it stays in doubt. The assumption is that
+some clock stayed right. If everything runs on one host, storage too, every lasting step is accepted: nothing can tell
+whether the clock was set wrong or right, and processes that start there afterwards use it in any case.
 
-A member counts after `FRESH_BEATS` heartbeats that it wrote since the step was noticed. A refused step is judged on as
-long as it is there: machines that are set right one after the other are believed when the last one is.
+A member counts after `FRESH_BEATS` heartbeats written since the step was noticed. A refused step is judged again as
+long as it persists: if machines are corrected one after the other, the step is accepted after the last.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ from scheduler_service.runtime.logging import get_logger
 
 PERIOD_SECONDS = 1.0
 AGREES_WITHIN_MS = 1_000
-"""What clocks that are right may differ by (`MembershipSettings.clock_limit_ms`)."""
+"""How much right clocks may differ (`MembershipSettings.clock_limit_ms`)."""
 FRESH_BEATS = 3
 BELIEVED_AFTER_SECONDS = 10.0
 REFUSED = "refused"
@@ -48,9 +48,9 @@ class DisciplinedClock(Clock, MachineClock, Protocol):
 
 
 class Timekeeper:
-    """`witnesses()`: the other members' clocks, as far as they are known. `alone()`: there is no other member.
-    `servers(since)`: how far the wall clock is ahead of the clocks of storage's servers that were asked since that
-    monotonic instant. `accepted(step_ms)` hears of a step that was believed."""
+    """`witnesses()`: the known clocks of other members. `alone()`: there is no other member. `servers(since)`: how far
+    the wall clock is ahead of those storage servers' clocks that were read since that monotonic instant.
+    `accepted(step_ms)` is called after a step was accepted."""
 
     def __init__(
         self,
@@ -72,13 +72,13 @@ class Timekeeper:
         self._beats: dict[NodeIncarnation, int] = {}
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         while True:
             self.look()
             await self._clock.sleep(PERIOD_SECONDS)
 
     def look(self) -> None:
-        """One comparison, and the verdict if one can be given. What is judged is said, once."""
+        """Compare once, and apply and log a verdict if there is one."""
         wall = self._clock.discipline()
         step_ms = round(wall.pending_step_ms)
         if step_ms == 0:
@@ -151,5 +151,5 @@ class Timekeeper:
 
 
 def _agrees(difference_ms: int, other_ms: int) -> bool:
-    """Whether a clock is right by a witness's, and nearer to it than the other one is."""
+    """Whether a clock agrees with a witness's, and is at least as near to it as the other one."""
     return abs(difference_ms) <= min(AGREES_WITHIN_MS, abs(other_ms))
