@@ -170,6 +170,7 @@ class Answer:
             if self._skips_head:
                 end = _INTERIM_END.search(begun, at)
                 if end is None:
+                    # The last bytes may be the beginning of the head's end.
                     self._begun = begun[max(at, len(begun) - _HEAD_END_BYTES + 1) :]
                     return b""
                 if end[1] is None:

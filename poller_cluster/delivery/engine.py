@@ -109,6 +109,7 @@ class DeliveryEngine:
         in_flight, kept = settings.max_in_flight, settings.max_idle_connections
         sockets = affordable_sockets(in_flight + kept)
         if sockets < in_flight + kept:
+            # Attempts get two thirds: a kept connection only saves a handshake.
             in_flight = min(in_flight, sockets * 2 // 3)
             kept = sockets - in_flight
         self._capacity = in_flight

@@ -206,6 +206,7 @@ class Resolver:
         for waiting in asked.waiting:
             waiting.on_found(found)
         self._go_on(share)
+        # What this look-up has freed of `names_at_once` may be for other clients.
         for other in list(self._queued):
             self._go_on(other)
         self._tidy(share)

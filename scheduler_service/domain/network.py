@@ -174,6 +174,7 @@ class NetworkPolicy:
         if (refusal := _by_table(address, _REFUSED_V6_FIRST)) is not None:
             return refusal
         if carried := carried_addresses(address):
+            # Recursive, so that `deny` and `allow` apply to the IPv4 addresses as well.
             return next(filter(None, map(self._judge_address, carried)), None)
         if (refusal := _by_table(address, _REFUSED_V6)) is not None:
             return refusal

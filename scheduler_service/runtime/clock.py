@@ -58,6 +58,7 @@ class WallDiscipline:
             self.doubtful = not held
             return
         self._agreed()
+        # At most two seconds' worth, so that the clock does not jump after a long time without `observe`.
         bound = SLEW_PER_SECOND_MS * min(elapsed, 2.0)
         self._anchor_ms += max(-bound, min(bound, difference))
 

@@ -113,6 +113,7 @@ class Timekeeper:
         found = self._witnesses()
         fresh = [witness for witness in found if self._fresh(witness)]
         if not fresh or len(fresh) < len(found):
+            # Wait for all members: a part of them may have another majority.
             return None
         steady = [witness.ahead_ms for witness in fresh if abs(witness.step_ms) <= STEP_MS]
         if steady:

@@ -214,8 +214,8 @@ def _refuse_impossible_date(expression: Expression) -> None:
 
 
 def _canonical(field: _Field, parsed: _Values) -> str:
-    """One text for all fields that mean the same. The month's star has no effect of its own, so it replaces any values
-    that it can express."""
+    """One text for all fields that mean the same. In the month, unlike elsewhere, a star has no effect beside its
+    values, so it replaces any values that it can express."""
     values = parsed.values
     star = parsed.star
     if field is _MONTH:

@@ -103,6 +103,7 @@ def _fires_of_stretch(expression: Expression, stretch: Stretch, dst: Dst, *, fir
                 yield after_gap
     for minute in _local_minutes(expression, _minute_from(begin), _minute_from(stretch.end + offset)):
         second = minute * 60 - offset
+        # The fire shifted out of the gap may coincide with a regular one, and counts once.
         if second != after_gap:
             yield second
 
