@@ -1,17 +1,26 @@
-"""A module a noun, or a verb of schedules; `schedule_writer` is the one way to create rows.
+"""What can be asked of Minutehand: one module for each noun, or for each verb of schedules.
 
-    clients                      a client's life            keys signing_secrets   what it is known and signs by
-    create_schedules             a request becomes a row    edit_schedule          cancel, and what a row is now
-    list_schedules               a window by due time       authenticate           who calls, from memory
-    cron_request -> crons        a rule comes to be         expand_crons           its fires become rows
-    show_crons                   crons and their runs       admission              may this client create now
-    members                      the reader of heartbeats   cluster                the operator's view, drains of nodes
-    reports                      usage and audits of the books
+    create_schedules schedule_request    a request becomes a row; the rules it must satisfy
+    schedule_writer                      the one way to create a row
+    list_schedules                       a window by due time, the attempts of one schedule
+    edit_schedule                        cancel, and the present state of a schedule
+    reschedule_schedule redeliver        call at another instant; call again what has ended
+    complete_reschedule                  finishes reschedules that were cut short
+    idempotency                          creates, redeliveries, reschedules under an idempotency key
+    reconciliations reconcile            a durable request about a window; the slices that do its work
+    cron_request crons cron_counts       a rule is judged and stored, within the client's maximum
+    expand_crons show_crons              fires become rows; crons and their runs are listed
+    clients keys signing_secrets         registration, suspension, deletion; bearer keys; signatures
+    key_ring sealed_headers secret_encryption    secrets and headers at rest
+    authenticate admission               who is calling, from memory; may this client create now
+    members cluster                      the reader of heartbeats; the operator's view, drains of nodes
+    balance reports storage_probes       the books; results of jobs; health of storage and audits
+    audit_log trial_call bulk_load       actions of administrators; one call to look at; loads of a Spark job
 
-Every route calls use cases and no port, also where one only reads: what is found, hidden or missing is decided here.
+Every route calls a use case and never a port, even to read: what is found, hidden or missing is decided here.
 
 Use cases speak to `domain.ports`, take time and randomness through their constructors, and know nothing of HTTP or CQL.
-They raise `domain.errors`: what can't be done as asked (Invalid, NotFound, Conflict, ClientSuspended) and what may be
-tried again (StoreUnavailable: a write may have taken effect all the same, and every verb here may be repeated;
-ClockInDoubt, NodeUnreachable).
+They raise `domain.errors`: either the request can't be done (Invalid, NotFound, Conflict, ClientSuspended), or it may
+be repeated (StoreUnavailable, after which a write may still have taken effect; ClockInDoubt; NodeUnreachable). Every
+verb here may be repeated.
 """

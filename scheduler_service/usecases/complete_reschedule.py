@@ -1,22 +1,22 @@
 """Completes reschedules that were cut short.
 
-A reschedule makes three writes, and their writer may die after each:
+A reschedule makes three writes, and its process may die after each:
 
-    announce   the new row's definition, all but `created_at`: every reader passes over such a row
-    cancel     the old row, naming the new one: one conditional write, which competes with the owner's claim. Of a
-               retrying schedule that is the retry row; its original follows
-    create     the same definition with `created_at`, as every create is placed
+    announce   the new row's definition without `created_at`: every reader skips such a row
+    cancel     the old row, naming the new one, by one conditional write that competes with the owner's claim. If the
+               schedule is retrying, its retry row is cancelled and the original follows
+    create     the same definition with `created_at`, placed as every create is
 
-Without the cancel the announced row is nobody's, and the old schedule is called. With it the new row is created by
-the first of these to come:
+Without the cancel the announced row is ignored and the old schedule is called. With it the new row is created by the
+first of these:
 
-- the caller that repeats it, or a request for either of the two;
-- the owner of the old row's minute, which does not settle before (the cancelled row was open in it), so one of the two
-  is called in any case;
-- the owner of the new row's minute when it reads it, so that this is called at its instant also where the old one
-  would have come much later.
+- a caller that repeats the reschedule, or any request for either of the two;
+- the owner of the old row's minute, which can't settle the minute before (the cancelled row was open in it), so one of
+  the two is called in any case;
+- the owner of the new row's minute when it reads the row, so that it is called at its instant even where the old one
+  was due much later.
 
-Creating it twice is one row. A row that is neither announced nor there was deleted with its retention, and stays so.
+Creating it twice gives one row. A row that is neither announced nor created was deleted by retention and stays deleted.
 """
 
 import msgspec
@@ -35,21 +35,21 @@ from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
 
 class CompleteReschedule:
-    """See the module. Raises StoreUnavailable; then ask again."""
+    """See the module. Raises StoreUnavailable; then repeat."""
 
     def __init__(self, *, schedules: ScheduleStore, writer: ScheduleWriter) -> None:
         self._schedules = schedules
         self._writer = writer
 
     async def __call__(self, client_id: ClientId, new: ScheduleId, *, at: UnixMillis) -> None:
-        """A row that was cancelled at `at` names `new`: see that this is created."""
+        """Create `new`, which is named by a row that was cancelled at `at`, unless it exists."""
         partition, key = partition_of(client_id, new), key_of(new)
         rows = await self._schedules.find_rows(partition, [key])
         if (row := rows.get(key)) is not None and row.announced:
             await self._create(partition, row, at=at)
 
     async def announced(self, partition: Partition, row: Row) -> bool:
-        """Create an announced row if the row it is to replace names it. False: nothing does so far."""
+        """Create an announced row if the row that it is to replace names it. False: that row does not."""
         assert row.rescheduled_from is not None
         old = ScheduleId(row.rescheduled_from)
         home = partition_of(partition.client_id, old)

@@ -1,12 +1,12 @@
-"""Create: a request becomes a row, in a poller of its client's quota, through `writer`.
+"""Create: a request becomes a row, in a poller of its client's quota, through `schedule_writer`.
 
     request -> draft (every rule, every fault) -> poller and id -> place -> acknowledged
 
-A batch is many of these at once: each item succeeds or fails for itself.
+A batch is many of these at once: each item succeeds or fails by itself.
 
-Poller and id are chosen here, or derived from the caller's token (`domain.once`); then the request is judged as of the
-instant in the token, and a repeat writes the same row. Its answer is that of the first one, whatever has become of the
-row since.
+Poller and id are chosen here, or derived from the caller's once token (`domain.once`). With a token the request is
+judged as of the instant in it, and a repeat writes the same row. A repeat gets the answer of the first request,
+whatever has become of the row since.
 """
 
 from collections.abc import Callable, Coroutine, Sequence
@@ -47,10 +47,10 @@ from scheduler_service.usecases.schedule_writer import ScheduleWriter
 REMEMBERED_URLS = 4096
 """Callers send the same URLs again and again; judging one costs more than all other rules together."""
 PIECE = 100
-"""Items of a batch that are judged at once, before whatever else waits for the event loop gets its turn."""
+"""Items of a batch that are judged before other tasks get a turn of the event loop."""
 
 Created: TypeAlias = Definition | MinutehandError
-"""What became of one item of a batch: its row, or why there is none."""
+"""The result of one item of a batch: its row, or why there is none."""
 
 
 class CreateSchedules:
@@ -69,7 +69,7 @@ class CreateSchedules:
         bounds: ClientBounds = UNBOUND,
     ) -> None:
         self.admit = admit
-        """To be asked before a body is read."""
+        """Call it before a body is read."""
         self._writer = writer
         self._pollers = pollers
         self._check_url = remembering(policy.check_url, count=REMEMBERED_URLS)
@@ -95,8 +95,8 @@ class CreateSchedules:
         run: Callable[[Coroutine[Any, Any, None]], object],
         once: OnceIds | None = None,
     ) -> tuple[Definition, Callable[[], None]]:
-        """`one` for an admitted client and a caller without a task that waits: the row to be, and what gives it up.
-        `answered` and `run` as in `ScheduleWriter.begin`. Raises Invalid, and what `ScheduleWriter.begin` does."""
+        """`one` for an admitted client and a caller without a task that waits: the row, and a function that gives it
+        up. `answered` and `run` as in `ScheduleWriter.begin`. Raises Invalid, and what `ScheduleWriter.begin` does."""
         now = self._clock.wall_ms() if once is None else once.asked_at
         definition = self._define(client, request, now=now, once=once)
         return definition, self._writer.begin(
@@ -106,10 +106,9 @@ class CreateSchedules:
     async def many(
         self, client: Client, requests: Sequence[ScheduleRequest | Invalid], *, once: OnceIds | None = None
     ) -> list[Created]:
-        """One answer for each item, in order; an item that could not even be read is passed through.
+        """One answer for each item, in order; an item that could not be decoded is passed through.
 
-        Raises what `admit` does, which concerns every item; StoreUnavailable where storage is why none of them was
-        created.
+        Raises what `admit` does, for all items; StoreUnavailable where storage kept every item from being created.
         """
         self.admit(client)
         now = self._clock.wall_ms() if once is None else once.asked_at
@@ -123,7 +122,7 @@ class CreateSchedules:
         now: int,
         once: OnceIds | None = None,
     ) -> list[Created]:
-        """What would be placed for requests of `now`, and what is wrong with the others. Nothing is created."""
+        """The rows of requests made at `now`, and the errors of the others. Nothing is created."""
         created: list[Created] = []
         for start in range(0, len(requests), PIECE):
             if start:
@@ -148,8 +147,8 @@ class CreateSchedules:
         return created
 
     def again(self, client: Client, request: ScheduleRequest, schedule_id: ScheduleId, *, now: int) -> Definition:
-        """The row of a request that was found right at `now` and given this id: equal values, whatever the client's
-        settings have become since."""
+        """The row of a request that was valid at `now` and got this id: equal values, even where the client's settings
+        have changed since."""
         drawn = redraft(request, due=due_of(schedule_id))
         return self._definition(client, drawn, poller_id=poller_of(schedule_id), schedule_id=schedule_id, now=now)
 

@@ -1,16 +1,16 @@
-"""External updates: everybody else's one way to change an outcome. Cancel has one winner.
+"""External updates: the one way by which any process but the owner changes an outcome. A cancel has one winner.
 
-An external update reads row and the header serially, decides, and writes on condition that nothing moved meanwhile:
+An external update reads row and header serially, decides, and writes on condition that neither changed meanwhile:
 
-    no outcome, id not in flight -> cancelled IF state = null AND version = as read      (200)
-    no outcome, id in flight     -> the owner has it                                     (409 in-flight)
-    retrying                     -> the same on the retry row it names, then the original IF it still names it
-    retrying, in doubt           -> cancelled with reason in-doubt: it is not called again, and may have been called
-                                    before; refused if something else is to be called instead (409 in-doubt)
-    ended                        -> cancelled before: 200, rescheduled: 409 rescheduled, else 409 already-finished
+    no outcome, not in flight    cancelled IF state = null AND version = as read                (200)
+    no outcome, in flight        the owner has claimed it                                       (409 in-flight)
+    retrying                     the same on the retry row it names, then on the original IF it still names it
+    retrying, in doubt           cancelled with reason in-doubt: it is not called again, and may have been called
+                                 before; refused if another call is to replace it               (409 in-doubt)
+    ended                        cancelled before: 200; rescheduled: 409 rescheduled; else 409 already-finished
 
-A commit changes `version`, an external update changes `edits`, so between a commit and an external update exactly one
-wins. After a rejection or an unknown answer: start again."""
+A commit changes `version` and an external update changes `edits`, so of a commit and an external update exactly one
+wins. After a rejection or an unknown answer the update starts over."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
@@ -42,12 +42,12 @@ from scheduler_service.usecases.complete_reschedule import CompleteReschedule
 from scheduler_service.usecases.schedule_writer import MAX_TURNS, ScheduleWriter
 
 TOGETHER = 100
-"""Rows that one read sees together, and that one external update cancels."""
+"""Rows that one read returns, and that one external update cancels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """An original row with what the retry row that it names adds: whether an owner may be sending it right now."""
+    """An original row, and whether an owner may be sending it right now, which its retry row may tell."""
 
     row: Row
     in_flight: bool
@@ -63,14 +63,14 @@ class Cancelled:
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
-    """The owner has claimed it: it may be on the wire."""
+    """The owner has claimed it: it may be being sent."""
 
     row: Row
 
 
 @dataclass(frozen=True, slots=True)
 class InDoubt:
-    """An earlier owner may have called it and its answer is not known, so nothing may be called in its place."""
+    """An earlier owner may have called it, and the answer is unknown, so no other call may replace it."""
 
     row: Row
 
@@ -84,7 +84,7 @@ class WasRescheduled:
 
 @dataclass(frozen=True, slots=True)
 class AlreadyFinished:
-    """It ended otherwise before."""
+    """It had ended in another state."""
 
     row: Row
 
@@ -95,7 +95,7 @@ class NoSuchSchedule:
 
 
 class _Why(NamedTuple):
-    """What a cancel says beside the fact."""
+    """What a cancel records beside the state."""
 
     reason: str | None
     rescheduled_to: UUID | None
@@ -125,10 +125,10 @@ class EditSchedule:
     ) -> Resolved | None:
         """One read; a second one only while the schedule is retrying. Raises StoreUnavailable.
 
-        What was left half done is completed: a pointer whose retry row is missing, a cancel that reached only the retry
-        row, a reschedule without its new row, a row without an outcome in a minute that its poller has left behind.
-        `consistency` LOCAL_ONE is for clients that look: what one replica does not have, and what would be acted upon,
-        is read again at LOCAL_QUORUM."""
+        Completes what was left half done: a pointer whose retry row is missing, a cancel that reached only the retry
+        row, a reschedule without its new row, a row without an outcome in a minute that its poller has passed.
+        `consistency` LOCAL_ONE is for clients that only look: a row that one replica lacks, or that would be acted
+        upon, is read again at LOCAL_QUORUM."""
         partition, key = partition_of(client_id, schedule_id), key_of(schedule_id)
         header, rows = await self._schedules.read_rows(partition, [key], consistency=consistency)
         row = rows.get(key)
@@ -176,9 +176,9 @@ class EditSchedule:
         reason: str | None = None,
         rescheduled_to: UUID | None = None,
     ) -> CancelResult:
-        """Cancel unless the owner has it. `reason` is a stable word for why, `rescheduled_to` what is called instead;
-        an earlier cancel has said both. With a reason something else takes its place, so a schedule in
-        doubt is left alone.
+        """Cancel unless the owner has claimed it. `reason` is a stable word for why, `rescheduled_to` the schedule that
+        is called instead; the first cancel's values stay. With a reason another call replaces this one, so a schedule
+        in doubt is left alone.
 
         Raises StoreUnavailable when the outcome stays unknown.
         """
@@ -212,8 +212,8 @@ class EditSchedule:
     async def _cancel_open(
         self, partition: Partition, key: RowKey, row: Row, header: PartitionHeader, why: "_Why"
     ) -> bool:
-        """Cancel a row that has no outcome, or isn't written yet. `row` (the original) tells of the attempts so far.
-        True when surely applied."""
+        """Cancel a row that has no outcome, or isn't written yet. `row` (the original) has the attempts so far. True
+        only when applied."""
         outcome = why.outcome(row, at=self._clock.wall_ms())
         answer = await self._schedules.update(
             ExternalUpdate(
@@ -231,7 +231,7 @@ class EditSchedule:
                 return False
 
     async def _cancel_retrying(self, partition: Partition, row: Row, why: "_Why") -> InFlight | InDoubt | None:
-        """One turn at the retry row first, then at the original. None: read the original again and see."""
+        """One try at the retry row, then at the original. None: read the original again."""
         assert row.next_attempt_at is not None
         there = successor_partition(partition, row.next_attempt_at)
         key = successor_key(row.schedule_id, row.next_attempt_at)
@@ -250,7 +250,7 @@ class EditSchedule:
                 return InDoubt(row)
             why = _Why(IN_DOUBT, None)
         if retry_row is None or not retry_row.defined:
-            # This external update may be the partition's only write, and retention finds partitions by their index
+            # This external update may be the partition's only write, and retention finds partitions only by their index
             # rows.
             await self._schedules.occupy(there)
         if await self._cancel_open(there, key, row, header, why):
@@ -258,7 +258,7 @@ class EditSchedule:
         return None
 
     async def _carry(self, partition: Partition, row: Row, retry_row: Row) -> None:
-        """What the retry row came to is carried to its original, `row`, and on to the retry row that it names."""
+        """Carry the retry row's outcome over to its original, `row`, and place the retry row that it names."""
         known = outcome_of(retry_row)
         assert known is not None
         following = retry_row_of(definition_of(partition, row), at=retry_row.due, attempts=row.attempts or 0)
@@ -268,7 +268,7 @@ class EditSchedule:
             await self._writer.complete(following, known)
 
     async def _cancel_original(self, partition: Partition, row: Row, why: "_Why") -> None:
-        """Nobody claims a retrying original, so its own state is condition enough. The caller reads again."""
+        """Retrying originals are never claimed, so their own state is condition enough. The caller reads again."""
         outcome = why.outcome(row, at=self._clock.wall_ms())
         await self._schedules.update(
             ExternalUpdate(
@@ -290,27 +290,25 @@ class EditSchedule:
 
 @dataclass(frozen=True, slots=True)
 class BeingRetried:
-    """It was attempted meanwhile and is to be tried again, which the caller did not ask to end."""
+    """It was attempted meanwhile and is retrying; the caller did not ask to cancel those."""
 
     row: Row
 
 
 CancelOutcome: TypeAlias = CancelResult | BeingRetried | StoreUnavailable
-"""What became of one of them; StoreUnavailable: it stayed unknown, ask again."""
+"""The result for one id; StoreUnavailable: it stayed unknown, repeat."""
 
 
 class CancelSchedules:
-    """Cancel many: each has one winner, as when it is cancelled alone, and those of one partition share their edits.
+    """Cancel many: each has one winner, as when it is cancelled alone, and those of one partition share an update.
 
-       of one partition, up to 100 at a time: one serial read of lean rows and the header, then
-           nothing there, ended, or in flight    decided
-           no outcome, not in flight             cancelled together IF version = as read and none of them has an outcome
-           retrying, rescheduled                 looked at alone (`edit_schedule`)
+        of one partition, up to 100 at a time: one serial read of lean rows and the header, then
+            absent, ended, or in flight     decided
+            no outcome, not in flight       cancelled together IF version = as read and none of them has an outcome
+            retrying, rescheduled           handled one by one, as `EditSchedule.cancel` does
 
-    A batch is all or nothing, so after a rejection or an unknown answer those that are left are read again. So hundreds
-    of cancels in one minute cost a few conditional writes, and the owner's advances meet a few edits.
-
-    Cancels schedules by id.
+    A batch is all or nothing; after a rejection or an unknown answer the remaining rows are read again. Hundreds of
+    cancels in one minute so cost a few conditional writes, and few of the owner's commits are rejected by them.
     """
 
     def __init__(self, *, schedules: ScheduleStore, edit: EditSchedule, clock: Clock, randomness: Randomness) -> None:
@@ -328,8 +326,8 @@ class CancelSchedules:
         turn: Turn = nullcontext,
     ) -> dict[ScheduleId, CancelOutcome]:
         """One outcome for each id. With `retrying` False those that are being retried are left alone. Each request, or
-        short run of requests that follow each other, is made within a `turn`. Raises StoreUnavailable where storage is
-        why none of them is known."""
+        short run of consecutive requests, is made within a `turn`. Raises StoreUnavailable where storage leaves every
+        id unknown."""
         results: dict[ScheduleId, CancelOutcome] = {}
         for found in await concurrently(
             lambda some: self._together(*some, retrying=retrying, turn=turn), _groups(client_id, schedule_ids)
@@ -369,7 +367,8 @@ class CancelSchedules:
         *,
         retrying: bool,
     ) -> list[ScheduleId]:
-        """Decide what can be decided together. Answers those that are to be read again; `alone` takes the others."""
+        """Decide what can be decided together. Answers those to be read again; adds to `alone` those to handle one by
+        one."""
         header, rows = await self._schedules.read_rows(partition, map(key_of, left), serial=True, lean=True)
         pending_rows: list[Row] = []
         for schedule_id in left:
@@ -408,7 +407,7 @@ class CancelSchedules:
 
 
 def _groups(client_id: ClientId, schedule_ids: Sequence[ScheduleId]) -> Iterator[tuple[Partition, list[ScheduleId]]]:
-    """By partition, none of more than one read sees together; each id once."""
+    """By partition, at most TOGETHER in a group; each id once."""
     wanted: dict[Partition, list[ScheduleId]] = {}
     for schedule_id in dict.fromkeys(schedule_ids):
         wanted.setdefault(partition_of(client_id, schedule_id), []).append(schedule_id)

@@ -1,11 +1,12 @@
-"""List: the schedules of a client by due time, out of as many partitions as a window has.
+"""List: the schedules of a client by due time, read from as many partitions as the window has.
 
 The index of occupied minutes says which pollers have rows in which minute. Within a minute the pollers' pages are
 merged by (due, id); retry rows and pointers without a definition are hidden. One call does a bounded amount of work, so
-it may answer fewer rows than asked for, even none, and still say where to go on.
+it may answer fewer rows than asked for, even none, and still return a position to continue at.
 
-Rows are judged without their content, which may be long: only what is answered is read whole, afterwards and a few rows
-at a time, as nobody knows how long they are. The caller is told of everything that is read, when it is.
+Rows are filtered by lean reads, without content, which may be long. The content of the rows that are returned is read
+afterwards, a few rows at a time because their length is unknown. `told` hears of every read as it is made, so that the
+caller can charge for it.
 """
 
 import asyncio
@@ -40,8 +41,8 @@ from scheduler_service.usecases.edit_schedule import EditSchedule
 from scheduler_service.usecases.reading_steps import FIRST_STEP_ROWS, MAX_BYTES, Told, next_step
 
 MAX_PAGES = 20
-"""Pages of rows that one call reads, beyond the first page of every poller of the minute it is in. The index is read
-besides, once for each hour of the window."""
+"""Pages of rows that one call reads, beyond the first page of every poller of its current minute. Reads of the index,
+one for each hour of the window, come on top."""
 MAX_ROWS = 5_000
 PAGE_ROWS = 250
 CONCURRENT_READS = 16
@@ -51,7 +52,7 @@ _LAST_ID = ScheduleId(UUID(int=(1 << 128) - 1))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """What to list: dues in [start, end), Unix milliseconds, of rows that have all that is asked for."""
+    """The rows to list: dues in [start, end), Unix milliseconds, that match every filter given."""
 
     client_id: ClientId
     start: UnixMillis
@@ -63,7 +64,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a listing goes on: behind the row of this key, or at the start of `due`'s instant with no id."""
+    """Where a listing continues: after the row of this key, or at the instant `due` where there is no id."""
 
     due: UnixMillis
     schedule_id: ScheduleId | None = None
@@ -71,7 +72,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A row, where it is, and whether an owner may be sending it right now."""
+    """A row, its partition, and whether an owner may be sending it right now."""
 
     partition: Partition
     row: Row
@@ -88,7 +89,7 @@ class Listing:
 
 @dataclass(slots=True)
 class _Poller:
-    """What was read of one poller of a minute and not yet looked at."""
+    """The rows of one poller's minute that are read and not yet merged."""
 
     partition: Partition
     after: RowKey | None
@@ -117,7 +118,7 @@ class ListSchedules:
     ) -> Listing:
         """Up to `limit` rows from `position` on (None: from the window's start). Raises StoreUnavailable.
 
-        `consistency` is for clients that look: who acts on what is listed gives none.
+        `consistency` is for clients that only look; callers that act on the listing leave the default.
         """
         found = await self.lean(window, limit=limit, position=position, consistency=consistency, told=told)
         items, last = await self._whole(found.items, consistency, told)
@@ -132,7 +133,7 @@ class ListSchedules:
         consistency: ReadConsistency = "LOCAL_QUORUM",
         told: Told = lambda rows, size: None,
     ) -> Listing:
-        """The same of lean rows (see `Row`), however long the others are."""
+        """The same with lean rows (see `Row`), so the length of their content does not matter."""
         scan = _Scan(self._schedules, window, limit, consistency, told)
         if position is None or position.due < window.start:
             position = Position(window.start)
@@ -142,8 +143,8 @@ class ListSchedules:
     async def _whole(
         self, lean: Sequence[Listed], consistency: ReadConsistency, told: Told
     ) -> tuple[list[Listed], Position | None]:
-        """With their content, and where to go on if that is too long for all of them. What is gone meanwhile is left
-        out."""
+        """The rows with their content, and where to continue if that is too long for one answer. Rows deleted meanwhile
+        are left out."""
         whole: list[Listed] = []
         read = done = size = 0
         step = FIRST_STEP_ROWS
@@ -181,7 +182,7 @@ class ListSchedules:
 
 
 class _Scan:
-    """One call: what it found so far, and what it may still read."""
+    """One call: what it has found so far, and what it may still read."""
 
     def __init__(
         self, schedules: ScheduleStore, window: Window, limit: int, consistency: ReadConsistency, told: Told
@@ -208,7 +209,7 @@ class _Scan:
         return self._spent or self._full
 
     async def run(self, position: Position) -> Position | None:
-        """Where to go on; None when the window is exhausted."""
+        """Where to continue; None when the window is exhausted."""
         window = self._window
         for first, last in _hours(minute_of(position.due), minute_of(window.end - 1)):
             if self._done:
@@ -226,7 +227,7 @@ class _Scan:
         return None
 
     async def _minute(self, minute: Minute, poller_ids: Sequence[PollerId], start: Position) -> Position | None:
-        """Merge the pollers of one minute. Where to go on; None when the minute is exhausted."""
+        """Merge the pollers of one minute. Answers where to continue; None when the minute is exhausted."""
         after = _before(start)
         pollers = [_Poller(Partition(self._window.client_id, poller_id, minute), after) for poller_id in poller_ids]
         page = max(10, min(PAGE_ROWS, 2 * self._limit // len(pollers)))
@@ -264,7 +265,7 @@ class _Scan:
                 poller.partition, after=poller.after, limit=limit, lean=True, consistency=self._consistency
             )
         except StoreUnavailable:
-            # Without an answer it may have cost what a full page does.
+            # A read without an answer may have cost as much as a full page.
             self._told(limit, 0)
             raise
         self._told(len(page.rows), 0)
@@ -280,7 +281,7 @@ class _Scan:
 
 
 def _hours(first: Minute, last: Minute) -> Iterator[tuple[Minute, Minute]]:
-    """The window cut at whole hours, as its index is."""
+    """The window cut at whole hours, the partitions of its index."""
     while first <= last:
         end = min(last, Minute((hour_of(first) + 1) * MINUTES_PER_HOUR - 1))
         yield first, end
@@ -293,7 +294,7 @@ def _groups(pollers: Sequence[_Poller], size: int) -> Iterator[Sequence[_Poller]
 
 
 def _before(position: Position) -> RowKey | None:
-    """The key to read behind, so that the first row read is the first one wanted."""
+    """The key to read after, so that the first row read is the first one wanted."""
     if position.schedule_id is not None:
         return RowKey(position.due, position.schedule_id)
     if position.due == minute_start(minute_of(position.due)):
@@ -314,7 +315,7 @@ def _wanted(window: Window, listed: Listed) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptShown:
-    """One attempt, its number from 1. Instants are Unix milliseconds; None is what nobody has written down."""
+    """One attempt, its number from 1. Instants are Unix milliseconds; None: not recorded."""
 
     attempt: int
     delivered: bool
@@ -329,11 +330,10 @@ class AttemptShown:
 class ShowAttempts:
     """Show: every attempt of one schedule that is known, in order.
 
-        failed attempts          rows of their own, written by whoever made them
-        the one that delivered   the schedule's own row says when and with which status; once it is redelivered, a row
-                                 like those of failed ones
+        failed attempts     rows of their own, written by the process that made them
+        the delivering one  the schedule's own row has its time and status; after a redelivery, a row like failed ones
 
-    What a process could not record before it was killed is missing: the numbers then have a gap.
+    Attempts that a process could not record before it was killed are missing: the numbers then have a gap.
 
     Reads attempts of clients that the caller has looked up.
     """
@@ -355,7 +355,7 @@ class ShowAttempts:
 
 
 def success_of(row: Row) -> AttemptShown:
-    """The attempt that a delivered row tells of. When it started is known of a first attempt only."""
+    """The attempt that a delivered row records. Its start is known only if it was the first attempt."""
     number = row.attempts or 1
     started = row.first_attempt_at if number == 1 else None
     known = started is not None and row.finished_at is not None
@@ -372,7 +372,7 @@ def success_of(row: Row) -> AttemptShown:
 
 
 def _recorded(attempt: FailedAttempt) -> AttemptShown:
-    # Of a success that has become one of many, only the end may be known.
+    # Of a success before a redelivery, only the end may be known.
     known = attempt.duration_ms > 0 or not attempt.delivered
     return AttemptShown(
         attempt=attempt.attempt,

@@ -1,20 +1,20 @@
-"""How many rows are read at a time where nobody knows how long they are: so that one call reads `MAX_BYTES` and little
-more, and short rows cost few requests."""
+"""How many rows to read at a time when their length is unknown: one call reads little more than `MAX_BYTES`, and short
+rows cost few requests."""
 
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
 MAX_BYTES: Final = 4 * 1024 * 1024
-"""Of content that one call reads: what goes beyond is less than one step of it."""
+"""Content that one call reads; it may exceed this by less than one step."""
 FIRST_STEP_ROWS: Final = 16
-"""Whose content is read at once to begin with; twice as many each time, while they are short."""
+"""Rows whose content is read in the first step; the number doubles with each step while rows are short."""
 MAX_STEP_ROWS: Final = 128
 
 Told: TypeAlias = Callable[[int, int], None]
-"""Is told how many rows were looked at, and how many bytes of content were read."""
+"""Called with the number of rows read, and of bytes of content."""
 
 
 def next_step(step: int, *, done: int, read: int) -> int:
-    """Rows to read next, 1 at least: the last step was of `step` rows, `done` rows so far had `read` bytes together."""
+    """Rows to read next, 1 at least; the last step had `step` rows, and `done` rows so far had `read` bytes in all."""
     fitting = (MAX_BYTES - read) * done // max(read, 1)
     return max(min(2 * step, MAX_STEP_ROWS, fitting), 1)

@@ -1,17 +1,17 @@
 """Redeliver: a schedule that has ended is called again, now, under the same id.
 
-    delivered, failed, skipped -> retrying at t IF it has the very end that was read; then the retry row of t   (202)
-    scheduled, retrying        -> it is open already                                                       (409)
-    cancelled                  -> it stays so                                                              (409)
+    delivered, failed, skipped    retrying at t IF its end is still the one that was read; then the retry row of t (202)
+    scheduled, retrying           refused: it is open already                                                      (409)
+    cancelled                     refused: a cancel is final                                                       (409)
 
-An end is known by its state and its instant, so an external update that arrives late, or twice, finds another end and
-changes nothing: of many callers one wins, and the others find it open (those who asked in the same millisecond are
-one). t is later than now and than every instant that the schedule has named before, since no end comes before the
-instant it is the end of; so a retry row of old is never taken for the new one.
+An end is identified by state and instant, so an external update that arrives late, or twice, finds another end and
+changes nothing. Of several callers one wins and the others find the schedule open (callers in the same millisecond
+count as one). t is later than now and than every instant that the schedule has named before, because no end is earlier
+than the attempt that it ends; so an old retry row is never taken for the new one.
 
-The original's minute may be settled long ago, and nobody but its caller may ever look there: the retry row is placed
-before the answer. A caller that dies between the two leaves a pointer; whoever asks for the schedule again, or looks at
-it, places what it names. Attempts are numbered on, and counted again by the retry policy: the original says from where.
+The original's minute may be settled long ago and never be read again, so the retry row is placed before the answer. A
+caller that dies between the two writes leaves a pointer; the next request for the schedule, or the next read of it,
+places its retry row. Attempt numbers continue; the retry policy counts from the number that the original records.
 """
 
 import heapq
@@ -47,17 +47,17 @@ from scheduler_service.usecases.edit_schedule import NoSuchSchedule
 from scheduler_service.usecases.schedule_writer import MAX_TURNS, ScheduleWriter
 
 DELETION_MARGIN_MS = HOUR_MS
-"""Rows this close to the end of their retention count as gone: their partition may be deleted while it is edited."""
+"""Rows this close to the end of their retention count as deleted: retention may run during the update."""
 
 MAX_READS = 1_100
-"""Pollers' hours that one call begins to read, and never less than a whole hour."""
+"""Partitions (poller and hour) that one call reads at most; it always reads one whole hour."""
 
 _LAST_ID = ScheduleId(UUID(int=(1 << 128) - 1))
 
 
 @dataclass(frozen=True, slots=True)
 class Redelivering:
-    """It will be called, or has been by now. `row` is the original as last seen."""
+    """It will be called, or has been already. `row` is the original as last seen."""
 
     row: Row
 
@@ -71,21 +71,21 @@ class StillOpen:
 
 @dataclass(frozen=True, slots=True)
 class WasCancelled:
-    """It was cancelled, which is for good."""
+    """It was cancelled, which is final."""
 
     row: Row
 
 
 @dataclass(frozen=True, slots=True)
 class EndedOtherwise:
-    """It has ended, but not as the caller had seen it."""
+    """It has ended, but not with the end that the caller saw."""
 
     row: Row
 
 
 @dataclass(frozen=True, slots=True)
 class RedeliveredBefore:
-    """It was redelivered since the instant that the caller's terms name, whatever came of it."""
+    """It was redelivered at or after `Terms.since`, with whatever result."""
 
     row: Row
 
@@ -96,9 +96,9 @@ RedeliverResult = Redelivering | EndedOtherwise | RedeliveredBefore | Refused
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """Of whoever redelivers many and may have to begin again: only ends that are one of `states`, and only what was not
-    redelivered at `since` or later, no matter by whom. It is called at `at`, or as soon after as it can be; `at` is not
-    before `since`, or the redelivery itself would not count."""
+    """Conditions for a caller that redelivers many and may have to start over: only ends in one of `states`, and only
+    schedules that were not redelivered at `since` or later, by any caller. The call is made at `at`, or as soon after
+    as possible; `at` must not be before `since`, or the redelivery itself would not count."""
 
     states: Collection[State]
     since: UnixMillis
@@ -132,10 +132,10 @@ class RedeliverSchedule:
         since: UnixMillis | None = None,
         terms: Terms | None = None,
     ) -> RedeliverResult:
-        """With `failed_at` only if it is still failed since that instant. With `since`, unless it was redelivered at
-        that instant or later: then it is as if this call had done it, whatever came of it. With `terms` as they say.
+        """`failed_at`: only if it is still failed since that instant. `since`: if it was redelivered at that instant or
+        later, the result is as if this call had done it. `terms`: see `Terms`.
 
-        Raises StoreUnavailable when it stays unknown what came of it: ask again.
+        Raises StoreUnavailable when the outcome stays unknown: repeat.
         """
         partition = partition_of(client.client_id, schedule_id)
         ours: set[UnixMillis] = set()
@@ -166,8 +166,8 @@ class RedeliverSchedule:
         raise StoreUnavailable("the minute of this schedule changes too often")
 
     async def begin(self, client: Client, schedule_id: ScheduleId) -> UnixMillis | Refused:
-        """An instant to ask `since`: now, and after every redelivery so far, whoever's clock was ahead. Or why it can't
-        be redelivered. Raises StoreUnavailable."""
+        """An instant to pass as `since`: now, but later than every redelivery so far, even by a clock that was ahead.
+        Or why it can't be redelivered. Raises StoreUnavailable."""
         row = await self._read(client, schedule_id)
         if row is None:
             return NoSuchSchedule()
@@ -177,7 +177,7 @@ class RedeliverSchedule:
         return UnixMillis(max(self._clock.wall_ms(), (row.redelivered_at or 0) + 1))
 
     async def _read(self, client: Client, schedule_id: ScheduleId) -> Row | None:
-        """The row as it is, if it is there and stays for a while."""
+        """The row by a serial read; None where it does not exist or retention is about to delete it."""
         partition, key = partition_of(client.client_id, schedule_id), key_of(schedule_id)
         kept_ms = client.settings.retention_days * DAY_MS - DELETION_MARGIN_MS
         if minute_end(partition.minute) < self._clock.wall_ms() - kept_ms:
@@ -191,14 +191,14 @@ class RedeliverSchedule:
         return Redelivering(row)
 
     async def _complete(self, partition: Partition, row: Row) -> None:
-        """See that what a redelivery has come to is placed; of other pointers the poller's owner does. It may point on
-        already: a retry row that was placed late is requeued, by whoever placed it."""
+        """Place the retry row of a redelivery; the poller's owner does so for other pointers. The retry row may point
+        on already: one that was placed late is requeued by its writer."""
         outcome = outcome_of(row)
         if outcome is not None and row.state == State.RETRYING and row.redelivered_at is not None:
             await self._writer.complete(definition_of(partition, row), outcome)
 
     async def _point(self, partition: Partition, row: Row, at: UnixMillis) -> None:
-        """One turn at the pointer. The caller reads again and sees."""
+        """One try at the pointer; the caller reads the result."""
         if row.state == State.DELIVERED:
             await self._attempts.record_failed([_success_of(partition, row)])
         attempts = (row.attempts or 0) + _uncounted(row)
@@ -230,13 +230,13 @@ def _refused(row: Row) -> StillOpen | WasCancelled | None:
 
 
 def _uncounted(row: Row) -> int:
-    """An attempt that was perhaps made and that nobody has counted: its number is not used again."""
+    """1 where an attempt may have been made but is not counted: its number must not be used again."""
     unsent = row.last_status is None and row.last_error is None
     return 1 if row.state == State.FAILED and row.reason == "in-doubt" and unsent else 0
 
 
 def _success_of(partition: Partition, row: Row) -> FailedAttempt:
-    """The attempt that delivered, for the record: its row will tell of another."""
+    """The attempt that delivered, as a record of its own: the row will be overwritten by the redelivery."""
     finished, number = row.finished_at or row.due, row.attempts or 1
     started = row.first_attempt_at if number == 1 and row.first_attempt_at is not None else finished
     return FailedAttempt(
@@ -253,8 +253,8 @@ def _success_of(partition: Partition, row: Row) -> FailedAttempt:
 
 @dataclass(frozen=True, slots=True)
 class Redriven:
-    """How many schedules are called again, and how many letters were passed over. `next` None: the window is
-    exhausted; else the place to go on behind."""
+    """The number of schedules called again, and of letters skipped. `next`: the key to continue after; None: the window
+    is exhausted."""
 
     redelivered: int
     passed_over: int
@@ -263,7 +263,7 @@ class Redriven:
 
 @dataclass(frozen=True, slots=True)
 class LetterShown:
-    """A letter, and its schedule as it is now, without content. `row` None: it is not kept any more."""
+    """A letter, and the present row of its schedule, without content. `row` None: retention has deleted it."""
 
     letter: DeadLetter
     row: Row | None
@@ -271,20 +271,20 @@ class LetterShown:
 
 @dataclass(frozen=True, slots=True)
 class LetterPage:
-    """`next` None: the window is exhausted; else the place to go on behind."""
+    """`next`: the key to continue after; None: the window is exhausted."""
 
     items: list[LetterShown]
     next: LetterKey | None
 
 
 class ListDeadLetters:
-    """List: what gave up, by the instant at which it did, each with the present state of its schedule.
+    """List: schedules that failed for good, by the instant of failure, each with its present state.
 
-    Letters are filed by hour and poller. The pollers of an hour are read side by side and merged; all of them have one
-    order, (failed_at, schedule_id), so one key says where every poller goes on. One call reads a bounded number of
-    pollers' hours, so it may answer fewer letters than asked for, even none, and still say where to go on.
+    Letters are filed by hour and poller. The pollers of an hour are read side by side and merged; all share one order,
+    (failed_at, schedule_id), so one key says where every poller continues. One call reads a bounded number of
+    partitions, so it may answer fewer letters than asked for, even none, and still return a key to continue after.
 
-    A schedule that gave up again after a redelivery has a letter for each time.
+    A schedule that failed for good again after a redelivery has a letter for each time.
 
     Reads dead letters of clients that the caller has looked up.
     """
@@ -296,7 +296,7 @@ class ListDeadLetters:
     async def page(
         self, client: Client, *, start: UnixMillis, end: UnixMillis, after: LetterKey | None, limit: int
     ) -> LetterPage:
-        """Up to `limit` letters behind `after` (None: from the start) with start <= failed_at < end. Raises
+        """Up to `limit` letters after `after` (None: from the start) with start <= failed_at < end. Raises
         StoreUnavailable."""
         letters, following = await self.letters(client, start=start, end=end, after=after, limit=limit)
         rows = await self._rows(client, letters)
@@ -305,7 +305,7 @@ class ListDeadLetters:
     async def letters(
         self, client: Client, *, start: UnixMillis, end: UnixMillis, after: LetterKey | None, limit: int
     ) -> tuple[list[DeadLetter], LetterKey | None]:
-        """The same without their schedules, and where to go on."""
+        """The same without their schedules, and the key to continue after."""
         behind = LetterKey(UnixMillis(start - 1), _LAST_ID) if after is None else after
         found: list[DeadLetter] = []
         pollers, reads = client.poller_ceiling, 0
@@ -323,7 +323,7 @@ class ListDeadLetters:
         return found, None
 
     async def _hour(self, client: Client, hour: Hour, behind: LetterKey, limit: int) -> list[DeadLetter]:
-        """The first `limit` letters of an hour, out of all its pollers."""
+        """The first `limit` letters of an hour, over all pollers."""
         pages = await concurrently(
             lambda poller_id: self._letters.read_page(
                 client.client_id, PollerId(poller_id), hour, after=behind, limit=limit
@@ -342,13 +342,13 @@ class ListDeadLetters:
 
 
 class RedriveDeadLetters:
-    """Redrive: everything that gave up within a window is called again, a bounded number of letters at a time.
+    """Redrive: everything that failed for good within a window is called again, a bounded number of letters at a time.
 
-    A letter counts while it is the last word about its schedule: what was redelivered since, and may have given up
-    again, is passed over. So a redrive of a window that is over may be repeated, by a caller without an answer or by
-    several at once, and each schedule is called again once.
+    A letter counts only while it describes the schedule's latest end: a schedule that was redelivered since is skipped,
+    even if it failed again. So a redrive of a past window may be repeated, after a lost answer or by several callers at
+    once, and each schedule is called again once.
 
-    Redelivers what gave up of clients that the caller has looked up, and that may create.
+    Redelivers schedules of clients that the caller has looked up, and that may create.
     """
 
     def __init__(self, *, letters: ListDeadLetters, redeliver: RedeliverSchedule) -> None:
@@ -358,8 +358,8 @@ class RedriveDeadLetters:
     async def __call__(
         self, client: Client, *, start: UnixMillis, end: UnixMillis, after: LetterKey | None, limit: int
     ) -> Redriven:
-        """Of up to `limit` letters behind `after` (None: from the start) with start <= failed_at < end. Raises
-        StoreUnavailable, and then some of them are called again: ask for the same once more."""
+        """Redrive up to `limit` letters after `after` (None: from the start) with start <= failed_at < end. After
+        StoreUnavailable some of them are called again: repeat the same request."""
         letters, following = await self._letters.letters(client, start=start, end=end, after=after, limit=limit)
 
         async def redeliver(letter: DeadLetter) -> RedeliverResult:

@@ -1,12 +1,13 @@
 """Reschedule: a schedule that was not called yet is cancelled and created again at another instant, as one call.
 
-    choose the new id -> announce its row -> cancel, and write that id into the very edit (rescheduled_to) -> create it
+    choose the new id -> announce its row -> cancel the old one, with the new id in that same update
+                      (`rescheduled_to`) -> create the new one
 
-So there is one winner against the owner's claim, and the cancel says what has become of the schedule. A caller that
-dies in between leaves either the old one as it was, or a new one that others create (`complete_reschedule`).
+So one side wins against the owner's claim, and the cancelled row names its replacement. A caller that dies in between
+leaves either the old schedule unchanged, or a new one that others create (`complete_reschedule`).
 
-The new id's free bits derive from the old id and the request, so the same request asked again is recognised, whenever
-it comes and however its delay is counted: it is answered with what it came to the first time.
+The new id's free bits derive from the old id and the request. A repeat of the same request is therefore recognised,
+whenever it comes and whatever instant its delay yields, and gets the answer of the first one.
 """
 
 import hashlib
@@ -102,9 +103,9 @@ class RescheduleSchedule:
         *,
         chosen: ScheduleId | None = None,
     ) -> RescheduleResult:
-        """With `chosen`, what `choose` has answered to the same request before: it is not judged again.
+        """`chosen`: what `choose` answered to the same request before; then it is not judged again.
 
-        Raises Invalid, ContentTooLarge; StoreUnavailable when it stays unknown what came of it: ask again.
+        Raises Invalid, ContentTooLarge; StoreUnavailable when the outcome stays unknown: repeat.
         """
         if chosen is None:
             choice = await self._choose(client, schedule_id, request)
@@ -135,15 +136,15 @@ class RescheduleSchedule:
     async def choose(
         self, client: Client, schedule_id: ScheduleId, request: RescheduleRequest
     ) -> ScheduleId | RescheduleResult:
-        """The new one's id, for now; or what the request comes to without one. Nothing is kept or cancelled. Raises
-        as above."""
+        """The id that the new schedule would get, or the result where none is needed. Nothing is written. Raises as
+        above."""
         choice = await self._choose(client, schedule_id, request)
         return choice[0] if isinstance(choice, tuple) else choice
 
     async def _choose(
         self, client: Client, schedule_id: ScheduleId, request: RescheduleRequest
     ) -> tuple[ScheduleId, Row] | RescheduleResult:
-        """The same, with the row as it is before."""
+        """The same, with the row as it was read."""
         name = _name(schedule_id, request)
         known = await self._read(client, schedule_id)
         if known is None:
@@ -182,7 +183,8 @@ class RescheduleSchedule:
     async def _recognised(
         self, client: Client, row: Row, name: str, request: RescheduleRequest
     ) -> Rescheduled | WasRescheduled | AlreadyFinished:
-        """What a rescheduled row came to, if by this request: it is placed if nobody has."""
+        """The result for a row that is rescheduled already; if by this request, the new row is created unless it
+        exists."""
         new = row.rescheduled_to
         assert new is not None
         if new != derived_schedule_id(due=due_of(new), poller_id=poller_of(new), name=name):
@@ -205,7 +207,7 @@ class RescheduleSchedule:
         same = rescheduled(client.client_id, row)
         if request.callback is None:
             return same
-        # It was found right before the old one was cancelled; to refuse it now would leave neither of the two.
+        # It was valid when the old schedule was cancelled; refusing it now would leave neither of the two.
         callback = request.callback
         headers, body = accepted_content(callback)
         sealed = self._encryption.seal_headers(client.client_id, encode_headers(headers))

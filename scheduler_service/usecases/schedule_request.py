@@ -1,7 +1,7 @@
-"""What a caller asks for when it creates a schedule, and every rule that it must satisfy. Pure.
+"""The request for a schedule, and every rule that it must satisfy. Pure.
 
-`ScheduleRequest` is what requests are decoded into; `draft` turns one into the columns of a row or says everything that
-is wrong with it. API and bulk loads share both, so a row is judged alike wherever it comes from.
+Requests are decoded into `ScheduleRequest`; `draft` turns one into the columns of a row, or raises with every fault.
+API and bulk loads share both, so a row is judged by the same rules wherever it comes from.
 """
 
 import base64
@@ -38,7 +38,7 @@ MAX_TEXT = 256
 _LONGEST_HORIZON_DAYS = 36_500
 
 CheckUrl: TypeAlias = Callable[[str], Refusal | None]
-"""`NetworkPolicy.check_url`, or something that remembers what it said."""
+"""`NetworkPolicy.check_url`, or a cache of its answers."""
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT)]
 Instant = Annotated[str, Meta(description="RFC 3339 with an offset", extra_json_schema={"format": "date-time"})]
 TimeoutSeconds = Annotated[float, Meta(ge=0.1, le=60)]
@@ -75,7 +75,7 @@ class ScheduleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
 
 class Draft(NamedTuple):
-    """A request that was found right, as the columns of a row that don't depend on where the row goes."""
+    """A valid request, as the columns of a row that don't depend on its poller and id."""
 
     due: UnixMillis
     method: str
@@ -88,7 +88,7 @@ class Draft(NamedTuple):
 
 
 def remembering(check: CheckUrl, *, count: int) -> CheckUrl:
-    """The same, remembering what it said of the last `count` URLs of a length that may be stored."""
+    """The same with a cache of the last `count` URLs; a URL too long to be stored is not cached."""
     remembered = lru_cache(maxsize=count)(check)
     return lambda url: (remembered if len(url) <= MAX_URL_LENGTH else check)(url)
 
@@ -101,7 +101,7 @@ def draft(
     now: int,
     bounds: ClientBounds = UNBOUND,
 ) -> Draft:
-    """What to store for a request made at `now` (Unix milliseconds), by a client with `settings` in force. Raises
+    """The columns to store for a request made at `now` (Unix milliseconds) by a client with `settings` in force. Raises
     Invalid with every fault."""
     faults: list[FieldError] = []
     due = asked_due(request, now=now, horizon_days=settings.horizon_days, faults=faults)
@@ -114,7 +114,7 @@ def draft(
 
 
 def redraft(request: ScheduleRequest, *, due: UnixMillis) -> Draft:
-    """What `draft` has made before of this very request, when it was found right: nothing is judged again."""
+    """The draft of a request that was judged valid before: nothing is judged again."""
     return _drawn(request, due, *accepted_content(request.callback))
 
 
@@ -135,7 +135,7 @@ def _drawn(request: ScheduleRequest, due: UnixMillis, headers: Headers, body: by
 def draft_callback(
     callback: CallbackRequest, *, settings: ClientSettings, check_url: CheckUrl, faults: list[FieldError]
 ) -> tuple[Headers, bytes]:
-    """The headers and bytes to send. What is wrong with a callback is added to `faults`, under `/callback`."""
+    """The headers and bytes to send. Faults of the callback are added to `faults`, under `/callback`."""
     headers, body = _content(callback, faults)
     if (refusal := check_url(callback.url)) is not None:
         faults.append(FieldError("/callback/url", refusal.detail))
@@ -152,17 +152,17 @@ def draft_callback(
 
 
 def accepted_content(callback: CallbackRequest) -> tuple[Headers, bytes]:
-    """The same of a callback that was found right before: nothing is judged again."""
+    """The same for a callback that was judged valid before: nothing is judged again."""
     return _content(callback, [])
 
 
 def asked_retry(retry: RetryOverride | None) -> RetryOverride | None:
-    """None for one that asks for nothing."""
+    """None for an override that sets nothing."""
     return None if retry is None or retry == RetryOverride() else retry
 
 
 class AsksWhen(Protocol):
-    """What says when to call."""
+    """A request that says when to call."""
 
     @property
     def due(self) -> str | None: ...
@@ -172,7 +172,7 @@ class AsksWhen(Protocol):
 
 
 def asked_due(request: AsksWhen, *, now: int, horizon_days: int, faults: list[FieldError]) -> UnixMillis:
-    """The instant to store. Answers `now` beside a fault, which is added to `faults`."""
+    """The instant to store. After a fault, which is added to `faults`, it is `now`."""
     if (request.due is None) == (request.delay_seconds is None):
         wrong = "neither is given" if request.due is None else "both are given"
         faults.append(FieldError("/due", f"give exactly one of due and delay_seconds; {wrong}"))
@@ -201,12 +201,12 @@ def asked_due(request: AsksWhen, *, now: int, horizon_days: int, faults: list[Fi
 
 
 def unjudged_due(request: AsksWhen, *, now: int) -> UnixMillis:
-    """The same whatever the client's settings are: what `asked_due` answers where it finds no fault."""
+    """What `asked_due` answers where it finds no fault; needs no settings of the client."""
     return asked_due(request, now=now, horizon_days=_LONGEST_HORIZON_DAYS, faults=[])
 
 
 def _content(callback: CallbackRequest, faults: list[FieldError]) -> tuple[Headers, bytes]:
-    """The headers and bytes to send. Answers an empty body beside a fault."""
+    """The headers and bytes to send. After a fault the body is empty."""
     headers: Headers = tuple(callback.headers.items()) if callback.headers else ()
     json = bytes(callback.json)
     if json == b"null":

@@ -1,25 +1,25 @@
 """The schedule writer: the one way to create rows, for API, expander, retries and bulk loads.
 
-A writer whose insert is acknowledged in time can rely on the owner's sweep (minute end + 10 s). One that is
-acknowledged later than minute end + 2 s cannot: before it answers, it looks for itself.
+The owner's sweep (minute end + 10 s) sees every insert that is acknowledged in time. It may miss one that is
+acknowledged later than minute end + 2 s, so the writer then looks at the row itself before it answers:
 
-    acknowledged in time ------------------------------------------------------------> placed
-    acknowledged late, serial read of the header and row:
-        end state (a retry row's is carried over to its original) ---------------------------> placed
-        retrying: see that the retry row it names is placed (the same rule) -----------------> placed
-        in flight under the poller's present epoch: the owner has it ---------------------> placed
-        in flight under an older epoch: a zombie's claim that no owner may ever see ----> requeue, in doubt
-        nothing: nobody may ever look here again ---------------------------------------> requeue
+    acknowledged in time -------------------------------------------------------------> placed
+    acknowledged late; serial read of header and row:
+        ended (a retry row's end is carried over to its original) --------------------> placed
+        retrying: the retry row that it names is placed, by the same rule ------------> placed
+        in flight under the poller's present epoch: its owner handles it -------------> placed
+        in flight under an older epoch: a claim that no owner may ever see -----------> requeue, in doubt
+        no outcome, not in flight: the minute may never be read again ----------------> requeue
 
-Requeue is an external update to `retrying, next_attempt_at = now`, then the retry row. So it competes with the owner's claim and
-exactly one of them wins: an acknowledged create is swept by its owner or requeued, never both, never neither. A retry
-row that must itself point on moves its original first, then the next retry row is inserted.
+A requeue is an external update to `retrying, next_attempt_at = now`, followed by the retry row. It competes with the
+owner's claim and exactly one of them wins: an acknowledged create is either swept by its owner or requeued. When a
+retry row must itself point on, its original is moved first and the next retry row is inserted afterwards.
 
-A client's create may ask for a stronger insert (`consistency`). Nothing else here does: retry rows, and everything that
-is looked at to decide, stay as they are.
+A client's create may ask for a stronger insert (`consistency`). Retry rows, and all reads that a decision rests on,
+keep the default.
 
-When storage gives no answer, StoreUnavailable leaves the create unacknowledged: it may or may not take place. A process
-whose clock is in doubt can't say what is late, so it places nothing that others left half done either.
+When storage does not answer, StoreUnavailable leaves the create unacknowledged: it may or may not take effect. A
+process whose clock is in doubt can't tell what is late, so it does not finish what others left half done either.
 """
 
 import asyncio
@@ -57,19 +57,19 @@ from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 
 LATE_AFTER_MS = 2_000
-"""An insert acknowledged later than this after its minute's end does not rely on the sweep."""
+"""An insert acknowledged later than this after its minute's end must not rely on the sweep."""
 HINT_AHEAD_MS = 15_000
-"""Rows of minutes that begin sooner than this may be missed by the owner's prefetch: it is told of them."""
+"""The owner's prefetch may miss rows of minutes that begin sooner than this, so it is sent a hint."""
 FAR_MARGIN_MS = 5_000
-"""Rows of minutes that begin this much later still are far, and are so when they are answered, storage permitting."""
+"""Added to HINT_AHEAD_MS: rows of minutes that begin after both are still far when storage answers, as a rule."""
 STRANDED_AFTER_MS = 600_000
-"""A row that has no outcome so long after its minute's end is looked after where its poller has gone on."""
+"""A row without an outcome this long after its minute's end is rescued if its poller is past that minute."""
 MAX_TURNS = 50
-"""Rejections in a row after which a placement is given up as unavailable: the partition is contended beyond reason."""
+"""Consecutive rejections after which a placement fails as unavailable: the partition is too contended."""
 
 
 class ScheduleWriter:
-    """Creates rows under the late rule; also completes chains that somebody else left half done."""
+    """Creates rows under the late rule, and completes chains of retry rows that another process left half done."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class ScheduleWriter:
         clock_doubted: Callable[[], bool] = lambda: False,
     ) -> None:
         """`low_watermark_of`: the low watermark that an incarnation has announced, where members are watched.
-        `clock_doubted()`: whether this process's wall clock may be wrong; nodes do nothing at all then."""
+        `clock_doubted()`: whether this process's wall clock may be wrong."""
         self._schedules = schedules
         self._leases = leases
         self._clock = clock
@@ -93,7 +93,8 @@ class ScheduleWriter:
         self._clock_doubted = clock_doubted
 
     async def __call__(self, definition: Definition, *, consistency: WriteConsistency = "LOCAL_QUORUM") -> None:
-        """Return when the row is durable and sure to be accounted for. Raises StoreUnavailable, ContentTooLarge."""
+        """Return when the row is durable and certain to be read by an owner. Raises StoreUnavailable,
+        ContentTooLarge."""
         self._check_clock()
         await self._schedules.insert(definition, consistency=consistency)
         current = await self._acknowledged(definition, at=self._clock.wall_ms())
@@ -109,10 +110,10 @@ class ScheduleWriter:
         run: Callable[[Coroutine[Any, Any, None]], object],
         consistency: WriteConsistency = "LOCAL_QUORUM",
     ) -> Callable[[], None]:
-        """The same for whoever has no task that waits: `answered` is told what it would have raised. Where the late
-        rule asks for more, that goes on in what `run` makes of a coroutine.
+        """The same for a caller without a task that waits: `answered` gets the error that would have been raised, or
+        None. Where the late rule needs more work, `run` is given the coroutine for it.
 
-        Answers what gives the insert up, as `ScheduleStore.begin_insert` does. Raises what that does.
+        Answers a function that gives the insert up, as `ScheduleStore.begin_insert` does. Raises what that does.
         """
         self._check_clock()
 
@@ -134,17 +135,17 @@ class ScheduleWriter:
             answered(None)
 
     async def requeue(self, definition: Definition, *, in_doubt: bool) -> None:
-        """See to a row that is there already, in a minute that nobody looks at any more: under the late rule, though
-        nothing is inserted. `in_doubt`: it may have been called. Raises StoreUnavailable."""
+        """Apply the late rule to a row that exists in a minute that no owner reads any more, without inserting it.
+        `in_doubt`: it may have been called. Raises StoreUnavailable."""
         following = await self._look_after(definition, in_doubt=in_doubt)
         if following is not None:
             await self(following)
 
     async def rescue(self, definition: Definition, header: PartitionHeader) -> bool:
-        """See to a row that has no outcome where its poller is past its minute, so that nobody will look there again:
-        its create, or its placing, was never answered. True: it was requeued, or had an outcome by then.
+        """Requeue a row without an outcome whose poller is past its minute, so that no owner will read it again: its
+        create or its placing was never acknowledged. True: it was requeued, or has got an outcome meanwhile.
 
-        Where an owner had opened the minute the row is in doubt from then on: its outcome may have been lost.
+        Where an owner had opened the minute, the row is requeued in doubt: its outcome may have been lost.
         """
         minute = minute_of(definition.due)
         if self._clock_doubted() or self._clock.wall_ms() < minute_end(minute) + STRANDED_AFTER_MS or header.in_flight:
@@ -161,10 +162,10 @@ class ScheduleWriter:
     async def many(
         self, definitions: Sequence[Definition], *, consistency: WriteConsistency = "LOCAL_QUORUM"
     ) -> list[MinutehandError | None]:
-        """The same for each of them, in order: None, or what it would have raised.
+        """The same for each of them, in order: None, or the error that would have been raised.
 
-        Rows of minutes that are far enough are inserted as one submission. Of the others it matters when each single
-        one is acknowledged, so each goes by itself.
+        Rows of minutes that are far enough away are inserted as one submission. For the others the late rule needs the
+        instant of each acknowledgement, so they are placed one by one.
         """
         near_until = self._clock.wall_ms() + HINT_AHEAD_MS + FAR_MARGIN_MS
         errors: list[MinutehandError | None] = [None] * len(definitions)
@@ -184,10 +185,10 @@ class ScheduleWriter:
         return errors
 
     async def ended(self, definition: Definition, *, state: State, reason: str) -> None:
-        """Create a row that is not to be called: its end is recorded along with it, unless it has come to one.
+        """Create a row that is not to be called: its end is recorded right after the insert, unless it has one already.
 
-        What somebody else has begun with it (a chain of retry rows, a claim that no owner may ever see) is seen to.
-        Raises StoreUnavailable; between the two writes the row is one like any other, so ask again."""
+        Whatever another process has begun with it (a chain of retry rows, a claim that no owner may ever see) is
+        completed. Raises StoreUnavailable; the row may then be an ordinary one that is called, so repeat."""
         await self._schedules.insert(definition)
         for _ in range(MAX_TURNS):
             header, rows = await self._schedules.read_rows(
@@ -218,7 +219,7 @@ class ScheduleWriter:
         at = self._clock.wall_ms()
         first_far = minute_end(minute_of(at + HINT_AHEAD_MS))
         for position, definition in enumerate(definitions):
-            # Storage may have been so slow that what was far is near by now, or late.
+            # Storage may have been so slow that a far row is near by now, or late.
             if definition.due < first_far and errors[position] is None:
                 errors[position] = await self._attempted(self._settle(definition, at=at))
         return errors
@@ -236,11 +237,12 @@ class ScheduleWriter:
         return None
 
     async def _acknowledged(self, definition: Definition, *, at: int) -> Definition | None:
-        """What an acknowledgement at `at` is worth; answers the retry row to insert next, or None when all is well."""
+        """Apply the late rule to an acknowledgement at `at`; answers the retry row to insert next, or None."""
         return None if self._in_time(definition, at=at) else await self._look_after(definition)
 
     def _in_time(self, definition: Definition, *, at: int) -> bool:
-        """Whether the owner's sweep sees to what was acknowledged at `at`. The owner may have to be told of it."""
+        """Whether the owner's sweep sees an insert acknowledged at `at`. Sends the owner a hint where its prefetch may
+        miss it."""
         minute = minute_of(definition.due)
         if at > minute_end(minute) + LATE_AFTER_MS:
             return False
@@ -253,22 +255,21 @@ class ScheduleWriter:
             raise StoreUnavailable("this process's clock is in doubt: the row's owner places it, or another process")
 
     async def _look_after(self, definition: Definition, *, in_doubt: bool = False) -> Definition | None:
-        """Decide what a late insert came to; answers the next retry row to insert, or None when all is well."""
+        """Decide what becomes of a late insert; answers the next retry row to insert, or None when there is none."""
         partition, key = definition.partition, definition.key
         in_doubt = in_doubt or is_in_doubt(definition)
         for _ in range(MAX_TURNS):
             header, rows = await self._schedules.read_rows(partition, [key], serial=True, lean=True)
             row = rows.get(key)
             if row is None:
-                # The whole partition went with its retention: the row is long past every promise.
+                # Retention has deleted the whole partition: the row is long past every promise.
                 raise StoreUnavailable("the minute of this schedule was deleted while it was being created")
             if row.state is not None:
                 if row.state != State.RETRYING:
                     if definition.kind is Kind.RETRY_ROW:
                         await self.move_original(definition, _outcome(row))
                     return None
-                # Its retry rows are made from what the row says: it may be a redelivery's by now, known to who asks
-                # late.
+                # After a redelivery the stored row, not the caller's definition, says what the retry row must contain.
                 redelivered = row.redelivered_at is not None and row.defined
                 told = definition_of(partition, row.filled(definition.content)) if redelivered else definition
                 return await self._next_retry_row(told, _outcome(row))
@@ -287,7 +288,7 @@ class ScheduleWriter:
         return lease is not None and lease.epoch == header.claim_epoch
 
     async def _edit_pending_row(self, definition: Definition, header: PartitionHeader, outcome: Outcome) -> bool:
-        """True when surely applied; after a rejection or an unknown answer the caller reads again."""
+        """True only when applied; after a rejection or an unknown answer the caller reads again."""
         answer = await self._schedules.update(
             ExternalUpdate(
                 partition=definition.partition,
@@ -304,10 +305,9 @@ class ScheduleWriter:
                 return False
 
     async def _next_retry_row(self, definition: Definition, outcome: Outcome) -> Definition | None:
-        """For a row with a retrying outcome: the retry row it names, to be placed; None when the chain has moved past
-        it.
+        """The retry row that a row with a retrying outcome names, to be placed; None when the chain has moved past it.
 
-        A retry row that points on first moves its original.
+        A retry row that points on moves its original first.
         """
         assert outcome.next_attempt_at is not None
         if definition.kind is Kind.RETRY_ROW and not await self.move_original(definition, outcome):
@@ -320,12 +320,13 @@ class ScheduleWriter:
         )
 
     async def move_original(self, retry_row: Definition, outcome: Outcome) -> bool:
-        """Carry a retry row's outcome over to its original, if that still names the retry row. Repeatable by anybody.
+        """Carry a retry row's outcome over to its original, if that still names the retry row. Any process may repeat
+        it.
 
-        Asked once: raises StoreUnavailable when there is no answer. Whether the write took effect is known when it is
-        repeated, by the state that it tests; and who repeats it chooses when, and holds no slot meanwhile. True: the
-        original now says what the retry row says (it may have said so before). False: it names another instant or has
-        ended otherwise, so this retry row no longer counts."""
+        There is one try: StoreUnavailable when there is no answer. The state that the write tests tells a repeat
+        whether it took effect, and a caller that repeats it chooses when, and holds no slot meanwhile. True: the
+        original says what the retry row says, now or before. False: it names another instant or has ended otherwise, so
+        this retry row no longer counts."""
         partition = partition_of(retry_row.client_id, retry_row.schedule_id)
         key = key_of(retry_row.schedule_id)
         write = RowWrite(
@@ -347,7 +348,7 @@ class ScheduleWriter:
                 raise StoreUnavailable(f"no answer about the original of a copy: {reason}")
 
     async def complete(self, definition: Definition, outcome: Outcome) -> None:
-        """See that what a retrying row names is placed, whoever left it half done. Harmless to repeat."""
+        """Place the retry row that a retrying row names, if that was left half done. Harmless to repeat."""
         following = await self._next_retry_row(definition, outcome)
         if following is not None:
             await self(following)
