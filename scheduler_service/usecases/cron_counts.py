@@ -1,17 +1,18 @@
 """How many crons clients have, counted no more often than `max_crons` needs.
 
-A count reads the ids and states of all the client's crons, also of deleted ones, whose rows stay for its retention;
-the caller is told of what is read, to charge for it. So a count gives out credit for a quarter of what is left, for a
-minute, and a deletion gives back what a cron took. When the credit is used up, crons are counted again: near the
-maximum that is at each cron more, except that a count that found no room left stands for five seconds.
+A count reads ids and states of all of the client's crons, including deleted ones, whose rows stay for its retention;
+the caller is told how much is read, to charge for it. To save counts, each one grants credit for a quarter of the
+remaining room, valid for a minute, and a deletion returns the credit of one cron. When the credit is used up, crons are
+counted again; near the maximum that is at every new cron, except that a count that found no room is valid for five
+seconds.
 
-A count does not know of crons that are being made: it waits until those are, and others wait for it to make theirs.
+A count misses crons that are being created: it waits until those are done, and further creates wait for it.
 
-Deleted ones are bounded as well: they and those that are there are at most twice `max_crons`, or PAGE more if that is
-more. Else a client that makes and deletes crons all the time would have every count and search read ever more of them.
+Deleted crons are bounded as well: all stored crons are at most twice `max_crons`, or `max_crons` and PAGE if that is
+more. Otherwise a client that keeps creating and deleting crons would make every count and search more expensive.
 
-Several API processes count for themselves. A credit is what one of them may add, less what it deletes: together they
-may go beyond the maximum by about one cron each.
+Each API process counts for itself, and its credit is the number of crons that it may add, less its deletions. Together
+they may exceed the maximum by about one cron each.
 """
 
 import asyncio
@@ -36,8 +37,8 @@ REMEMBERED = 10_000
 
 @dataclass(slots=True, eq=False)
 class Credit:
-    """What one count gave out. `room`: what was left then, below 0 if there were more crons than may be. `crons`: how
-    many may still be made, `rows`: how many of them under ids of which nothing is stored."""
+    """What one count granted. `room`: what was left then, below 0 if there were too many crons. `crons`: how many may
+    still be made; `rows`: how many of them under ids that are not stored yet."""
 
     room: int
     crons: int
@@ -53,7 +54,7 @@ def _set_event() -> asyncio.Event:
 
 @dataclass(slots=True, eq=False)
 class _Makes:
-    """Of one client. `asked`: how many crons are being made, or wait for room; `under_way`: how many are being made."""
+    """Of one client. `asked`: crons that are being made, or wait for room; `under_way`: crons that are being made."""
 
     asked: int = 0
     under_way: int = 0
@@ -62,7 +63,7 @@ class _Makes:
 
 
 class CronCounts:
-    """One process's judge of how many crons its clients have."""
+    """Decides, for one process, whether a client may have another cron."""
 
     def __init__(self, *, crons: CronStore, clock: Clock) -> None:
         self._crons = crons
@@ -72,8 +73,8 @@ class CronCounts:
 
     @asynccontextmanager
     async def room(self, client: Client, *, again: bool, told: Told) -> AsyncIterator[None]:
-        """Room for one cron more, which is made within; `again`: one of its id was deleted, and is still stored. `told`
-        hears what had to be read. Raises Conflict (too-many-crons), StoreUnavailable."""
+        """Room for one more cron, which is created within this context. `again`: its id was deleted before and is still
+        stored. `told` hears what was read. Raises Conflict (too-many-crons), StoreUnavailable."""
         makes = self._makes.setdefault(client.client_id, _Makes())
         makes.asked += 1
         try:
@@ -111,11 +112,12 @@ class CronCounts:
         credit.rows -= not again
 
     def standing(self, client_id: ClientId) -> Credit | None:
-        """What `deleted` is to be given, as it was before the cron was read that was then deleted."""
+        """To be taken before a cron is read for deletion, and passed to `deleted`."""
         return self._credits.get(client_id)
 
     def deleted(self, client_id: ClientId, standing: Credit | None) -> None:
-        """A cron was deleted. It is counted again where a count may or may not have seen it, or has not seen all."""
+        """A cron was deleted. Drops the credit, so that crons are counted again, where a count ran meanwhile and may
+        have missed the deletion, or found more crons than allowed."""
         credit = self._credits.get(client_id)
         if credit is None:
             return
@@ -136,7 +138,7 @@ class CronCounts:
         return credit
 
     async def _count(self, client_id: ClientId, most: int, told: Told) -> tuple[int, int]:
-        """How many crons are not deleted, and how many are stored; no further than to one more than `most`."""
+        """How many crons are not deleted, and how many are stored; stops at one more than `most`."""
         live, rows, after = 0, 0, CronId("")
         while live <= most:
             marks = await self._crons.read_marks(client_id, after=after, limit=PAGE)

@@ -1,7 +1,7 @@
-"""What a caller asks for when it puts a cron, and every rule that it must satisfy. Pure.
+"""The request to create or replace a cron, and every rule that it must satisfy. Pure.
 
-`draft_cron` turns a `CronRequest` into what is stored or says everything that is wrong with it. The callback is judged
-as that of a schedule is.
+`draft_cron` turns a `CronRequest` into what is stored or raises with every fault. The callback is judged as that of a
+schedule is.
 """
 
 from collections.abc import Callable
@@ -44,11 +44,11 @@ MAX_CATCH_UP_SECONDS = 604_800
 MAX_PREVIEWED = 100
 DEFAULT_PREVIEWED = 5
 LAST_INSTANT = 253_370_764_799_999
-"""9998-12-31T23:59:59.999Z: rules are worked out no further."""
+"""9998-12-31T23:59:59.999Z: fires of rules are computed no further."""
 
 
 class CronDraft(NamedTuple):
-    """A rule and a callback that were found right."""
+    """A valid rule and a valid callback."""
 
     expression: str
     timezone: str
@@ -114,7 +114,7 @@ def draft_cron(
     now: int,
     bounds: ClientBounds = UNBOUND,
 ) -> CronDraft:
-    """What to store for a request made at `now` (Unix milliseconds), by a client with `settings` in force. Raises
+    """What to store for a request made at `now` (Unix milliseconds) by a client with `settings` in force. Raises
     Invalid with every fault."""
     faults: list[FieldError] = []
     rule = _rule(
@@ -150,7 +150,7 @@ def draft_cron(
 
 
 def preview(request: PreviewRequest, *, now: int) -> Preview:
-    """What a rule comes to, asked at `now` (Unix milliseconds). Raises Invalid with every fault."""
+    """The fires of a rule, asked for at `now` (Unix milliseconds). Raises Invalid with every fault."""
     faults: list[FieldError] = []
     start = _instant(request.start, "/from", faults)
     after = (now if start is None else start) - 1
@@ -173,7 +173,7 @@ def _rule(
     ends_at: UnixMillis | None,
     now: int,
 ) -> Rule | None:
-    """None where there is a fault. Whether a rule ever fires is asked only if everything it is made of is right."""
+    """None where there is a fault. Whether a rule ever fires is checked only if all its parts are valid."""
     expression = _judged(lambda: parse_expression(request.expression), faults)
     zone = _judged(lambda: load_zone(request.timezone), faults)
     if starts_at is not None and ends_at is not None and ends_at <= starts_at:

@@ -1,17 +1,17 @@
-"""Change: a cron comes to be, gets another rule, is paused, resumed, triggered, deleted.
+"""Change: a cron is created, given another rule, paused, resumed, triggered, deleted.
 
     read -> decide -> write IF it is as read (rejected: decide again) -> place the wake-up -> answered
 
-Every change raises the revision and makes the cron due at once. Its wake-up withdraws what older revisions placed and
-nobody has claimed yet, and expands the rule again; should the wake-up get lost, the cron stays due and is found.
+Every change raises the revision and makes the cron due at once. Its wake-up cancels unclaimed children of older
+revisions and expands the rule again; if the wake-up is lost, the cron stays due and a search finds it.
 
-Where a cron is found as it should be, its revision and its children stay. That it was found so is written all the same
-(`confirmations`), under the condition of a change. An earlier change whose caller got no answer may still be on its
-way: it can't take effect after that, for it expects the cron as it was before. What is refused is read serially first,
-which completes what servers have accepted. So what was answered holds. Only a cron that does not exist can't be
-confirmed: one that is still on its way may come to be after its deletion was answered "not found".
+Where a cron already is as requested, its revision and its children stay, but a conditional write is made all the same
+(`confirmations`). An earlier change whose caller got no answer may still be in flight; after the confirmation it can't
+take effect any more, because it expects the cron as it was before. Refusals are preceded by a serial read, which
+completes writes that replicas have accepted. So an answer stays true. The exception is a cron that does not exist: it
+can't be confirmed, so a create in flight may take effect after a deletion was answered "not found".
 
-A change takes effect from now on: fires that were due before stay as they are. Those of an active cron that were not
+A change takes effect from now on: fires that were due before stay as they are. Fires of an active cron that were not
 expanded in time (an outage, a suspension) are still owed, and run under the new rule; those of a pause are not.
 """
 
@@ -51,9 +51,9 @@ from scheduler_service.usecases.schedule_request import CheckUrl
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
 MAX_TURNS = 20
-"""Rejections in a row after which a change is given up: somebody keeps changing this cron."""
+"""Consecutive rejections after which a change fails: other callers keep changing this cron."""
 REMEMBERED = 10_000
-"""Instants of triggers. Two that have the same after all are one run."""
+"""Instants of triggers that are remembered. Two triggers with the same instant are one run."""
 
 
 class Changed(NamedTuple):
@@ -64,7 +64,7 @@ class Changed(NamedTuple):
 
 
 class ChangeCrons:
-    """Changes crons of clients that the caller has looked up. Everything may be asked for again."""
+    """Changes crons of clients that the caller has looked up. Every method may be repeated."""
 
     def __init__(
         self,
@@ -86,8 +86,8 @@ class ChangeCrons:
     async def put(
         self, client: Client, cron_id: CronId, draft: CronDraft, *, told: Told = lambda rows, size: None
     ) -> Changed:
-        """Create or replace; a paused cron stays paused. The same again changes nothing. `told` hears what was read to
-        count the client's crons. Raises Conflict (too-many-crons), StoreUnavailable."""
+        """Create or replace; a paused cron stays paused. A repeat changes nothing. `told` hears what was read to count
+        the client's crons. Raises Conflict (too-many-crons), StoreUnavailable."""
         before = (await self._crons.read(client.client_id, [cron_id])).get(cron_id)
         room: AbstractAsyncContextManager[None] = nullcontext()
         if before is None or before.state is CronState.DELETED:
@@ -106,7 +106,7 @@ class ChangeCrons:
                 options=draft.options,
                 poller_id=pinned_poller(client.client_id, cron_id, quota=client.poller_quota),
             )
-            # A rule that had come to its end may go on under the new one.
+            # A finished cron may have further fires under the new rule.
             finished = known.state is CronState.FINISHED
             return _begun_again(known, changed, CronState.ACTIVE if finished else known.state, now)
 
@@ -126,7 +126,7 @@ class ChangeCrons:
         return (await self._change(client_id, cron_id, step)).cron
 
     async def resume(self, client_id: ClientId, cron_id: CronId) -> Cron:
-        """From now on: what would have fired during the pause does not. Raises NotFound, StoreUnavailable."""
+        """From now on: fires of the pause are not made up for. Raises NotFound, StoreUnavailable."""
 
         def step(known: Cron | None, now: UnixMillis) -> Cron:
             cron = _existing(known, cron_id)
@@ -135,15 +135,15 @@ class ChangeCrons:
         return (await self._change(client_id, cron_id, step)).cron
 
     async def delete(self, client_id: ClientId, cron_id: CronId) -> Cron:
-        """Its runs stay, its callback goes at once, its row after the client's retention. Raises NotFound (not for one
-        that was deleted before), StoreUnavailable."""
+        """Its runs stay, its callback is erased at once, its row after the client's retention. Raises NotFound (not for
+        one that was deleted before), StoreUnavailable."""
 
         def step(known: Cron | None, now: UnixMillis) -> Cron:
             if known is None:
                 raise NotFound(f"there is no cron {cron_id!r}")
             if known.state is CronState.DELETED:
                 return known
-            # Its callback may hold credentials; what it placed carries its own.
+            # The callback may hold credentials; children that are placed carry their own copy.
             emptied = msgspec.structs.replace(known, callback=NO_CALLBACK)
             return _begun_again(known, emptied, CronState.DELETED, now)
 
@@ -154,7 +154,7 @@ class ChangeCrons:
         return cron
 
     async def trigger(self, client: Client, cron_id: CronId) -> Definition:
-        """One run now, beside the rule and whatever the state; answers its row. Triggers that several processes admit
+        """One run now, in addition to the rule and in any state; answers its row. Triggers that several processes admit
         in one millisecond are one run. Raises NotFound, StoreUnavailable."""
         found = await self._crons.read(client.client_id, [cron_id])
         cron = _existing(found.get(cron_id), cron_id)
@@ -184,7 +184,7 @@ class ChangeCrons:
         return definition
 
     def _triggered_at(self, cron: Cron, now: int) -> UnixMillis:
-        """The next instant that no other run has: runs are listed by their instants, and fires are at whole minutes."""
+        """The next instant that no other run has. It is never a whole second, because fires are at whole minutes."""
         if len(self._triggers) >= REMEMBERED:
             self._triggers.clear()
         while now % 1000 == 0 or (cron.client_id, cron.cron_id, now) in self._triggers:
@@ -193,8 +193,8 @@ class ChangeCrons:
         return UnixMillis(now)
 
     def _new(self, client: Client, cron_id: CronId, draft: CronDraft, *, known: Cron | None, now: UnixMillis) -> Cron:
-        """A cron that was deleted before goes on counting its revisions, so that nothing of then is taken for its
-        own."""
+        """A cron that was deleted before continues its revisions, so that nothing placed before the deletion is taken
+        for its own."""
         revision = FIRST_REVISION if known is None else known.revision + 1
         return Cron(
             client_id=client.client_id,
@@ -219,7 +219,7 @@ class ChangeCrons:
         return msgspec.structs.replace(callback, headers=self._encryption.seal_headers(client_id, callback.headers))
 
     def _opened(self, cron: Cron) -> CronCallback | None:
-        """None where nobody can tell what it is: it is not the same then, and can be replaced."""
+        """None where it can't be decrypted: it then counts as different, and can be replaced."""
         try:
             headers = self._encryption.open_headers(cron.client_id, cron.callback.headers)
         except SecretLocked:
@@ -253,7 +253,7 @@ class ChangeCrons:
                 answer = await self._crons.write(wanted, expected_revision=expected)
             match answer:
                 case Applied():
-                    # An earlier request for the same may have failed to.
+                    # An earlier identical request may have failed before it placed the wake-up.
                     if is_due(wanted, now):
                         await self._writer(wake_up(wanted, at=now, quota=wakers.poller_quota))
                     return _Change(known, wanted)
@@ -266,7 +266,7 @@ class ChangeCrons:
     async def _confirm(self, known: Cron, *, sure: bool) -> Answer[Cron | None]:
         answer = await self._crons.confirm(known)
         if sure and isinstance(answer, Rejected) and answer.current is not None:
-            # Somebody else has confirmed it since it was read: of many who ask for the same at once one has to.
+            # Another caller has confirmed it since it was read; one confirmation serves all concurrent callers.
             return APPLIED if answer.current.revision == known.revision else answer
         return answer
 
@@ -283,8 +283,8 @@ def _existing(known: Cron | None, cron_id: CronId) -> Cron:
 
 
 def _begun_again(known: Cron, changed: Cron, state: CronState, now: UnixMillis) -> Cron:
-    """The next revision. Fires that were counted and are yet to come are not counted any more; the wake-up counts
-    those that it can't withdraw."""
+    """The next revision. Counted fires that are still to come are uncounted; the wake-up counts those that it can't
+    cancel."""
     through = max(now - offset_ms(known), known.created_at)
     if known.state is CronState.ACTIVE:
         through = min(through, known.expanded_through)
@@ -300,25 +300,25 @@ def _begun_again(known: Cron, changed: Cron, state: CronState, now: UnixMillis) 
 
 
 def _fires_between(cron: Cron, after: int, until: int) -> int:
-    """How many fires of an active cron were counted although they lie behind `after`. None of a rule that this program
-    does not understand: such a cron can be changed and deleted all the same, and has fires too few rather than many."""
+    """How many counted fires of an active cron lie after `after`. 0 for a rule that this program does not understand:
+    such a cron can still be changed and deleted, and fires too seldom rather than too often."""
     if until <= after:
         return 0
     try:
         return sum(1 for _ in rule_of(cron).fires(after, until))
     except InvalidRule:
-        # It stays possible to replace what this program can't read, or to stop it.
+        # A cron that this program can't read can still be replaced or stopped.
         return 0
 
 
 class RequestCrons:
-    """Request: what clients ask of their crons, as far as it may make calls that would not be made otherwise.
+    """Request: changes of crons that may lead to calls.
 
         admitted (client, clock) -> draft (every rule, every fault) -> change
 
-    Pausing and deleting make none: whoever wants that goes to `ChangeCrons` at once.
+    Pausing and deleting lead to none, so callers use `ChangeCrons` for them.
 
-    For clients that the caller has looked up. Everything raises what `admit` does.
+    For clients that the caller has looked up. Every method raises what `admit` does.
     """
 
     def __init__(
@@ -331,7 +331,7 @@ class RequestCrons:
         bounds: ClientBounds = UNBOUND,
     ) -> None:
         self.admit = admit
-        """To be asked before a body is read."""
+        """Call it before a body is read."""
         self._change = change
         self._check_url = check_url
         self._clock = clock

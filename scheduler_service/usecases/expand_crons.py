@@ -1,14 +1,14 @@
-"""Expand: everything that is due for some crons of one client, whoever asks, however often.
+"""Expand: places everything that is due for some crons of one client; any process may do it, any number of times.
 
-    read serially -> withdraw children of older revisions -> runs -> children, wake-up -> advance
-                     (once a revision)
+    read serially -> cancel children of older revisions -> runs -> children, wake-up -> advance
+                     (once for each revision)
 
-Every step may be repeated and interrupted: what is placed derives its ids from the cron, and the advance is written on
-condition that nobody has changed or advanced the cron meanwhile. If somebody has, that writer sets the next wake-up. An
-expander that sleeps through an edit may place children of the revision before: they are found out when they are to be
-claimed (`poller_cluster.crons.fire_checks`).
+Every step may be repeated and interrupted: ids of children derive from the cron, and the advance is written on
+condition that the cron was neither changed nor advanced meanwhile. If it was, that writer sets the next wake-up. An
+expander that pauses while the cron is changed may place children of the previous revision: they are found when they are
+about to be claimed (`poller_cluster.crons.fire_checks`).
 
-Many crons share each step, since the crons of a client are one partition and its conditional writes go one by one.
+Many crons share each step, because the crons of a client are one partition and its conditional writes are serialised.
 """
 
 import asyncio
@@ -31,21 +31,22 @@ from scheduler_service.usecases.reading_steps import FIRST_STEP_ROWS, MAX_BYTES,
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
 AT_ONCE = 100
-"""Crons of one conditional request. They are read in steps (`reading_steps`): their callbacks may be long."""
+"""Crons of one conditional write. They are read in steps (`reading_steps`), as their callbacks may be long."""
 LEAST_AT_ONCE = 4
-"""Crons read together however often a read had no answer: of the longest that is little more than `MAX_BYTES`."""
+"""Crons read together at least, however often reads timed out: even with the longest callbacks these are little more
+than `MAX_BYTES`."""
 CHILDREN_AT_ONCE = 500
 CLOCKS_MS = 2_000
-"""How far the clock of whoever set `wake_at` may be ahead of ours: nearly due is due."""
+"""How far the clock of the process that set `wake_at` may be ahead of ours: nearly due counts as due."""
 RUNS_KEPT_DAYS = 90
 CHANGED = "cron-changed"
-"""Reason of children that were withdrawn because their cron changed."""
+"""Reason of children that were cancelled because their cron changed."""
 MISSED = "missed"
-"""Reason of fires that were older than their cron catches up with."""
+"""Reason of fires that were older than their cron's catch-up."""
 
 
 class ExpandCrons:
-    """`known` answers a client from memory, if it is there. `on_fault` hears of crons that can't be expanded."""
+    """`known` answers a client from memory, if it is there. `on_fault` is told of crons that can't be expanded."""
 
     def __init__(
         self,
@@ -68,15 +69,16 @@ class ExpandCrons:
         self._clock = clock
         self._on_fault = on_fault
         self._most: dict[ClientId, int] = {}
-        """How many crons to read at once until the next expansion succeeds, of clients whose read found no answer."""
+        """How many crons to read at once until the next expansion succeeds, for clients whose read timed out."""
 
     async def __call__(self, client_id: ClientId, cron_ids: Collection[CronId], *, turn: Turn = nullcontext) -> None:
-        """Nothing is done for a client that is suspended or deleted. What is asked of storage is asked within a `turn`.
-        Raises StoreUnavailable; then ask again."""
+        """Does nothing for a client that is suspended or deleted. Each request to storage is made within a `turn`.
+        Raises StoreUnavailable; then repeat."""
         async with turn():
             client, wakers = await self._client(client_id), await self._client(CRON_CLIENT)
             if client is not None and client.state is not ClientState.ACTIVE:
-                # What is remembered may be some seconds old, and a wake-up that was for nothing is missed for minutes.
+                # The cached client may be seconds old, and a wake-up that is wrongly skipped delays its crons by
+                # minutes.
                 client = await self._clients.read_client(client_id)
         if client is None or client.state is not ClientState.ACTIVE:
             return
@@ -103,7 +105,7 @@ class ExpandCrons:
             async with turn():
                 return (await self._crons.read(client_id, cron_ids, serial=True)).values()
         except StoreUnavailable:
-            # Perhaps they were too long to be read in time.
+            # The callbacks may have been too long to be read in time.
             self._most[client_id] = max(len(cron_ids) // 2, LEAST_AT_ONCE)
             raise
 
@@ -130,11 +132,11 @@ class ExpandCrons:
             await self._carry_out(client.client_id, group, turn)
 
     def _stands_alone(self, cron: Cron, error: BaseException) -> None:
-        """A cron that this program can't make sense of, or place. Everybody else's would wait behind it otherwise."""
+        """Report a cron that can't be expanded, and go on: other crons must not wait for it."""
         self._on_fault(f"cron {cron.client_id}/{cron.cron_id}", error)
 
     async def _withdraw_older(self, cron: Cron, *, retention_ms: int, turn: Turn) -> frozenset[UnixMillis]:
-        """Cancel the children of older revisions that nobody has claimed yet; answers the instants of the others."""
+        """Cancel unclaimed children of older revisions; answers the instants of the others."""
         if cron.swept >= cron.revision or cron.revision == FIRST_REVISION:
             return frozenset()
         now = self._clock.wall_ms()
@@ -155,7 +157,8 @@ class ExpandCrons:
             return await self._stays(run)
 
     async def _stays(self, run: CronRun) -> bool:
-        """Cancel the child, unless it was claimed, has ended, or its owner cancelled that very run."""
+        """Cancel the child. True: it stays, because it was claimed, has ended, or its client cancelled that very
+        run."""
         resolved = await self._edit.resolve(run.client_id, run.schedule_id)
         if resolved is None or not _is_fire(resolved.row):
             return False
@@ -201,7 +204,8 @@ class ExpandCrons:
         return None
 
     def _was_refused(self, expansion: Expansion, refused: Mapping[ScheduleId, MinutehandError]) -> bool:
-        """Whether a row of this cron is one that can't be stored. Its advance would be that of fires nobody makes."""
+        """Whether a row of this cron can't be stored. The cron is not advanced then: it would skip fires that were
+        never placed."""
         placed = [child.definition for child in expansion.children]
         error = next((refused[row.schedule_id] for row in placed if row.schedule_id in refused), None)
         if error is None and expansion.wake_up is not None:
@@ -235,7 +239,7 @@ def _is_fire(row: Row) -> bool:
 
 
 def _grouped(expansions: Iterable[Expansion]) -> Iterable[list[Expansion]]:
-    """As many together as have `CHILDREN_AT_ONCE` children with `MAX_BYTES` of content, one at least."""
+    """Groups of at most `CHILDREN_AT_ONCE` children with `MAX_BYTES` of content, each of one cron at least."""
     group: list[Expansion] = []
     children = size = 0
     for expansion in expansions:

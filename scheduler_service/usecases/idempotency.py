@@ -1,11 +1,11 @@
-"""Ask once: creates, redeliveries and reschedules under an idempotency key (see `RememberRequest`).
+"""Creates, redeliveries and reschedules under an idempotency key (see `RememberRequest`).
 
-A repeat is answered with what the first request came to, as it is by now. What the first was about to make and has not
-is made, as it was asked for then: an item that was found right then is not judged again, one that was refused stays so,
-whatever the clock and the client's settings say by now.
+A repeat is answered with the present result of the first request. What the first request was about to make and did not
+is made now, as it was requested then: an item that was valid then is not judged again, and one that was refused stays
+refused, whatever the clock and the client's settings say by now.
 
-A repeat may overlap its first request, and find what that has just done where it had looked for the key too soon. So
-the key is looked for once more before the repeat is refused.
+A repeat may overlap the first request: it looks for the key too early, finds nothing, and is then refused because of
+what the first request has just done. So it looks for the key once more before it is refused.
 """
 
 from collections.abc import Sequence
@@ -32,12 +32,13 @@ from scheduler_service.usecases.schedule_request import ScheduleRequest
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
 Made: TypeAlias = Definition | Resolved | MinutehandError
-"""What became of one item: its row as just created, or as found, or why there is none."""
+"""The result of one item: its row as just created, or as found, or why there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """What stands for the request: make exactly `ids`, as asked for at `at`. `replayed`: somebody has begun before."""
+    """What is kept under the key: make exactly `ids`, as requested at `at`. `replayed`: an earlier request has begun
+    them."""
 
     ids: tuple[UUID, ...]
     at: UnixMillis
@@ -45,25 +46,26 @@ class Remembered:
 
 
 class RememberRequest:
-    """Remember: what a request under an idempotency key is about to make, before it is made.
+    """Remember what a request under an idempotency key is about to make, before it is made.
 
         choose ids -> keep them IF nothing is kept under the key -> make exactly these -> answer
-                              |
-                              +-- something is: the same request -> make what is missing of those, answer them
-                                                another one      -> refused
+                             |
+                             +-- something is kept: same request    -> make what is missing of it, answer with it
+                                                    another request -> refused
 
-    So of any number of requests under one key, at once or one after another, one has chosen. Whoever dies on the way is
-    made up for by the next who asks. What is refused as a whole keeps nothing; where the refusal came only after the
-    key was kept (somebody else was faster at the very thing), a repeat is judged again.
+    So of any number of requests under one key, concurrent or not, one has chosen the ids. If it dies before it has made
+    everything, the next request completes it. A request that is refused as a whole keeps nothing; where the refusal
+    came after the key was kept (a concurrent request did the same thing first), a repeat is judged again.
 
-    For every verb that makes something. Whether its caller may do so is that verb's to say.
+    For every verb that makes something. That verb decides whether its caller may do so.
     """
 
     def __init__(self, *, keys: IdempotencyStore) -> None:
         self._keys = keys
 
     async def __call__(self, keyed: Keyed, *, ids: Sequence[UUID], at: int) -> Remembered:
-        """These, unless somebody was faster. Raises KeyReused; StoreUnavailable when it stays unknown: ask again."""
+        """Keep these, unless something is kept already. Raises KeyReused; StoreUnavailable when it stays unknown:
+        repeat."""
         ours = Kept(fingerprint=keyed.fingerprint, ids=tuple(ids), created_at=UnixMillis(at))
         kept: Kept | None
         match await self._keys.keep(keyed.client_id, keyed.key, ours):
@@ -78,7 +80,7 @@ class RememberRequest:
         return _remembered(keyed, kept, replayed=kept != ours)
 
     async def known(self, keyed: Keyed) -> Remembered | None:
-        """What was begun under this key, if anything was. Raises as above."""
+        """What is kept under this key, if anything. Raises as above."""
         kept = await self._keys.read(keyed.client_id, keyed.key)
         return None if kept is None else _remembered(keyed, kept, replayed=True)
 
@@ -91,14 +93,15 @@ def _remembered(keyed: Keyed, kept: Kept, *, replayed: bool) -> Remembered:
 
 @dataclass(frozen=True, slots=True)
 class CreatedOnce:
-    """What became of every item, in order."""
+    """The result of every item, in order."""
 
     items: Sequence[Made]
     replayed: bool
 
 
 class CreateIdempotently:
-    """Verbs for clients that the caller has looked up and admitted. What they raise, these raise, and KeyReused."""
+    """Verbs under a key, for clients that the caller has looked up and admitted. Each raises what its verb does, and
+    KeyReused."""
 
     def __init__(
         self,
@@ -130,7 +133,7 @@ class CreateIdempotently:
             if not remembered.replayed:
                 return CreatedOnce(await self._create.placed(client, created), replayed=False)
         else:
-            # Perhaps they were right when they were asked for first.
+            # They may have been valid when they were requested first.
             known = await self._remember.known(keyed)
             if known is None:
                 return CreatedOnce(created, replayed=False)
@@ -142,7 +145,7 @@ class CreateIdempotently:
         return CreatedOnce(items, replayed=True)
 
     async def redeliver(self, client: Client, schedule_id: ScheduleId, keyed: Keyed) -> tuple[RedeliverResult, bool]:
-        """As `RedeliverSchedule`, and whether it was asked for before."""
+        """As `RedeliverSchedule`, and whether it was requested before."""
         known = await self._remember.known(keyed)
         if known is None:
             since = await self._redeliver.begin(client, schedule_id)
@@ -155,7 +158,7 @@ class CreateIdempotently:
     async def reschedule(
         self, client: Client, schedule_id: ScheduleId, request: RescheduleRequest, keyed: Keyed
     ) -> tuple[RescheduleResult, bool]:
-        """As `RescheduleSchedule`, and whether it was asked for before."""
+        """As `RescheduleSchedule`, and whether it was requested before."""
         known = await self._remember.known(keyed)
         if known is None:
             chosen = await self._reschedule.choose(client, schedule_id, request)
@@ -170,7 +173,7 @@ class CreateIdempotently:
         self, client: Client, requests: Sequence[ScheduleRequest | Invalid], remembered: Remembered
     ) -> list[Made]:
         async def item(asked: tuple[ScheduleRequest | Invalid, UUID]) -> tuple[Made]:
-            # In a tuple, because errors are answers here.
+            # In a tuple, because `concurrently` must not take an error for a result; here errors are results.
             return (await self._item_again(client, *asked, remembered),)
 
         answers = await concurrently(item, zip(requests, remembered.ids, strict=True))
@@ -197,7 +200,7 @@ class CreateIdempotently:
         return Invalid([FieldError("", detail)])
 
     async def _see_created(self, client: Client, definition: Definition) -> Resolved:
-        """The schedule, durable and sure to be accounted for: its creator may have died at any point before."""
+        """The schedule, durable and certain to be read by an owner: its creator may have died at any point before."""
         schedule_id = definition.schedule_id
         known = await self._edit.resolve(client.client_id, schedule_id)
         if known is not None and known.row.ended:
@@ -216,6 +219,6 @@ class CreateIdempotently:
         return found
 
     def _is_gone(self, client: Client, schedule_id: ScheduleId) -> bool:
-        """Whether what is missing was perhaps there: its partition is past its retention, or about to be."""
+        """Whether a missing row may have been deleted: its partition is past its retention, or about to be."""
         kept_ms = client.settings.retention_days * DAY_MS - DELETION_MARGIN_MS
         return minute_end(minute_of(due_of(schedule_id))) < self._clock.wall_ms() - kept_ms

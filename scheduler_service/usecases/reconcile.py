@@ -1,20 +1,20 @@
-"""Reconcile: one slice of a reconciliation, which may be cut short anywhere and done again by anybody.
+"""Reconcile: one slice of a reconciliation, which may be interrupted anywhere and repeated by any node.
 
-    read a slice behind the place to go on -> handle each row it is about -> write place and counts IF version as read
+    read a slice from the stored position -> handle the rows concerned -> write position and counts IF version as read
 
 A slice is some minutes over all pollers, or a part of one busy minute: the pollers' pages are merged by (due, id), so
-that one key says where every poller goes on, and all pollers of a client get their part of the work at the same time.
+that one key says where every poller continues, and all pollers of a client share the work evenly.
 
-Rows are handled by the verbs that clients have, each on condition of what it reads serially. To redeliver, it must not
-have been redelivered since the reconciliation was asked for; what is cancelled stays so. So a slice that is done twice,
-by two nodes at once or because its first doer died before the write, does nothing twice. Only the write adds to the
-counts, and of two writes from one version one is applied; the other's doer reads where it stands and goes on there.
-Rows that were redelivered or cancelled by a slice that was never written are met as such and counted by the one that
-is. A pointer that its writer could not complete is completed by whoever meets it. One that is stopped has its last
-slice looked at once more, for what was done and not counted (`close`).
+Rows are handled by the same verbs that clients use, each on condition of what it reads serially. A row is redelivered
+only if it was not redelivered since the reconciliation was requested; a cancel is final. So a slice that runs twice, on
+two nodes at once or because the first one died before its write, does nothing twice. Only the write adds to the counts,
+and of two writes from one version one is applied; the other node reads the stored state and continues there. Rows that
+an unwritten slice redelivered or cancelled are recognised and counted by the slice that is written. Such a slice may
+also have left a pointer without its retry row; the next slice that reads the row places it. When a reconciliation is
+stopped, its last slice is read once more, to count what was done and not counted (`close`).
 
-What is asked for is judged by the wall clock: its own doings must bear instants that are not before the request's, so
-nothing is done by a clock that is still behind it (`may_begin`).
+Requests are compared by wall clock: a redelivery must bear an instant later than the request's, so a process whose
+clock is behind it does nothing (`may_begin`).
 """
 
 from collections import Counter
@@ -80,16 +80,16 @@ from scheduler_service.usecases.redeliver import (
 from scheduler_service.usecases.schedule_writer import MAX_TURNS
 
 SLICE_ROWS = 500
-"""Rows after which a slice begins no further minute; and about what is read of one minute at a time."""
+"""Rows after which a slice begins no further minute; also about how many of one minute are read at a time."""
 POLLER_ROWS = 25
-"""The least that is read of a poller at a time, however many pollers there are."""
+"""The smallest page that is read of a poller, however many pollers there are."""
 MOST_ROWS = 2_000
 SLICE_PARTITIONS = 100
 """Partitions after which a slice begins no further minute."""
 SLICE_HOURS = 24
 """Hours of the index of occupied minutes that one slice reads."""
 TOGETHER = 200
-"""Rows between two looks at whether the work is still this node's."""
+"""Rows handled between two checks whether the work is still this node's."""
 
 _LAST_ID = ScheduleId(UUID(int=(1 << 128) - 1))
 _REDELIVERED: Mapping[type[RedeliverResult], Seen] = {
@@ -117,8 +117,8 @@ class NotOurs(MinutehandError):
 
 @dataclass(frozen=True, slots=True)
 class SliceDone:
-    """`reconciliation` as it stands now, whoever wrote that last. `looked_at`: rows and partitions that were read, and
-    `acted` rows that were handled, by this slice."""
+    """`reconciliation`: the stored state, written by this node or another. `looked_at`: rows and partitions that this
+    slice read; `acted`: rows that it handled."""
 
     reconciliation: Reconciliation
     looked_at: int
@@ -133,8 +133,8 @@ class _Slice:
 
 
 class Reconcile:
-    """Does slices. `on_fault` hears of rows that could not be handled. Each request of a slice, or short run of
-    requests that follow each other, is made within a `turn`."""
+    """Does slices. `on_fault` is told of rows that could not be handled. Each request of a slice, or short run of
+    consecutive requests, is made within a `turn`."""
 
     def __init__(
         self,
@@ -154,7 +154,7 @@ class Reconcile:
         self._on_fault = on_fault
 
     def may_begin(self, reconciliation: Reconciliation) -> bool:
-        """Whether this process's clock is past the request, so that what it does is known as done since."""
+        """Whether this process's clock is past the request; redeliveries with an earlier instant would not count."""
         return self._clock.wall_trusted() and self._clock.wall_ms() > reconciliation.created_at
 
     async def __call__(
@@ -166,9 +166,9 @@ class Reconcile:
         ours: Callable[[], bool],
         turn: Turn = nullcontext,
     ) -> SliceDone:
-        """Do the next slice of one that runs. `share`: of each poller's guaranteed rate, at which redeliveries are
-        spread. `ours`: whether to go on; asked between groups of rows. Raises StoreUnavailable and NotOurs: do it
-        again, from the reconciliation as it is then stored.
+        """Do the next slice of a running reconciliation. `share`: the part of each poller's guaranteed rate over which
+        redeliveries are spread. `ours`: whether to go on; asked between groups of rows. Raises StoreUnavailable and
+        NotOurs: repeat with the reconciliation as it is then stored.
         """
         work, following = await self._review(reconciliation, turn)
         rows = [row for row in work.rows if concerned(reconciliation, row)]
@@ -201,8 +201,8 @@ class Reconcile:
     async def close(
         self, client: Client, reconciliation: Reconciliation, *, turn: Turn = nullcontext
     ) -> Reconciliation:
-        """Count what was done behind the place of one that was stopped, by a slice that was not written; complete what
-        that left half done. Answers how it stands then. Raises StoreUnavailable."""
+        """For a stopped reconciliation: count what an unwritten slice did after the stored position, and complete what
+        it left half done. Answers the stored state. Raises StoreUnavailable."""
         work, _ = await self._review(reconciliation, turn)
         rows = [row for row in work.rows if row.original and handled(reconciliation, row)]
         left = [row for row in rows if not _is_done(reconciliation, row)]
@@ -223,7 +223,7 @@ class Reconcile:
     async def _review(
         self, reconciliation: Reconciliation, turn: Turn
     ) -> tuple[_Slice, tuple[Minute, RowKey | None] | None]:
-        """The next slice, and the place behind it; None: the window is exhausted."""
+        """The next slice, and the position after it; None: the window is exhausted."""
         work, client_id = _Slice(), reconciliation.client_id
         minute, last = reconciliation.progress.minute, minute_of(reconciliation.end - 1)
         for _ in range(SLICE_HOURS):
@@ -244,7 +244,7 @@ class Reconcile:
     async def _minute(
         self, reconciliation: Reconciliation, minute: Minute, pollers: Sequence[PollerId], work: _Slice, turn: Turn
     ) -> RowKey | None:
-        """Rows of one minute in their order. The key to go on behind; None: there are no more."""
+        """Add the rows of one minute in order. Answers the key to continue after; None: there are no more."""
         writer = reconciliation.progress
         after = writer.after if writer.minute == minute else None
         if after is None and reconciliation.start > minute_start(minute):
@@ -260,7 +260,7 @@ class Reconcile:
         pages = await concurrently(page_of, pollers)
         work.partitions += len(pollers)
         work.read += sum(len(page.rows) for page in pages)
-        # Beyond the end of the shortest page there may be rows that nobody has read yet.
+        # Beyond the smallest last key of the pages that have more, rows may be missing: they wait for the next slice.
         known = min((page.rows[-1].key for page in pages if page.more), default=None)
         rows = sorted(
             (row for page in pages for row in page.rows if known is None or row.key <= known), key=lambda row: row.key
@@ -276,7 +276,7 @@ class Reconcile:
     async def _handle(
         self, client: Client, reconciliation: Reconciliation, rows: Sequence[ReviewedRow], pace: Pace, turn: Turn
     ) -> Mapping[Seen, int]:
-        """What became of these. Raises StoreUnavailable when that is not known of all of them."""
+        """The results, counted. Raises StoreUnavailable when the result of any row is unknown."""
         match reconciliation.action:
             case Action.REPORT:
                 return {Seen.COUNTED: len(rows)}
@@ -309,7 +309,7 @@ class Reconcile:
     # Writing.
 
     async def _write(self, reconciliation: Reconciliation, following: Reconciliation) -> Reconciliation:
-        """The reconciliation as it stands afterwards. Raises StoreUnavailable."""
+        """The reconciliation as stored afterwards. Raises StoreUnavailable."""
         for _ in range(MAX_TURNS):
             current = await self._written(reconciliation, following)
             if current is following:
@@ -321,7 +321,7 @@ class Reconcile:
         raise StoreUnavailable("no answer about the progress of a reconciliation")
 
     async def _written(self, reconciliation: Reconciliation, following: Reconciliation) -> Reconciliation | None:
-        """`following` itself where it was surely written, else what is stored."""
+        """`following` itself where the write was applied, else the stored reconciliation."""
         match await self._store.write(following, expected_version=reconciliation.version):
             case Applied():
                 return following
@@ -332,7 +332,7 @@ class Reconcile:
 
 
 def _is_done(reconciliation: Reconciliation, row: ReviewedRow) -> bool:
-    """Handled, with nothing left to complete: what is retrying may be a pointer without its retry row."""
+    """Handled, with nothing left to complete; a retrying row may lack its retry row, so it is never done."""
     return handled(reconciliation, row) and row.shown_state is not State.RETRYING
 
 

@@ -1,12 +1,12 @@
-"""Request: what clients ask of reconciliations: that one begin, or that one end before its window does.
+"""Request and stop reconciliations, and show them.
 
-    admitted (client, clock) -> judged (every fault) -> a slot of its client -> inserted -> told to who searches
+    admitted (client, clock) -> judged (every fault) -> a slot of its client -> inserted -> found by the nodes' search
 
-A client has a bounded number of slots. Whoever asks takes one that nobody has, or whose holder runs no more, by a
-conditional write; so many that ask at once never get more than there are. The slot comes first: a reconciliation
-without one would never be found. A slot whose holder was never inserted is free again after `ABANDONED_MS`.
+A client has a bounded number of slots. A request takes one that is free, or whose holder has ended, by a conditional
+write, so concurrent requests never get more than there are. The slot is taken first: the search for reconciliations
+goes by slots. A slot whose holder was never inserted is free again after `ABANDONED_MS`.
 
-The id is chosen by the caller, before anything is written: asked for again with the same id, nothing is made twice.
+The caller chooses the id before anything is written, so a repeat with the same id creates nothing twice.
 """
 
 from collections.abc import Mapping
@@ -47,8 +47,8 @@ from scheduler_service.usecases.idempotency import RememberRequest
 from scheduler_service.usecases.schedule_request import Instant
 
 ABANDONED_MS = 60_000
-"""A request whose insert was not seen this long after is taken for one that failed; and one that was stopped keeps its
-slot so long, unless it is closed before."""
+"""A request whose insert is not seen after this time counts as failed; and a stopped reconciliation keeps its slot for
+this long, unless it is closed before."""
 MAX_TURNS = 20
 MAX_DAYS = 31
 """Days that a window may span unless an operator says otherwise."""
@@ -85,7 +85,7 @@ class RequestReconciliations:
         self._max_days = max_days
 
     def admit(self, client: Client) -> None:
-        """To be asked before a body is read. Raises Conflict for built-in clients, ClockInDoubt."""
+        """Call it before a body is read. Raises Conflict for built-in clients, ClockInDoubt."""
         self._admit.work(client)
 
     def faults(self, request: ReconciliationRequest) -> list[FieldError]:
@@ -94,7 +94,7 @@ class RequestReconciliations:
         start, end = _instant(request.start, "/from", faults), _instant(request.end, "/to", faults)
         if start is not None and end is not None:
             faults += window_faults(start, end, longest_days=self._max_days)
-        # An action that could not be read is a fault already, and has a stand-in here.
+        # An action that could not be decoded is a fault already; any state is allowed for it here.
         possible = HANDLED.get(request.action, tuple(State))
         for position, state in enumerate(request.states):
             if state not in possible:
@@ -108,8 +108,8 @@ class RequestReconciliations:
     async def create(
         self, client: Client, request: ReconciliationRequest, *, reconciliation_id: ReconciliationId, created_by: str
     ) -> Reconciliation:
-        """The reconciliation, durable. Raises what `admit` does, ClientSuspended for what makes calls, Invalid,
-        Conflict where every slot is taken, StoreUnavailable: it may have begun, ask again with the same id."""
+        """The reconciliation, durable. Raises what `admit` does, ClientSuspended for actions that make calls, Invalid,
+        Conflict where every slot is taken. After StoreUnavailable it may have begun: repeat with the same id."""
         self._judge(client, request)
         start, created_at = parse_instant(request.start), asked_at(reconciliation_id)
         asked = Reconciliation(
@@ -152,8 +152,8 @@ class RequestReconciliations:
             raise Invalid(faults)
 
     async def stop(self, client_id: ClientId, reconciliation_id: ReconciliationId) -> Reconciliation:
-        """End it where it is; what its slice under way does is still counted. Stopped before: as it is. Raises
-        NotFound, Conflict for one that has finished, StoreUnavailable."""
+        """Stop it; what its current slice does is still counted. One that was stopped before is returned unchanged.
+        Raises NotFound, Conflict for one that has finished, StoreUnavailable."""
         for _ in range(MAX_TURNS):
             current = await self._store.read(client_id, reconciliation_id, serial=True)
             if current is None:
@@ -218,14 +218,14 @@ def _instant(text: str, pointer: str, faults: list[FieldError]) -> UnixMillis | 
 
 @dataclass(frozen=True, slots=True)
 class ReconciliationPage:
-    """`next` None: there are no more; else the id to go on before."""
+    """`next`: the id to continue before; None: there are no more."""
 
     items: list[Reconciliation]
     next: ReconciliationId | None
 
 
 class ShowReconciliations:
-    """Show: a client's reconciliations, and how far they have come.
+    """Show: a client's reconciliations and their progress.
 
     Answers for one client at a time.
     """

@@ -1,4 +1,4 @@
-"""Show: what jobs over all of storage have found out about one client: its use by the day, and audits of its books."""
+"""Show: what Spark jobs found out about one client: its usage by day, and audits of its books."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from scheduler_service.domain.usage import DayUsage
 
 @dataclass(frozen=True, slots=True)
 class AuditsPage:
-    """`next` None: there are no more; else the id to go on behind."""
+    """`next`: the id to continue after; None: there are no more."""
 
     items: Sequence[Audit]
     next: AuditId | None

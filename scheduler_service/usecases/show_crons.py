@@ -1,12 +1,12 @@
 """Show: a client's crons, and the runs of one: what became of each fire, and what is still to come.
 
-    runs that were placed, each with its schedule   \\
-                                                     > merged by nominal instant, page by page
-    fires of the rule that nobody has placed yet    /
+    placed runs, each with its schedule    \\
+                                            > merged by nominal instant, page by page
+    fires of the rule, not placed yet      /
 
-A run says where its schedule is. Where there is none any more, its retention is over (`expired`); where there is none
-yet, whoever is placing it has not come that far, and it is as good as planned. That of an older revision will never be:
-its cron was changed before anybody placed it, so it is left out; and so is one whose trigger failed.
+A run names its schedule. If that does not exist any more, its retention is over (`expired`). If it does not exist yet,
+the expander has written the run and not placed the row so far, so the run counts as planned. Without a schedule, a run
+of an older revision is left out: its cron was changed before the row was placed; and so is one whose trigger failed.
 """
 
 from collections.abc import Sequence
@@ -31,8 +31,8 @@ from scheduler_service.usecases.reading_steps import FIRST_STEP_ROWS, MAX_BYTES,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunShown:
-    """One fire, or one triggered run. `schedule_id` None: planned, and nothing else is known. `row` None beside a
-    `schedule_id`: the schedule is not kept any more."""
+    """One fire, or one triggered run. `schedule_id` None: planned, nothing else is known. `row` None with a
+    `schedule_id`: retention has deleted the schedule."""
 
     nominal_due: UnixMillis
     due: UnixMillis
@@ -43,7 +43,7 @@ class RunShown:
 
 @dataclass(frozen=True, slots=True)
 class CronPage:
-    """`next` None: there are no more; else the id to go on behind. A page may be short and still have a next one."""
+    """`next`: the id to continue after; None: there are no more. A page may be short and still have a next one."""
 
     items: list[Cron]
     next: CronId | None
@@ -51,7 +51,7 @@ class CronPage:
 
 @dataclass(frozen=True, slots=True)
 class RunPage:
-    """`next` None: the span is exhausted; else the nominal instant to go on behind."""
+    """`next`: the nominal instant to continue after; None: the span is exhausted."""
 
     items: list[RunShown]
     next: UnixMillis | None
@@ -113,7 +113,7 @@ class ShowCrons:
                 merged[run.nominal_due] = RunShown(nominal_due=run.nominal_due, due=found.due)
         instants = sorted(merged)
         if len(runs) == limit:
-            # Behind the last run that was read there may be others before what is planned.
+            # After the last run of this page further runs may come before planned fires.
             instants = [instant for instant in instants if instant <= runs[-1].nominal_due]
         kept = instants[:limit]
         more = len(runs) == limit or len(merged) >= limit
@@ -134,7 +134,7 @@ class ShowCrons:
             fires = planned(cron, now=now, after=start - 1, until=last, retention_ms=retention_ms)
             return [RunShown(nominal_due=each, due=UnixMillis(each + offset)) for each in islice(fires, limit)]
         except InvalidRule:
-            # A rule that this program does not understand; what became of its runs is shown all the same.
+            # This program does not understand the rule; its past runs are shown all the same.
             return []
 
     async def _placed(self, run: CronRun) -> RunShown:
@@ -143,7 +143,7 @@ class ShowCrons:
             nominal_due=run.nominal_due,
             due=due_of(run.schedule_id),
             schedule_id=run.schedule_id,
-            # Every run has the same body, and nobody looks at it.
+            # All runs have the same body, and it is not shown.
             row=None if resolved is None else msgspec.structs.replace(resolved.row, body=None),
             triggered=run.triggered,
         )
