@@ -8,19 +8,18 @@ from scheduler_service.runtime.clock import Clock
 
 
 class JudgeClock:
-    """Judge: may this process create schedules by its own wall clock? A wrong one would place calls at wrong times: a
-    clock that is behind creates them in minutes that the nodes have done with, where nobody looks again.
+    """Judge: may this process create schedules by its own wall clock? A wrong clock would place calls at wrong times;
+    one that is behind would place them in minutes that the nodes have settled and never read again.
 
-     stepped, and nobody has judged it yet                       it may not
-     never compared with the members' clocks                     it may not: no member was seen to beat, or not for long
-     compared, and off by the limit or more, whichever way       it may not
-     seconds away from the members' and Cassandra's median       it may not, also where the members agree with it
-     compared once, and no member beats now                      it may: what is overdue is called when one is back
+        stepped, and not judged since                             refused
+        never compared with the members' clocks                   refused: no member was seen to beat, or not for long
+        compared, and off by the limit or more, either way        refused
+        seconds away from the members' and Cassandra's median     refused, even where the members agree with it
+        compared once, and no member beats now                    allowed: overdue schedules are called when one is back
 
-    A clock that is set, and taken at its word because no member beats, is one that was never compared.
+    A clock that was set and is trusted only because no member beats counts as never compared.
 
-    `offset_ms()`: this clock against the others as last known, None before that. `alone()`: no member
-    beats.
+    `offset_ms()`: this clock against the others as last known, None before that. `alone()`: no member beats.
     """
 
     def __init__(
@@ -58,7 +57,7 @@ class JudgeClock:
 
 
 class AdmitCreates:
-    """Admit: whether anything new may be made for a client right now, whatever it is.
+    """Admit: whether anything new may be created for a client right now.
 
     Judges clients that the caller has looked up, and this process's clock.
     """
@@ -67,13 +66,13 @@ class AdmitCreates:
         self._judge_clock = judge_clock
 
     def __call__(self, client: Client) -> None:
-        """Raises ClientSuspended; Conflict for clients whose rows Minutehand makes itself; ClockInDoubt."""
+        """Raises ClientSuspended; Conflict for built-in clients, whose rows Minutehand creates itself; ClockInDoubt."""
         if client.state is ClientState.SUSPENDED:
             raise ClientSuspended(f"client {client.client_id!r} is suspended: an administrator must resume it first")
         self.work(client)
 
     def work(self, client: Client) -> None:
-        """The same for work that makes no calls, which a suspended client may have done."""
+        """The same for work that makes no calls, which a suspended client may request."""
         if client.built_in:
             raise Conflict("built-in-client", f"{client.client_id!r} is Minutehand's own: it takes no work of yours")
         self._judge_clock()

@@ -1,14 +1,14 @@
-"""Audit: no administrator's action without a record of it.
+"""Audit: every administrator's action has a record.
 
     begin -> the action -> end -> the answer
 
-The beginning is durable before anything is done; where it can't be written, nothing is done (StoreUnavailable). The end
-is written before the answer is sent. Where only the end can't be written the action has taken place all the same, and
-an answer may hold a key that is never shown again: the answer stands, the entry stays without an end, and the caller is
-told so that it can say so in its log. A process that is killed in between leaves such an entry too. So an entry without
-an end means that the action may have been done.
+The beginning is durable before the action; where it can't be written, the action is not done (StoreUnavailable). The
+end is written before the answer is sent. Where only the end can't be written, the action has taken place and its answer
+may hold a key that is never shown again: the answer is sent, the entry stays without an end, and the caller is told so
+that it can log that. A process that is killed in between leaves such an entry too. So an entry without an end means
+that the action may have been done.
 
-Not recorded: what was refused for its key, for that is nobody's action.
+Requests that are refused for their key are not recorded: they are no administrator's.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ MAX_TEXT = 128
 
 
 class AuditPage(NamedTuple):
-    """Newest first. `next`: the entry to go on behind; None: the window is exhausted."""
+    """Newest first. `next`: the entry to continue after; None: the window is exhausted."""
 
     items: Sequence[AuditEntry]
     next: EntryId | None
@@ -75,8 +75,8 @@ class AuditActions:
         return True
 
     async def page(self, *, start: int, end: int, after: EntryId | None, limit: int) -> AuditPage:
-        """Entries with start <= at < end behind `after` (None: from the newest on). The caller bounds the window, of
-        which every day may cost a request. Raises StoreUnavailable."""
+        """Entries with start <= at < end after `after` (None: from the newest on). The caller bounds the window, since
+        every day in it may cost a request. Raises StoreUnavailable."""
         last = entry_id_before(first_entry_id(end) if after is None else after)
         found = await self._store.read_page(first=first_entry_id(start), last=last, limit=limit)
         return AuditPage(found, found[-1].entry_id if len(found) == limit else None)

@@ -1,9 +1,9 @@
-"""Who is calling, told from an `Authorization: Bearer KEY` header.
+"""Who is calling, by the header `Authorization: Bearer KEY`.
 
-Keys look like `mh_<key id>_<secret>`. The secret has 192 random bits, so a plain SHA-256 of it is what is stored; it is
-compared in constant time, and an unknown key id costs the same work as a known one. The configured administrator's key
-is any text of the operator's choice. Keys are cached (see `Catalog`): a revoked one is refused everywhere within five
-seconds, by the process that revoked it at once.
+Keys look like `mh_<key id>_<secret>`. The secret has 192 random bits, so its plain SHA-256 is stored. It is compared in
+constant time, and an unknown key id costs the same work as a known one. The configured administrator's key is any text
+of the operator's choice. Keys are cached (see `Catalog`): a revoked one is refused everywhere within five seconds, and
+at once by the process that revoked it.
 """
 
 import asyncio
@@ -25,14 +25,14 @@ CONFIGURED_ADMIN: Final = "configured"
 """The name under which the configured key acts."""
 
 _NOBODYS: Final = bytes(hashlib.sha256().digest_size)
-"""No secret is known that has this hash."""
+"""The hash that an unknown key is compared with; no known secret has it."""
 
 CHECK_AFTER_SECONDS = 1.0
 MAX_STALENESS_SECONDS = 4.0
-"""With the time that one read takes, a change is seen everywhere within five seconds."""
+"""Together with the time of one read, a change is seen everywhere within five seconds."""
 MAX_ENTRY_SECONDS = 60.0
 MAX_ENTRIES = 100_000
-"""Of each kind; unknown keys count too, so that guesses can't fill the memory. A full generation is dropped."""
+"""Entries of each kind. Unknown keys count too, so that guesses can't fill the memory. A full generation is dropped."""
 
 T = TypeVar("T")
 
@@ -47,14 +47,14 @@ class _Entry(Generic[T]):
 class _Generation:
     revision: int
     mark: object = field(default_factory=object)
-    """By which it is told from others, without keeping it."""
+    """Identifies the generation in `Known` without keeping it alive."""
     clients: dict[ClientId, _Entry[Client]] = field(default_factory=dict)
     keys: dict[str, _Entry[ApiKey | None]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What there was in the generation of this `mark`, until it `expires`."""
+    """A key and its client from the generation of this `mark`, until it `expires`."""
 
     key: ApiKey
     client: Client
@@ -65,19 +65,18 @@ class Known:
 class Catalog:
     """Clients and keys as this process knows them: cached, and never older than `MAX_STALENESS_SECONDS`.
 
-    Whoever changes a client, key or secret bumps the catalog's revision after the change. This cache compares the
-    revision now and then, and forgets everything when it moved:
+    Every change of a client, key or secret is followed by a bump of the catalog's revision. This cache compares the
+    revision now and then, and drops everything when it has moved:
 
-       younger than CHECK_AFTER_SECONDS    served from memory
-       older                               one caller compares the revision, the others are served from memory meanwhile
-       older than MAX_STALENESS_SECONDS    everybody waits for that comparison; without storage: StoreUnavailable
+        younger than CHECK_AFTER_SECONDS    served from memory
+        older                               one caller compares the revision; others are served from memory meanwhile
+        older than MAX_STALENESS_SECONDS    all callers wait for that comparison; without storage: StoreUnavailable
 
-    An entry that was read while a change was under way can't outlive it: what is loaded goes into the generation that
-    was current when its read began. A writer that died between its change and its bump is made up for by the age limit
-    of entries. There is no background task: a process that serves nobody reads nothing.
+    An entry that was read during a change can't outlive it: it goes into the generation that was current when its read
+    began. If a writer dies between its change and its bump, the age limit of entries takes effect instead. There is no
+    background task: an idle process reads nothing.
 
-    Reads clients and keys through a cache. All times are monotonic seconds. Clients have the settings that are in
-    force within `bounds`.
+    All times are monotonic seconds. Clients have the settings that are in force within `bounds`.
     """
 
     def __init__(self, *, store: ClientStore, clock: Clock, bounds: ClientBounds = UNBOUND) -> None:
@@ -89,7 +88,7 @@ class Catalog:
         self._checking = asyncio.Lock()
 
     def known(self, key_id: str) -> Known | None:
-        """A stored key and the client that it belongs to, if that takes no look into storage."""
+        """A stored key and its client, if both are cached."""
         generation, now = self._served()
         key = None if generation is None else generation.keys.get(key_id)
         if generation is None or key is None or key.value is None:
@@ -134,11 +133,11 @@ class Catalog:
         return entry.value
 
     def forget(self) -> None:
-        """What this process changed itself it sees at once."""
+        """Drop the cache, so that this process sees its own change at once."""
         self._generation = None
 
     def _served(self) -> tuple[_Generation | None, float]:
-        """What is served from memory now, and what time it is. None: it has to be compared first."""
+        """The generation to serve from, and the time. None: the revision has to be compared first."""
         now = self._clock.monotonic()
         age = now - self._checked
         if age < CHECK_AFTER_SECONDS or (age < MAX_STALENESS_SECONDS and self._checking.locked()):
@@ -153,7 +152,7 @@ class Catalog:
             return await self._check(), now
 
     async def _check(self) -> _Generation:
-        """Compare revisions, unless somebody did while this caller waited for its turn."""
+        """Compare revisions, unless another caller did while this one waited for its turn."""
         began = self._clock.monotonic()
         generation = self._generation
         if generation is not None and began - self._checked < CHECK_AFTER_SECONDS:
@@ -171,17 +170,17 @@ class Catalog:
 
 
 class Unauthenticated(MinutehandError):
-    """No key, or not one that counts. Never says which, so that a guess teaches nothing."""
+    """No key, or an invalid one. The message never says which, so that a guess teaches nothing."""
 
 
 class Forbidden(MinutehandError):
-    """The key is good, but not for this."""
+    """The key is valid, but not for this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
     """Who acts. `client_id` None: an administrator called `name`; else that client, which is `client`. `configured`: by
-    the key from configuration, which alone has no `key_id`."""
+    the key from the configuration, the only one without a `key_id`."""
 
     name: str
     client_id: ClientId | None = None
@@ -192,7 +191,8 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class KnownClient:
-    """A client as it was told from a header. Holds the key in the clear: for who holds the header as well."""
+    """A client and the header that named it. It has the key in the clear, so only a holder of the header may keep
+    it."""
 
     authorization: str = field(repr=False)
     principal: Principal
@@ -212,8 +212,8 @@ class Authenticate:
         self._admin = Principal(CONFIGURED_ADMIN, configured=True)
 
     def known_client(self, authorization: str | None, before: KnownClient | None) -> KnownClient | None:
-        """Whom `self()` answers, if it is a client and that takes no look into storage. None says nothing. `before`:
-        what was answered before, perhaps to the same header."""
+        """What `self()` answers, if it is a client and everything is cached; None says nothing. `before`: an earlier
+        answer, perhaps for the same header."""
         if before is not None and before.authorization == authorization and self._catalog.holds(before.known):
             return before
         scheme, _, key = (authorization or "").partition(" ")
@@ -242,7 +242,7 @@ class Authenticate:
         raise Unauthenticated("this key is not known")
 
     async def _by_stored_key(self, key: str) -> Principal | None:
-        """None: it is no good stored key, whatever the reason."""
+        """None: it is no valid stored key, for whatever reason."""
         parts = _stored_key(key)
         if parts is None:
             return None
@@ -260,7 +260,7 @@ class Authenticate:
 
 
 def _stored_key(key: str) -> tuple[str, str] | None:
-    """Id and secret of what looks like a stored key."""
+    """Id and secret of a text in the form of a stored key."""
     prefix, _, rest = key.partition("_")
     key_id, _, secret = rest.partition("_")
     if prefix != KEY_PREFIX or not (key_id.isascii() and key_id.isalnum()) or len(key_id) > 64 or not secret:

@@ -1,15 +1,16 @@
-"""Show the books of a client's minutes: what was accepted, what became of it, and how late first attempts were.
+"""Show the books of a client's minutes: how many schedules were accepted, how they ended, and how late first attempts
+were.
 
     index of occupied minutes -> stored balances -> stamps of those partitions -> rows of the others
 
-A stored balance counts as long as its stamp is its partition's (`domain.books`): the stamp is read after the balance,
-so it speaks for this instant. One of a minute that is not over does not count: its writer's clock was ahead. Every
-other partition is counted from its rows: those of minutes not settled yet, and those of which something changed since.
-What was counted whole is stored, so that the next to ask is spared it.
+A stored balance counts while its stamp equals its partition's (`domain.books`). The stamp is read after the balance, so
+the balance holds at that instant. A balance of a minute that is not over does not count: its writer's clock was ahead.
+All other partitions are counted from their rows: those not settled yet, and those changed since their balance. A
+complete count is stored, so that it is not repeated.
 
-One call does a bounded amount of work, so it may answer few minutes, even none, and still say where to go on; a minute
-of a million rows takes several calls, and the place to go on carries what was counted of it so far. Such a count is not
-stored: it comes from the caller's hands. Storage that gives no answer is an error, never a smaller sum.
+One call does a bounded amount of work, so it may answer few minutes, even none, and still return a position to continue
+at. A minute of a million rows takes several calls, and the position carries its count so far. Such a count is not
+stored, because it has been in the caller's hands. Storage that does not answer is an error, never a smaller sum.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,9 +25,9 @@ from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import WIDTH, concurrently
 
 MAX_PARTITIONS = 1_000
-"""Partitions that one call looks at."""
+"""Partitions that one call reads."""
 MAX_ROWS = 50_000
-"""Rows after which one call begins no more pages; it may read a page of each of 16 partitions beyond."""
+"""Rows after which one call begins no more pages; it may exceed this by a page of each of 16 partitions."""
 
 _FIRST_POLLER = PollerId(0)
 
@@ -35,8 +36,8 @@ PAGE_ROWS = 2_000
 
 @dataclass(slots=True)
 class Count:
-    """How far the count of one partition has come: up to `after`. `rows` were read for it. `store_under`: the epoch to
-    store it under once it is whole, None where it must not be stored."""
+    """The state of the count of one partition, up to `after`. `rows`: read so far. `store_under`: the epoch to store
+    the balance under once it is complete; None where it must not be stored."""
 
     partition: Partition
     after: RowKey | None = None
@@ -47,10 +48,9 @@ class Count:
 
 
 class CountMinute:
-    """Count a poller's minute from its rows, and store what was counted where that may be believed later.
+    """Count a poller's minute from its rows, and store the balance where it can be relied on later.
 
-    Anybody may do so at any time, twice, late or never: why, is argued in `domain.books`. Storing spares others the
-    count.
+    Any process may do so at any time, twice, late or never; `domain.books` argues why. Storing saves others the count.
 
     Counts whole partitions. Pages are read one after the other: a million rows are 500 small reads.
     """
@@ -67,9 +67,9 @@ class CountMinute:
         epoch: int,
         turn: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
     ) -> None:
-        """Count it, and store the balance under `epoch` unless a higher one has stored one. A minute that has not come
-        to its sweep is left to that. Each page is read within a `turn`. Raises StoreUnavailable when a read is not
-        answered.
+        """Count it, and store the balance under `epoch` unless a higher one has stored one. Does nothing before the
+        minute may be stored: its sweep does it. Each page is read within a `turn`. Raises StoreUnavailable when a read
+        is not answered.
         """
         if not self.may_store(partition.minute):
             return
@@ -79,12 +79,12 @@ class CountMinute:
                 await self.go_on(count)
 
     def may_store(self, minute: Minute) -> bool:
-        """Whether a count that begins now may be stored. Nobody whose clock is in doubt can say so."""
+        """Whether a count that begins now may be stored; never while this process's clock is in doubt."""
         return self._clock.wall_trusted() and may_be_stored(minute, counted_from=self._clock.wall_ms())
 
     async def go_on(self, count: Count) -> None:
-        """One more page. The stamp is that of the first. A count that becomes whole is stored if it may be; whatever
-        comes of that, it was an attempt to spare somebody a count."""
+        """Count one more page. The stamp is that of the first page. A complete count is stored if it may be; the result
+        of that write is ignored, because storing only saves others the count."""
         page = await self._schedules.count_page(count.partition, after=count.after, limit=PAGE_ROWS)
         if count.after is None:
             count.tally.begin(page.stamp)
@@ -100,8 +100,8 @@ class CountMinute:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where to go on: in this minute, at this poller, behind this row. `tally`: what was counted of the minute
-    before."""
+    """Where to continue: in this minute, at this poller, after this row. `tally`: the count of the minute before that
+    point."""
 
     minute: Minute
     poller_id: PollerId = _FIRST_POLLER
@@ -127,7 +127,7 @@ class Looked(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Books:
-    """Minutes without calls are absent. `next` None: the window is exhausted."""
+    """Minutes without calls are absent. `next`: where to continue; None: the window is exhausted."""
 
     minutes: list[MinuteBooks]
     next: Position | None
@@ -167,7 +167,8 @@ class ShowBalance:
         return scan.books(None)
 
     async def look(self, partition: Partition, stored: MinuteBalance | None, after: RowKey | None) -> Count:
-        """One partition, by its balance or as far as one page goes. `after`: where an earlier call left off in it."""
+        """One partition, by its stored balance or by one page of its rows. `after`: where an earlier call stopped in
+        it."""
         count = Count(partition, after)
         if after is None and self.count.may_store(partition.minute):
             count.store_under = 0 if stored is None else stored.epoch
@@ -181,7 +182,7 @@ class ShowBalance:
 
 
 class _Scan:
-    """One call: what it found so far, and what it may still look at."""
+    """One call: what it has found so far, and what it may still read."""
 
     def __init__(self, show: ShowBalance, position: Position, limit: int) -> None:
         self._show = show
@@ -203,7 +204,7 @@ class _Scan:
         return self._partitions <= 0 or self._rows <= 0 or len(self.minutes) >= self._limit
 
     async def run(self, partitions: Sequence[Partition], stored: Mapping[Partition, MinuteBalance]) -> Position | None:
-        """Add up these, in their order. Where to go on; None when they are done."""
+        """Add up these, in order. Answers where to continue; None when they are done."""
         for start in range(0, len(partitions), WIDTH):
             several = partitions[start : start + WIDTH]
             counts = await concurrently(
@@ -223,7 +224,7 @@ class _Scan:
         return None
 
     async def _add(self, count: Count) -> Position | None:
-        """Count a partition to its end, or as far as this call may."""
+        """Count a partition to its end, or as far as this call's bounds allow."""
         minute, poller_id = count.partition.minute, count.partition.poller_id
         self._partitions -= 1
         self._rows -= count.rows
@@ -239,14 +240,14 @@ class _Scan:
         return begun.after if (partition.minute, partition.poller_id) == (begun.minute, begun.poller_id) else None
 
     def finish(self) -> None:
-        """The minute is complete."""
+        """Close the present minute's books."""
         if self._tally.accepted:
             self.minutes.append(MinuteBooks(self._minute, self._tally))
         self._tally = Tally()
 
 
 def _hours(first: Minute, last: Minute) -> Iterator[tuple[Minute, Minute]]:
-    """The window cut at whole hours, as its index is."""
+    """The window cut at whole hours, the partitions of its index."""
     while first <= last:
         end = min(last, Minute((hour_of(first) + 1) * MINUTES_PER_HOUR - 1))
         yield first, end

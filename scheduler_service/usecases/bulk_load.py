@@ -1,18 +1,18 @@
-"""Load: the rows of a bulk load become schedules, by the rules of a create, as often as somebody runs it.
+"""Load: the rows of a bulk load become schedules, by the rules of a create, any number of times.
 
-    item -> draft (every rule, every fault) -> poller and id (the load's) -> is it there? -> place -> acknowledged
-                                                                           (see below)
+    item -> draft (every rule, every fault) -> poller and id (the load's) -> does it exist? -> place -> acknowledged
+                                                                             (see below)
 
-Differs from a create in this:
+It differs from a create in this:
 - Ids, pollers and creation instants follow from the load and the item's key, so the same item is the same row again.
-- A due must be `AHEAD_MS` ahead when it is judged, right before it is sent. What storage does not answer is tried again
-  for `RETRY_SECONDS` at most; so a row is acknowledged long before its minute, whatever storage did, and the ten
-  minutes also cover the difference between the clocks of who loads and who calls. Should all of that fail, `writer`
-  looks after what is late.
-- In a run that is not the load's first, each row is looked for before it is written. One with the values that it would
-  get is left alone, whatever its due and whatever the rules have become since; one with other values is refused,
-  because a definition is never written over. The first run looks only where nothing but the due is wrong: an earlier
-  try of the same task may have written the row in time.
+- A due must be `AHEAD_MS` ahead when it is judged, right before the row is sent. Requests that storage does not answer
+  are repeated for `RETRY_SECONDS` at most, so a row is acknowledged long before its minute; the ten minutes also cover
+  the difference between the loader's clock and the nodes'. Should all of that fail, `schedule_writer` applies the late
+  rule.
+- In a run that is not the load's first, each row is read before it is written. A row with the expected values is left
+  alone, whatever its due and however the rules have changed since; one with other values is refused, because a
+  definition is never overwritten. The first run reads only rows whose due alone is wrong: an earlier try of the same
+  task may have written them in time.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,30 +39,30 @@ from scheduler_service.usecases.schedule_writer import ScheduleWriter
 AHEAD_MS = 600_000
 """How far ahead a due must be when its row is sent."""
 RETRY_SECONDS = 120.0
-"""How long rows that storage gives no answer to are tried again."""
+"""How long rows that storage does not acknowledge are repeated."""
 REMEMBERED = 4096
-"""URLs and ordering keys that need not be judged and hashed again."""
+"""URLs and ordering keys whose result is cached."""
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0
 _COMPARED = ("method", "url", "headers", "body", "options", "label", "ordering_key", "created_at")
 _DUE = "/due"
 
 SLOW_SECONDS = 1.0
-"""An answer to a chunk that takes longer says that storage has too much to do."""
+"""An answer to a chunk that takes longer means that storage is overloaded."""
 _SLOWEST = 64
 _FASTER = 1.1
 
 
 class Pace:
-    """How fast a bulk load may go: at its rate, and slower while storage is.
+    """The rate of a bulk load: lowered while storage is slow.
 
         answers in time   a tenth faster, up to the rate
         slow answers      half as fast, down to a 64th of the rate
         no answer         the same, and a pause that doubles from try to try
 
-    (Additive increase would take minutes to be back at the rate after one slow answer; here it is some seven chunks.)
+    (Additive increase would take minutes to recover the rate after one slow answer; here it is some seven chunks.)
 
-    Of one task. `rate`: rows a second at most.
+    For one task. `rate`: rows a second at most.
     """
 
     def __init__(self, *, clock: Clock, rate: float) -> None:
@@ -75,7 +75,7 @@ class Pace:
         """Rows a second right now."""
 
     async def take(self, count: int) -> None:
-        """Return when so many rows may go. What was not used before is not made up for."""
+        """Return when this many rows may be sent. Unused time is not saved up."""
         now = self._clock.monotonic()
         begin = max(self._free_at, now)
         self._free_at = begin + count / self.rate
@@ -83,7 +83,7 @@ class Pace:
             await self._clock.sleep(begin - now)
 
     def answered(self, seconds: float) -> None:
-        """An answer that took so long."""
+        """Take in the time that an answer took."""
         if seconds > SLOW_SECONDS:
             self.unanswered()
         else:
@@ -94,32 +94,32 @@ class Pace:
 
 
 class Item(NamedTuple):
-    """One row of the input: its key, and what it asks for or why that can't be read."""
+    """One row of the input: its key, and its request or why that can't be read."""
 
     key: str
     request: ScheduleRequest | Invalid
 
 
 class Loaded(StrEnum):
-    """What became of an item that is right."""
+    """The result of a valid item."""
 
     ADDED = "added"
     PRESENT = "present"
 
 
 Result: TypeAlias = Loaded | MinutehandError
-"""Of one item; an error says why there is no such row, or that another one is in its place."""
+"""The result of one item; an error says why there is no such row, or that another one has its id."""
 
 
 class Judged(NamedTuple):
-    """The row that an item would be, as far as that can be told, and what is wrong with it."""
+    """The row that an item would become, as far as it can be derived, and its faults."""
 
     definition: Definition | None
     faults: list[FieldError]
 
 
 class JudgeItems:
-    """What the rows of a load would be. Writes and reads nothing."""
+    """Derives the rows of a load. Writes and reads nothing."""
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class JudgeItems:
         self._ahead_ms = ahead_ms
 
     def __call__(self, client: Client, load: BulkLoad, items: Sequence[Item]) -> list[Judged]:
-        """As of now."""
+        """The rows and faults of these items, judged now."""
         now = self._clock.wall_ms()
         return [self._judged(client, load, item.key, item.request, now) for item in items]
 
@@ -152,7 +152,7 @@ class JudgeItems:
         return []
 
     def compared(self, definition: Definition, row: Row) -> Result:
-        """What becomes of an item whose row is there already."""
+        """The result of an item whose row exists already."""
         different = [name for name in _COMPARED if getattr(definition, name) != _stored(row, name)]
         try:
             if "headers" in different and self._same_headers(definition, row):
@@ -164,7 +164,7 @@ class JudgeItems:
         return Invalid([FieldError("", f"was loaded before with another {', '.join(different)}; it stays as it was")])
 
     def _same_headers(self, definition: Definition, row: Row) -> bool:
-        """Other text may be the same headers: encrypted by now, or under another key. Raises SecretLocked."""
+        """Different text may be the same headers: encrypted since, or under another key. Raises SecretLocked."""
         wanted, found = (
             self._encryption.open_headers(definition.client_id, one.headers or "") for one in (definition, row)
         )
@@ -218,7 +218,7 @@ class JudgeItems:
 
 
 class LoadSchedules:
-    """Makes the rows of loads durable, of clients that the caller has looked up and found active."""
+    """Makes the rows of loads durable, for clients that the caller has looked up and found active."""
 
     def __init__(
         self, *, judge: JudgeItems, writer: ScheduleWriter, schedules: ScheduleStore, clock: Clock, pace: Pace
@@ -230,9 +230,9 @@ class LoadSchedules:
         self._pace = pace
 
     async def __call__(self, client: Client, load: BulkLoad, items: Sequence[Item], *, again: bool) -> list[Result]:
-        """What became of each, in order; those that are right are durable. `again`: not the load's first run.
+        """The result of each item, in order; the rows of valid ones are durable. `again`: not the load's first run.
 
-        Raises StoreUnavailable where storage gave no answer for too long: any of them may be there, or not.
+        Raises StoreUnavailable where storage did not answer for too long: any of the rows may exist, or not.
         """
         await self._pace.take(len(items))
         judged = self._judge(client, load, items)
@@ -301,7 +301,7 @@ class LoadSchedules:
         return results
 
     async def _pause(self, seconds: float, until: float) -> float:
-        """Before another try; answers how long the next pause is. Raises StoreUnavailable where there is no time."""
+        """Pause before another try; answers the length of the next pause. Raises StoreUnavailable where time is up."""
         self._pace.unanswered()
         if self._clock.monotonic() + seconds > until:
             raise StoreUnavailable(f"Cassandra gave no answer for {RETRY_SECONDS:g} seconds.")

@@ -1,12 +1,10 @@
 """Clients: registered, shown, changed, suspended, resumed and deleted; and Minutehand's own.
 
-Suspend, resume and delete: the life of a client after its registration.
-
     active --suspend--> suspended --delete--> deleted
     active <--resume--- suspended
 
-Suspended: creates are refused, reads and cancels work, due calls are held; resuming is recovery under the client's
-late policy. Deleted: keys are revoked, what is pending is never called, and the id stays reserved. Each verb may be
+Suspended: creates are refused, reads and cancels work, due calls are held; resuming is recovery under the client's late
+policy. Deleted: keys are revoked, pending schedules are never called, and the id stays reserved. Each verb may be
 repeated.
 """
 
@@ -29,11 +27,11 @@ from scheduler_service.usecases.authenticate import Catalog
 from scheduler_service.usecases.keys import Keys
 
 WATERMARK_MARGIN_MINUTES = 1
-"""A new poller is watched from a little before now, so that no writer whose clock is behind ours creates a row in a
-minute that already counts as settled."""
+"""A new poller's watermark is a little before now, so that an API whose clock is behind ours creates no row in a minute
+that already counts as settled."""
 
 MAX_TURNS = 20
-"""Rejections in a row after which a change is given up: somebody keeps changing this client."""
+"""Consecutive rejections after which a change fails: other callers keep changing this client."""
 
 Step: TypeAlias = Callable[[Client], Awaitable[Client]]
 """Answers the client as it should be. Raises to refuse."""
@@ -41,30 +39,30 @@ Step: TypeAlias = Callable[[Client], Awaitable[Client]]
 CRON_POLLERS = 16
 """Each is guaranteed 1,000 wake-ups a minute. An administrator may change the quota."""
 CRONS_AT_ONCE = 1_600
-"""Over all nodes. Wake-ups are no calls: no connection is taken, and the more of them are under way, the more share
-each conditional write, of the crons and of their own rows."""
+"""Wake-ups in flight over all nodes. They take no connection, and the more of them are under way, the more share each
+conditional write, of the crons and of their own rows."""
 CRON_SETTINGS = ClientSettings(
     retry=RetrySettings(max_attempts=100, deadline_seconds=604_800.0),
     max_in_flight=CRONS_AT_ONCE,
     retention_days=1,
 )
-"""A wake-up is retried for as long as anything may be, and is of no interest once it is over."""
+"""A wake-up is retried for as long as settings allow, and need not be kept once it has ended."""
 
 
 class ChangeClient:
-    """Change: the one way to change a client's row, for every verb that does.
+    """Change: the one way to change a client's row, for every verb.
 
-    A change is a function from the client as it is to the client as it should be. It is written on condition that
-    nobody else changed the row meanwhile, else decided again from what is there now:
+    A change is a function from the present client to the changed one. It is written on condition that the row was not
+    changed meanwhile:
 
         applied  -> the changed client
-        rejected -> decide again
-        unknown  -> StoreUnavailable: it may have taken effect; every change here may be asked for again
+        rejected -> decide again from the current row
+        unknown  -> StoreUnavailable: it may have taken effect; every change here may be repeated
 
-    It is written, under the next revision, also where the client is already as it should be. An earlier write of
-    somebody who got no answer may still take effect: it can't after that, for it expects the revision before. And an
-    earlier change may lack its announcement: this one has its own. So what is answered holds, and everybody hears of
-    it.
+    It is written, under the next revision, even where the client already is as requested. An earlier write without an
+    answer may still be in flight; it expects the previous revision, so it can't take effect afterwards. An earlier
+    change may also lack its announcement, which this one makes again. So an answer stays true, and all processes hear
+    of it.
 
     Applies steps to clients that are not deleted.
     """
@@ -106,17 +104,17 @@ class Registered(NamedTuple):
 
 
 class RegisterClient:
-    """Register: a client comes to be, or gets another quota or other settings.
+    """Register: create a client, or give it another quota or other settings.
 
-    Pollers are there before anything can need them:
+    Pollers exist before they are needed:
 
         new      pollers 0..quota-1 -> the client's row
         grown    pollers ceiling..quota-1 -> quota and ceiling
         shrunk   quota; the ceiling stays, so that the old pollers stay polled and nothing is moved or lost
 
-    A crash in between leaves pollers that nobody uses yet; asking again carries on.
+    A crash in between leaves pollers that are not used yet; a repeat completes the rest.
 
-    Creates a client or replaces its quota and settings. Asking again with the same values changes its revision.
+    A repeat with the same values raises the revision.
     """
 
     def __init__(
@@ -161,7 +159,8 @@ class RegisterClient:
         return Registered(await self._change(client_id, step), created=False)
 
     async def built_in(self, client_id: ClientId, *, poller_quota: int, settings: ClientSettings) -> Client:
-        """One of Minutehand's own, created unless it is there. Every program sees to those it needs when it starts.
+        """One of Minutehand's own clients, created unless it exists. Every program creates those it needs when it
+        starts.
 
         Raises StoreUnavailable.
         """
@@ -169,7 +168,7 @@ class RegisterClient:
         return known or await self._create(client_id, poller_quota, settings) or await self._catalog.client(client_id)
 
     async def _create(self, client_id: ClientId, poller_quota: int, settings: ClientSettings) -> Client | None:
-        """None: somebody else registered it meanwhile."""
+        """None: it was registered by another caller meanwhile."""
         await self._create_pollers(client_id, range(poller_quota))
         client = Client(
             client_id=client_id,
@@ -198,7 +197,7 @@ class RegisterClient:
 
 
 class SuspendClient:
-    """Holds a client's calls, or lets them go on."""
+    """Holds a client's calls, or continues them."""
 
     def __init__(self, *, change: ChangeClient) -> None:
         self._change = change
@@ -228,8 +227,8 @@ class DeleteClient:
         self._keys = keys
 
     async def __call__(self, client_id: ClientId) -> None:
-        """The state first, which alone makes every key of the client worthless; then its keys. A deletion that was
-        interrupted in between, or before everybody was told, is completed by asking again.
+        """The state is written first, because it alone makes every key of the client worthless; then the keys are
+        revoked. A deletion that was interrupted in between, or before its announcement, is completed by a repeat.
 
         Raises Conflict, NotFound, StoreUnavailable.
         """
@@ -251,9 +250,9 @@ class DeleteClient:
 
 
 class ShowClients:
-    """Show: clients as they are registered, read from storage. A deleted one is shown to nobody.
+    """Show: clients as they are registered, read from storage. Deleted ones are never shown.
 
-    For administrators; clients and keys of every request come from `Catalog`.
+    For administrators; requests get clients and keys from `Catalog`.
     """
 
     def __init__(self, *, store: ClientStore) -> None:
@@ -272,8 +271,7 @@ class ShowClients:
 
 
 async def create_built_in_clients(register: RegisterClient) -> None:
-    """Those that are missing. Repeatable, by any number of processes at once. Raises StoreUnavailable.
-
-    The clients that are Minutehand's own, as they are created when there are none yet.
+    """Create the clients that are Minutehand's own, where they are missing. Any number of processes may do so at once.
+    Raises StoreUnavailable.
     """
     await register.built_in(CRON_CLIENT, poller_quota=CRON_POLLERS, settings=CRON_SETTINGS)

@@ -1,4 +1,4 @@
-"""The operator's view of the cluster: nodes, pollers of a client, and a node that is to hand over its pollers."""
+"""The operator's view of the cluster: nodes, pollers of a client, and drains of nodes."""
 
 import asyncio
 from collections import Counter
@@ -20,25 +20,25 @@ from scheduler_service.usecases.members import Member, MemberState, WatchMembers
 
 CACHED_SECONDS = 2.0
 CACHED_FACTOR = 10.0
-"""A count that took long is kept for as many times that."""
+"""A count of owners is cached for this many times as long as it took."""
 READS_AT_ONCE = 8
 
 HOURS_PER_READ = 4
 MAX_HOURS = 72
-"""Hours of the index that are read."""
+"""Hours of the index that are read at most."""
 MAX_MINUTES = 20_000
 """Occupied minutes, over all pollers, after which no more of the index is read."""
 MAX_COUNTED = 256
-"""Minutes, over all pollers, whose rows are counted."""
+"""Minutes, over all pollers, whose rows are counted at most."""
 MAX_ROWS_OF_MINUTE = 5_000
-"""Rows looked at in one of them."""
+"""Rows read in one of them."""
 MAX_ROWS = 50_000
-"""Rows, over all of them, after which no more are looked at."""
+"""Rows, over all of them, after which no more are read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ownership:
-    """`pollers`: all there are. `by_owner`: how many name each incarnation as their owner, ended lives included."""
+    """`pollers`: all there are. `by_owner`: how many name each incarnation as their owner, ended ones included."""
 
     pollers: int = 0
     by_owner: Mapping[NodeIncarnation, int] = field(default_factory=dict)
@@ -55,8 +55,8 @@ class NodeShown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """`owned`: pollers whose owner has not ended. `capacity_per_minute` is that of the live nodes. `not_calling`: why
-    nobody is called, a sentence for the operator; None while calls are made, or it is not known yet."""
+    """`owned`: pollers whose owner has not ended. `capacity_per_minute` is that of the live nodes. `not_calling`: a
+    sentence for the operator on why no calls are made; None while calls are made, or the reason is not known yet."""
 
     nodes: Sequence[NodeShown]
     pollers: int
@@ -81,10 +81,12 @@ def why_nobody_calls(nodes: Sequence[NodeShown]) -> str | None:
 
 
 class ShowCluster:
-    """Show the cluster: who is there, who owns how much, and what the quotas promise against what the nodes can send.
+    """Show the cluster: which nodes there are, how many pollers each owns, and what the quotas promise against what the
+    nodes can send.
 
-    Members come from the process's one reader of heartbeats. What they own stands in the clients' leases, one read a
-    client; that is counted at most every two seconds and for at most a tenth of the time, however often somebody looks.
+    Members come from the process's one reader of heartbeats. Owners are in the clients' leases, one read for each
+    client; they are counted at most every two seconds and for at most a tenth of the time, however often the view is
+    requested.
 
     Answers the operator. Concurrent callers share one count.
     """
@@ -144,8 +146,8 @@ class ShowCluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PollerShown:
-    """`watermark`: all minutes before it are settled. `open_minutes`: those with rows from there to the present one,
-    and `backlog` the rows in them that are due and have no outcome; where `cut`, there may be more of both.
+    """`watermark`: all minutes before it are settled. `open_minutes`: those with rows from there to the present one;
+    `backlog`: the rows in them that are due and have no outcome. `cut`: there may be more of both.
     """
 
     poller_id: PollerId
@@ -159,12 +161,12 @@ class PollerShown:
 
 
 class ShowPollers:
-    """Show a client's pollers: who owns each, how far it is settled, and what is open behind that.
+    """Show a client's pollers: the owner of each, how far it is settled, and what is open after that.
 
         leases -> watermarks -> occupied minutes from there to now -> rows in them that are due and have no outcome
 
-    Looking must stay cheap where there is most to see, after a long outage. So it is bounded: the oldest minutes of
-    every poller are counted first, and what was cut off is said to be.
+    The view must stay cheap where there is most to see, after a long outage. So it is bounded: the oldest minutes of
+    every poller are counted first, and `cut` says that something was left out.
 
     Answers for one client at a time.
     """
@@ -202,14 +204,14 @@ class ShowPollers:
         ]
 
     def _watermark(self, row: LeaseRow) -> Minute:
-        """Where a taker would start."""
+        """Where a node that takes the poller would start."""
         low_watermark = None if row.owner is None else self._members.low_watermark_of(row.owner)
         return Minute(start_of(row, owners_low_watermark=low_watermark))
 
     async def _open_minutes(
         self, client: Client, watermarks: Mapping[PollerId, Minute], *, present: Minute
     ) -> tuple[Mapping[PollerId, list[Minute]], Minute]:
-        """Each poller's occupied minutes from its watermark on, in order, and the last minute that was looked at."""
+        """Each poller's occupied minutes from its watermark on, in order, and the last minute that was read."""
         found: dict[PollerId, list[Minute]] = {poller_id: [] for poller_id in watermarks}
         first = min(watermarks.values(), default=Minute(present + 1))
         last_hour_begins = first - first % MINUTES_PER_HOUR + (MAX_HOURS - 1) * MINUTES_PER_HOUR
@@ -261,10 +263,10 @@ def _oldest_of_each(minutes: Mapping[PollerId, Sequence[Minute]]) -> list[tuple[
 class DrainNode:
     """Drain: ask a node to hand over all its pollers. It stays a member, as `draining`, until its process is stopped.
 
-    The last node that takes pollers refuses, unless it is forced: the node judges that, which sees the others' beats.
-    Undrain takes it back. A node that is started again is live in any case: what drains is an incarnation, not a name.
+    The last node that takes pollers refuses, unless it is forced; the node decides that, because it sees the others'
+    beats. Undrain reverts it. A node that is restarted is live again: an incarnation drains, not a node.
 
-    Tells a node's newest incarnation. Both may be repeated, and return when the node has begun.
+    Both address a node's newest incarnation, may be repeated, and return when the node has begun.
     """
 
     def __init__(self, *, members: WatchMembers, nodes: NodePorts) -> None:

@@ -1,4 +1,4 @@
-"""The key ring: what signing secrets are encrypted under where they are stored.
+"""The key ring: the keys that signing secrets are encrypted under at rest.
 
 A ring is a text, one key a line; the first one encrypts, all decrypt:
 
@@ -7,12 +7,12 @@ A ring is a text, one key a line; the first one encrypts, all decrypt:
     2025-06 u1Lq8dX...=
 
 A stored secret is `1 | nonce (12 bytes) | ciphertext | tag (16)`: AES-256-GCM (NIST SP 800-38D) with a random nonce, of
-which one key may see 2^32. Client and secret id are authenticated with it, so that a row copied to another client's
-opens for nobody. The key's id stands beside it in `encryption_key_id`; where that is null the secret is in the clear,
-as it is stored without a ring, and it stays readable when there is one.
+which one key may see 2^32. Client and secret id are authenticated with it, so a secret that is copied to another
+client's row can't be opened. The key's id is in `encryption_key_id`; null means that the secret is in the clear: it was
+stored without a ring, and stays readable when there is one.
 
 To replace a key: `minutehand secrets new-key`; put its line last in the file of every process; when all have it, put it
-first; `minutehand secrets rotate`; then the old line may go. A process that lacks a key holds back the calls of clients
+first; `minutehand secrets rotate`; then delete the old line. A process that lacks a key holds the calls of clients
 whose secrets it can't open: nothing is ever sent unsigned, or signed by some of the secrets only.
 """
 
@@ -40,12 +40,12 @@ _KEY_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 class RingInvalid(MinutehandError):
-    """A text that is no key ring. Names the line, never what it holds."""
+    """A text that is no key ring. The message names the line, never its content."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyRing:
-    """`primary` None: an empty ring, which seals nothing."""
+    """`primary` None: an empty ring, which encrypts nothing."""
 
     primary: str | None = None
     keys: Mapping[str, bytes] = field(default_factory=dict, repr=False)
@@ -71,7 +71,7 @@ class KeyRing:
         return cls(next(iter(keys)), keys)
 
     def seal(self, secret: SigningSecret, *, randomness: Randomness) -> SigningSecret:
-        """A secret in the clear, encrypted under the primary key; as it is where there is none."""
+        """Encrypt a secret under the primary key; unchanged where there is none."""
         assert secret.encryption_key_id is None
         if self.primary is None:
             return secret
@@ -102,7 +102,7 @@ class KeyRing:
 
 
 def new_key(key_id: str, *, randomness: Randomness) -> str:
-    """The line of a new key. Raises RingInvalid for what is no id."""
+    """The line of a new key. Raises RingInvalid for an invalid id."""
     if not _KEY_ID.fullmatch(key_id):
         raise RingInvalid(f"{key_id!r} is no key id: use up to 64 letters, digits, dots, dashes or underscores")
     return f"{key_id} {base64.b64encode(randomness.secret_bytes(KEY_BYTES)).decode()}"
@@ -117,7 +117,7 @@ def _decode(text: str) -> bytes | None:
 
 
 def _whose(secret: SigningSecret) -> bytes:
-    """What is authenticated with the secret. No id holds a zero byte, so no two pairs are alike."""
+    """The associated data: client and secret id. No id has a zero byte, so different pairs give different data."""
     return b"\0".join((b"minutehand-signing-secret", secret.client_id.encode(), secret.secret_id.encode()))
 
 

@@ -1,7 +1,7 @@
 """Keys: making, listing and revoking bearer keys of clients and of administrators.
 
-A key is shown once, when it is made; only a hash of its secret is stored. Several may be good at the same time, so that
-one can be replaced without a gap.
+A key is shown once, when it is made; only a hash of its secret is stored. Several may be valid at the same time, so
+that one can be replaced without a gap.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ class NewKey(NamedTuple):
 
 
 class Keys:
-    """Keys of one owner at a time. That a client exists is the caller's to check."""
+    """Keys of one owner at a time. The caller checks that a client exists."""
 
     def __init__(self, *, store: ClientStore, catalog: Catalog, clock: Clock, randomness: Randomness) -> None:
         self._store = store
@@ -59,7 +59,7 @@ class Keys:
         return await self._store.list_admin_keys()
 
     async def revoke(self, key_id: str, *, client_id: ClientId | None) -> ApiKey:
-        """Revoke a key of this client (None: of an administrator). Repeatable: everybody is told each time. Raises
+        """Revoke a key of this client (None: of an administrator). Repeatable: it is announced each time. Raises
         NotFound, StoreUnavailable."""
         key = await self._store.read_key(key_id)
         if key is None or key.admin != (client_id is None) or (client_id is not None and key.owner != client_id):
@@ -72,7 +72,7 @@ class Keys:
         return key
 
     async def revoke_all(self, client_id: ClientId) -> None:
-        """Raises StoreUnavailable; then some may be left, and asking again carries on."""
+        """Raises StoreUnavailable; then some may be left, and a repeat continues."""
         for key in await self.of_client(client_id):
             if key.revoked_at is None:
                 await self._revoke(key)

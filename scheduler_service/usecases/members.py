@@ -1,12 +1,11 @@
-"""Watch the members: the one reader of heartbeats in a process that is no member itself.
+"""Watch the members: the one reader of heartbeats in a process that is not a member itself.
 
-    every second: read all heartbeats -> what they tell (`members`) -> records of incarnations that stand still
+    every second: read all heartbeats -> update the view (`members`) -> read records of incarnations that stand still
 
 At first it reads ten times as often, so that this process's clock is compared with the members' within a second or two.
 
-Who asks is answered from the last read: the operator's view of the cluster, the sender of hints, and whoever must know
-whether this process's wall clock agrees with the members'. While storage is away the last picture stays, and the ages
-of the beats grow.
+The last read answers all questions: the operator's view of the cluster, the targets of hints, and whether this
+process's wall clock agrees with the members'. While storage is away the last view stays, and the beats' ages grow.
 """
 
 import asyncio
@@ -28,25 +27,27 @@ from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.runtime.logging import get_logger
 
 READS_PER_BEAT = 30 / 29
-"""A little more than one, so that the reads pass through every age a heartbeat can have (`membership.clocks`)."""
+"""Slightly more than one, so that successive reads sample every age that a heartbeat can have (`membership.clocks`)."""
 READS_AT_FIRST = 10
-"""So many times as often while clocks are known by few beats, so that what is read is not old."""
+"""Factor by which reads are more frequent while few beats are known, so that heartbeats are read while they are
+fresh."""
 WARN_MS = 250
-"""An offset of the wall clock above this is worth a line in the log; below half of it, another one."""
+"""An offset of the wall clock above this is logged, and once more when it falls below half of this."""
 _log = get_logger("minutehand.api")
 
 STILL_BEATS = 2.5
-"""An incarnation without an advance over as many beats stands still: its record is read, and again as often."""
+"""An incarnation whose beat does not advance for this many beats stands still: its record is read, and read again at
+the same interval."""
 FIRST_BEATS = 1.5
-"""An incarnation that claims to live and was not seen to beat for so long is not waited for when clocks are first
+"""An incarnation that claims to live and has not been seen to beat is waited for this many beats when clocks are first
 compared."""
 SHOWN_ENDED_MS = HOUR_MS
-"""An incarnation that ended is shown for an hour after its last beat. Rows are kept for longer, for the members'
-sake."""
+"""An incarnation that ended is shown for an hour after its last beat. Its row is kept for longer, because members need
+it."""
 
 
 class MemberState(StrEnum):
-    """What an incarnation says of itself, or `dead`: what others decided about it."""
+    """What an incarnation says of itself; or `dead`, which others have decided."""
 
     LIVE = "live"
     DRAINING = "draining"
@@ -61,7 +62,7 @@ class MemberState(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
     """One incarnation. `beats`: it has not ended, and its beat was seen to advance lately. `beat_age_seconds`: since
-    its beat was last seen to advance, None when it never was. `offset_ms`: its wall clock against the members' median,
+    its beat was last seen to advance; None when it never was. `offset_ms`: its wall clock against the members' median,
     positive is ahead; None until it is known."""
 
     heartbeat: Heartbeat
@@ -77,7 +78,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class HintTargets:
-    """The nodes that pollers are hinted to: their addresses and weights. Replaced by another one when they change."""
+    """The nodes that pollers are hinted to: their addresses and weights. A new object when they change."""
 
     addresses: Mapping[NodeId, str] = field(default_factory=dict)
     weights: Mapping[NodeId, float] = field(default_factory=dict)
@@ -87,19 +88,19 @@ class HintTargets:
 class _Seen:
     beat: int
     appeared_at: float | None = None
-    """When it was first seen; None for what was there before the observer was."""
+    """When it was first seen; None for incarnations that the observer's first read found."""
     advanced_at: float | None = None
     dead: bool = False
     asked_at: float = float("-inf")
 
 
 class MembersSeen:
-    """What reads of the heartbeats tell somebody who is no member: who is there, whom to tell, what time they have.
-    Pure.
+    """The view of the cluster that reads of heartbeats give to a process that is no member: who is there, whom to hint,
+    what time they have. Pure.
 
-    An incarnation's beat is fresh as long as it is seen to advance, judged on the reader's own monotonic clock;
-    nobody's clock is compared with a heartbeat's. That an incarnation is dead is decided by members, and stands in its
-    record: it is read for incarnations that stand still, never guessed.
+    An incarnation's beat is fresh as long as it is seen to advance, judged on the reader's own monotonic clock; no wall
+    clock is compared with a heartbeat's. Members decide that an incarnation is dead and write it into its record, which
+    is read for incarnations that stand still; the reader never guesses.
 
     Observations in, answers out. All instants are the observer's own.
     """
@@ -113,40 +114,41 @@ class MembersSeen:
         self._read_at = self._watching_since = float("-inf")
         self.offset_ms: int | None = None
         """The observer's wall clock against the members' median, or against that of members and servers where it is
-        seconds away from both (`membership.clocks`): positive is ahead, None while not known."""
+        seconds away from both (`membership.clocks`): positive is ahead, None while unknown."""
         self.first_offset_ms: int | None = None
-        """The same, known after a beat of each, and kept while no member beats. Forgotten when the observer's clock is
-        set."""
+        """The same, known after one beat of each member, and kept while no member beats. Reset when the observer's
+        clock is set."""
         self.comparing = True
-        """Whether reading more often shows sooner, or better, what time the members have."""
+        """Whether more frequent reads would show the members' clocks sooner or better."""
         self._comparing_since = float("-inf")
         self.targets = HintTargets()
         self.older_programs = False
-        """Whether a node claims to live whose program does not tell its machine's clock: nor can that read what only
-        newer ones write."""
+        """Whether a node claims to live whose program does not report its machine's clock: such a program can't read
+        newer stored forms either."""
         self.knows = 0
-        """The last change of the stored form of things that the programs of all nodes which claim to live can read
-        (`Heartbeat`). 0 while there are none."""
+        """The newest stored form that the programs of all nodes that claim to live can read (`Heartbeat`). 0 while
+        there are none."""
         self.witnesses: Sequence[Witness] = ()
-        """What the members' clocks say where one's own machine's clock was stepped."""
+        """What the members' clocks say about a step of this machine's clock."""
 
     @property
     def alone(self) -> bool:
-        """No member beats: there is nobody to compare clocks with."""
+        """No member beats, so there are no clocks to compare with."""
         return not any(
             self._fresh(incarnation) for incarnation in self._heartbeats if not self._state(incarnation).ended
         )
 
     @property
     def settled(self) -> bool:
-        """Whether the heartbeats were watched for so long that who was not seen to beat does not beat."""
+        """Whether the heartbeats were watched for long enough: an incarnation that was not seen to beat does not
+        beat."""
         return self._read_at - self._watching_since >= STILL_BEATS * self._settings.beat_seconds
 
     def observed(
         self, heartbeats: Iterable[Heartbeat], *, wall_ms: int, monotonic: float, servers: Sequence[float] = ()
     ) -> None:
-        """A read of all heartbeats, the observer's clocks when it returned, and how far its wall clock is ahead of the
-        store's servers'."""
+        """Take in a read of all heartbeats, with the observer's clocks when it returned, and how far its wall clock is
+        ahead of the storage servers'."""
         rows = {heartbeat.incarnation: heartbeat for heartbeat in heartbeats}
         appeared_at = None if self._read_at == float("-inf") else monotonic
         if monotonic - self._read_at >= self._settings.gap_seconds:
@@ -167,7 +169,8 @@ class MembersSeen:
         self._aim(beating)
 
     def to_ask(self) -> Sequence[NodeIncarnation]:
-        """Lives whose record may say that they are dead: they stand still, and were not asked about lately."""
+        """Incarnations whose record may say that they are dead: they stand still, and their record was not read
+        lately."""
         again = STILL_BEATS * self._settings.beat_seconds
         return [
             incarnation
@@ -178,20 +181,19 @@ class MembersSeen:
         ]
 
     def record_read(self, incarnation: NodeIncarnation, record: IncarnationRecord | None, *, asked_at: float) -> None:
-        """An incarnation's record, by a read begun at `asked_at`. An incarnation without a record never had a right to
+        """Take in an incarnation's record, read at `asked_at`. An incarnation without a record never had a right to
         act."""
         if (seen := self._seen.get(incarnation)) is not None:
             seen.asked_at = asked_at
             seen.dead = record is None or not record.alive
 
     def record_unread(self, incarnation: NodeIncarnation, *, asked_at: float) -> None:
-        """There was no answer: ask again later."""
+        """The read was not answered: read again later."""
         if (seen := self._seen.get(incarnation)) is not None:
             seen.asked_at = asked_at
 
     def members(self, *, wall_ms: int, monotonic: float) -> Sequence[Member]:
-        """Every incarnation that has not ended, and of every node its newest one, unless that ended long ago.
-        Ordered."""
+        """Every incarnation that has not ended, and the newest one of every node unless it ended long ago. Ordered."""
         newest = {incarnation.node_id: incarnation for incarnation in sorted(self._heartbeats)}
         return [
             self._member(incarnation, monotonic)
@@ -222,15 +224,15 @@ class MembersSeen:
         return MemberState.DEAD if dead else MemberState(state.value)
 
     def _fresh(self, incarnation: NodeIncarnation) -> bool:
-        """Seen to advance not long before the last read; a time in which nobody looked does not count."""
+        """Whether its beat advanced shortly before the last read; times without reads do not count."""
         advanced_at = self._seen[incarnation].advanced_at
         if advanced_at is None:
             return False
         return self._read_at - max(advanced_at, self._watching_since) <= self._settings.dead_after_seconds
 
     def _new(self, incarnation: NodeIncarnation) -> bool:
-        """First seen not long before the last read, and not by the first: the members give it pollers before it
-        beats."""
+        """Whether it was first seen shortly before the last read, and not by the first read: members give it pollers
+        before it beats."""
         appeared_at = self._seen[incarnation].appeared_at
         return appeared_at is not None and self._read_at - appeared_at <= self._settings.dead_after_seconds
 
@@ -246,7 +248,7 @@ class MembersSeen:
 
     def _compare_clocks(self, beating: Sequence[NodeIncarnation], apart_ms: int | None) -> None:
         differences = self._clocks.differences_ms(beating)
-        # Of an even number of clocks the earlier middle one counts as right, as it does among the members.
+        # Of two middle clocks the earlier one counts as right, as it does among the members.
         middle = median_high(differences.values()) if differences else None
         self.offset_ms = apart_ms if apart_ms is not None or middle is None else round(middle)
         self._offsets = (
@@ -266,8 +268,8 @@ class MembersSeen:
         self.comparing = self._clocks.few_of(beating) or bool(self.first_offset_ms is None and claiming and not waited)
 
     def _aim(self, beating: Sequence[NodeIncarnation]) -> None:
-        """At incarnations that beat, and at new ones. Until any was seen to advance, all that claim to live are aimed
-        at."""
+        """Choose hint targets: incarnations that beat, and new ones. Until any beat was seen to advance, all
+        incarnations that claim to live."""
         newest = {incarnation.node_id: incarnation for incarnation in sorted(self._heartbeats)}
         live = [incarnation for incarnation in newest.values() if self._state(incarnation) is MemberState.LIVE]
         if any(seen.advanced_at is not None for seen in self._seen.values()):
@@ -303,7 +305,7 @@ class WatchMembers:
         self._warned = False
 
     async def start(self) -> None:
-        """Begin to read. Returns after the first answer, or without one where storage gives none."""
+        """Begin to read. Returns after the first read, also if storage did not answer it."""
         with suppress(StoreUnavailable):
             await self._read()
         self._tasks.spawn(self.servers.run(), name="servers")
@@ -314,37 +316,37 @@ class WatchMembers:
 
     @property
     def offset_ms(self) -> int | None:
-        """How far this process's wall clock is ahead of the members' median; None until that is known."""
+        """How far this process's wall clock is ahead of the members' median; None until known."""
         return self._seen.offset_ms
 
     @property
     def first_offset_ms(self) -> int | None:
-        """The same, known after a beat or two of the members; while none beats, as it was last known."""
+        """The same, known after a beat or two of the members; while none beats, the last known value."""
         return self._seen.first_offset_ms
 
     @property
     def witnesses(self) -> Sequence[Witness]:
-        """What the members' clocks say where one's own machine's clock was stepped."""
+        """What the members' clocks say about a step of this machine's clock."""
         return self._seen.witnesses
 
     @property
     def alone(self) -> bool:
-        """No member beats: there is nobody to compare clocks with."""
+        """No member beats, so there are no clocks to compare with."""
         return self._seen.alone
 
     @property
     def older_programs(self) -> bool:
-        """Whether a node runs a program from before callbacks' headers were encrypted."""
+        """Whether a node runs a program that is too old to read encrypted headers."""
         return self._seen.older_programs
 
     @property
     def knows(self) -> int:
-        """The last change of the stored form of things that all nodes can read; 0 while there are none."""
+        """The newest stored form that all nodes can read; 0 while there are none."""
         return self._seen.knows
 
     @property
     def settled(self) -> bool:
-        """Whether the members were watched for long enough to say who does not beat."""
+        """Whether the members were watched for long enough to tell which ones do not beat."""
         return self._seen.settled
 
     @property
@@ -353,7 +355,7 @@ class WatchMembers:
         return self._seen.targets
 
     def members(self) -> Sequence[Member]:
-        """The incarnations of the cluster as they are worth showing, ordered by node and age."""
+        """The incarnations to show (see `MembersSeen.members`), ordered by node and age."""
         return self._seen.members(wall_ms=self._clock.wall_ms(), monotonic=self._clock.monotonic())
 
     def low_watermark_of(self, incarnation: NodeIncarnation) -> int | None:
@@ -361,12 +363,12 @@ class WatchMembers:
         return self._seen.low_watermark_of(incarnation)
 
     async def look(self) -> None:
-        """For who can't wait for the next read: one now, with the records it asks for. Raises StoreUnavailable."""
+        """Read now, with the records that the read asks for, instead of at the next beat. Raises StoreUnavailable."""
         await self._read()
         await asyncio.gather(*map(self._ask, self._to_ask()))
 
     async def known(self) -> None:
-        """Return when there is a picture, however old. Raises StoreUnavailable."""
+        """Return when there is a view, however old. Raises StoreUnavailable."""
         if not self._known:
             await self.look()
 
@@ -375,12 +377,12 @@ class WatchMembers:
         due = self._clock.monotonic()
         while True:
             for incarnation in self._to_ask():
-                # Beside the reads, so that a slow answer makes no gap in them.
+                # In a task of its own, so that a slow answer does not delay the next read of heartbeats.
                 self._tasks.spawn(self._ask(incarnation), name=f"members.record.{incarnation}")
             pause = period / READS_AT_FIRST if self._seen.comparing else period
             await self._clock.sleep(due + pause - self._clock.monotonic())
             due = self._clock.monotonic()
-            # Requests tell of storage trouble; here it would be told once a second.
+            # Requests report storage trouble; here it would be logged once a second.
             with suppress(StoreUnavailable):
                 await self._read()
 

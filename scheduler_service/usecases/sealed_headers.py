@@ -1,18 +1,18 @@
 """Callbacks' headers as they are stored: encrypted where there is a key ring, because they carry credentials.
 
     [["Authorization","Bearer ..."]]     in the clear, as without a ring: a JSON list
-    sealed:1:2026-11:9cN2...             `sealed`, the form, the id of a key of the ring, what it encrypts in base64
+    sealed:1:2026-11:9cN2...             `sealed`, version of the form, id of a key of the ring, ciphertext in base64
 
-AES-256-SIV (RFC 5297) under a key derived from the ring's (HKDF-SHA256, RFC 5869); the client is authenticated with it,
-so a text that is copied to another client's row opens for nobody. It takes no nonce: equal headers of one client are
-equal texts. That is what lets a row be inserted twice with equal values, and who reads the database see which of one
-client's rows have the same headers, no more. Copies, fires of crons and rescheduled rows carry the text as it is.
+AES-256-SIV (RFC 5297) under a key derived from the ring's (HKDF-SHA256, RFC 5869). The client is authenticated with it,
+so a text that is copied to another client's row can't be opened. It takes no nonce: equal headers of one client give
+equal texts. So a row can be inserted twice with equal values; in exchange a reader of the database sees which of one
+client's rows have the same headers, and no more. Retry rows, fires of crons and rescheduled rows carry the same text.
 
-A call costs 9 us more (3 to seal, 0.5 to open) where its headers are among those of late, 14 us where they differ each
-time, and 0.2 us without a ring.
+It adds 9 us to a call (3 to seal, 0.5 to open) where its headers are cached, 14 us where they differ each time, and 0.2
+us without a ring.
 
-"[]", no headers, stays as it is. A text without the mark is in the clear, so rows from before there was a ring, or from
-while `secrets.encrypt_headers` was off, stay readable.
+"[]", no headers, is never encrypted. A text without the mark is in the clear, so rows from before there was a ring, or
+from while `secrets.encrypt_headers` was off, stay readable.
 """
 
 import base64
@@ -36,12 +36,12 @@ _INFO = b"minutehand-callback-headers"
 
 
 REMEMBERED = 4096
-"""Texts whose other form is kept in memory: most calls of a client carry the same headers."""
+"""Texts that are cached with their other form: most calls of a client carry the same headers."""
 REMEMBERED_LENGTH = 1024
 
 
 class HeaderCipher:
-    """Over one ring."""
+    """Encrypts and decrypts headers under one ring."""
 
     def __init__(self, ring: KeyRing) -> None:
         self._sealed: dict[tuple[ClientId, str], str] = {}
@@ -50,7 +50,7 @@ class HeaderCipher:
         self._ciphers: Mapping[str, AESSIV] = {key_id: AESSIV(_derived(key)) for key_id, key in ring.keys.items()}
 
     def seal(self, client_id: ClientId, headers: str) -> str:
-        """Headers in the clear, encrypted under the ring's first key."""
+        """Encrypt headers under the ring's first key."""
         if self._primary is None or headers == NO_HEADERS:
             return headers
         known = self._sealed.get((client_id, headers))
@@ -62,7 +62,7 @@ class HeaderCipher:
         return sealed
 
     def known(self, client_id: ClientId, headers: str) -> str | None:
-        """What `open` answers, if that takes no key: None for what was not opened or sealed of late."""
+        """What `open` answers, from the cache only: None for headers that were not opened or sealed lately."""
         return self._opened.get((client_id, headers)) if headers.startswith(_MARK) else headers
 
     def open(self, client_id: ClientId, headers: str) -> str:
@@ -101,7 +101,7 @@ class HeaderCipher:
 
 
 def _derived(key: bytes) -> bytes:
-    """A key of its own: the ring's keys are used with AES-GCM."""
+    """A separate key for AES-SIV: the ring's own keys are used with AES-GCM."""
     return HKDF(algorithm=SHA256(), length=_KEY_BYTES, salt=None, info=_INFO).derive(key)
 
 

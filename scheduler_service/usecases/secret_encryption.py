@@ -1,4 +1,4 @@
-"""The secret box: the key ring as its file has it now, for what stores or needs signing secrets and headers."""
+"""Encryption of signing secrets and headers at rest, under the key ring as its file has it now."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ from scheduler_service.usecases.sealed_headers import HeaderCipher
 _log = get_logger("minutehand.secrets")
 
 PAGE = 100
-"""Crons that are read at once."""
+"""Crons that one read returns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,7 @@ class KeyRingEncryption:
         return self._keys.current().headers.seal(client_id, headers)
 
     def open_headers(self, client_id: ClientId, headers: str) -> str:
-        # Without a look at the file where that can't change the answer: every call on a node comes here.
+        # The file can't change a cached answer, so it is not read for one: every call on a node comes here.
         known = self._keys.latest.headers.known(client_id, headers)
         return self._keys.current().headers.open(client_id, headers) if known is None else known
 
@@ -143,9 +143,9 @@ class NoKeyRing(MinutehandError):
 
 @dataclass(slots=True, kw_only=True)
 class Rotation:
-    """What was found and done. `current` were under the first key already; `encrypted` are under it now, or would be
-    after a run that changes things; `crons` are crons whose headers are, too; `unsettled` were changed by somebody else
-    meanwhile, or got no answer."""
+    """The result. `current`: under the first key before; `encrypted`: under it now, or would be after a run that is not
+    dry; `crons`: crons whose headers were encrypted; `unsettled`: changed by another process meanwhile, or without an
+    answer."""
 
     key_id: str
     clients: int = 0
@@ -164,13 +164,12 @@ class Rotation:
 class RotateSecrets:
     """Rotate secrets: encrypt every signing secret and the headers of every cron under the ring's first key.
 
-    Client by client, each write on its own; a run that was cut short is made good by the next one, and what is
-    encrypted under the first key already is left alone. Secrets of deleted clients and expired ones count too, so that
-    afterwards none of them needs another key. What a secret opens to stays the same, so nobody has to be told.
+    Clients are handled one by one, each write by itself. A run that was cut short is completed by the next one, which
+    skips what is under the first key already. Secrets of deleted clients and expired ones are included, so that
+    afterwards none needs another key. The decrypted secret does not change, so nothing is announced.
 
-    Headers of schedules stay under the key that they were stored under: their rows are inserted plainly and never
-    changed, and go with their minute. Headers of crons stay in the clear where new ones are
-    (`secrets.encrypt_headers`).
+    Headers of schedules stay under the key that they were stored under: their rows are written once by plain inserts
+    and deleted with their minute. Headers of crons stay in the clear where new ones are (`secrets.encrypt_headers`).
     """
 
     def __init__(self, *, store: ClientStore, crons: CronStore, encryption: SecretEncryption) -> None:
@@ -179,7 +178,7 @@ class RotateSecrets:
         self._encryption = encryption
 
     async def run(self, *, dry: bool, on_progress: Callable[[int, int], None]) -> Rotation:
-        """`on_progress` hears of clients done and of all. Raises NoKeyRing, StoreUnavailable."""
+        """`on_progress` is told the number of clients done and of all. Raises NoKeyRing, StoreUnavailable."""
         primary = self._encryption.primary
         if primary is None:
             raise NoKeyRing("there is no key ring: name its file with secrets.key_ring_file")

@@ -1,7 +1,7 @@
 """Signing secrets: what a client's callbacks are signed with (Standard Webhooks, `whsec_…`).
 
-Shown once, when made. Every active one signs, so that a secret is replaced without a gap: make the new one, teach it to
-the receivers, delete the old one. Stored as the secret box seals them.
+Shown once, when made. Every active one signs, so that a secret is replaced without a gap: make the new one, give it to
+the receivers, delete the old one. Stored as `secret_encryption` seals them.
 """
 
 import base64
@@ -28,7 +28,7 @@ class NewSecret(NamedTuple):
 
 
 class SigningSecrets:
-    """Secrets of one client at a time. That the client exists is the caller's to check."""
+    """Secrets of one client at a time. The caller checks that the client exists."""
 
     def __init__(
         self, *, store: ClientStore, encryption: SecretEncryption, clock: Clock, randomness: Randomness
@@ -57,8 +57,8 @@ class SigningSecrets:
         return await self._store.list_secrets(client_id)
 
     async def delete(self, client_id: ClientId, secret_id: str) -> None:
-        """Raises NotFound, also where an earlier call deleted it, and then tells everybody all the same; raises
-        StoreUnavailable."""
+        """Raises NotFound, even where an earlier call deleted it, but announces the deletion once more before that;
+        raises StoreUnavailable."""
         if all(secret.secret_id != secret_id for secret in await self._store.list_secrets(client_id)):
             await self._store.announce()
             raise NotFound(f"there is no signing secret {secret_id!r}")

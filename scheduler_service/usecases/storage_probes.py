@@ -1,4 +1,4 @@
-"""What a process asks of storage for whoever watches it: whether it answers, and what audits found."""
+"""What a process reads from storage for its monitoring: whether storage answers, and what audits found."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,20 +16,20 @@ REMEMBERED_SECONDS = 1.0
 
 LOOK_SECONDS = 60.0
 REPORTS = 100
-"""So many runs are looked back on: four days of one an hour."""
+"""Reports that are read: four days of hourly runs."""
 
 
 class Probed(NamedTuple):
-    """What came of it. `asked`: whether storage was asked for this answer, and it is not one remembered."""
+    """The result. `asked`: whether storage was asked for it; otherwise it is cached."""
 
     asked: bool
     answered: bool
 
 
 class ProbeStorage:
-    """Probe: can storage be reached right now? Asked by readiness checks, which anybody may send as often as he likes.
+    """Probe: can storage be reached right now? For readiness checks, which anyone may send at any rate.
 
-    Asks at most once a second, one question at a time.
+    Asks at most once a second, one request at a time.
     """
 
     def __init__(self, *, store: ClientStore, clock: Clock) -> None:
@@ -59,7 +59,7 @@ class ProbeStorage:
 
 
 class WatchAudits:
-    """Watch the audits: whether what audits of all clients found still stands, for who shows it to Prometheus.
+    """Watch the audits: whether findings over all clients still stand, for the Prometheus metric.
 
         every minute: the newest reports of runs over all clients -> findings that stand (`domain.audits`)
 
@@ -87,7 +87,7 @@ class WatchAudits:
 
     async def _run(self) -> None:
         while True:
-            # Requests tell of storage trouble; here it would be told once a minute.
+            # Requests report storage trouble; here it would be logged once a minute.
             with suppress(StoreUnavailable):
                 await self.look()
             await self._clock.sleep(LOOK_SECONDS)

@@ -1,4 +1,4 @@
-"""Send a trial call: one call of a client's, made now to be looked at. It is judged like a schedule's and never
+"""Send a trial call: one call of a client, made now to look at its receiver. It is judged like a schedule's and never
 stored."""
 
 from typing import Annotated
@@ -20,7 +20,7 @@ from scheduler_service.usecases.admission import AdmitCreates
 from scheduler_service.usecases.schedule_request import CallbackRequest, draft_callback
 
 _POLLER = PollerId(0)
-"""What a trial call's id names; it is never looked up there."""
+"""The poller in a trial call's id; the id is never looked up."""
 
 
 class TrialCallRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -45,7 +45,7 @@ class SendTrialCall:
         randomness: Randomness,
     ) -> None:
         self.admit = admit
-        """To be asked before a body is read."""
+        """Call it before a body is read."""
         self._clients = clients
         self._encryption = encryption
         self._caller = caller
@@ -60,8 +60,8 @@ class SendTrialCall:
         return found
 
     async def draw(self, client: Client, request: TrialCallRequest) -> TrialCall:
-        """What is to be sent, with the secrets that are active now. Raises what `admit` does, Invalid,
-        SecretLocked, StoreUnavailable."""
+        """The call to send, with the secrets that are active now. Raises what `admit` does, Invalid, SecretLocked,
+        StoreUnavailable."""
         self.admit(client)
         callback, faults = request.callback, list[FieldError]()
         headers, body = draft_callback(callback, settings=client.settings, check_url=self._check_url, faults=faults)
@@ -90,5 +90,5 @@ class SendTrialCall:
         return TrialCall(client=client, definition=definition, secrets=secrets)
 
     async def send(self, trial_call: TrialCall) -> Exchange:
-        """Takes as long as the call does. Raises TooManyTrialCalls, Overloaded."""
+        """Send it and wait for its answer. Raises TooManyTrialCalls, Overloaded."""
         return await self._caller.call(trial_call)
