@@ -1,5 +1,5 @@
-"""`spark-submit spark/__main__.py JOB ...`: how to reach Cassandra is the connector's own `--conf` settings, the
-keyspace and the files of the login `--conf spark.minutehand.*` (`io.submitted`)."""
+"""`spark-submit spark/__main__.py JOB ...`: the connector's own `--conf` settings say how to reach Cassandra; `--conf
+spark.minutehand.*` names the keyspace and the files of the login (`io.submitted`)."""
 
 import sys
 
@@ -13,7 +13,7 @@ from spark.session import submitted_settings
 
 def main() -> int:
     job, arguments = parse(sys.argv[1:], program="spark")
-    # What spark-submit was told is with Java; until that is reached a SparkConf is empty.
+    # Java has the settings of spark-submit; a SparkConf is empty until the gateway to it is open.
     SparkContext._ensure_initialized()
     try:
         return run(job, arguments, submitted_settings(SparkConf()), clock=SystemClock())

@@ -1,4 +1,4 @@
-"""Why a job does not do what it was asked for."""
+"""Refusals of jobs, and sentences from Spark's errors."""
 
 import re
 from typing import Final
@@ -7,14 +7,14 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
 SPARK_FAILED: Final = (PySparkException, Py4JJavaError)
-"""What Spark raises: its own, and what Java told it."""
+"""What Spark raises: its own errors, and those of Java."""
 _LAST_LINE = re.compile(r"^(?:\w+\.)*(\w+): (.+)$", re.MULTILINE)
 _JAVA_KIND = re.compile(r"^(?:[a-z]\w*\.)+\w+: ")
 
 
 class JobRefused(Exception):
-    """What was asked for can't be done; the message says why and what to do. Nothing was written, or what was written
-    is not taken for whole."""
+    """The job can't be done; the message says why and what to do. Nothing was written, or what was written does not
+    count as complete."""
 
 
 def cause_of(error: Exception) -> str:

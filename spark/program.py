@@ -49,7 +49,7 @@ def _say(line: str) -> None:
 
 
 def parse(arguments: Sequence[str], *, program: str) -> tuple[Job, Namespace]:
-    """Which job, and what it was given. Leaves the process with a sentence where the arguments make no sense.
+    """The job and its arguments. Exits the process with a sentence where the arguments are invalid.
 
     The command line of the jobs: the same for `minutehand spark run JOB` and for `spark-submit`.
     """

@@ -1,21 +1,22 @@
 """Login and TLS of Spark's connector to Cassandra, by the settings that every other program has.
 
-    user, password         `words_of`: as they are now; a job asks once
-    authorities, names     a truststore, PKCS12, in a directory of this program's own
+    user, password         `words_of`: as they are now; a job reads them once
+    authorities, names     a truststore, PKCS12, in this program's private directory
     our own certificate    a keystore beside it, under a password made for it
 
-What the connector can't do, and what is done about it:
+Limits of the connector, and what is done about them:
 
-- It checks no names, and no setting of its own makes it; its driver's (`hostname-validation`) asks for the name that
-  DNS has for the address. So it is told to believe no authority, but the certificates that the cluster's servers have
-  just shown us, each checked as every connection of ours is: signed, and naming the address, or `tls_server_name`.
-  Where names are not to be checked (`tls_check_hostname`) it believes the authorities.
-- It looks at its files once. A server that was away when the job began, or whose certificate is replaced meanwhile, is
-  not believed until the next job; the job goes on with the others. Nor is a changed password.
-- Left alone it speaks cipher suites of old only; so they are named.
+- It does not check names, and none of its settings makes it; its driver's setting (`hostname-validation`) compares the
+  name that DNS has for the address. So the truststore holds no authority but the certificates that the cluster's
+  servers have just presented, each checked as on all our connections: it is signed, and it names the address or
+  `tls_server_name`. Where names are not to be checked (`tls_check_hostname`) the truststore holds the authorities.
+- It reads its files once. A server that was away when the job began, or whose certificate is replaced meanwhile, is not
+  trusted until the next job; the job goes on with the others. A changed password is not noticed either.
+- By default it offers old cipher suites only, so current ones are named.
 
-No password may stand in a command line, where every user of the machine reads it, and whatever is configured before
-Java runs is part of Java's. So all of this is made to be set afterwards; the connector reads it as it first connects.
+A password must not be in a command line, which every user of the machine can read, and settings made before Java starts
+become part of Java's command line. So these settings are made afterwards; the connector reads them when it first
+connects.
 """
 
 import asyncio
@@ -65,8 +66,8 @@ def tls(storage: StorageSettings) -> Iterator[dict[str, str]]:
     """The connector's settings, for a Java on this machine, and the files that they name until the end; none where the
     cluster speaks no TLS.
 
-    Raises FilesUnusable for what the configured files don't hold, and what `Session.open` raises: the cluster is asked
-    for its certificates.
+    Raises FilesUnusable for invalid files, and what `Session.open` raises, because the cluster is asked for its
+    certificates.
     """
     if storage.tls_ca_file is None:
         yield {}
@@ -78,7 +79,7 @@ def tls(storage: StorageSettings) -> Iterator[dict[str, str]]:
                 pkcs12.PKCS12Certificate(one, f"trusted-{place}".encode())
                 for place, one in enumerate(_believed(storage))
             ],
-            # Nothing in it is secret, and whoever could change it could read a password as well.
+            # It holds no secret, and a process that could change it could read the password as well.
             NoEncryption(),
         )
         conf = {
@@ -127,7 +128,7 @@ def _read(file: str, load: Callable[[bytes], T], wanted: str) -> T:
 
 
 def _kept(path: Path, content: bytes) -> str:
-    """Where a new file is now, that nobody else can read."""
+    """Write a new file that only this user can read; answers its path."""
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(content)
     return str(path)

@@ -19,16 +19,16 @@ _LOGGING = Path(__file__).with_name("log4j2.properties")
 _EXTENSIONS = "com.datastax.spark.connector.CassandraSparkExtensions"
 
 PUBLIC_ONLY = NetworkPolicy()
-"""What callbacks may reach where the operator has said nothing."""
+"""What callbacks may reach unless the operator configures something else."""
 IN_THE_CLEAR = SecretSettings()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkSettings:
-    """`storage`: where Cassandra is and how to be let in, for Spark's connector and for our own stores. `master`: None
-    leaves it to spark-submit, and so do `jars` where there are none. `driver_memory` as Java writes it.
-    `shuffle_partitions`: how many pieces a frame is cut into where it is regrouped; a few for each core. `policy` and
-    `bounds`: what the operator lets callbacks reach, and clients ask for. `secrets`: how headers are encrypted."""
+    """`storage`: where Cassandra is and how to log in, for Spark's connector and for our own stores. `master` None
+    leaves it to spark-submit, and so do empty `jars`. `driver_memory` as Java writes it. `shuffle_partitions`: into how
+    many pieces a frame is cut where it is regrouped; a few for each core. `policy` and `bounds`: the operator's limits
+    on what callbacks may reach and clients may request. `secrets`: how headers are encrypted."""
 
     storage: StorageSettings
     master: str | None = None
@@ -41,8 +41,8 @@ class SparkSettings:
 
 
 def submitted_settings(conf: SparkConf) -> SparkSettings:
-    """What spark-submit was told, in the connector's own words; `spark.minutehand.*` is ours (`io.submitted`). Raises
-    ValueError for what can't be read."""
+    """The settings of spark-submit, under the connector's own names; `spark.minutehand.*` are ours (`io.submitted`).
+    Raises ValueError for invalid ones."""
     return SparkSettings(
         storage=submitted_storage(conf),
         shuffle_partitions=int(conf.get("spark.sql.shuffle.partitions") or 200),
@@ -54,12 +54,12 @@ def submitted_settings(conf: SparkConf) -> SparkSettings:
 
 @contextmanager
 def open_session(settings: SparkSettings, *, name: str) -> Iterator[SparkSession]:
-    """A session of this program's own, until the end. All instants are UTC; nothing listens beyond loopback in a local
-    one.
+    """A session for this program, closed at the end. All instants are UTC; in a local session nothing listens beyond
+    loopback.
 
-    A local one speaks TLS by files that are made here and removed with it; on a cluster's machines they would be
-    missing, so there the connector's own settings say where such files are. Raises FilesUnusable, and where there is
-    TLS what `Session.open` raises.
+    A local session speaks TLS by files that are made here and removed with it. On a cluster's machines they would be
+    missing, so there the connector's own settings name such files. Raises FilesUnusable, and with TLS what
+    `Session.open` raises.
     """
     storage = settings.storage
     with ExitStack() as open_:
@@ -70,7 +70,7 @@ def open_session(settings: SparkSettings, *, name: str) -> Iterator[SparkSession
         open_.callback(session.stop)
         session.sparkContext.setLogLevel("ERROR")
         for key, value in conf.items():
-            # What the builder gets becomes part of Java's command line.
+            # Settings of the builder become part of Java's command line; these may be secret.
             session.conf.set(key, value)
         yield session
 

@@ -1,4 +1,4 @@
-"""A stretch of whole UTC hours that a job looks at, and the arguments that several jobs have in common. Pure."""
+"""A window of whole UTC hours, and the arguments that several jobs share. Pure."""
 
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ HOUR = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """From `start` up to and without `end`, both at the full hour, in UTC."""
+    """From `start` to before `end`, both at the full hour, in UTC."""
 
     start: datetime
     end: datetime
@@ -31,7 +31,7 @@ class Window:
 
     @classmethod
     def of_day(cls, at: float) -> "Window":
-        """The day in UTC that begins at `at`, Unix seconds. Raises ValueError where none does."""
+        """The day in UTC that begins at `at`, Unix seconds. Raises ValueError unless a day begins there."""
         start = datetime.fromtimestamp(at, UTC)
         return cls(start, start + timedelta(days=1))
 
@@ -48,7 +48,7 @@ def add_clients(parser: ArgumentParser) -> None:
 
 
 def hour(text: str) -> datetime:
-    """A full hour as given, in UTC. A date alone is its first hour."""
+    """The full hour that `text` names, in UTC. A date alone is its first hour."""
     try:
         instant = datetime.fromisoformat(text)
     except ValueError as error:

@@ -1,1 +1,1 @@
-"""Where frames come from and go to."""
+"""Reads and writes of frames: tables, files, charts."""

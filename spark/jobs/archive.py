@@ -1,18 +1,18 @@
 """`archive`: rows of whole past days into Parquet, once for each client and day.
 
-    which days -> how far the pollers are -> the clients are this run's -> of one day after the other:
+    which days -> how far pollers are settled -> this run takes the clients -> day by day:
         rows -> DIR/_staging/RUN -> read back: nothing open, as many as were read -> renamed -> marked
 
 A day is archived when every poller of its client was settled past its end *before* its rows were read, and none of them
-is open. A mark in `archived_days` is written last, and only by the run that still has the client; retention, where it
-waits, believes marks alone. So of a run that is cut short there are days that are archived, folders without a mark,
-which the next run replaces, and what was staged, which it deletes.
+is open. A mark in `archived_days` is written last, and only by the run that still holds the client; retention, where it
+waits for archives, relies on marks alone. So an interrupted run leaves archived days, folders without a mark, which the
+next run replaces, and staged folders, which it deletes.
 
-Two runs at once: the later one takes over every client that it archives something of, and the earlier one stops at its
-next folder. What it had renamed without a mark it puts back.
+Of two concurrent runs the later one takes over every client that it archives, and the earlier one stops at its next
+folder, after moving back what it had renamed without a mark.
 
-A day of which something ended again after it was archived (an explicit redelivery) is stale: retention says so, and
-the next run writes it again, with what retention has deleted since from what was archived before.
+An archived day is stale when something in it ended again (an explicit redelivery). Retention notes that, and the next
+run archives the day again, merging rows that retention has deleted since from the previous archive.
 """
 
 from argparse import ArgumentParser, Namespace
@@ -142,7 +142,7 @@ class _Archive:
         )
 
     def write(self, wanted: Sequence[Wanted]) -> list[Report]:
-        """Day by day; answers what each came to."""
+        """Archive day by day; answers the results."""
         if not wanted:
             return []
         busy = self._busy(wanted)
@@ -164,7 +164,7 @@ class _Archive:
         return [done[at] for at in sorted(done)]
 
     def _busy(self, wanted: Sequence[Wanted]) -> dict[tuple[str, int], int]:
-        """The days that have rows, with how many partitions."""
+        """The days that have rows, with the number of partitions."""
         at = [one.at for one in wanted]
         window = Window(_instant(min(at)), _instant(max(at) + DAY_MS))
         occupied = self._context.tables.occupied(sorted({one.client_id for one in wanted}), window)
@@ -172,7 +172,8 @@ class _Archive:
         return {(row.client_id, row.at): row["count"] for row in days.groupBy("client_id", "at").count().collect()}
 
     def _without_rows(self, one: Wanted) -> ArchivedDay:
-        """What is archived of it stays: retention has deleted the rows since."""
+        """The mark of a day without rows. Rows archived earlier stay in the archive: retention has deleted them from
+        the table."""
         before = one.before
         return ArchivedDay(
             client_id=ClientId(one.client_id),
@@ -231,14 +232,13 @@ def _instant(ms: int) -> datetime:
 
 
 def write_so_far(context: Context, files: Files, clients: Sequence[str], *, run: str) -> int:
-    """Rows that are in it. Raises JobRefused.
-
-    What has ended today, as a snapshot beside the archive: for who can't wait for the day to be over.
+    """Write what has ended today as a snapshot beside the archive, for readers who can't wait for the end of the day;
+    answers its number of rows. Raises JobRefused.
 
         DIR/_so_far/client_id=shop/*.parquet
 
-    Each run replaces it as a whole. It is no archive: the day is not marked, retention waits for it as before, and the
-    run that archives the day reads its rows again.
+    Each run replaces all of it. It is no archive: the day is not marked, retention waits for it as before, and the run
+    that archives the day reads its rows again.
     """
     start = context.now.replace(hour=0, minute=0, second=0, microsecond=0)
     until = context.now.replace(minute=0, second=0, microsecond=0) + HOUR

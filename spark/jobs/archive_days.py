@@ -1,4 +1,4 @@
-"""Which days of which clients are archived now. Pure."""
+"""Chooses the days of clients that a run archives. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from spark.jobs.clients import KnownClient, settled_before
 
 
 class Wanted(NamedTuple):
-    """A day of a client that begins at `at`, Unix milliseconds. `before`: what is archived of it already."""
+    """A day of a client that begins at `at`, Unix milliseconds. `before`: its mark, if it is archived already."""
 
     client_id: str
     at: int
@@ -20,7 +20,7 @@ class Wanted(NamedTuple):
 
 @dataclass(slots=True)
 class Plan:
-    """What is to be archived by when, and why the rest is not: days of clients."""
+    """The days of clients to archive, and how many are left out for which reason."""
 
     wanted: list[Wanted] = field(default_factory=list)
     archived: int = 0
@@ -29,12 +29,12 @@ class Plan:
 
 
 def first_day(client: KnownClient) -> int:
-    """The first one that may have rows: dues of the hour before a client was made are accepted."""
+    """The first day that may have rows: dues of the hour before a client was created are accepted."""
     return day_of(client.created * 1000 - HOUR_MS)
 
 
 def as_of(now_ms: int) -> int:
-    """The instant as of which a run that begins now archives."""
+    """The instant as of which a run that begins now archives rows."""
     return now_ms - CLOCKS_MS
 
 
@@ -49,8 +49,8 @@ def plan(
     place: str,
     again: bool,
 ) -> Plan:
-    """Of the days that begin in [start, end), Unix milliseconds. A day that is archived is archived again where it is
-    stale, or if `again`; in its own place only, for what retention deleted since is nowhere else."""
+    """Plan the days that begin in [start, end), Unix milliseconds. An archived day is archived again where it is stale,
+    or if `again`; always in its former place, the only one that has the rows that retention has deleted since."""
     known: dict[tuple[str, int], ArchivedDay] = {(mark.client_id, mark.day): mark for mark in marks}
     made = Plan()
     for client in known_clients:
@@ -70,12 +70,12 @@ def plan(
 
 
 def past_retention(client: KnownClient, at: int, *, now_ms: int) -> bool:
-    """Whether retention may have deleted of that day already, or may while it is read."""
+    """Whether retention may have deleted rows of that day, or may do so while it is read."""
     return at < now_ms + HOUR_MS - client.retention_days * DAY_MS
 
 
 def by_day(wanted: Iterable[Wanted]) -> dict[int, list[Wanted]]:
-    """In order."""
+    """By day, in order."""
     found: dict[int, list[Wanted]] = {}
     for one in sorted(wanted, key=lambda one: (one.at, one.client_id)):
         found.setdefault(one.at, []).append(one)

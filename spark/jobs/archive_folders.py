@@ -1,4 +1,4 @@
-"""The folders of one day: written together, checked, and each given its name and its mark."""
+"""The folders of one day: written together, checked, then each renamed and marked."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
@@ -23,10 +23,10 @@ from spark.transforms.archive import READS, archived, contents, digest, merged
 from spark.window import Window
 
 PARTITIONS_A_FILE = 1_440
-"""Minutes of pollers that share a file, about: a day of a poller."""
+"""Partitions that share a file, about: those of one poller's day."""
 MAX_ROWS_A_FILE = 1_000_000
 ROW_GROUP_BYTES = 32 << 20
-"""Smaller than usual: each task holds one in memory, and bodies may be large."""
+"""Smaller than usual, because each task holds a group in memory, and bodies may be large."""
 
 
 class _Found(NamedTuple):
@@ -48,8 +48,8 @@ class Folders:
         self._staging = f"{files.root}/{STAGING}/{marks.run}"
 
     def write(self, at: int, some: Sequence[Wanted], sizes: Mapping[str, int]) -> dict[str, int]:
-        """Archive the day that begins at `at` of those clients; `sizes`: how many partitions each has. Answers how many
-        clients are archived, with how many rows, and of how many something is open or has just ended."""
+        """Archive the day that begins at `at` for those clients; `sizes`: how many partitions each has. Answers how
+        many clients are archived, with how many rows, and how many have something open or just ended."""
         day = f"{datetime.fromtimestamp(at / 1000, UTC):%Y-%m-%d}"
         found = self.stage(day, at, some, sizes)
         counts = dict.fromkeys(("clients", "rows", "open", "fresh"), 0)
@@ -67,8 +67,8 @@ class Folders:
         return counts
 
     def stage(self, day: str, at: int, some: Sequence[Wanted], sizes: Mapping[str, int]) -> Mapping[str, Row]:
-        """Write a day's rows below the run's own directory, and read them back: what each client's folder holds, as
-        `contents` says. Clients without rows are absent. Raises JobRefused."""
+        """Write a day's rows below the run's directory and read them back: what each client's folder holds, in the
+        columns of `contents`. Clients without rows are absent. Raises JobRefused."""
         session = self._context.session
         rows = self._rows(at, some)
         before = [one.before for one in some if one.before is not None and one.before.rows]
@@ -94,7 +94,7 @@ class Folders:
         return found
 
     def publish(self, day: str, one: Wanted, *, rows: int, digest: str) -> None:
-        """Make a staged folder the archive's, in place of what was there, and mark the day. Raises JobRefused."""
+        """Move a staged folder into the archive, in place of an earlier one, and mark the day. Raises JobRefused."""
         name = folder(day, one.client_id)
         target, staged, replaced = (f"{where}/{name}" for where in (self._files.root, self._staging, self._old))
         if rows:
@@ -132,7 +132,7 @@ class Folders:
                 put_back(self._files, target, replaced, run=self._marks.run)
                 raise JobRefused(taken_over(one.client_id))
             case Unknown(reason):
-                # Marked or not, the folder is whole; the next run sees which, and does what is missing.
+                # Marked or not, the folder is complete; the next run reads which, and marks it if need be.
                 raise JobRefused(f"the storage did not answer ({reason}); run it again")
 
     @property
@@ -143,7 +143,7 @@ class Folders:
         return archived(self._context.tables.rows([one.client_id for one in some], Window.of_day(at / 1000), READS))
 
     def _write(self, rows: DataFrame, sizes: Mapping[str, int]) -> _Found:
-        """Few files for each client: a small one's rows meet in one task."""
+        """Write few files for each client: all rows of a small client go to one task."""
         session = self._context.session
         session.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
         parts = session.createDataFrame(
@@ -167,7 +167,7 @@ class Folders:
 
 
 def put_back(files: Files, target: str, replaced: str, *, run: RunId) -> None:
-    """Undo what `publish` has renamed, unless another run has replaced that since."""
+    """Undo the renames of `publish`, unless another run has replaced the folder since."""
     manifest = read_manifest(files, target)
     if manifest is not None and manifest.run == str(run):
         files.delete(target)
@@ -178,8 +178,8 @@ def put_back(files: Files, target: str, replaced: str, *, run: RunId) -> None:
 def sweep_up(
     files: Files, left: Sequence[str], *, owned: Collection[str], alive: Collection[RunId], say: Callable[[str], None]
 ) -> None:
-    """Delete what runs that are over have left staged; `left`: the runs' directories, as seen before `alive` was read.
-    What one was about to replace is put back first."""
+    """Delete staged folders of runs that have ended; `left`: the runs' directories, listed before `alive` was read. A
+    folder that such a run was about to replace is moved back first."""
     for name in left:
         with suppress(ValueError):
             if UUID(name) in alive:

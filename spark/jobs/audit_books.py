@@ -1,15 +1,14 @@
-"""Reconcile: prove a window's books from its raw rows, and say what must not be (`transforms.findings`).
+"""Audit: prove a window's books from its raw rows, and report what must not be (`transforms.findings`).
 
-    clients, nodes, pollers -> how far each poller is
+    clients, nodes, pollers -> how far each poller is settled
     occupied minutes -> rows -> counts, findings          first look
     what was found -> the same once more                  second look, a while later
     Parquet, repair, a report for each client
 
-Live traffic is never a finding. Rows move while they are read, so a row is judged only where its minute was settled
-before the reading began: owners are done there, and whoever writes there still (a create that came late, a redelivery,
-a cancel) writes pointer and retry row within moments of each other. Therefore whatever was found is looked at once
-more, `--again-after` seconds later, partition by partition as the first time, and what is not found twice is not
-reported."""
+Live traffic is never a finding. Rows change while they are read, so a row is judged only where its minute was settled
+before the reading began: owners are done there, and other writers (a late create, a redelivery, a cancel) write pointer
+and retry row within moments of each other. Therefore every finding is checked once more, `--again-after` seconds later,
+partition by partition as the first time, and what is not found twice is not reported."""
 
 import asyncio
 from argparse import ArgumentParser, Namespace
@@ -56,7 +55,7 @@ AGAIN_AFTER_SECONDS = 10.0
 
 KINDS = ("stranded", "pointer-without-copy", "pointer-left-behind")
 MAX_REPAIRS = 100_000
-"""Of one run; what is beyond is found again by the next."""
+"""Repairs of one run; further rows are found again by the next run."""
 AT_ONCE = 16
 
 
@@ -73,18 +72,17 @@ class Broken(NamedTuple):
 
 
 async def repair(storage: Storage, rows: Sequence[Broken], *, clock: Clock, randomness: Randomness) -> dict[str, int]:
-    """How many were requeued, completed, or had moved on. Raises StoreUnavailable; what was done until then stays.
+    """Repair what the use cases can put right; answers how many were requeued, completed, or had moved on. Raises
+    StoreUnavailable; repairs made before it stay.
 
-    Repair: what the use cases can put right.
-
-        stranded               requeued, as `usecases.writer` does with a row that came too late: it is called
+        stranded               requeued, as the schedule writer does with a late create: it is called
         pointer-without-copy   its retry row is placed
-        pointer-left-behind    what the retry row came to is carried over
+        pointer-left-behind    the retry row's outcome is carried over
 
-    Each row is read again, serially, and left alone where it has moved on. All of it competes with owners and with
-    cancels by the very conditions that those go by, so exactly one of them wins. A row whose minute an owner has opened
-    may have been called before its outcome was lost, so it is requeued in doubt: clients with at most one call get
-    none. Rows of which the books say that they had an outcome (lost-outcome) are left to a person.
+    Each row is read again, serially, and left alone where it has moved on. Repairs compete with owners and cancels
+    under the same conditions, so exactly one wins. A row whose minute an owner has opened may have been called before
+    its outcome was lost, so it is requeued in doubt: at-most-once clients get no call. Rows for which the books have an
+    outcome (lost-outcome) are left to a person.
     """
     writer = ScheduleWriter(
         schedules=storage.schedules, leases=storage.leases, clock=clock, randomness=randomness, hints=_Unsaid()
@@ -112,7 +110,7 @@ async def _repair(storage: Storage, writer: ScheduleWriter, broken: Broken) -> s
 
 
 class _Unsaid:
-    """Nobody is told of the retry rows: the sweep of their minute finds them."""
+    """Sends no hints of retry rows: the sweep of their minute finds them."""
 
     def hint(self, partition: Partition, key: RowKey) -> None: ...
 
@@ -153,7 +151,7 @@ def _run(context: Context, arguments: Namespace) -> Report:
 
 
 def _clients(context: Context, wanted: Sequence[str]) -> DataFrame:
-    """client_id, poller_ceiling and state of those that were named, or of all."""
+    """client_id, poller_ceiling and state of the named clients, or of all."""
     known = context.tables.clients().select("client_id", "poller_ceiling", "state").collect()
     missing = sorted(set(wanted) - {row.client_id for row in known})
     if missing:
@@ -165,7 +163,7 @@ def _clients(context: Context, wanted: Sequence[str]) -> DataFrame:
 
 
 class _AuditBooks:
-    """The reading part of one run."""
+    """The reads of one run."""
 
     def __init__(self, context: Context, window: Window, clients: DataFrame, *, again_after: float) -> None:
         self.window = window
@@ -177,7 +175,7 @@ class _AuditBooks:
         self._again_after = again_after
 
     def find(self) -> tuple[DataFrame, list[Row]]:
-        """What was found twice, and each client's counts."""
+        """The findings of both looks, and each client's counts."""
         tables, say = self._tables, self._context.say
         pollers = read_positions(tables, self.clients)
         index = tables.occupied(self.names, self.window).localCheckpoint()
@@ -273,8 +271,8 @@ def _to_repair(audit_books: _AuditBooks, found: DataFrame) -> list[Broken]:
 
 
 async def _finish(context: Context, audits: Sequence[Audit], broken: Sequence[Broken] | None, *, every: bool) -> Report:
-    """Repair, if that was asked for, and store the reports. `every`: these are all clients, so that APIs can show how
-    the books are (`usecases.storage_probes.WatchAudits`)."""
+    """Repair if requested, and store the reports. `every`: the run is over all clients, so that APIs can show the state
+    of the books (`usecases.storage_probes.WatchAudits`)."""
     storage = await open_storage(patient(context.storage))
     try:
         if broken:

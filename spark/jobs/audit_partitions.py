@@ -1,9 +1,9 @@
-"""One look at the rows of some partitions: what they add up to, and what must not be.
+"""One look at the rows of some partitions: their counts, and what must not be.
 
-The rows are read once and kept while they are looked at; what is found leads to few others, which are read by their
-keys: the retry rows that schedules name, the schedules that retry rows are of.
+The rows are read once and kept for the look. Findings lead to few other rows, which are read by their keys: the retry
+rows that schedules name, and the schedules that retry rows belong to.
 
-What the rows of the index can't tell: partitions that are missing from it, and crons that nobody has looked at.
+Two findings are not about rows of the index: partitions that are missing from it, and overdue crons.
 """
 
 from collections.abc import Sequence
@@ -23,14 +23,14 @@ _COLUMNS = ("due", "schedule_id", *sorted({*findings.READS, *books.READS}))
 _PARTITIONS_OF_A_TASK = 250
 
 MAX_PROBES = 100_000
-"""Pollers' minutes that are tried for rows though the index does not name them; with more, none are."""
+"""Partitions outside the index that are probed for rows; if there are more, none is."""
 OVERDUE_SECONDS = 600
-"""A cron that waits this long for its expansion has been missed by the search for such crons, several times."""
+"""A cron that waits this long for its expansion has been missed several times by the search for such crons."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """`totals`: by client. `again`: the partitions that a second look has to see."""
+    """`totals`: by client. `again`: the partitions for the second look."""
 
     findings: DataFrame
     totals: DataFrame
@@ -38,7 +38,7 @@ class Found:
 
 
 def read_positions(tables: Tables, clients: DataFrame) -> DataFrame:
-    """How far the clients' pollers are, nodes read first (`transforms.pollers`)."""
+    """How far the clients' pollers are settled; nodes are read first (`transforms.pollers`)."""
     cluster = clients.sparkSession.createDataFrame([(CLUSTER,)], "cluster string")
     nodes = tables.by_key(cluster, "nodes", ("node_id", "incarnation", "floor")).localCheckpoint()
     columns = ("poller_id", "owner_node", "owner_incarnation", "watermark", "lagging")
@@ -47,8 +47,8 @@ def read_positions(tables: Tables, clients: DataFrame) -> DataFrame:
 
 
 def spread(partitions: DataFrame, pollers: DataFrame) -> DataFrame:
-    """The partitions, with whether each is settled, cut for reading: a key that was read costs one task, so tasks are
-    many. Nothing of how they were found is left in it, so that it can be joined by key."""
+    """The partitions, with whether each is settled, redistributed over many tasks: those that one key led to are all in
+    one. The result's plan has no trace of how they were found, so that it can be joined by key."""
     cores = partitions.sparkSession.sparkContext.defaultParallelism
     tasks = max(2 * cores, partitions.count() // _PARTITIONS_OF_A_TASK)
     return with_settled(partitions.select(*PARTITION), pollers).repartition(tasks).localCheckpoint()
@@ -60,7 +60,7 @@ def look(tables: Tables, partitions: DataFrame, *, hours: DataFrame, pollers: Da
     read = tables.by_key(partitions, "schedules", _COLUMNS, beside=("settled",))
     kept = read.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        # A partition without rows but with the header answers one row of null keys.
+        # A partition that has only static columns is read as one row with null keys.
         rows = kept.where(F.col("due").isNotNull())
         counts = books.counted(rows).localCheckpoint()
         suspects = findings.suspects(rows).localCheckpoint()
@@ -82,7 +82,7 @@ def _fires(rows: DataFrame) -> DataFrame:
 
 
 def _beside_others(tables: Tables, suspects: DataFrame, pollers: DataFrame) -> Sequence[DataFrame]:
-    """What takes other rows to tell; none are read for suspicions that nobody has."""
+    """The findings that need other rows; those are read only where a suspicion calls for them."""
     suspicions = {row.suspicion for row in suspects.select("suspicion").distinct().collect()}
     told = []
     if findings.POINTER in suspicions:
@@ -110,7 +110,7 @@ def _with_books(tables: Tables, by_rows: DataFrame, counts: DataFrame, hours: Da
 
 
 def planned(clients: DataFrame, window: Window) -> DataFrame:
-    """Every minute of the window for every poller that a client ever had. `clients`: client_id, poller_ceiling."""
+    """Every minute of the window for every poller that a client has ever had. `clients`: client_id, poller_ceiling."""
     first, last = (F.timestamp_seconds(F.lit(int(at.timestamp()))) for at in (window.start, window.end - HOUR / 60))
     pollers = F.sequence(F.lit(0), F.col("poller_ceiling") - 1)
     each = clients.where(F.col("poller_ceiling") > 0).select("client_id", F.explode(pollers).alias("poller_id"))
@@ -120,10 +120,11 @@ def planned(clients: DataFrame, window: Window) -> DataFrame:
 
 
 def unindexed(tables: Tables, candidates: DataFrame, index: DataFrame) -> DataFrame:
-    """Those of the candidates that the index does not name and that have rows.
+    """The candidates that have rows and are not in the index.
 
-    Whoever writes a row has its index row acknowledged before; retention deletes the rows first. So where the index was
-    read between two reads of rows that found some, it lacks them for good.
+    The index row of a partition is acknowledged before its first row is written, and retention deletes rows first. So
+    where two reads found rows and a read of the index in between did not find the partition, the index lacks it for
+    good.
     """
     key = list(PARTITION)
     probes = candidates.select(*key).join(index.select(*key), key, "left_anti").localCheckpoint()
@@ -132,7 +133,7 @@ def unindexed(tables: Tables, candidates: DataFrame, index: DataFrame) -> DataFr
 
 
 def overdue_crons(tables: Tables, clients: DataFrame, *, now_seconds: int) -> DataFrame:
-    """Of active clients: those of others are not expanded. `clients`: client_id, state."""
+    """Overdue crons of active clients; those of others are not expanded. `clients`: client_id, state."""
     active = clients.where(F.col("state") == "active").select("client_id").localCheckpoint()
     crons = tables.by_key(active, "crons", ("cron_id", "poller_id", "wake_at"))
     before = F.timestamp_seconds(F.lit(now_seconds - OVERDUE_SECONDS))

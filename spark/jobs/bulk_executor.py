@@ -1,7 +1,7 @@
-"""What one task of a bulk load does: its rows, a chunk after the other, become schedules.
+"""One task of a bulk load: it turns its rows into schedules, chunk by chunk.
 
-A few chunks are under way at once, so that rows are judged while storage answers for others. Whatever fails here fails
-the task, and with it the run: nothing is passed over. What is right may be written again, so a task may be repeated.
+A few chunks are in progress at once, so that rows are judged while storage answers for others. Any failure fails the
+task, and with it the run: no row is skipped. Valid rows may be written again, so a task may be repeated.
 """
 
 import asyncio
@@ -41,8 +41,8 @@ _decode = msgspec.json.Decoder(Line).decode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What every task of a run is told. `client`: as the run began. `rate`: rows a second of one task. `again`: not the
-    load's first run. `storage` None: nothing is written."""
+    """The input of every task of a run. `client`: as of the start of the run. `rate`: rows a second of one task.
+    `again`: not the load's first run. `storage` None: nothing is written."""
 
     storage: StorageSettings | None
     secrets: SecretSettings
@@ -57,7 +57,7 @@ class Work:
 
 
 class Reject(NamedTuple):
-    """A row that is no schedule. `id`: of its position in the input."""
+    """A rejected row. `id`: its position in the input."""
 
     id: int
     key: str
@@ -65,14 +65,14 @@ class Reject(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What became of one task's rows: how many are `added`, `present`, `repeated`, `rejected`."""
+    """The result of one task: how many rows are `added`, `present`, `repeated`, `rejected`."""
 
     counts: dict[str, int]
     rejects: list[Reject]
 
 
 def load_part(work: Work, rows: Iterable[bytes]) -> Iterator[Part]:
-    """One part. Raises MinutehandError where the task can't be done."""
+    """Yields one part. Raises MinutehandError where the task fails."""
     yield asyncio.run(_load(work, rows))
 
 
@@ -106,8 +106,8 @@ async def _load(work: Work, rows: Iterable[bytes]) -> Part:
 
 
 async def all_know(members: MemberStore, number: int) -> bool:
-    """Whether the programs of all nodes can read the stored form of things since this change of it (`Heartbeat`). False
-    where there are no nodes."""
+    """Whether the programs of all nodes can read stored forms up to this number (`Heartbeat`). False where there are no
+    nodes."""
     claiming = [one for one in await members.read_heartbeats() if one.state is not NodeState.LEFT]
     for incarnation in (one.incarnation for one in claiming if one.knows < number):
         record = await members.read_incarnation(incarnation)
@@ -136,12 +136,12 @@ class _Task:
         return Part(dict(self._counts), self._rejects)
 
     async def _take(self, chunks: Generator[list[Line], None, None]) -> None:
-        """One chunk after the other, of those that nobody else took."""
+        """Load chunks, one after the other, from the iterator that all of these coroutines share."""
         try:
             for lines in chunks:
                 self._note(lines, await self._results([Item(line.key, self._request(line)) for line in lines]))
         finally:
-            # After an error nothing more is begun.
+            # After an error the others must begin no further chunk.
             chunks.close()
 
     async def _results(self, items: Sequence[Item]) -> Sequence[Result]:
@@ -188,6 +188,6 @@ class _Task:
 
 
 class _Unsaid:
-    """Nobody is told of rows: none of them is near."""
+    """Sends no hints: none of the rows is near."""
 
     def hint(self, partition: Partition, key: RowKey) -> None: ...

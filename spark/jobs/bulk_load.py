@@ -1,20 +1,17 @@
 """`bulk_load`: millions of schedules from Parquet, CSV or JSON lines.
 
-    input -> columns -> keys that come twice, crowded minutes -> the load's row -> pieces, a few at a time -> rejects
+    input -> columns -> repeated keys, crowded minutes -> the load's row -> pieces, a few at a time -> rejects
 
 Every row is judged as the API judges a create and becomes the same schedule in every run of the load
-(`usecases.bulk_load`, `domain.bulk_loads`). So a run that was cut short is simply started again: what is there
-stays as it is, what is missing is added. A load is known by its client and its name; pollers, key and creation instant
-are those of its first run.
+(`usecases.bulk_load`, `domain.bulk_loads`). So an interrupted run is simply started again: existing rows stay, missing
+ones are added. A load is identified by client and name; its first run fixes pollers, key and creation instant.
 
-What is whole. A run that ends by itself has judged every row; those that are no schedules are in the rejects, which
-appear with `_SUCCESS` beside them. Of a run that ends otherwise nothing but the rows it had written remains, the load's
-own row says `running` or `partial`, and the next run says how it goes on.
+What is complete. A run that ends by itself has judged every row; rejected rows are in the rejects, which appear with
+`_SUCCESS` beside them. Of an interrupted run only the written rows remain; the load's row says `running` or `partial`,
+and the next run says how it continues.
 
 Rows of one minute are written by the same task, in order, so that they share requests. The rate is divided among the
-tasks that can run at the same time; each goes slower while storage is slow (`usecases.bulk_load.Pace`).
-
-How a run of a bulk load begins and ends: whose schedules they are, and what was fixed at the load's first run.
+tasks that can run at the same time; each slows down while storage is slow (`usecases.bulk_load.Pace`).
 """
 
 import asyncio
@@ -54,11 +51,11 @@ from spark.jobs.job import Context, Job, JobRefused, Report
 from spark.transforms.bulk import crowded, keyed, repeats, spans, spread
 
 RATE = 20_000
-"""Rows a second unless somebody says otherwise: less than half of what two cores take, so that calls stay punctual."""
+"""Rows a second by default: less than half of what two cores can take, so that calls stay punctual."""
 PIECE_ROWS = 50_000
-"""What one task loads: some seconds' work, so a repeated one repeats little."""
+"""Rows that one task loads: some seconds' work, so a repeated task repeats little."""
 WAVE = 2
-"""Pieces for each core between two lines of progress."""
+"""Pieces for each core that are loaded between two lines of progress."""
 
 NOTES = f"""\
 columns of Parquet and CSV, besides the key; due and url are required:
@@ -134,9 +131,9 @@ def run(context: Context, arguments: Namespace, *, ahead_ms: int = AHEAD_MS, pie
     salts = min(max(int(per_poller / _FEW_ROWS), 1), WAVE * parallelism)
     spread_rows = spread(rows, found.repeats, pieces=pieces, salts=salts)
     parts = spread_rows.toJSON(use_unicode=False).mapPartitions(partial(load_part, work))
-    # What is kept can be asked twice without loading twice.
+    # The parts are evaluated twice; without this, the rows would be loaded twice.
     parts.persist(StorageLevel.DISK_ONLY)
-    # Of an empty input Spark makes none at all.
+    # For an empty input Spark makes no partition.
     pieces = parts.getNumPartitions()
     counts: Counter[str] = Counter()
     loading = clock.monotonic()
@@ -201,7 +198,8 @@ def render(report: Report) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Survey:
-    """`spans`: file, first id and rows of each stretch, by first id; see `_Places`."""
+    """`spans`: first id of each block, its file, and the number of rows before it there, ordered by id; see
+    `_located`."""
 
     kept: tuple[DataFrame, ...]
     rows: int
@@ -213,7 +211,7 @@ class _Survey:
 
 
 def _survey(context: Context, rows: DataFrame) -> _Survey:
-    """One look at the whole input."""
+    """One pass over the whole input."""
     known = keyed(rows).persist(StorageLevel.MEMORY_AND_DISK)
     stretches = sorted(spans(known).collect(), key=lambda one: (one.file, one.block))
     before: Counter[str] = Counter()
@@ -245,7 +243,7 @@ def _counts(parts: Iterable[Part]) -> Iterator[dict[str, int]]:
 
 
 def _located(spans: Sequence[tuple[int, str, int]], part: Part) -> Iterator[tuple[str, int, str, list[str]]]:
-    """Rejects by where they are: the row is counted from 1 in its file, without a header."""
+    """Rejects with file and row; rows are counted from 1 in their file, without the header."""
     for reject in part.rejects:
         first_id, file, before = spans[bisect_right(spans, reject.id, key=lambda span: span[0]) - 1]
         yield file, before + reject.id - first_id + 1, reject.key, reject.reasons
@@ -254,7 +252,7 @@ def _located(spans: Sequence[tuple[int, str, int]], part: Part) -> Iterator[tupl
 def _write_rejects(
     context: Context, arguments: Namespace, parts: "RDD[Part]", found: _Survey, rejected: int
 ) -> str | None:
-    """The directory, where there are any: one of this run's own."""
+    """Write the rejects, if there are any, to a new directory; answers its path."""
     if not rejected:
         return None
     directory = arguments.rejects or f"{arguments.input.rstrip('/')}.rejects"
@@ -289,7 +287,7 @@ def _rate(text: str) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadQuery:
-    """What the command line says of the load."""
+    """What the command line says about the load."""
 
     client_id: ClientId
     load_id: str
@@ -306,8 +304,8 @@ class LoadQuery:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What a run goes by. `load`: as its first run fixed it, and how far the last one came. `again`: this is not the
-    first."""
+    """The state that a run starts from. `load`: as its first run fixed it, with the progress of the last one. `again`:
+    this is not the first run."""
 
     client: Client
     load: BulkLoad
@@ -315,7 +313,7 @@ class Start:
 
 
 async def begin(storage: StorageSettings, asked: LoadQuery, *, now: int, write: bool) -> Start:
-    """Without `write` nothing is. Raises JobRefused."""
+    """Register the load or read what its first run fixed. Writes nothing without `write`. Raises JobRefused."""
     try:
         stores = await open_storage(storage)
     except MinutehandError as error:
@@ -374,7 +372,7 @@ def _check_same(asked: LoadQuery, known: BulkLoad) -> None:
 
 
 async def noted(storage: StorageSettings, load: BulkLoad, state: BulkState, at: int) -> None:
-    """Say how far a run came. Raises MinutehandError."""
+    """Store how far a run came. Raises MinutehandError."""
     stores = await open_storage(storage)
     try:
         await stores.bulk_loads.note(load.client_id, load.load_id, state=state, at=UnixMillis(at))
@@ -383,13 +381,13 @@ async def noted(storage: StorageSettings, load: BulkLoad, state: BulkState, at: 
 
 
 def try_to_note(storage: StorageSettings, load: BulkLoad, state: BulkState, at: int) -> None:
-    """As far as storage lets us: a load that says `running` is taken for cut short, too."""
+    """The same, ignoring storage errors: a load left as `running` also counts as interrupted."""
     with suppress(MinutehandError):
         asyncio.run(noted(storage, load, state, at))
 
 
 def how_it_begins(start: Start, *, write: bool) -> str:
-    """For who waits."""
+    """A sentence for the line of progress."""
     load = start.load
     pollers = f"{load.pollers} pollers"
     if not start.again:

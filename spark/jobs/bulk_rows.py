@@ -1,7 +1,7 @@
-"""Rows of a bulk load's input as requests: what the API's own decoder makes of them. Pure.
+"""Rows of a bulk load's input as requests, by the API's own decoder. Pure.
 
-A flat row becomes the JSON that a caller would have sent, so each format is judged by the same rules and with the same
-words; only the pointers of a flat row's faults are changed to its columns.
+A flat row becomes the JSON that a caller would have sent, so every format is judged by the same rules with the same
+messages; only the pointers in a flat row's faults are changed to its columns.
 """
 
 import re
@@ -28,7 +28,7 @@ _check_json = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 class Line(msgspec.Struct, gc=False):
-    """A row as it comes to an executor (`transforms.bulk.spread`)."""
+    """A row as an executor gets it (`transforms.bulk.spread`)."""
 
     id: int
     row: str = ""
@@ -38,15 +38,15 @@ class Line(msgspec.Struct, gc=False):
 
 
 class Reader:
-    """Makes requests of rows. `flat`: of columns, not of lines as the API takes them. `key`: a line's field that is
-    its key, which is no field of a request unless it has that name."""
+    """Makes requests of rows. `flat`: rows have columns, instead of lines in the API's form. `key`: the field of a line
+    that is its key; it is no field of the request unless the API has that name."""
 
     def __init__(self, *, flat: bool, key: str) -> None:
         self._flat = flat
         self._body: Body[ScheduleRequest] = Body(ScheduleRequest if flat else _with_key(key))
 
     def request(self, row: str, faults: Faults) -> ScheduleRequest | Invalid:
-        """`faults`: the rules, asked about what is malformed anyway, so that all is said at once."""
+        """`faults`: the rules, applied even to a malformed row, so that all its faults are reported at once."""
         try:
             data = _nested(_decode(row)) if self._flat else row.encode()
             return self._body.decode(data, faults)
@@ -56,7 +56,7 @@ class Reader:
             return invalid
 
     def reasons(self, errors: Sequence[FieldError]) -> list[str]:
-        """What is wrong, for who made the input."""
+        """The faults as sentences for the author of the input."""
         shown = [self._reason(error) for error in errors[:_MOST_SHOWN]]
         return shown if len(errors) <= _MOST_SHOWN else [*shown, f"and {len(errors) - _MOST_SHOWN} more"]
 
@@ -77,7 +77,7 @@ def _with_key(key: str) -> type[ScheduleRequest]:
 
 
 def _nested(row: dict[str, Any]) -> bytes:
-    """Raises Invalid for a cell of JSON text that is none."""
+    """Raises Invalid for a cell whose JSON text is malformed."""
     request: dict[str, Any] = {}
     callback: dict[str, Any] = {}
     retry: dict[str, Any] = {}
@@ -107,7 +107,7 @@ def _nested(row: dict[str, Any]) -> bytes:
 
 
 def _number(text: str) -> int | float | str:
-    """As JSON writes numbers; what is none stays a text, and is refused as one."""
+    """A number as JSON writes it; other text stays text, and is refused as such."""
     if not _NUMBER.fullmatch(text):
         return text
     return int(text) if text.removeprefix("-").isdecimal() else float(text)

@@ -1,10 +1,10 @@
-"""`capacity`: what is to be called, against what pollers are guaranteed and what the nodes can send. Only reads.
+"""`capacity`: scheduled calls, against what pollers are guaranteed and what the nodes can send. Reads only.
 
-    partitions that have rows -> calls of each poller's minute -> each client's figures, hottest minutes, the sum of all
+    partitions that have rows -> calls of each poller's minute -> each client's figures, hottest minutes, sum of all
 
-The window reaches behind and ahead: rows of the future are there already, so the load of tomorrow is known as far as it
-was created; crons as far as they were expanded. Clients that are deleted, and Minutehand's own, whose rows are no
-calls, are left out. What the figures mean stands in `transforms.load`.
+The window reaches into past and future: rows of the future exist already, so tomorrow's load is known as far as
+schedules are created and crons are expanded. Deleted clients are left out, and so are Minutehand's own, whose rows are
+no calls. `transforms.load` explains the figures.
 """
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
@@ -29,7 +29,7 @@ BEHIND_HOURS = 24
 AHEAD_HOURS = 24
 MAX_DAYS = 31
 CHARTED = 10
-"""The clients with the fullest minutes have a chart each."""
+"""Clients that get a chart: those with the fullest minutes."""
 
 _FIGURES = ("calls", "poller_max", "poller_p99", "minute_max", "minute_p99", "recommended")
 _HEAD = (
@@ -154,7 +154,7 @@ def _hours(text: str) -> int:
 
 
 def _read(frame: DataFrame, *columns: str) -> list[Row]:
-    """Its minutes, as `at` in Unix seconds, their calls and `columns`, by time."""
+    """The frame's minutes, as `at` in Unix seconds, with calls and `columns`, by time."""
     return frame.select(F.unix_seconds("minute").alias("at"), "calls", *columns).orderBy("at").collect()
 
 

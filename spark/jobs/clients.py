@@ -14,7 +14,7 @@ _DEFAULTS = ClientSettings()
 
 
 class _Settings(msgspec.Struct):
-    """What is taken of a client's settings; what a newer version adds is passed over."""
+    """The settings that jobs use; fields that a newer version adds are ignored."""
 
     retention_days: int = _DEFAULTS.retention_days
 
@@ -35,7 +35,7 @@ class KnownClient:
 
 
 def known_clients(context: Context, named: Sequence[str]) -> list[KnownClient]:
-    """Those named, or all but Minutehand's own, by name. Raises JobRefused."""
+    """Those named, or all but Minutehand's own, ordered by name. Raises JobRefused."""
     columns = ("client_id", "poller_quota", "poller_ceiling", "state", "settings")
     rows = context.tables.clients().select(*columns, F.unix_seconds("created_at").alias("created")).collect()
     known = {
@@ -57,6 +57,6 @@ def known_clients(context: Context, named: Sequence[str]) -> list[KnownClient]:
 
 
 def settled_before(client: KnownClient, known: Pollers | None) -> int:
-    """Everything due before it is settled in all of the client's pollers; Unix seconds. 0 where a poller is not
-    known."""
+    """The instant before which everything is settled in all of the client's pollers; Unix seconds. 0 where a poller is
+    unknown."""
     return known.settled_before if known is not None and known.known >= client.pollers else 0

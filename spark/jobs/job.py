@@ -1,4 +1,4 @@
-"""What a job is, and what it is given."""
+"""The interface of a job, and what a run is given."""
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
@@ -17,14 +17,14 @@ from spark.io.tables import Tables
 from spark.session import IN_THE_CLEAR, PUBLIC_ONLY
 
 Report = dict[str, Any]
-"""What a job has to tell, as JSON: plain values, instants as RFC 3339."""
+"""A job's result, as JSON: plain values, instants as RFC 3339."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """`storage`: where `tables` are, for what needs no Spark. `now`: when the job began, in UTC. `say`: a line of
-    progress for who waits. `policy` and `bounds`: what the operator lets callbacks reach, and clients ask for;
-    `secrets`: how headers are encrypted; the same as the API's."""
+    """`storage`: the keyspace of `tables`, for what needs no Spark. `now`: when the job began, in UTC. `say`: prints a
+    line of progress. `policy` and `bounds`: the operator's limits on what callbacks may reach and clients may request;
+    `secrets`: how headers are encrypted; all the same as the API's."""
 
     session: SparkSession
     tables: Tables
@@ -38,8 +38,8 @@ class Context:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """`run` raises JobRefused. `render` answers the lines that tell a person what the report says. `notes`: what its
-    help says below the arguments."""
+    """`run` raises JobRefused. `render` answers the report as lines for a person. `notes`: text of its help below the
+    arguments."""
 
     name: str
     summary: str

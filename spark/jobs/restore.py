@@ -1,11 +1,10 @@
-"""`restore`: reads archived days back, counts them, and may export them. Reads Parquet; of Cassandra only the marks.
+"""`restore`: reads archived days back, counts them, and may export them. Reads Parquet; from Cassandra only the marks.
 
-    folders and their manifests -> what is missing or torn -> the rows -> as many as were written? -> counts, export
+    folders and their manifests -> what is missing or damaged -> the rows -> as many as were written? -> counts, export
 
-What was asked for is there whole, or it is refused by name: a day without a folder that was not archived, or not
-without rows; a folder that lacks a file or holds other rows than its manifest says. With --partial, what is whole is
-read.
-Programs take `spark.io.archive.restored` and `damage`.
+The requested days are complete, or the job refuses and names what is not: a day without a folder that was not archived,
+or that had rows; a folder that lacks a file or holds other rows than its manifest says. With --partial, the intact
+folders are read.
 """
 
 from argparse import ArgumentParser, Namespace
@@ -117,7 +116,7 @@ def _missing(
     present: set[tuple[str, str]],
     whole: Iterable[Manifest],
 ) -> list[Problem]:
-    """The days that have no folder, and ought to or may have; and folders that are not the ones marked."""
+    """The days without a folder that should or may have one, and folders that differ from their marks."""
     chosen = known_clients(context, clients or [])
     days = days_of(window)
     first = round(window.start.timestamp() * 1000)

@@ -1,18 +1,15 @@
 """`usage`: counts what each client used on each day, into `usage_by_day`.
 
-    which days -> how far the pollers are -> which partitions have rows -> the rows of one day after the other -> one
-    row
-                                                                         for each client and day
+    which days -> how far pollers are settled -> which partitions have rows -> the rows, day by day
+               -> one row for each client and day
 
-A day is counted as often as somebody asks, until it is complete: every poller was settled past its end *before* its
-rows were read, and none of them is open. Without days to count it takes those that are not complete, from the oldest
-that retention has left whole, up to today; so it may run every hour, and what it missed is made up for.
+A day is counted again in each run until it is complete: every poller was settled past its end *before* its rows were
+read, and none of them is open. Without explicit days the job takes those that are not complete, from the oldest that
+retention has left whole up to today; so it may run every hour, and a missed run is made up for.
 
-A client's day is one row and one write, which replaces all of it; so a run that is cut short has written whole days or
-nothing of them, and the next one does the others. Days past their client's retention are left as they were counted:
-what is left of them is not what they were. So is a day of which more was counted before.
-
-Which days of which clients are counted, and in which portions. Pure.
+A client's day is one row and one write, which replaces all of it; so an interrupted run has written whole days only,
+and the next one counts the others. Days past their client's retention keep their count, because rows may be missing. So
+does a day of which more was counted before.
 """
 
 from argparse import ArgumentParser, Namespace
@@ -43,11 +40,11 @@ _ROWS = (
 
 DAY_SECONDS = 86_400
 RETENTION_MARGIN = 3_600
-"""Seconds that a day must be short of its client's retention: it is read for a while."""
+"""Seconds by which a day must be within its client's retention, because reading it takes time."""
 
 
 class Day(NamedTuple):
-    """Of one client. `at`: its beginning, Unix seconds."""
+    """A day of one client. `at`: its beginning, Unix seconds."""
 
     client_id: str
     at: int
@@ -60,7 +57,7 @@ class Stored(NamedTuple):
 
 @dataclass(slots=True)
 class Plan:
-    """What is to be counted, and why the rest is not."""
+    """The days to count, and how many are left out for which reason."""
 
     wanted: list[Day]
     complete: int = 0
@@ -68,7 +65,7 @@ class Plan:
 
 
 def oldest_whole_day(client: KnownClient, now: datetime) -> int:
-    """The first day that retention has left whole, and leaves so while it is read; Unix seconds."""
+    """The first day that retention has left whole and will not touch while it is read; Unix seconds."""
     left = seconds(now) + RETENTION_MARGIN - client.retention_days * DAY_SECONDS
     return -(-left // DAY_SECONDS) * DAY_SECONDS
 
@@ -84,7 +81,7 @@ def choose(
     explicit: bool,
     again: bool,
 ) -> None:
-    """Add the days of one client that are to be counted."""
+    """Add the days of one client that have to be counted."""
     for at in range(seconds(span.start), seconds(span.end), DAY_SECONDS):
         one = Day(client.client_id, at)
         known = stored.get(one)
@@ -97,7 +94,7 @@ def choose(
 
 
 def pieces(wanted: Iterable[Day], busy: set[Day]) -> list[list[Day]]:
-    """What is counted at once: the days without rows together, then one day after the other."""
+    """The days that are counted together: all without rows, then each other day by itself."""
     idle: list[Day] = []
     by_day: dict[int, list[Day]] = {}
     for one in wanted:
@@ -207,7 +204,7 @@ def _count(
     settled: Mapping[str, int],
     stored: Mapping[Day, Stored],
 ) -> tuple[list[Report], int]:
-    """Count and write; answers what each day holds, and how many rows were written."""
+    """Count and write; answers the sums of each day, and how many rows were written."""
     session = context.session
     asked = session.createDataFrame(
         [(one.client_id, one.at, settled[one.client_id] >= one.at + DAY_SECONDS) for one in some],

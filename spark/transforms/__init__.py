@@ -1,1 +1,1 @@
-"""Pure: frame -> frame. Each closes with an explicit select, so that its columns stand in one place."""
+"""Pure: frame -> frame. Each closes with an explicit select, so that its columns are listed in one place."""
