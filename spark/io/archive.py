@@ -1,13 +1,13 @@
 """The archive: one folder for each day and client.
 
-    DIR/day=2026-11-21/client_id=shop/*.parquet       read by any program, folders as columns
-                                      _manifest.json  what makes the folder whole: its files with their sizes, how many
-                                                      rows, their digest
-    DIR/_staging/RUN/day=.../client_id=...            what a run is writing
-    DIR/_staging/RUN/_replaced/day=.../client_id=...  what it is about to replace
+    DIR/day=2026-11-21/client_id=shop/*.parquet       readable by any program, folders as columns
+                                      _manifest.json  the complete contents: files with their sizes, number of rows,
+                                                      digest
+    DIR/_staging/RUN/day=.../client_id=...            folders that a run is writing
+    DIR/_staging/RUN/_replaced/day=.../client_id=...  folders that it is about to replace
 
-A folder comes by one rename from where it was written, with its manifest, so it is whole or absent. Where renames copy
-file by file, as in object stores, a folder may be seen half: its manifest, and `damage`, tell.
+A folder is moved from staging by one rename, with its manifest, so it is complete or absent. Where a rename copies file
+by file, as in object stores, readers may see a partial folder: its manifest and `damage` detect that.
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,7 +32,7 @@ class File(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a folder holds. `day` as 2026-11-21, `as_of` in Unix milliseconds: see `domain.archives`."""
+    """The contents of a folder. `day` as 2026-11-21, `as_of` in Unix milliseconds: see `domain.archives`."""
 
     format: int = FORMAT
     day: str
@@ -45,7 +45,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """A day of a client that can't be read back as it was written, and why."""
+    """A client's day that can't be read back as it was written, and why."""
 
     day: str
     client_id: str
@@ -53,23 +53,23 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def folder(day: str, client_id: str) -> str:
-    """Below the archive's directory, or a run's."""
+    """The folder's path below the archive's directory, or a run's."""
     return f"day={day}/client_id={client_id}"
 
 
 def days_of(window: Window) -> list[str]:
-    """The days that a window of whole days has."""
+    """The days of a window of whole days."""
     days = (window.end - window.start) // timedelta(days=1)
     return [f"{window.start + timedelta(days=number):%Y-%m-%d}" for number in range(days)]
 
 
 def parquet_files(files: Files, where: str) -> tuple[File, ...]:
-    """Those of one folder."""
+    """The Parquet files of one folder."""
     return tuple(File(one.name, one.size) for one in files.list(where) if one.name.endswith(".parquet"))
 
 
 def read_manifest(files: Files, where: str) -> Manifest | None:
-    """That of one folder. None: there is none, or it can't be read as one."""
+    """The manifest of one folder. None: it is missing or unreadable."""
     try:
         data = files.read(f"{where}/{MANIFEST}")
         return None if data is None else msgspec.json.decode(data, type=Manifest)
@@ -78,8 +78,8 @@ def read_manifest(files: Files, where: str) -> Manifest | None:
 
 
 def find(files: Files, window: Window, clients: Sequence[str] | None = None) -> tuple[list[Manifest], list[Problem]]:
-    """What is there of these days and clients (None: all), as the manifests say, and the folders that are not whole.
-    Costs a few requests for each folder."""
+    """The manifests of these days and clients (None: all), and the folders that are not complete. Costs a few requests
+    for each folder."""
     whole, torn = [], []
     for day in days_of(window):
         for one in files.list(f"{files.root}/day={day}"):
@@ -97,7 +97,7 @@ def find(files: Files, window: Window, clients: Sequence[str] | None = None) -> 
 
 
 def read_folders(session: SparkSession, root: str, folders: Iterable[str]) -> DataFrame:
-    """The rows of those folders below `root`, of SCHEMA."""
+    """The rows of those folders below `root`, with SCHEMA."""
     paths = [f"{root}/{one}" for one in folders]
     if not paths:
         return session.createDataFrame([], SCHEMA)

@@ -1,13 +1,13 @@
-"""The input of a bulk load as a frame, whatever its format. Nothing is judged here but the columns.
+"""The input of a bulk load as a frame, in any format. Only the columns are checked here.
 
     file, block     where a row is read from, and `id`: ascending within a block
     key             text, null where there is none
     due             an instant to sort by; null where Spark can't read it, which says nothing about the row
-    row             what the row asks for, as JSON of the flat columns (Parquet, CSV), or the line itself (JSON lines)
+    row             the request, as JSON of the flat columns (Parquet, CSV), or the line itself (JSON lines)
     broken          why the row can't be read at all
 
-Flat columns are named as in a create, without the nesting: see `FLAT`. CSV is UTF-8 with a header, quoted as RFC 4180
-says; what is quoted may go over several lines. An empty cell is not given.
+Flat columns are named as in a create, without the nesting: see `FLAT`. CSV is UTF-8 with a header, quoted as in RFC
+4180; quoted text may span lines. An empty cell means that the column is not given.
 """
 
 from pyspark.errors import AnalysisException
@@ -28,11 +28,11 @@ _NO_CELLS = "its cells are not those of the header"
 
 
 class UnreadableInput(Exception):
-    """What is not there, or has columns that are no load; the message says which."""
+    """The input does not exist, or its columns are not those of a load; the message says which."""
 
 
 def read_input(session: SparkSession, path: str, *, form: str, key: str) -> DataFrame:
-    """Raises UnreadableInput for what is not there, and for columns that are no load."""
+    """Raises UnreadableInput where the input does not exist or its columns are not those of a load."""
     try:
         if form == "jsonl":
             return _lines(session, path, key)
@@ -73,7 +73,7 @@ def _flat(frame: DataFrame, key: str) -> DataFrame:
 
 
 def _shown(frame: DataFrame, key: Column, due: Column, row: Column, broken: Column) -> DataFrame:
-    """`id` is taken before anything is left out, so it counts."""
+    """`id` is assigned before rows are filtered, so it counts all of them."""
     return frame.select(
         F.col("_metadata.file_path").alias("file"),
         F.col("_metadata.file_block_start").alias("block"),
@@ -103,7 +103,7 @@ def _as_asked(name: str, kind: T.DataType) -> Column:
         return column
     if name == "due":
         if isinstance(kind, T.TimestampType):
-            # As text with everything that it has: it is rounded where every due is.
+            # As text in full precision: it is rounded where every due is rounded.
             return F.date_format(column, "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX")
         raise _wrong(name, kind, "an instant (timestamp with UTC adjustment) or RFC 3339 text")
     if name == "headers":

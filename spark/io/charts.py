@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 FAR = 5
-"""A line this many times above the fullest minute would press all others to the ground: it is named, not drawn."""
+"""A line this many times above the fullest minute would flatten all others: it is named in the legend, not drawn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """Calls a minute over time, and what they are held against. `minutes`: instants without a zone, which are UTC, in
-    order; a minute that is not there has no calls. `now` parts what was from what is to come."""
+    """Calls a minute over time, and the limits to compare them with. `minutes`: ascending instants without a zone, in
+    UTC; a missing minute has no calls. `now` separates past from future."""
 
     file_name: str
     title: str
@@ -25,7 +25,8 @@ class Chart:
 
 
 def draw(charts: Sequence[Chart], directory: Path) -> list[Path]:
-    """One file for each, replaced as a whole. Raises OSError, and ImportError where matplotlib is not installed."""
+    """Draw one file for each chart, replaced as a whole. Raises OSError, and ImportError where matplotlib is not
+    installed."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
     from matplotlib.figure import Figure
@@ -42,7 +43,7 @@ def draw(charts: Sequence[Chart], directory: Path) -> list[Path]:
         figure = Figure(figsize=(11, 4), layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.add_subplot()
-        # Bars and not a line: what lies between two busy minutes is nothing.
+        # Bars instead of a line, because between two busy minutes there are no calls.
         axes.vlines(days(chart.minutes), 0, chart.calls, color="#1f6f8b", linewidth=1.2, label="calls")
         for (label, height), style in zip(chart.lines, ("-", "--", ":"), strict=False):
             look: dict[str, Any] = {"color": "#b03a2e", "linestyle": style, "linewidth": 1.2}

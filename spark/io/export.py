@@ -14,7 +14,7 @@ FORMS = ("parquet", "csv", "jsonl")
 
 
 def check_file(session: SparkSession, output: str) -> None:
-    """Raises JobRefused for a name that says no form, or where there is something already."""
+    """Raises JobRefused for a name without a known extension, or where a file exists already."""
     if PurePosixPath(output).suffix.removeprefix(".") not in FORMS:
         raise JobRefused(f"--output: {output} is to end in .parquet, .csv or .jsonl")
     files = Files(session, output)
@@ -23,8 +23,8 @@ def check_file(session: SparkSession, output: str) -> None:
 
 
 def write_file(frame: DataFrame, output: str) -> None:
-    """In the frame's order, by one task; the file gets its name when it is complete. In text, bytes are base64 and
-    instants RFC 3339. Raises JobRefused."""
+    """Write the rows in the frame's order, by one task; the file gets its name when it is complete. In text formats
+    bytes are base64 and instants RFC 3339. Raises JobRefused."""
     check_file(frame.sparkSession, output)
     files, form = Files(frame.sparkSession, output), PurePosixPath(output).suffix
     partial = f"{files.root}.{SystemRandomness().uuid4()}.partial"

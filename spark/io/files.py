@@ -1,5 +1,5 @@
-"""Files and directories wherever Hadoop reaches (a path, or a URL such as s3a://bucket/path), and output that is there
-whole or not at all.
+"""Files and directories wherever Hadoop reaches (a path, or a URL such as s3a://bucket/path), and output that is
+complete or absent.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from spark.errors import JobRefused
 
 
 class Listed(NamedTuple):
-    """`size` in bytes; of a directory it says nothing."""
+    """`size` in bytes; meaningless for a directory."""
 
     name: str
     size: int
@@ -21,7 +21,7 @@ class Listed(NamedTuple):
 
 
 class Files:
-    """The file system of one directory. What it can't do raises JobRefused, in the file system's own words."""
+    """The file system of one directory. Failures raise JobRefused with the file system's own message."""
 
     def __init__(self, session: SparkSession, directory: str) -> None:
         jvm: Any = session._jvm
@@ -34,7 +34,7 @@ class Files:
             """The directory as a URL."""
 
     def list(self, path: str) -> list[Listed]:
-        """By name; empty where there is nothing."""
+        """The entries by name; empty where the directory does not exist."""
         with _refused(path, "can't be read"):
             where = self._path(path)
             if not self._system.exists(where):
@@ -48,27 +48,27 @@ class Files:
             return bool(self._system.exists(self._path(path)))
 
     def make(self, path: str) -> None:
-        """A directory, with those above it."""
+        """Make a directory and its parents."""
         with _refused(path, "can't be written"):
             if not self._system.mkdirs(self._path(path)):
                 raise JobRefused(f"{path} can't be written")
 
     def move(self, source: str, target: str) -> None:
-        """Give a directory or file another name, where there is nothing yet."""
+        """Rename a directory or file; the target must not exist."""
         self.make(target.rpartition("/")[0])
         with _refused(target, "can't be written"):
             where = self._path(target)
-            # Where a directory is already, some file systems move into it.
+            # If the target is a directory, some file systems would move into it.
             if self._system.exists(where) or not self._system.rename(self._path(source), where):
                 raise JobRefused(f"{source} can't be renamed to {target}")
 
     def delete(self, path: str) -> None:
-        """With all that is in it; nothing where there is nothing."""
+        """Delete a path with its contents; does nothing where it does not exist."""
         with _refused(path, "can't be deleted"):
             self._system.delete(self._path(path), True)
 
     def read(self, path: str) -> bytes | None:
-        """A small file; None where there is none."""
+        """Read a small file; None where it does not exist."""
         with _refused(path, "can't be read"):
             where = self._path(path)
             if not self._system.exists(where):
@@ -80,7 +80,7 @@ class Files:
                 stream.close()
 
     def write(self, path: str, data: bytes) -> None:
-        """A small file, over what was there."""
+        """Write a small file, replacing an existing one."""
         with _refused(path, "can't be written"):
             stream = self._system.create(self._path(path), True)
             try:
@@ -102,13 +102,13 @@ def _refused(path: str, why: str) -> Iterator[None]:
 
 
 def refuse_existing(session: SparkSession, path: str) -> None:
-    """Raises JobRefused where there is something already: nothing is replaced."""
+    """Raises JobRefused where the path exists: nothing is replaced."""
     if _files(session, path).exists(_path(session, path)):
         raise JobRefused(f"{path} exists; name a place where there is nothing yet")
 
 
 def write_whole(frame: DataFrame, path: str) -> None:
-    """As Parquet, in a directory that gets its name when it is complete. Raises JobRefused."""
+    """Write Parquet into a directory that gets its name when it is complete. Raises JobRefused."""
     session, partial = frame.sparkSession, f"{path.rstrip('/')}.partial"
     frame.write.mode("overwrite").parquet(partial)
     refuse_existing(session, path)

@@ -17,7 +17,7 @@ from spark.io.submitted import patient
 
 
 class Marks:
-    """What one run, `run`, reads and marks. Raises MinutehandError where the storage does not answer."""
+    """The marks as one run, `run`, reads and writes them. Raises MinutehandError where storage does not answer."""
 
     def __init__(self, storage: Storage, runner: asyncio.Runner, run: RunId) -> None:
         self.run = run
@@ -25,22 +25,23 @@ class Marks:
         self._runner = runner
 
     def read(self, clients: Sequence[str], *, first: int, last: int) -> list[ArchivedDay]:
-        """The days that begin in [first, last], Unix milliseconds."""
+        """The marked days that begin in [first, last], Unix milliseconds."""
         read = partial(self._store.read, first=UnixMillis(first), last=UnixMillis(last))
         answers = self._runner.run(concurrently(read, map(ClientId, clients)))
         return [day for days in answers for day in days]
 
     def runs(self, clients: Sequence[str]) -> set[RunId]:
-        """Those that have one of the clients."""
+        """The runs that hold one of the clients."""
         answers = self._runner.run(concurrently(self._store.read_run, map(ClientId, clients)))
         return {run for run in answers if run is not None}
 
     def take(self, clients: Sequence[str]) -> None:
-        """From whoever has them: that run can mark nothing any more. Raises JobRefused where another takes them now."""
+        """Take the clients from the runs that hold them, which can then mark nothing. Raises JobRefused where another
+        run takes them concurrently."""
         self._runner.run(concurrently(self._take, map(ClientId, clients)))
 
     def hold(self, client_id: str) -> None:
-        """Raises JobRefused unless the client is still this run's."""
+        """Confirm that this run still holds the client. Raises JobRefused otherwise."""
         client = ClientId(client_id)
         self._be_applied(client_id, self._runner.run(self._store.take(client, self.run, expected=self.run)))
 
@@ -48,13 +49,13 @@ class Marks:
         return self._runner.run(self._store.mark(day, run=self.run))
 
     def mark_all(self, days: Sequence[ArchivedDay]) -> None:
-        """Raises JobRefused where a client is not this run's any more."""
+        """Mark all days. Raises JobRefused where this run no longer holds a client."""
         answers = self._runner.run(concurrently(partial(self._store.mark, run=self.run), days))
         for day, answer in zip(days, answers, strict=True):
             self._be_applied(day.client_id, answer)
 
     def release(self, clients: Sequence[str]) -> None:
-        """Where another has them by now, nothing is done."""
+        """Release the clients that this run still holds."""
         give = partial(self._store.take, run=None, expected=self.run)
         self._runner.run(concurrently(give, map(ClientId, clients)))
 

@@ -1,4 +1,4 @@
-"""Who is there, and how far the pollers are."""
+"""The nodes of the cluster, and how far pollers are settled."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -13,13 +13,14 @@ from spark.io.tables import Tables
 from spark.transforms.pollers import positions
 
 SILENT_MS = 60_000
-"""A heartbeat that is older by the clock of who asks is nobody's who works. Good for a report, for nothing else."""
+"""A node whose heartbeat is older, by this process's clock, counts as gone. Good enough for a report, for nothing
+else."""
 
 _NODE = "node_id string, incarnation long, state string, floor long, capacity_per_minute long, wall_ms long"
 
 
 class Pollers(NamedTuple):
-    """How many a client has. `settled_before`: every minute before it, Unix seconds, is settled in all of them."""
+    """A client's pollers: how many are known, and the instant (Unix seconds) before which all of them are settled."""
 
     known: int
     settled_before: int
@@ -28,8 +29,8 @@ class Pollers(NamedTuple):
 def pollers(session: SparkSession, tables: Tables, clients: Sequence[str]) -> Mapping[str, Pollers]:
     """Of each client that has any.
 
-    The low watermarks are read before the rows of the pollers. The other way round a poller could be given up in
-    between, and its former owner's low watermark, which does not know it any more, be taken for its position."""
+    The low watermarks are read before the rows of the pollers. In the other order a poller could be released in
+    between, and its former owner's low watermark, which does not cover it any more, would be taken for its position."""
     low_watermarks = session.createDataFrame(_nodes(session, tables).collect(), _NODE)
     names = session.createDataFrame([(name,) for name in clients], "client_id string")
     columns = ("poller_id", "owner_node", "owner_incarnation", "watermark", "lagging")
@@ -39,7 +40,7 @@ def pollers(session: SparkSession, tables: Tables, clients: Sequence[str]) -> Ma
 
 
 def capacity_per_minute(session: SparkSession, tables: Tables, *, now: datetime) -> int:
-    """Calls a minute that the live nodes are sized for."""
+    """The calls a minute that all live nodes together are sized for."""
     since = round(now.timestamp() * 1000) - SILENT_MS
     live = _nodes(session, tables).where((F.col("state") == NodeState.LIVE.value) & (F.col("wall_ms") >= since))
     found = live.select("node_id", "incarnation", "capacity_per_minute").collect()

@@ -1,9 +1,9 @@
-"""What spark-submit was told: `--conf spark.minutehand.keyspace`, and `spark.minutehand.cassandra.NAME`,
-`.network.NAME`, `.clients.NAME` and `.secrets.NAME`, named as in Minutehand's configuration, lists by comma.
+"""Settings from spark-submit: `--conf spark.minutehand.keyspace`, and `spark.minutehand.cassandra.NAME`,
+`.network.NAME`, `.clients.NAME` and `.secrets.NAME`, named as in Minutehand's configuration, lists separated by commas.
 
-Where Cassandra is says the connector's own `spark.cassandra.connection.*`. Of the table `cassandra` there are the files
-to be let in by, which our own stores read, on every machine, as they do the key ring; the connector's TLS is its own
-settings.
+The connector's own `spark.cassandra.connection.*` say where Cassandra is. Of the table `cassandra` only the files for
+login and TLS can be set: our own stores read them on every machine, as they do the key ring; the connector's TLS has
+its own settings.
 """
 
 from collections.abc import Collection
@@ -29,7 +29,7 @@ _TIMEOUT_SECONDS = 10.0
 
 
 def submitted_storage(conf: SparkConf) -> StorageSettings:
-    """Raises ValueError for what can't be read, or can't work together."""
+    """Raises ValueError for settings that are invalid, or contradict each other."""
     texts = {name.removeprefix(_CASSANDRA): text for name, text in conf.getAll() if name.startswith(_CASSANDRA)}
     _check_names(_CASSANDRA, texts.keys(), {*_FILES, _FLAG, "tls_server_name"})
     given: dict[str, Any] = {**texts}
@@ -50,7 +50,7 @@ def submitted_storage(conf: SparkConf) -> StorageSettings:
 
 
 def submitted_policy(conf: SparkConf) -> NetworkPolicy:
-    """Raises ValueError for what can't be read."""
+    """Raises ValueError for invalid settings."""
     given = {name.removeprefix(_NETWORK): _parts(text) for name, text in conf.getAll() if name.startswith(_NETWORK)}
     _check_names(_NETWORK, given.keys(), {"allow", "deny", "allow_ports", "schemes"})
     ports = given.get("allow_ports")
@@ -63,7 +63,7 @@ def submitted_policy(conf: SparkConf) -> NetworkPolicy:
 
 
 def submitted_secrets(conf: SparkConf) -> SecretSettings:
-    """Raises ValueError for what can't be read."""
+    """Raises ValueError for invalid settings."""
     given = {name.removeprefix(_SECRETS): text for name, text in conf.getAll() if name.startswith(_SECRETS)}
     _check_names(_SECRETS, given.keys(), {one.name for one in fields(SecretSettings)})
     encrypts = given.get("encrypt_headers", "true")
@@ -73,7 +73,7 @@ def submitted_secrets(conf: SparkConf) -> SecretSettings:
 
 
 def submitted_bounds(conf: SparkConf) -> ClientBounds:
-    """Raises ValueError for what can't be read, or can't be a bound."""
+    """Raises ValueError for settings that are invalid, or out of range."""
     given = {name.removeprefix(_CLIENTS): text for name, text in conf.getAll() if name.startswith(_CLIENTS)}
     kinds: dict[str, Any] = {one.name: type(one.default) for one in fields(ClientBounds)}
     _check_names(_CLIENTS, given.keys(), kinds.keys())
@@ -96,5 +96,5 @@ def _check_names(prefix: str, given: Collection[str], known: Collection[str]) ->
 
 
 def patient(storage: StorageSettings) -> StorageSettings:
-    """Jobs wait longer for an answer than servers do."""
+    """The same with a longer timeout: jobs can wait longer for an answer than servers."""
     return replace(storage, request_timeout_seconds=max(_TIMEOUT_SECONDS, storage.request_timeout_seconds))

@@ -1,4 +1,4 @@
-"""The tables by their partition keys: no read costs more than what its window holds."""
+"""The tables, read by their partition keys: a read costs what its window holds."""
 
 from collections.abc import Sequence
 
@@ -11,11 +11,11 @@ from spark.window import HOUR, Window
 _FORMAT = "org.apache.spark.sql.cassandra"
 _DIRECT = "Cassandra Direct Join"
 PARTITION = ("client_id", "poller_id", "minute")
-"""The partition key of `schedules`, `attempts` and their kind."""
+"""The partition key of `schedules`, `attempts` and similar tables."""
 
 
 class WouldScan(Exception):
-    """A read whose plan is no read by partition keys; it would cost what the table holds."""
+    """The plan of a read does not go by partition keys; it would cost what the table holds."""
 
 
 class Tables:
@@ -26,12 +26,12 @@ class Tables:
         self._session = session
 
     def clients(self) -> DataFrame:
-        """Every client: the one table that is read whole, a row for each client."""
+        """Every client. This is the only table that is read whole, with one row for each client."""
         return self._table("clients")
 
     def by_key(self, keys: DataFrame, table: str, columns: Sequence[str], *, beside: Sequence[str] = ()) -> DataFrame:
-        """`keys` joined with the rows that they lead to; its columns are the whole partition key, or that and the key
-        of the row within, and those `beside`, which are carried along. Raises WouldScan."""
+        """`keys` joined with their rows. The columns of `keys` are the whole partition key, or that and the key within
+        the partition, and those in `beside`, which are carried along. Raises WouldScan."""
         key = [name for name in keys.columns if name not in beside]
         wanted = self._table(table).select(*key, *columns)
         joined = keys.join(wanted, key)
@@ -43,20 +43,20 @@ class Tables:
     def hours(self, clients: Sequence[str], window: Window) -> DataFrame:
         """(client_id, hour) for every hour of the window: the key of `occupied_minutes` and `minute_balance`."""
         names = self._session.createDataFrame([(name,) for name in clients], "client_id string")
-        # No join of clients and hours: Spark would take it apart and join each with the table by itself.
+        # Not a join of clients with hours: Spark would split it and join each side with the table by itself.
         first, last = (F.timestamp_seconds(F.lit(int(at.timestamp()))) for at in (window.start, window.end - HOUR))
         hours = F.sequence(first, last, F.expr("interval 1 hour"))
         return names.select("client_id", F.explode(hours).alias("hour"))
 
     def occupied(self, clients: Sequence[str], window: Window) -> DataFrame:
-        """The partitions that have rows: client_id, poller_id, minute; in as few tasks as found them."""
+        """The partitions that have rows: client_id, poller_id, minute; in as few tasks as the reads that found them."""
         minutes = self.by_key(self.hours(clients, window), "occupied_minutes", ("minute", "poller_id"))
         return minutes.select(*PARTITION)
 
     def rows(self, clients: Sequence[str], window: Window, columns: Sequence[str]) -> DataFrame:
-        """The schedules of those minutes: the key of their partition, due, schedule_id and `columns`."""
+        """The rows of `schedules` in the window: the key of their partition, due, schedule_id and `columns`."""
         partitions = self.occupied(clients, window)
-        # A few clients are one task; their minutes are many.
+        # The minutes of a few clients come in one task; the reads of their rows need many.
         spread = partitions.repartition(8 * self._session.sparkContext.defaultParallelism, *partitions.columns)
         read = ("due", "schedule_id", *columns, *packed_in(columns))
         return unpacked(self.by_key(spread, "schedules", read)).select(
@@ -64,7 +64,7 @@ class Tables:
         )
 
     def append(self, frame: DataFrame, table: str) -> None:
-        """Write rows; what has the same key is replaced."""
+        """Write rows, replacing those with the same key."""
         frame.write.format(_FORMAT).options(keyspace=self.keyspace, table=table).mode("append").save()
 
     def _table(self, name: str) -> DataFrame:

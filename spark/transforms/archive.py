@@ -1,4 +1,4 @@
-"""Rows of `schedules` as they are archived, and what an archive's contents add up to."""
+"""Rows of `schedules` in the form of the archive, and summaries of an archive's contents."""
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -14,27 +14,29 @@ FILE_SCHEMA = (
     "last_status int, last_error string, reason string, fired_by string, fired_epoch long, rescheduled_to string, "
     "redelivered_at timestamp, redelivered_after int"
 )
-"""What is in a file: the key within a client, the definition, the outcome."""
+"""The columns of a file: the key within a client, the definition, the outcome."""
 SCHEMA = f"{FILE_SCHEMA}, day string, client_id string"
-"""With what the names of the folders say. `day` as 2026-11-21."""
+"""The same with the columns of the folders' names. `day` as 2026-11-21."""
 COLUMNS = tuple(column.split()[0] for column in SCHEMA.split(", "))
 KEY = ("client_id", "poller_id", "minute", "due", "schedule_id")
 READS = tuple(name for name in COLUMNS if name not in (*KEY, "day"))
-"""The columns of `schedules` that it takes beside the key."""
+"""The columns of `schedules` that it needs beside the key."""
 FORMAT = 1
-"""The version of the schema. A column that is added raises it."""
+"""The version of the schema. An added column raises it."""
 
 
 def archived(rows: DataFrame) -> DataFrame:
-    """The rows as they are archived. A partition that only has static columns is read as a row without a key."""
+    """The rows in the form of the archive. A partition with static columns only is read as a row without a key, and
+    dropped."""
     day = F.date_format("minute", "yyyy-MM-dd").alias("day")
     return rows.where(F.col("schedule_id").isNotNull()).select(*COLUMNS[:-2], day, "client_id")
 
 
 def merged(archived: DataFrame, rows: DataFrame) -> DataFrame:
-    """`rows`, and of those archived before the ones that are not among them: retention has deleted those since. Both
-    are of `archived`."""
-    # Each is read once: retention may delete between two reads, and a row be missing from both.
+    """`rows`, and the archived rows that are not among them: retention has deleted those since. Both are results of
+    `archived`."""
+    # One pass over each: an anti-join would read `rows` twice, and a row that retention deletes in between would be
+    # lost.
     every = rows.withColumn("old", F.lit(0)).unionByName(archived.withColumn("old", F.lit(1)))
     newest = Window.partitionBy(*KEY).orderBy("old")
     return every.withColumn("place", F.row_number().over(newest)).where(F.col("place") == 1).select(*COLUMNS)
@@ -53,13 +55,13 @@ def contents(frame: DataFrame) -> DataFrame:
 
 
 def digest() -> Column:
-    """An aggregate: a text that is the same for the same rows in any order. It finds what was damaged, lost, doubled or
-    exchanged by accident; it is no proof against who means to deceive."""
+    """An aggregate: a text that is the same for the same rows in any order. It detects accidental damage, loss,
+    duplication and exchange of rows; it does not withstand forgery."""
     return F.coalesce(F.sum(F.xxhash64(*COLUMNS).cast("decimal(20,0)")), F.lit(0)).cast("decimal(38,0)").cast("string")
 
 
 def is_open() -> Column:
-    """Whether somebody may still act on a row of a settled minute; see `domain.schedules.Row.over`."""
+    """Whether a row of a settled minute may still change; see `domain.schedules.Row.over`."""
     state = F.coalesce("state", F.lit(State.SCHEDULED.value))
     left_behind = F.coalesce(F.col("kind") == Kind.RETRY_ROW.value, F.lit(False)) & (state == State.RETRYING.value)
     announced = F.col("created_at").isNull() & (state == State.SCHEDULED.value)
@@ -67,7 +69,7 @@ def is_open() -> Column:
 
 
 def schedules(frame: DataFrame) -> DataFrame:
-    """What users asked for, without the retry rows that stand for its later attempts."""
+    """The schedules, without the retry rows of their later attempts."""
     return frame.where(is_accepted(F.col("kind"), F.col("created_at"))).select(*frame.columns)
 
 

@@ -1,7 +1,7 @@
-"""The books, from raw rows: what each poller's minute holds, and whether the stored balance says the same.
+"""The books, from raw rows: the counts of each poller's minute, and whether the stored balance agrees.
 
-A stored balance is compared only if its stamp is that of every row of its partition as read (`domain.books`: while the
-stamp stands, no outcome has changed). One of another stamp is out of date, not wrong.
+A stored balance is compared only if every row of its partition was read with its stamp (`domain.books`: while the stamp
+stands, no outcome has changed). A balance with another stamp is out of date, not wrong.
 """
 
 from pyspark.sql import Column, DataFrame
@@ -13,19 +13,19 @@ from spark.transforms.rows import how_many, in_state, is_accepted
 ENDS = ("delivered", "failed", "cancelled", "skipped")
 COUNTS = ("accepted", *ENDS, "open")
 READS = ("kind", "created_at", "state", "version", "edits")
-"""The columns of `schedules` that it takes beside the key."""
+"""The columns of `schedules` that it needs beside the key."""
 _KEY = ("client_id", "poller_id", "minute")
 
 
 def counted(rows: DataFrame) -> DataFrame:
     """client_id, poller_id, minute, settled, the counts of its calls, the partition's stamp (version, edits), and
-    `stamps`, how many different ones its rows were read with. Copies stand for calls, so they do not count."""
+    `stamps`: how many different ones its rows were read with. Retry rows are not counted, only their originals."""
     accepted, state = is_accepted(F.col("kind"), F.col("created_at")), F.col("state")
     of = {
         **{name: in_state(state, State(name)) for name in ENDS},
         "open": in_state(state, State.SCHEDULED, State.RETRYING),
     }
-    # The stamp is grouped by, not picked: aggregates of text would have every row sorted.
+    # Grouped by stamp, since an aggregate of text, such as the first one, would sort all rows.
     by_stamp = rows.groupBy(*_KEY, "settled", "version", "edits").agg(
         how_many(accepted).alias("accepted"),
         *(how_many(accepted & condition).alias(name) for name, condition in of.items()),
@@ -49,8 +49,8 @@ def totals(counts: DataFrame) -> DataFrame:
 
 
 def differing(counts: DataFrame, balances: DataFrame) -> DataFrame:
-    """Settled partitions whose stored balance claims to be of their stamp and has other counts: key, and both counts of
-    each as structs `rows` and `balance`."""
+    """Settled partitions whose stored balance has their stamp and other counts: the key, and both counts of each as
+    structs `rows` and `balance`."""
     stored = balances.select(*_KEY, _counts().alias("balance"), "version", "edits")
     same_stamp = F.col("one.version").eqNullSafe(F.col("other.version")) & F.col("one.edits").eqNullSafe(
         F.col("other.edits")
@@ -66,15 +66,16 @@ def differing(counts: DataFrame, balances: DataFrame) -> DataFrame:
 
 
 def lost(differing: DataFrame, stranded: DataFrame) -> DataFrame:
-    """Partitions whose books have every stranded row as ended: key. `stranded`: key, one for each such call."""
+    """The keys of partitions whose books count every stranded row as ended. `stranded`: the key, once for each such
+    call."""
     several = stranded.groupBy(*_KEY).agg(F.count(F.lit(1)).alias("stranded"))
     joined = differing.join(several, list(_KEY))
     return joined.where(_more("open") - _more("accepted") >= F.col("stranded")).select(*_KEY)
 
 
 def explained(differing: DataFrame, found: DataFrame) -> DataFrame:
-    """Those that the rows found to be wrong explain: key, for each of which there is a finding already. `found`: key,
-    one for each row. A row that is wrong adds one to accepted at most, and has left one state for another."""
+    """The keys of differences that wrong rows explain, for which there are findings already. `found`: the key, once for
+    each row. A wrong row adds at most one to accepted, and has left one state for another."""
     several = found.groupBy(*_KEY).agg(F.count(F.lit(1)).alias("found"))
     joined = differing.join(several, list(_KEY))
     moved = sum((F.abs(_more(name)) for name in ENDS), F.abs(_more("open")))

@@ -1,15 +1,15 @@
-"""What a bulk load has to know of its whole input before a row of it is written."""
+"""What a bulk load must know about its whole input before it writes a row."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
 FIRST, SAME, OTHER = "first", "same", "other"
-"""Of the rows with one key: the first one of its file, one that equals it, one that does not."""
+"""Among rows with one key: the first one, one that equals it, one that does not."""
 
 
 def keyed(rows: DataFrame) -> DataFrame:
-    """Of each row where it is, its key, its minute and a hash of what it asks for."""
+    """For each row its position, key, minute, and a hash of its request."""
     return rows.select(
         "file",
         "block",
@@ -22,14 +22,14 @@ def keyed(rows: DataFrame) -> DataFrame:
 
 
 def spans(known: DataFrame) -> DataFrame:
-    """The stretches that files are read in: file, block, first_id, rows, blank ones too."""
+    """The blocks that files are read in: file, block, first_id, rows; blank rows are included."""
     stretches = known.groupBy("file", "block").agg(F.min("id").alias("first_id"), F.count(F.lit(1)).alias("rows"))
     return stretches.select("file", "block", "first_id", "rows")
 
 
 def repeats(known: DataFrame) -> DataFrame:
-    """Rows of keys that come more than once: id, place. The order is that of the files by name, so it is the same
-    however a cluster cuts them."""
+    """Rows of keys that occur more than once: id, place. Files are ordered by name, so the result does not depend on
+    how a cluster splits them."""
     of_key = Window.partitionBy("key").orderBy("file", "block", "id")
     several = known.where(F.col("key").isNotNull()).join(
         known.groupBy("key").agg(F.count(F.lit(1)).alias("times")).where(F.col("times") > 1), "key", "left_semi"
@@ -42,15 +42,15 @@ def repeats(known: DataFrame) -> DataFrame:
 
 
 def crowded(known: DataFrame) -> DataFrame:
-    """How many rows each minute gets: minute, rows."""
+    """The number of rows of each minute: minute, rows."""
     counted = known.where(F.col("minute").isNotNull()).groupBy("minute").agg(F.count(F.lit(1)).alias("rows"))
     return counted.select("minute", "rows")
 
 
 def spread(rows: DataFrame, repeated: DataFrame | None, *, pieces: int, salts: int) -> DataFrame:
-    """What the executors get: id, key, row, broken, place, in `pieces`, rows of one minute together and in order.
+    """The executors' input: id, key, row, broken, place, in `pieces`, rows of one minute together and in order.
 
-    A minute is cut into `salts`, or one that has most of the rows would be the work of one core alone.
+    A minute is divided into `salts`; otherwise a minute with most of the rows would be the work of one core.
     """
     wanted = rows.where(~F.coalesce(_is_blank(F.col("row")), F.lit(False)))
     placed = (

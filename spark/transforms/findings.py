@@ -1,21 +1,21 @@
-"""What raw rows say that must not be.
+"""Violations of invariants that raw rows show.
 
     doubled-fire           another schedule of the same cron for the same instant, and neither was withdrawn
-    stranded               no outcome, and the minute is settled: nobody would call it
-    lost-outcome           the same, and the books have it as ended: it has lost its outcome
+    stranded               no outcome, and the minute is settled: it would never be called
+    lost-outcome           the same, and the books count it as ended: it has lost its outcome
     undefined              an outcome, and no definition
     unknown-state          a state that no program writes
     misplaced              its id names another partition
-    pointer-without-copy   names its next attempt, of which there is no row
-    pointer-left-behind    names an attempt that has ended, or points on, and does not follow it
-    copy-without-pointer   waits, and its schedule does not name it
-    wrong-balance          the stored balance says other counts than the rows that it was counted from
+    pointer-without-copy   names a retry row that does not exist
+    pointer-left-behind    names a retry row that has ended, or points on, and does not follow it
+    copy-without-pointer   a retry row that waits, and its schedule does not name it
+    wrong-balance          the stored balance differs from the rows that it was counted from
     unindexed              a partition with rows that is not in the index of occupied minutes
-    overdue-cron           was to be expanded long ago
+    overdue-cron           should have been expanded long ago
 
-A row has one finding at most. What must not be in a minute that is settled may well be
-for a moment in one that is not, so `rows` have a column `settled`, and rows of other minutes are not judged, but for
-what is wrong anywhere: ids, states, and fires that exist twice.
+A row has one finding at most. What is wrong in a settled minute may exist for a moment in one that is not settled, so
+`rows` have a column `settled`, and rows of unsettled minutes are checked only for what is wrong anywhere: ids, states,
+and fires that exist twice.
 """
 
 from collections.abc import Sequence
@@ -28,20 +28,20 @@ from scheduler_service.domain.schedules import Kind, State
 from spark.transforms.rows import ENDED, due_of, is_accepted, poller_of
 
 COLUMNS = ("client_id", "poller_id", "minute", "due", "schedule_id", "kind", "detail")
-"""Of a finding: the row (null where it is about a partition or a cron), what is wrong, and a sentence."""
+"""A finding: the row (null where it is about a partition or a cron), its kind, and a sentence."""
 READS = ("kind", "created_at", "state", "next_attempt_at", "origin_due", "cron_id", "nominal_due")
-"""The columns of `schedules` that the findings take beside the key."""
+"""The columns of `schedules` that the findings need beside the key."""
 ROW = ("client_id", "poller_id", "minute", "due", "schedule_id")
 POINTER, WAITING, UNDEFINED, LOST = "pointer", "waiting-copy", "undefined", "stranded"
-"""What `suspects` calls rows that are to be compared with others: a schedule that names its next attempt, a retry row
-that waits, an outcome where a retry row would be."""
+"""Suspicions of rows that have to be compared with others: a schedule that names a retry row, a retry row that waits,
+an outcome without a definition. LOST is a finding by itself."""
 
 _NULLS = {"minute": "timestamp", "due": "timestamp", "schedule_id": "string"}
 
 
 def suspects(rows: DataFrame) -> DataFrame:
-    """The rows that are wrong by themselves, or may be beside others: `rows`' columns and `suspicion`, which is the
-    kind of the finding but for POINTER, WAITING and UNDEFINED."""
+    """The rows that are wrong by themselves, or may be wrong in comparison with others: `rows`' columns and
+    `suspicion`, the kind of the finding except for POINTER, WAITING and UNDEFINED."""
     defined, settled, state = F.col("created_at").isNotNull(), F.col("settled"), F.col("state")
     retry_row = F.coalesce(F.col("kind") == Kind.RETRY_ROW.value, F.lit(False))
     named = F.when(retry_row, F.col("origin_due")).otherwise(F.col("due"))
@@ -61,7 +61,7 @@ def suspects(rows: DataFrame) -> DataFrame:
 
 
 def wrong_by_itself(suspects: DataFrame) -> DataFrame:
-    """Unknown states, misplaced and stranded rows, and undefined ones where no retry row would be."""
+    """Unknown states, misplaced and stranded rows, and undefined ones that are no retry rows."""
     simple = ~F.col("suspicion").isin(POINTER, WAITING) & ((F.col("suspicion") != UNDEFINED) | is_call())
     detail = (
         F.when(F.col("suspicion") == "unknown-state", F.concat(F.lit("is in a state that there is not: "), "state"))
@@ -80,7 +80,7 @@ def named_retry_rows(suspects: DataFrame) -> DataFrame:
 
 
 def unfollowed(suspects: DataFrame, retry_rows: DataFrame) -> DataFrame:
-    """Schedules whose next attempt is missing, or over. `retry_rows`: the rows at `named_retry_rows`, with created_at,
+    """Schedules whose retry row is missing or has ended. `retry_rows`: the rows at `named_retry_rows`, with created_at,
     state and `settled`."""
     there = retry_rows.select(
         "client_id",
@@ -104,18 +104,18 @@ def unfollowed(suspects: DataFrame, retry_rows: DataFrame) -> DataFrame:
 
 
 def named_originals(suspects: DataFrame) -> DataFrame:
-    """The keys of the schedules that waiting retry rows, and outcomes in their place, are of."""
+    """The keys of the originals of waiting retry rows, and of undefined outcomes."""
     of = suspects.where(F.col("suspicion").isin(WAITING, UNDEFINED))
     due = due_of(F.col("schedule_id"))
     return of.select("client_id", "poller_id", _minute(due), due.alias("due"), "schedule_id").distinct()
 
 
 def unpointed(suspects: DataFrame, originals: DataFrame) -> DataFrame:
-    """What became of rows in the place of retry rows. `originals`: the rows at `named_originals`, with state and
-    next_attempt_at.
+    """Findings about waiting retry rows and undefined outcomes. `originals`: the rows at `named_originals`, with state
+    and next_attempt_at.
 
-    A retry row that waits is stranded if its schedule names it, and nobody's if not. An outcome without a definition is
-    as it should be where the schedule has come to the same end: it was cancelled before its retry row was written."""
+    A waiting retry row is stranded if its schedule names it, and copy-without-pointer if not. An outcome without a
+    definition is valid where the schedule has the same end: it was cancelled before its retry row was written."""
     known = originals.select(
         "client_id",
         "schedule_id",
@@ -138,18 +138,18 @@ def unpointed(suspects: DataFrame, originals: DataFrame) -> DataFrame:
 
 
 def fires_of_crons(rows: DataFrame) -> DataFrame:
-    """client_id, cron_id, nominal_due of fires of which more than one was not withdrawn."""
+    """client_id, cron_id, nominal_due of fires that have more than one schedule which was not withdrawn."""
     return _fires(rows).groupBy("client_id", "cron_id", "nominal_due").count().where("count > 1").drop("count")
 
 
 def fires_at(rows: DataFrame, doubled: DataFrame) -> DataFrame:
-    """The rows of those fires: their key, cron_id, nominal_due, and whether they wait."""
+    """The rows of those fires: key, cron_id, nominal_due, and whether they wait."""
     again = _fires(rows).join(F.broadcast(doubled), ["client_id", "cron_id", "nominal_due"], "left_semi")
     return again.select(*ROW, "cron_id", "nominal_due", F.col("state").isNull().alias("waits"))
 
 
 def doubled_fires(fires: DataFrame) -> DataFrame:
-    """All of `fires_at` but one: of those that have been called, if there are any, the one of the lowest id."""
+    """All of `fires_at` but one for each fire: the one with the lowest id, among those that were called if any was."""
     order = F.struct("waits", "schedule_id")
     first = fires.groupBy("client_id", "cron_id", "nominal_due").agg(F.min(order).alias("first"))
     again = fires.join(first, ["client_id", "cron_id", "nominal_due"])
@@ -159,27 +159,27 @@ def doubled_fires(fires: DataFrame) -> DataFrame:
 
 
 def overdue_crons(crons: DataFrame, *, before: Column) -> DataFrame:
-    """Crons that were to be looked at before then, and were not."""
+    """Crons whose wake-up was due before then."""
     lost = crons.where(F.col("wake_at") < before)
     detail = F.concat(F.col("cron_id"), F.lit(" was to be expanded at "), _told("wake_at"))
     return _findings(_without_row(lost, *_NULLS), F.lit("overdue-cron"), detail)
 
 
 def unindexed(partitions: DataFrame) -> DataFrame:
-    """Partitions that have rows and do not stand in the index of occupied minutes: no list shows them."""
+    """Findings for partitions that have rows and are not in the index of occupied minutes: no list shows them."""
     detail = F.lit("has rows, and is not in the index of occupied minutes")
     return _findings(_without_row(partitions, "due", "schedule_id"), F.lit("unindexed"), detail)
 
 
 def wrong_balances(differing: DataFrame) -> DataFrame:
-    """What is left of `books.differing` when all that rows explain is taken away (`books.explained`)."""
+    """Findings for `books.differing` without those that wrong rows explain (`books.explained`)."""
     told = [F.concat(F.lit(f"{name} "), F.to_json(name)) for name in ("rows", "balance")]
     return _findings(_without_row(differing, "due", "schedule_id"), F.lit("wrong-balance"), F.concat_ws(", ", *told))
 
 
 def with_lost_outcomes(found: DataFrame, lost: DataFrame) -> DataFrame:
-    """The same findings; where the books have every stranded row of a partition as ended (`books.lost`), those have
-    lost their outcomes."""
+    """The same findings; where the books count every stranded row of a partition as ended (`books.lost`), those become
+    lost-outcome."""
     key = ["client_id", "poller_id", "minute"]
     joined = found.join(lost.select(*key, F.lit(True).alias("lost")), key, "left")
     is_lost = F.coalesce(F.col("lost"), F.lit(False)) & (F.col("kind") == LOST) & is_call()
@@ -193,14 +193,14 @@ def with_lost_outcomes(found: DataFrame, lost: DataFrame) -> DataFrame:
 
 
 def found_again(second: DataFrame, first: DataFrame) -> DataFrame:
-    """What the second look has found where the first one found something too."""
+    """The findings of the second look about things for which the first one had a finding too."""
     known = first.select(*(F.col(name).alias(f"first_{name}") for name in ROW)).distinct()
     same = reduce(Column.__and__, (F.col(name).eqNullSafe(F.col(f"first_{name}")) for name in ROW))
     return second.join(known, same, "left_semi").select(*COLUMNS)
 
 
 def is_call() -> Column:
-    """Whether a row is where the call of its id is, not one of its retry rows."""
+    """Whether a row is an original, at the due that its id names, and no retry row."""
     return due_of(F.col("schedule_id")) == F.col("due")
 
 

@@ -1,8 +1,7 @@
-"""How many calls fall on each poller's minute, what that is against what a poller is guaranteed, and which quota would
-do.
+"""Calls of each poller's minute, compared with a poller's guarantee, and the quota that would suffice.
 
-Only minutes that have calls are looked at: a client that is busy for one hour of the day is to be served in that hour.
-The 99th percentile is over them, so of a hundred busy minutes one may be fuller.
+Only minutes that have calls count: a client that is busy for one hour of the day must be served in that hour. The 99th
+percentile is over them, so of a hundred busy minutes one may exceed it.
 """
 
 from pyspark.sql import Column, DataFrame, Window
@@ -13,10 +12,10 @@ from scheduler_service.domain.schedules import State
 from spark.transforms.rows import in_state
 
 READS = ("created_at", "state")
-"""The columns of `schedules` that it takes beside the key."""
+"""The columns of `schedules` that it needs beside the key."""
 TARGET_SHARE = 0.7
-"""Of the guarantee: what a poller's 99th percentile minute is to stay within at the recommended quota. The rest is for
-what is not known yet: retries, and the growth until somebody looks again."""
+"""The share of the guarantee within which a poller's 99th percentile minute must stay at the recommended quota. The
+rest is for retries, and for growth until the next run."""
 TARGET = round(TARGET_SHARE * GUARANTEED_CALLS_PER_MINUTE)
 HOTTEST = 5
 
@@ -24,15 +23,15 @@ _P99 = "percentile_disc(0.99) WITHIN GROUP (ORDER BY {})"
 
 
 def poller_minutes(rows: DataFrame) -> DataFrame:
-    """client_id, poller_id, minute, calls: the rows that are or were to be called there. Copies count, each is a call
-    of its own; what was cancelled or skipped does not."""
+    """client_id, poller_id, minute, calls: the rows that are or were to be called there. Retry rows count, since each
+    is a call; cancelled and skipped rows do not."""
     called = F.col("created_at").isNotNull() & ~in_state(F.col("state"), State.CANCELLED, State.SKIPPED)
     counts = rows.where(called).groupBy("client_id", "poller_id", "minute").agg(F.count(F.lit(1)).alias("calls"))
     return counts.select("client_id", "poller_id", "minute", "calls")
 
 
 def minutes(pollers: DataFrame) -> DataFrame:
-    """client_id, minute, calls, poller_calls (of its fullest poller). `pollers` is of `poller_minutes`."""
+    """client_id, minute, calls, poller_calls (of its fullest poller). `pollers`: from `poller_minutes`."""
     summed = pollers.groupBy("client_id", "minute").agg(
         F.sum("calls").alias("calls"), F.max("calls").alias("poller_calls")
     )
@@ -40,12 +39,12 @@ def minutes(pollers: DataFrame) -> DataFrame:
 
 
 def totals(each: DataFrame) -> DataFrame:
-    """minute, calls: over all clients. `each` is of `minutes`."""
+    """minute, calls: over all clients. `each`: from `minutes`."""
     return each.groupBy("minute").agg(F.sum("calls").alias("calls")).select("minute", "calls")
 
 
 def hottest(each: DataFrame, *, now: Column) -> DataFrame:
-    """client_id, ahead, minute, calls, poller_calls: each client's HOTTEST minutes before that of `now`, and from it
+    """client_id, ahead, minute, calls, poller_calls: each client's HOTTEST minutes before `now`'s, and as many from it
     on; ties by time."""
     placed = each.withColumn("ahead", F.col("minute") >= F.date_trunc("minute", now))
     order = Window.partitionBy("client_id", "ahead").orderBy(F.col("calls").desc(), "minute")
@@ -54,15 +53,16 @@ def hottest(each: DataFrame, *, now: Column) -> DataFrame:
 
 
 def loads(clients: DataFrame, pollers: DataFrame, each: DataFrame) -> DataFrame:
-    """One row for each of `clients` (client_id, quota), with null or zero where nothing is to be called.
+    """One row for each of `clients` (client_id, quota), with null or zero where there are no calls.
 
-    poller_max, poller_p_99, poller_mean: calls of a poller's minute. minute_max, minute_p99: of a minute over its
-    pollers. skew: what the fullest poller got of all minutes, against the mean of the pollers; those of the quota that
-    got nothing count.
+    poller_max, poller_p99, poller_mean: calls of a poller's minute. minute_max, minute_p99: of a minute over all
+    pollers. skew: the calls of the fullest poller over all minutes, relative to the mean of the pollers; pollers of the
+    quota without calls are included.
 
     recommended: the quota at which a poller's 99th percentile minute stays within TARGET. That is as many pollers as
-    the 99th percentile minute of the client needs if it is spread evenly. Where a poller's is beyond TARGET today, it
-    is at least the quota that brings that poller down in proportion: load that keys keep together is not spread evenly.
+    the client's 99th percentile minute needs if it is spread evenly. Where a poller's is beyond TARGET today, it is at
+    least the quota that reduces that poller in proportion, because load that ordering keys hold together is not spread
+    evenly.
     """
     of_pollers = pollers.groupBy("client_id").agg(
         F.max("calls").alias("poller_max"),

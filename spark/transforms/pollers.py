@@ -1,11 +1,11 @@
-"""How far each poller has come: every minute before its position is settled, so nothing there waits any more.
+"""How far each poller is settled: every minute before its position is settled, so nothing there waits any more.
 
-The rule is the membership's (`membership.lease`): a poller that lags is where its own row says; another one is where
-its owner's low watermark says, if that is later.
+The rule is that of `membership.lease`: a lagging poller is at its own row's watermark; any other is at its owner's low
+watermark, if that is later.
 
-Which of the two is read first matters. A poller that does not lag is at or above every low watermark that its owner has
-sent by then; a low watermark that is sent later says nothing of it, for the poller may have begun to lag. So `nodes`
-are read, and have been read, before `pollers` are."""
+The order of reads matters. A poller that does not lag is at or above every low watermark that its owner has sent so
+far; a low watermark that is sent later says nothing about it, because the poller may have begun to lag. So `nodes` must
+be read, completely, before `pollers` are."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -14,7 +14,7 @@ _MINUTE_SECONDS = 60
 
 
 def positions(pollers: DataFrame, nodes: DataFrame) -> DataFrame:
-    """client_id, poller_id, settled_before: an instant. `nodes` may hold incarnations of any age."""
+    """client_id, poller_id, settled_before: an instant. `nodes` may have incarnations of any age."""
     low_watermarks = nodes.select(
         F.col("node_id").alias("owner_node"), F.col("incarnation").alias("owner_incarnation"), F.col("floor")
     )
@@ -25,7 +25,7 @@ def positions(pollers: DataFrame, nodes: DataFrame) -> DataFrame:
 
 
 def with_settled(partitions: DataFrame, positions: DataFrame, *, minute: str = "minute") -> DataFrame:
-    """The same with `settled`: whether the minute of that column is. A poller that nobody knows has settled nothing."""
+    """The same with `settled`: whether the minute of that column is settled. An unknown poller has settled nothing."""
     joined = partitions.join(F.broadcast(positions), ["client_id", "poller_id"], "left")
     return joined.select(*partitions.columns, _before(minute).alias("settled"))
 

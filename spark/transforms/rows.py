@@ -1,9 +1,8 @@
-"""What the columns of `schedules` mean, as the domain says it.
+"""The meaning of `schedules`' columns, and of the parts of a schedule_id, as in the domain.
 
-What a schedule_id says, as columns. The layout is that of `scheduler_service.domain.ids`.
-
-The connector hands out a UUID as text: xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx. Its first twelve digits are the due; the
-three behind the version and four bits behind the variant are the poller.
+The layout of ids is that of `scheduler_service.domain.ids`. The connector returns a UUID as text:
+xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx. Its first twelve digits are the due; the three digits after the version and four
+bits after the variant are the poller.
 """
 
 from collections.abc import Iterable
@@ -15,34 +14,34 @@ from cql.packed import FORM, LENGTH_BYTES, TEXTS, UNREADABLE
 from scheduler_service.domain.schedules import Kind, State
 
 DELIVERY = ("attempts", "first_attempt_at", "last_status", "fired_epoch", "fired_by")
-"""The columns that `delivery` may say instead, in its order (`cql.packed`)."""
+"""The columns that the cell `delivery` may replace, in its order (`cql.packed`)."""
 CONTENT = ("method", "url", "headers", "options", "body")
-"""Those that `content` may."""
+"""Those that the cell `content` may replace."""
 UNSET = ("kind", "attempt_base")
-"""Those that say nothing of most rows, and then aren't set."""
+"""Columns that are not set on most rows, where the default applies."""
 _HEAD_BYTES = 1 + TEXTS * LENGTH_BYTES
 ENDED = tuple(state.value for state in State if state.ended)
 
 
 def is_accepted(kind: Column, created_at: Column) -> Column:
-    """Whether a row is somebody's schedule: defined, and no retry row of one."""
+    """Whether a row is a schedule: defined, and no retry row."""
     return created_at.isNotNull() & F.coalesce(kind != F.lit(Kind.RETRY_ROW.value), F.lit(True))
 
 
 def in_state(state: Column, *states: State) -> Column:
-    """Whether the row is in one of them. `scheduled` is the absence of an outcome."""
+    """Whether the row is in one of these states. A null state is `scheduled`."""
     return F.coalesce(state, F.lit(State.SCHEDULED.value)).isin([one.value for one in states])
 
 
 def lateness_ms(due: Column, first_attempt_at: Column) -> Column:
-    """Of the first attempt; null where there was none."""
-    # `greatest` passes over nulls, which would make no attempt a punctual one.
+    """Lateness of the first attempt; null where there was none."""
+    # `greatest` ignores nulls, so without a check a row without attempts would count as punctual.
     late = F.greatest(F.unix_millis(first_attempt_at) - F.unix_millis(due), F.lit(0))
     return F.when(first_attempt_at.isNotNull(), late)
 
 
 def packed_in(columns: Iterable[str]) -> tuple[str, ...]:
-    """What is to be read beside these columns for `unpacked` to know what they mean."""
+    """The columns that `unpacked` needs beside these."""
     wanted = {*columns}
     needed = (
         *(("attempts", "delivery") if wanted.intersection(DELIVERY) else ()),
@@ -53,8 +52,8 @@ def packed_in(columns: Iterable[str]) -> tuple[str, ...]:
 
 
 def unpacked(rows: DataFrame) -> DataFrame:
-    """The rows without `delivery` and `content`, with what they say in the columns that they stand for. `rows` has what
-    `packed_in` its other columns names."""
+    """The rows without `delivery` and `content`, whose values are in the columns that they replace. `rows` must have
+    what `packed_in` names for its other columns."""
     meant: dict[str, Column] = {}
     if "delivery" in rows.columns:
         meant |= _of_delivery()
@@ -92,7 +91,7 @@ def _of_content() -> dict[str, Column]:
         start = start + length
     meant["body"] = content.substr((start + 1).cast("int"), F.octet_length(content))
     texts = content.substr(F.lit(_HEAD_BYTES + 1), (start - _HEAD_BYTES).cast("int"))
-    # Of what is no UTF-8 `decode` makes other text, where the other programs find it unreadable.
+    # For invalid UTF-8 `decode` substitutes characters, whereas all other programs refuse it; so it is checked.
     readable = (
         (form == FORM) & (start <= F.octet_length(content)) & (F.encode(F.decode(texts, "UTF-8"), "UTF-8") == texts)
     )
@@ -106,7 +105,7 @@ def _of_content() -> dict[str, Column]:
 
 
 def how_many(condition: Column) -> Column:
-    """An aggregate: the rows for which it holds."""
+    """An aggregate: the number of rows for which it holds."""
     return F.count(F.when(condition, F.lit(1)))
 
 

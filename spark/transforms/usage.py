@@ -1,4 +1,4 @@
-"""What each client used: by hour of the due, and by day."""
+"""Each client's usage, by hour of the due and by day."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -8,13 +8,13 @@ from scheduler_service.domain.usage import Used
 from spark.transforms.rows import how_many, in_state, is_accepted, lateness_ms
 
 READS = ("kind", "created_at", "state", "attempts", "first_attempt_at", "url", "body")
-"""The columns of `schedules` that it takes beside the key."""
+"""The columns of `schedules` that it needs beside the key."""
 WHOLE_DAY = -1
-"""The `hour` of a row that is about a whole day."""
+"""The `hour` of a row for a whole day."""
 TOP_HOSTS = 10
 RANKS = 10_000
-"""How finely percentiles are told apart: they are lateness that occurred, at a rank that is off by 1 in so many at
-most, and exact for fewer."""
+"""Resolution of percentiles: each is a lateness that occurred, at a rank that is off by 1 in this many at most, and
+exact for fewer rows."""
 _ENDS = {
     "delivered": (State.DELIVERED,),
     "failed": (State.FAILED,),
@@ -26,12 +26,12 @@ _COUNTS = tuple(name for name in Used.__struct_fields__ if not name.startswith("
 _LATENESS = tuple(name for name in Used.__struct_fields__ if name.startswith("lateness"))
 _SHARES = (0.5, 0.95, 0.99)
 _HOST = r"^[^:/?#]+://(\[[^\]]*\]|[^:/?#]*)"
-"""Java's own reading of URLs knows no host with an underscore, and takes any text for a scheme."""
+"""Java's parser of URLs rejects hosts with an underscore, and accepts any text as a scheme."""
 
 
 def used(rows: DataFrame) -> DataFrame:
-    """One row for each schedule: what it adds to its client's hour. Copies are attempts of a schedule and add nothing
-    of their own."""
+    """One row for each schedule: its contribution to its client's hour. Retry rows are attempts of a schedule and add
+    nothing."""
     state = F.col("state")
     return rows.where(is_accepted(F.col("kind"), F.col("created_at"))).select(
         "client_id",
@@ -46,7 +46,7 @@ def used(rows: DataFrame) -> DataFrame:
 
 
 def usage(each: DataFrame) -> DataFrame:
-    """client_id, day, hour (or WHOLE_DAY) and the fields of `domain.usage.Used`. `each` is of `used`."""
+    """client_id, day, hour (or WHOLE_DAY) and the fields of `domain.usage.Used`. `each`: from `used`."""
     lateness = F.percentile_approx("lateness_ms", list(_SHARES), RANKS)
     summed = (
         each.withColumn("hour", F.explode(F.array(F.col("hour"), F.lit(WHOLE_DAY))))
@@ -65,8 +65,8 @@ def usage(each: DataFrame) -> DataFrame:
 
 
 def failing_hosts(each: DataFrame) -> DataFrame:
-    """client_id, day, hosts: an array of (host, failed), the TOP_HOSTS by schedules that failed, ties by name. `each`
-    is of `used`; clients' days on which nothing failed are absent."""
+    """client_id, day, hosts: an array of (host, failed), the TOP_HOSTS by schedules that failed, ties by name. `each`:
+    from `used`; clients' days without failures are absent."""
     counts = each.where("failed").groupBy("client_id", "day", "host").agg(F.count(F.lit(1)).alias("failed"))
     order = F.struct((-F.col("failed")).alias("less"), "host")
     listed = counts.groupBy("client_id", "day").agg(F.sort_array(F.collect_list(order)).alias("all"))
@@ -77,8 +77,8 @@ def failing_hosts(each: DataFrame) -> DataFrame:
 
 
 def days(wanted: DataFrame, usage: DataFrame, hosts: DataFrame, *, counted_at: Column) -> DataFrame:
-    """The rows of `usage_by_day` for `wanted`: client_id, day, settled (whether nothing of it is still to be called for
-    the first time). What nobody used is there, with zeros."""
+    """The rows of `usage_by_day` for `wanted`: client_id, day, settled (whether no first call of that day is still to
+    come). Days without usage are included, with zeros."""
     key = ["client_id", "day"]
     whole = usage.where(F.col("hour") == WHOLE_DAY).drop("hour")
     of_hour = F.struct("hour", *Used.__struct_fields__)
@@ -99,8 +99,8 @@ def days(wanted: DataFrame, usage: DataFrame, hosts: DataFrame, *, counted_at: C
 
 
 def growing(counted: DataFrame, stored: DataFrame) -> DataFrame:
-    """`counted` without the days of which more is stored. What a day accepted never falls, so fewer rows than before
-    mean that retention has deleted some: what was counted then is the better count."""
+    """`counted` without the days of which more is stored. A day's accepted count never falls, so fewer rows than before
+    mean that retention has deleted some, and the stored count is the better one."""
     more = stored.select("client_id", "day", F.col("accepted").alias("before"))
     joined = counted.join(more, ["client_id", "day"], "left")
     return joined.where(F.col("accepted") >= F.coalesce("before", F.lit(0))).select(*counted.columns)
