@@ -163,6 +163,7 @@ class Catalog:
             if generation is not None and began - self._checked < MAX_STALENESS_SECONDS:
                 return generation
             raise
+        # `forget` may have replaced the generation during the read; entries of the old one must not come back.
         if generation is None or generation is not self._generation or generation.revision != revision:
             generation = self._generation = _Generation(revision)
         self._checked = began

@@ -170,6 +170,7 @@ class ShowBalance:
         """One partition, by its stored balance or by one page of its rows. `after`: where an earlier call stopped in
         it."""
         count = Count(partition, after)
+        # A count that continues an earlier call's has been in the caller's hands, so it must not be stored.
         if after is None and self.count.may_store(partition.minute):
             count.store_under = 0 if stored is None else stored.epoch
         over = may_be_stored(partition.minute, counted_from=self._clock.wall_ms())

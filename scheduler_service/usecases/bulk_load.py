@@ -77,6 +77,7 @@ class Pace:
     async def take(self, count: int) -> None:
         """Return when this many rows may be sent. Unused time is not saved up."""
         now = self._clock.monotonic()
+        # Reserved before the sleep, so that concurrent callers queue up instead of starting together.
         begin = max(self._free_at, now)
         self._free_at = begin + count / self.rate
         if begin > now:

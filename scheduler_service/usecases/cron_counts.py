@@ -96,6 +96,7 @@ class CronCounts:
     async def _take(self, client: Client, makes: _Makes, *, again: bool, told: Told) -> None:
         most = client.settings.max_crons
         credit = self._credits.get(client.client_id)
+        # Used-up credit is renewed at once only if there was room; otherwise each refused create would cost a count.
         if credit is None or self._clock.monotonic() >= credit.until or credit.crons <= 0 < credit.room:
             await makes.none.wait()
             credit = await self._counted(client, told)

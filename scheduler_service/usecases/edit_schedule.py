@@ -239,6 +239,7 @@ class EditSchedule:
         retry_row = retry_rows.get(key)
         if retry_row is not None and retry_row.state is not None:
             if retry_row.state == State.CANCELLED:
+                # An earlier cancel died between its two writes; its reason counts, not this caller's.
                 await self._cancel_original(partition, row, _Why(retry_row.reason, retry_row.rescheduled_to))
                 return None
             await self._carry(partition, row, retry_row)
@@ -253,6 +254,7 @@ class EditSchedule:
             # This external update may be the partition's only write, and retention finds partitions only by their index
             # rows.
             await self._schedules.occupy(there)
+        # The retry row first, because owners claim that one. After a crash in between, any reader completes the cancel.
         if await self._cancel_open(there, key, row, header, why):
             await self._cancel_original(partition, row, why)
         return None
@@ -403,6 +405,7 @@ class CancelSchedules:
         )
         match await self._schedules.update(update):
             case Applied() | Rejected() | Unknown():
+                # Read again even when applied: the next read finds them cancelled and answers the stored rows.
                 return [row.schedule_id for row in pending_rows]
 
 

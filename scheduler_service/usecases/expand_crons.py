@@ -172,6 +172,7 @@ class ExpandCrons:
 
     async def _carry_out(self, client_id: ClientId, expansions: Sequence[Expansion], turn: Turn) -> None:
         children = [child for expansion in expansions for child in expansion.children]
+        # Runs first: a later revision finds the children to cancel by them.
         async with turn():
             await self._crons.insert_runs([child.run for child in children])
         rows = [child.definition for child in children if not child.skip]
@@ -224,6 +225,7 @@ class ExpandCrons:
                 return
             case Unknown(reason=reason):
                 raise StoreUnavailable(reason)
+            # One changed cron rejects the batch; alone, only that one is rejected, and its writer sets its wake-up.
             case Rejected() if len(expansions) > 1:
                 for expansion in expansions:
                     await self._advance(client_id, [expansion], turn)

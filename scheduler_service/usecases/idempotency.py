@@ -149,6 +149,7 @@ class CreateIdempotently:
         known = await self._remember.known(keyed)
         if known is None:
             since = await self._redeliver.begin(client, schedule_id)
+            # A refusal may be due to a concurrent first request, so the key is looked for once more.
             if isinstance(since, int):
                 known = await self._remember(keyed, ids=[schedule_id], at=since)
             elif (known := await self._remember.known(keyed)) is None:

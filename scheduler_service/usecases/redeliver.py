@@ -200,6 +200,7 @@ class RedeliverSchedule:
     async def _point(self, partition: Partition, row: Row, at: UnixMillis) -> None:
         """One try at the pointer; the caller reads the result."""
         if row.state == State.DELIVERED:
+            # Before the update, which erases the only trace of this attempt. Repeats write the same record.
             await self._attempts.record_failed([_success_of(partition, row)])
         attempts = (row.attempts or 0) + _uncounted(row)
         outcome = Outcome(
@@ -312,6 +313,7 @@ class ListDeadLetters:
         whole_instant = behind.schedule_id == _LAST_ID
         for hour in range((behind.failed_at + whole_instant) // HOUR_MS, (end - 1) // HOUR_MS + 1):
             if reads and reads + pollers > MAX_READS:
+                # The last key of the previous hour: the next call begins with this one.
                 return found, LetterKey(UnixMillis(hour * HOUR_MS - 1), _LAST_ID)
             reads += pollers
             for letter in await self._hour(client, Hour(hour), behind, limit - len(found) + 1):

@@ -148,6 +148,7 @@ class ScheduleWriter:
         Where an owner had opened the minute, the row is requeued in doubt: its outcome may have been lost.
         """
         minute = minute_of(definition.due)
+        # Where anything is in flight, an owner may still be at work on this minute.
         if self._clock_doubted() or self._clock.wall_ms() < minute_end(minute) + STRANDED_AFTER_MS or header.in_flight:
             return False
         lease = await self._leases.read_lease(PollerKey(definition.client_id, definition.poller_id))
@@ -171,6 +172,7 @@ class ScheduleWriter:
         errors: list[MinutehandError | None] = [None] * len(definitions)
         far: list[int] = []
         near: list[int] = []
+        # A minute that begins before `near_until` is near as a whole.
         first_far = minute_end(minute_of(near_until))
         for position, definition in enumerate(definitions):
             (near if definition.due < first_far else far).append(position)

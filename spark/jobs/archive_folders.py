@@ -108,6 +108,7 @@ class Folders:
                 files=parquet_files(self._files, staged),
             )
             self._files.write(f"{staged}/{MANIFEST}", msgspec.json.encode(manifest))
+        # As late as possible before the renames: a run that has lost the client must not touch its folder.
         self._marks.hold(one.client_id)
         if self._files.exists(target):
             self._files.move(target, replaced)

@@ -129,6 +129,7 @@ class _Task:
 
     async def __call__(self, rows: Iterable[bytes]) -> Part:
         chunks = self._chunks(rows)
+        # Collected, not raised at once: chunks in progress must end before the session is closed.
         ended = await asyncio.gather(*(self._take(chunks) for _ in range(CHUNKS_UNDER_WAY)), return_exceptions=True)
         for error in ended:
             if error is not None:

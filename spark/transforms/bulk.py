@@ -59,6 +59,7 @@ def spread(rows: DataFrame, repeated: DataFrame | None, *, pieces: int, salts: i
         else wanted.join(repeated, "id", "left")
     )
     minute: Column = F.date_trunc("minute", "due")
+    # By key, not at random: a repeated task must get the same rows again.
     salt = F.pmod(F.xxhash64("key"), F.lit(salts))
     pieced = placed.repartition(pieces, minute, salt).sortWithinPartitions("due")
     return pieced.select("id", "key", "row", "broken", "place")

@@ -48,6 +48,7 @@ def used(rows: DataFrame) -> DataFrame:
 def usage(each: DataFrame) -> DataFrame:
     """client_id, day, hour (or WHOLE_DAY) and the fields of `domain.usage.Used`. `each`: from `used`."""
     lateness = F.percentile_approx("lateness_ms", list(_SHARES), RANKS)
+    # Each row counts twice, for its hour and for the day: percentiles of a day can't be derived from those of hours.
     summed = (
         each.withColumn("hour", F.explode(F.array(F.col("hour"), F.lit(WHOLE_DAY))))
         .groupBy("client_id", "day", "hour")
