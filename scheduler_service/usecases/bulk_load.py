@@ -144,7 +144,7 @@ class JudgeItems:
         return [self._judged(client, load, item.key, item.request, now) for item in items]
 
     def faults(self, client: Client, request: ScheduleRequest) -> list[FieldError]:
-        """Everything wrong with a request."""
+        """All faults of a request."""
         now = self._clock.wall_ms()
         try:
             draft(request, settings=client.settings, check_url=self._check_url, now=now, bounds=self._bounds)

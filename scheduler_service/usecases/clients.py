@@ -27,8 +27,8 @@ from scheduler_service.usecases.authenticate import Catalog
 from scheduler_service.usecases.keys import Keys
 
 WATERMARK_MARGIN_MINUTES = 1
-"""A new poller's watermark is a little before now, so that an API whose clock is behind ours creates no row in a minute
-that already counts as settled."""
+"""A new poller's watermark is one minute before now, so that an API whose clock is behind ours creates no row in a
+minute that already counts as settled."""
 
 MAX_TURNS = 20
 """Consecutive rejections after which a change fails: other callers keep changing this client."""

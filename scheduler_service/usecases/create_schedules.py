@@ -153,7 +153,7 @@ class CreateSchedules:
         return self._definition(client, drawn, poller_id=poller_of(schedule_id), schedule_id=schedule_id, now=now)
 
     def faults(self, client: Client, request: ScheduleRequest) -> list[FieldError]:
-        """Everything wrong with a request, without creating anything."""
+        """All faults of a request. Creates nothing."""
         try:
             self._draft(client, request, now=self._clock.wall_ms())
         except Invalid as invalid:

@@ -346,7 +346,7 @@ class RequestCrons:
         return await self._change.put(client, cron_id, self._draft(client, request), told=told)
 
     def faults(self, client: Client, request: CronRequest) -> list[FieldError]:
-        """Everything wrong with a request, without storing anything."""
+        """All faults of a request. Stores nothing."""
         try:
             self._draft(client, request)
         except Invalid as invalid:

@@ -55,7 +55,7 @@ class RememberRequest:
 
     So of any number of requests under one key, concurrent or not, one has chosen the ids. If it dies before it has made
     everything, the next request completes it. A request that is refused as a whole keeps nothing; where the refusal
-    came after the key was kept (a concurrent request did the same thing first), a repeat is judged again.
+    came after the key was kept (a concurrent caller did the same thing first), a repeat is judged again.
 
     For every verb that makes something. That verb decides whether its caller may do so.
     """

@@ -89,7 +89,7 @@ class RequestReconciliations:
         self._admit.work(client)
 
     def faults(self, request: ReconciliationRequest) -> list[FieldError]:
-        """Everything wrong with a request."""
+        """All faults of a request."""
         faults: list[FieldError] = []
         start, end = _instant(request.start, "/from", faults), _instant(request.end, "/to", faults)
         if start is not None and end is not None:
@@ -131,7 +131,7 @@ class RequestReconciliations:
     async def create_once(
         self, client: Client, request: ReconciliationRequest, keyed: Keyed, *, created_by: str
     ) -> tuple[Reconciliation, bool]:
-        """As `create`, and whether it was asked for before under the same key. Raises KeyReused too."""
+        """As `create`, and whether it was requested before under the same key. Raises KeyReused too."""
         self._judge(client, request)
         chosen = self.new_id()
         remembered = await self._remember(keyed, ids=[chosen], at=asked_at(chosen))

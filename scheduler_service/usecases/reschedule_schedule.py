@@ -92,7 +92,7 @@ class RescheduleSchedule:
         self._clock = clock
 
     def faults(self, client: Client, request: RescheduleRequest) -> list[FieldError]:
-        """Everything wrong with a request."""
+        """All faults of a request."""
         return self._judged(client, request)[1]
 
     async def __call__(
@@ -172,7 +172,7 @@ class RescheduleSchedule:
         return None if row is None or not row.defined else (header, row)
 
     def _judged(self, client: Client, request: RescheduleRequest) -> tuple[UnixMillis, list[FieldError]]:
-        """The instant to store, and everything wrong with the request."""
+        """The instant to store, and all faults of the request."""
         faults: list[FieldError] = []
         now, horizon_days = self._clock.wall_ms(), client.settings.horizon_days
         due = asked_due(request, now=now, horizon_days=horizon_days, faults=faults)

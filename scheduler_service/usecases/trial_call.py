@@ -54,7 +54,7 @@ class SendTrialCall:
         self._randomness = randomness
 
     def faults(self, client: Client, request: TrialCallRequest) -> list[FieldError]:
-        """Everything wrong with a request."""
+        """All faults of a request."""
         found: list[FieldError] = []
         draft_callback(request.callback, settings=client.settings, check_url=self._check_url, faults=found)
         return found

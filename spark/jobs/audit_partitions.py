@@ -3,7 +3,7 @@
 The rows are read once and kept for the look. Findings lead to few other rows, which are read by their keys: the retry
 rows that schedules name, and the schedules that retry rows belong to.
 
-Two findings are not about rows of the index: partitions that are missing from it, and overdue crons.
+Two findings do not come from indexed rows: partitions that are missing from the index, and overdue crons.
 """
 
 from collections.abc import Sequence
