@@ -267,7 +267,7 @@ class CqlScheduleStore:
     async def commit(self, commit: OwnerCommit) -> Answer[WriteRejection]:
         self._check_size(commit_bytes(commit), 1 + len(commit.writes) + len(commit.retry_rows))
         if any(retry_row.partition != commit.partition for retry_row in commit.retry_rows):
-            raise ValueError("a commit inserts copies into its own partition only")
+            raise ValueError("a commit inserts retry rows into its own partition only")
         items = commit_items(commit, packs=self.packs())
         answer = await self._turns.write_alone(commit.partition, lambda: self._connection.conditional(items))
         return Rejected(write_rejection(answer.current, commit.writes)) if isinstance(answer, Rejected) else answer

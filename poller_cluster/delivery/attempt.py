@@ -7,7 +7,7 @@ from poller_cluster.delivery.connection import Connection
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptResult, Verdict
 from poller_cluster.delivery.sight import AnyAnswer, Sight
-from poller_cluster.delivery.target import ScheduleWriter
+from poller_cluster.delivery.target import Endpoint
 from scheduler_service.domain.network import Refusal
 
 OnDone = Callable[[AttemptResult], None]
@@ -39,7 +39,7 @@ class Attempt:
     def __init__(
         self,
         request: CallbackRequest,
-        place: ScheduleWriter,
+        endpoint: Endpoint,
         head: bytes,
         *,
         on_done: OnDone,
@@ -49,7 +49,7 @@ class Attempt:
         connect_timeout_seconds: float,
     ) -> None:
         self.request = request
-        self.place = place
+        self.endpoint = endpoint
         self.head = head
         self.on_done = on_done
         self.may_start = may_start

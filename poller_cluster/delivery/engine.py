@@ -29,7 +29,7 @@ from poller_cluster.delivery.result import (
 )
 from poller_cluster.delivery.settings import DeliverySettings
 from poller_cluster.delivery.sight import AnyAnswer, Sight, socket_name
-from poller_cluster.delivery.target import judge_socket_address, place_of
+from poller_cluster.delivery.target import endpoint_of, judge_socket_address
 from poller_cluster.delivery.tls import Tls, client_context
 from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.runtime.clock import Clock
@@ -179,21 +179,21 @@ class DeliveryEngine:
         if not may_start():
             self._refuse(on_done, "not-trusted", "this node may not act now", started_at_ms)
             return
-        place = place_of(request.url)
-        if place is None or place.target.scheme not in self._policy.schemes:
+        endpoint = endpoint_of(request.url)
+        if endpoint is None or endpoint.target.scheme not in self._policy.schemes:
             if not request.url.isascii() or "\0" in request.url:
                 self._refuse(on_done, "bad-request", "the URL can't be sent as it is", started_at_ms, final=True)
             else:
                 self._refuse(on_done, "bad-url", "the URL is not one that can be called", started_at_ms, final=True)
             return
         try:
-            head = head_of(request, place)
+            head = head_of(request, endpoint)
         except BadRequest as error:
             self._refuse(on_done, "bad-request", str(error), started_at_ms, final=True)
             return
         attempt = Attempt(
             request,
-            place,
+            endpoint,
             head,
             on_done=on_done,
             may_start=may_start,
@@ -206,7 +206,7 @@ class DeliveryEngine:
         self._in_flight += 1
         # While it is set, `_conclude` defers `on_done`: the caller must not get a result from within this call.
         self._starting = attempt
-        addresses = self._naming.find(attempt, place.target, self._named)
+        addresses = self._naming.find(attempt, endpoint.target, self._named)
         if addresses is not None:
             self._watch(attempt, attempt.deadline)
             attempt.addresses = addresses
@@ -244,7 +244,7 @@ class DeliveryEngine:
 
     def _send_on_kept(self, attempt: Attempt, now: float) -> bool:
         """Whether a kept connection was used: the request was written to it, or the attempt ended meanwhile."""
-        request, target = attempt.request, attempt.place.target
+        request, target = attempt.request, attempt.endpoint.target
         for address in attempt.addresses:
             key = PoolKey(request.client_id, target, address)
             while (connection := self._pool.take(key, now)) is not None:
@@ -293,7 +293,7 @@ class DeliveryEngine:
     def _open(self, attempt: Attempt, address: str) -> bool:
         """Whether a connection is being made; if not, the address is refused or the attempt is over. Raises OSError if
         connecting fails at once."""
-        target = attempt.place.target
+        target = attempt.endpoint.target
         refusal = judge_socket_address(self._policy, (address, target.port))
         if refusal is not None:
             attempt.refusal = refusal
@@ -348,12 +348,12 @@ class DeliveryEngine:
         if attempt.sight is not None:
             attempt.sight.connected = self._clock.monotonic()
             attempt.sight.connected_to = socket_name(connection.key.address, connection.key.target.port)
-        if attempt.place.target.scheme == "http":
+        if attempt.endpoint.target.scheme == "http":
             self._send_on_fresh(attempt, connection)
             return
         attempt.due = attempt.connect_deadline
         try:
-            tls = Tls(self._tls_context, attempt.place.target.server_name)
+            tls = Tls(self._tls_context, attempt.endpoint.target.server_name)
         except ValueError:
             self._fail(attempt, Verdict("bad-url", "the URL's host can't be a server's name", final=True))
             return

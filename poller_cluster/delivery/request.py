@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from poller_cluster.delivery.target import ScheduleWriter
+from poller_cluster.delivery.target import Endpoint
 from scheduler_service.domain.callbacks import is_token
 
 _LENGTH_EXPECTED: Final = frozenset({"POST", "PUT", "PATCH"})
@@ -44,12 +44,12 @@ def sends_body(request: CallbackRequest) -> bool:
     return bool(request.body) or request.method in _LENGTH_EXPECTED
 
 
-def head_of(request: CallbackRequest, place: ScheduleWriter) -> bytes:
+def head_of(request: CallbackRequest, endpoint: Endpoint) -> bytes:
     """Everything up to the body. Raises BadRequest."""
     method, headers = request.method, request.headers
     if method not in _known_names:
         _judge_name(method, "the method is not a valid one")
-    lines = [f"{method} {place.resource} HTTP/1.1\r\nHost: {place.authority}"]
+    lines = [f"{method} {endpoint.resource} HTTP/1.1\r\nHost: {endpoint.authority}"]
     for name, value in headers:
         if name not in _known_names:
             _judge_name(name, "a header's name is not a valid one")

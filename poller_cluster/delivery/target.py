@@ -36,7 +36,7 @@ class Target(NamedTuple):
         return self.addresses[0] if self.plain and self.addresses else self.host.removesuffix(".")
 
 
-class ScheduleWriter(NamedTuple):
+class Endpoint(NamedTuple):
     """`authority` is the value of the Host header, `resource` the request's target: path and query."""
 
     target: Target
@@ -45,7 +45,7 @@ class ScheduleWriter(NamedTuple):
 
 
 @lru_cache(_REMEMBERED)
-def place_of(url: str) -> ScheduleWriter | None:
+def endpoint_of(url: str) -> Endpoint | None:
     """Parse a URL. None: no request can be sent to it."""
     parts = _URL.match(url)
     if parts is None or not _SENDABLE.match(url):
@@ -62,7 +62,7 @@ def place_of(url: str) -> ScheduleWriter | None:
         host = f"[{target.addresses[0]}]" if ":" in target.addresses[0] else target.addresses[0]
     if target.port != DEFAULT_PORTS[scheme]:
         host = f"{host}:{target.port}"
-    return ScheduleWriter(target, host, resource if resource.startswith("/") else f"/{resource}")
+    return Endpoint(target, host, resource if resource.startswith("/") else f"/{resource}")
 
 
 @lru_cache(_REMEMBERED)

@@ -245,8 +245,8 @@ class Reconcile:
         self, reconciliation: Reconciliation, minute: Minute, pollers: Sequence[PollerId], work: _Slice, turn: Turn
     ) -> RowKey | None:
         """Add the rows of one minute in order. Answers the key to continue after; None: there are no more."""
-        writer = reconciliation.progress
-        after = writer.after if writer.minute == minute else None
+        position = reconciliation.progress
+        after = position.after if position.minute == minute else None
         if after is None and reconciliation.start > minute_start(minute):
             after = RowKey(UnixMillis(reconciliation.start - 1), _LAST_ID)
         limit = max(POLLER_ROWS, SLICE_ROWS // len(pollers))

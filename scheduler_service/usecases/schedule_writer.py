@@ -347,7 +347,7 @@ class ScheduleWriter:
             case Rejected(current=current):
                 return current.rows.get(key) == (str(outcome.state), outcome.next_attempt_at)
             case Unknown(reason=reason):
-                raise StoreUnavailable(f"no answer about the original of a copy: {reason}")
+                raise StoreUnavailable(f"no answer about the original of a retry row: {reason}")
 
     async def complete(self, definition: Definition, outcome: Outcome) -> None:
         """Place the retry row that a retrying row names, if that was left half done. Harmless to repeat."""

@@ -119,7 +119,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
     add_window(parser)
     add_clients(parser)
     parser.add_argument("--output", metavar="DIR", help="where the findings go as Parquet; must not exist")
-    parser.add_argument("--repair", action="store_true", help="re-home stranded rows, complete chains of attempts")
+    parser.add_argument("--repair", action="store_true", help="requeue stranded rows, complete chains of attempts")
     parser.add_argument(
         "--again-after",
         type=float,

@@ -106,7 +106,7 @@ def render(report: Report) -> Sequence[str]:
         lines.append(
             (one["client_id"], str(one["quota"]), *shown, _number(one["skew"], ".2f"), str(one["recommended"]))
         )
-    widths = [max(len(line[writer]) for line in lines) for writer in range(len(_HEAD))]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(_HEAD))]
     table = [
         "  ".join(
             [line[0].ljust(widths[0]), *(text.rjust(wide) for text, wide in zip(line[1:], widths[1:], strict=True))]

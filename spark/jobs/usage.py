@@ -146,7 +146,7 @@ def render(report: Report) -> Sequence[str]:
     head = ("DAY", "CLIENTS", "COMPLETE", *map(str.upper, _COUNTS))
     lines = [head, *((one["day"], *(f"{one[name]:,}" for name in ("clients", "complete", *_COUNTS)))
                      for one in report["days"])]  # fmt: skip
-    widths = [max(len(line[writer]) for line in lines) for writer in range(len(head))]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
     shown = ["  ".join(text.rjust(width) for text, width in zip(line, widths, strict=True)) for line in lines]
     reasons = {
         "already_complete": "complete since an earlier run",

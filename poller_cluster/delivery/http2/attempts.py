@@ -133,7 +133,7 @@ class Http2Attempts:
 
     def takes(self, attempt: Attempt) -> bool:
         """Whether the attempt was queued on a connection or waits for one. If not, the caller makes a connection."""
-        target = attempt.place.target
+        target = attempt.endpoint.target
         if self._observe or target.scheme != "https":
             return False
         now, name = self._clock.monotonic(), (attempt.request.client_id, target)
@@ -154,7 +154,7 @@ class Http2Attempts:
 
     def made(self, attempt: Attempt, connection: Connection[Attempt]) -> None:
         """The connection made for the attempt chose HTTP/2; this class takes ownership of it."""
-        target = attempt.place.target
+        target = attempt.endpoint.target
         self._http1.forget(target)
         receiver = self._receivers.setdefault((attempt.request.client_id, target), _Receiver())
         attempt.connection = None
@@ -167,7 +167,7 @@ class Http2Attempts:
 
     def spoke_http1(self, attempt: Attempt) -> None:
         """The connection made for the attempt chose HTTP/1.1."""
-        target = attempt.place.target
+        target = attempt.endpoint.target
         self._http1.add(target, self._clock.monotonic())
         self._not_made_by(attempt)
 
@@ -262,7 +262,7 @@ class Http2Attempts:
 
     def _begin_stream(self, attempt: Attempt, stream: Stream[Attempt], connection: Http2Connection[Attempt]) -> None:
         request, sight = attempt.request, attempt.sight
-        block = block_of(request, attempt.place)
+        block = block_of(request, attempt.endpoint)
         if sight is not None:
             sight.sent = headers_of(block)
         connection.begin(stream, method=request.method, block=block, body=request.body)
@@ -385,7 +385,7 @@ class Http2Attempts:
 
     def _not_made_by(self, attempt: Attempt) -> None:
         """The attempt no longer waits, nor makes a connection to share: those that waited for it open their own."""
-        name = (attempt.request.client_id, attempt.place.target)
+        name = (attempt.request.client_id, attempt.endpoint.target)
         receiver = self._receivers.get(name)
         if receiver is None:
             return

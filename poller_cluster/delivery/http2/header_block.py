@@ -11,7 +11,7 @@ from typing import Final
 from hpack import Decoder
 
 from poller_cluster.delivery.request import CallbackRequest, sends_body
-from poller_cluster.delivery.target import ScheduleWriter
+from poller_cluster.delivery.target import Endpoint
 
 _OF_HTTP1: Final = frozenset({"http2-settings", "keep-alive", "proxy-connection"})
 """Headers of an HTTP/1.1 connection that `request` admits; HTTP/2 forbids them (RFC 9113, 8.2.2)."""
@@ -21,14 +21,14 @@ _MOST_SHORT: Final = 127
 _SHORT: Final = tuple(bytes((length,)) for length in range(_MOST_SHORT))
 
 
-def block_of(request: CallbackRequest, place: ScheduleWriter) -> bytes:
+def block_of(request: CallbackRequest, endpoint: Endpoint) -> bytes:
     """All headers, pseudo-headers first."""
     parts: list[bytes] = []
     headers = (
         (":method", request.method),
-        (":scheme", place.target.scheme),
-        (":authority", place.authority),
-        (":path", place.resource),
+        (":scheme", endpoint.target.scheme),
+        (":authority", endpoint.authority),
+        (":path", endpoint.resource),
         *request.headers,
     )
     for name, text in headers:

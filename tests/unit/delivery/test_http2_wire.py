@@ -3,14 +3,14 @@
 import pytest
 
 from poller_cluster.delivery.http2.header_block import block_of, headers_of
-from poller_cluster.delivery.target import place_of
+from poller_cluster.delivery.target import endpoint_of
 from tests.support.delivery import post
 
 
 def written(url: str = "https://Example.com:8443/a?b", body: bytes = b"", **differing: object) -> list[tuple[str, str]]:
-    place = place_of(url)
-    assert place is not None
-    return list(headers_of(block_of(post(url, body, **differing), place)))
+    endpoint = endpoint_of(url)
+    assert endpoint is not None
+    return list(headers_of(block_of(post(url, body, **differing), endpoint)))
 
 
 def test_pseudo_headers_come_first_and_names_are_small() -> None:
@@ -47,8 +47,8 @@ def test_lengths(length: int) -> None:
 
 def test_nothing_is_for_a_table() -> None:
     """Neither the receiver's nor an intermediary's (RFC 7541, 6.2.3)."""
-    place = place_of("https://h/")
-    assert place is not None
-    block = block_of(post("https://h/", b"", method="GET", headers=(("authorization", "secret"),)), place)
+    endpoint = endpoint_of("https://h/")
+    assert endpoint is not None
+    block = block_of(post("https://h/", b"", method="GET", headers=(("authorization", "secret"),)), endpoint)
     assert b"\x10\x0dauthorization\x06secret" in block
     assert block.count(b"\x10") == 5

@@ -2,7 +2,7 @@
 
 import pytest
 
-from poller_cluster.delivery.target import place_of
+from poller_cluster.delivery.target import endpoint_of
 
 
 @pytest.mark.parametrize(
@@ -17,9 +17,9 @@ from poller_cluster.delivery.target import place_of
     ],
 )
 def test_hosts_of_urls(url: str, host: str, addresses: tuple[str, ...] | None) -> None:
-    place = place_of(url)
-    assert place is not None
-    assert (place.target.host, place.target.addresses) == (host, addresses)
+    endpoint = endpoint_of(url)
+    assert endpoint is not None
+    assert (endpoint.target.host, endpoint.target.addresses) == (host, addresses)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_hosts_of_urls(url: str, host: str, addresses: tuple[str, ...] | None) -
     ],
 )
 def test_urls_that_nothing_is_sent_to(url: str) -> None:
-    assert place_of(url) is None
+    assert endpoint_of(url) is None
 
 
 @pytest.mark.parametrize(
@@ -57,9 +57,9 @@ def test_urls_that_nothing_is_sent_to(url: str) -> None:
     ],
 )
 def test_what_is_asked_for_and_of_whom(url: str, authority: str, resource: str) -> None:
-    place = place_of(url)
-    assert place is not None
-    assert (place.authority, place.resource) == (authority, resource)
+    endpoint = endpoint_of(url)
+    assert endpoint is not None
+    assert (endpoint.authority, endpoint.resource) == (authority, resource)
 
 
 @pytest.mark.parametrize(
@@ -72,6 +72,6 @@ def test_what_is_asked_for_and_of_whom(url: str, authority: str, resource: str) 
     ],
 )
 def test_whom_the_certificate_has_to_be_for(url: str, name: str) -> None:
-    place = place_of(url)
-    assert place is not None
-    assert place.target.server_name == name
+    endpoint = endpoint_of(url)
+    assert endpoint is not None
+    assert endpoint.target.server_name == name

@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 
 from poller_cluster.delivery.request import BadRequest, head_of
-from poller_cluster.delivery.target import place_of
+from poller_cluster.delivery.target import endpoint_of
 from tests.support.delivery import post
 
 
 def written(**differing: Any) -> bytes:
     request = post("http://h:81/a?b", **differing)
-    place = place_of(request.url)
-    assert place is not None
-    return head_of(request, place)
+    endpoint = endpoint_of(request.url)
+    assert endpoint is not None
+    return head_of(request, endpoint)
 
 
 def test_as_given_and_in_order() -> None:
