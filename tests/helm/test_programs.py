@@ -111,7 +111,7 @@ def jobs(documents: list[Document], tmp_path: Path) -> dict[str, list[str]]:
             container["command"], env=variables, capture_output=True, text=True, check=False, timeout=10
         )
         assert (done.returncode, done.stderr) == (0, "")
-        started[one["metadata"]["name"].rpartition("-")[2]] = done.stdout.splitlines()
+        started[one["metadata"]["name"].partition("-minutehand-")[2].replace("-", "_")] = done.stdout.splitlines()
     return started
 
 

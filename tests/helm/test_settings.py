@@ -172,7 +172,7 @@ def test_grace_covers_the_drain(documents: list[Document], tmp_path: Path) -> No
     assert pods["node"]["spec"]["terminationGracePeriodSeconds"] >= drain
     api = settings_of(pods["api"], documents, tmp_path / "api").api
     assert api is not None
-    command = pods["api"]["spec"]["containers"][0]["incarnationcycle"]["preStop"]["exec"]["command"]
+    command = pods["api"]["spec"]["containers"][0]["lifecycle"]["preStop"]["exec"]["command"]
     assert command[0] == "sleep"
     drain = api.shutdown_delay_seconds + LAST_ANSWERS_SECONDS + api.shutdown_seconds
     needed = float(command[1]) + drain + ENDING_SECONDS
