@@ -3,6 +3,9 @@
 import signal
 import sys
 
+INTERRUPTED = 130
+"""What shells answer for a program that SIGINT ended: 128 and the signal's number."""
+
 
 def heed_interrupts() -> None:
     """Restore SIGINT's default for this program and those it starts. A shell without job control starts background
@@ -14,9 +17,14 @@ def heed_interrupts() -> None:
 def main() -> None:
     """Run the command line; always ends the process."""
     heed_interrupts()
-    from minutehand.cli.failures import run
+    try:
+        # Importing takes a while, and may be interrupted too.
+        from minutehand.cli.failures import run
 
-    sys.exit(run(sys.argv[1:]))
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    sys.exit(code)
 
 
 if __name__ == "__main__":
