@@ -47,13 +47,13 @@ def capacity_per_minute(session: SparkSession, tables: Tables, *, now: datetime)
     if not found:
         return 0
     incarnations = session.createDataFrame(
-        [(one.node_id, one.number) for one in found], "node_id string, incarnation long"
+        [(one.node_id, one.incarnation) for one in found], "node_id string, incarnation long"
     )
     alive = {
-        (one.node_id, one.number)
+        (one.node_id, one.incarnation)
         for one in tables.by_key(incarnations, "lives", ("state",)).where(F.col("state") == "live").collect()
     }
-    return sum(one.capacity_per_minute for one in found if (one.node_id, one.number) in alive)
+    return sum(one.capacity_per_minute for one in found if (one.node_id, one.incarnation) in alive)
 
 
 def _nodes(session: SparkSession, tables: Tables) -> DataFrame:
