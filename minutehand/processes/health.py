@@ -24,10 +24,10 @@ import msgspec
 from aiohttp import web
 
 from minutehand.processes.workers import Work
-from poller_cluster.ops.server import OpsRunner
+from poller_cluster.ops.server import OpsRunner, health_response
 from scheduler_service.api.http.server import CannotListen
 from scheduler_service.runtime.clock import Clock, SystemClock
-from scheduler_service.runtime.health import PROCESS_DOWN, PROCESS_SILENT, Reason, health_document, status_code
+from scheduler_service.runtime.health import PROCESS_DOWN, PROCESS_SILENT, Reason
 from scheduler_service.runtime.lifecycle import Service, Tasks
 from scheduler_service.runtime.logging import get_logger
 
@@ -227,10 +227,10 @@ async def serve(listener: socket.socket, health: HealthOfSeveral, *, over: async
     stale one."""
 
     async def live(request: web.Request) -> web.Response:
-        return _answer(health.live())
+        return health_response(health.live())
 
     async def ready(request: web.Request) -> web.Response:
-        return _answer(health.ready())
+        return health_response(health.ready())
 
     app = web.Application()
     app.router.add_get("/livez", live)
@@ -250,10 +250,6 @@ async def serve(listener: socket.socket, health: HealthOfSeveral, *, over: async
     finally:
         await tasks.close()
         await runner.cleanup()
-
-
-def _answer(reasons: Sequence[Reason]) -> web.Response:
-    return web.json_response(health_document(reasons), status=status_code(reasons))
 
 
 @contextmanager

@@ -249,16 +249,17 @@ class OpsServer:
         return scheme == "Bearer" and hmac.compare_digest(given.encode(errors="replace"), self._token)
 
     async def _live(self, request: web.Request) -> web.Response:
-        return _health(self._unhealthy())
+        return health_response(self._unhealthy())
 
     async def _ready(self, request: web.Request) -> web.Response:
-        return _health(self._unready())
+        return health_response(self._unready())
 
     async def _show_metrics(self, request: web.Request) -> web.Response:
         return web.Response(body=self._metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
 
 
-def _health(reasons: Sequence[Reason]) -> web.Response:
+def health_response(reasons: Sequence[Reason]) -> web.Response:
+    """The answer of /livez and /readyz."""
     return web.json_response(health_document(reasons), status=status_code(reasons))
 
 
@@ -344,11 +345,7 @@ class StartingServer:
             await runner.cleanup()
 
     async def _live(self, request: web.Request) -> web.Response:
-        return _answer(self._unhealthy())
+        return health_response(self._unhealthy())
 
     async def _ready(self, request: web.Request) -> web.Response:
-        return _answer([Reason(STARTING, "it has only just begun, or storage does not answer")])
-
-
-def _answer(reasons: Sequence[Reason]) -> web.Response:
-    return web.json_response(health_document(reasons), status=status_code(reasons))
+        return health_response([Reason(STARTING, "it has only just begun, or storage does not answer")])

@@ -11,6 +11,8 @@ _FORM = re.compile(
     r"(\d{4}-\d{2}-\d{2})[Tt](\d{2}:\d{2}:\d{2})(?:\.(\d{1,32}))?(?:[Zz]|([+-])(\d{2}):(\d{2}))", re.ASCII
 )
 _USUAL = len("2026-11-21T09:30:15.250Z")
+LAST_INSTANT = 253_370_764_799_999
+"""9998-12-31T23:59:59.999Z: fires of rules are computed no further."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
 
@@ -63,6 +65,21 @@ def format_instant(instant: int) -> str:
     """RFC 3339 in UTC with milliseconds. For years 1 to 9999, which all stored instants are in."""
     minute, rest = divmod(instant, MINUTE_MS)
     return f"{_minute_text(minute)}{rest // 1000:02d}.{rest % 1000:03d}Z"
+
+
+def read_instant(text: str | None, pointer: str, faults: list[FieldError]) -> UnixMillis | None:
+    """The instant of a request's field; None where it is left out, or wrong and added to the faults."""
+    if text is None:
+        return None
+    try:
+        instant = parse_instant(text)
+    except ValueError as error:
+        faults.append(FieldError(pointer, str(error)))
+        return None
+    if not 0 <= instant <= LAST_INSTANT:
+        faults.append(FieldError(pointer, "must be from 1970 to the end of the year 9998"))
+        return None
+    return instant
 
 
 def window_faults(start: int, end: int, *, longest_days: int) -> list[FieldError]:

@@ -25,7 +25,7 @@ from scheduler_service.domain.crons.occurrences import Fold, Gap
 from scheduler_service.domain.crons.row import DEFAULT_CATCH_UP_SECONDS, CronCallback, CronOptions
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import UnixMillis
-from scheduler_service.domain.instants import parse_instant
+from scheduler_service.domain.instants import read_instant
 from scheduler_service.domain.options import RetryOverride, encode_headers
 from scheduler_service.usecases.schedule_request import (
     CallbackRequest,
@@ -43,8 +43,6 @@ MAX_FIRES = 1_000_000
 MAX_CATCH_UP_SECONDS = 604_800
 MAX_PREVIEWED = 100
 DEFAULT_PREVIEWED = 5
-LAST_INSTANT = 253_370_764_799_999
-"""9998-12-31T23:59:59.999Z: fires of rules are computed no further."""
 
 
 class CronDraft(NamedTuple):
@@ -120,8 +118,8 @@ def draft_cron(
     rule = _rule(
         request,
         faults,
-        starts_at=_instant(request.starts_at, "/starts_at", faults),
-        ends_at=_instant(request.ends_at, "/ends_at", faults),
+        starts_at=read_instant(request.starts_at, "/starts_at", faults),
+        ends_at=read_instant(request.ends_at, "/ends_at", faults),
         now=now,
     )
     callback = request.callback
@@ -152,7 +150,7 @@ def draft_cron(
 def preview(request: PreviewRequest, *, now: int) -> Preview:
     """The fires of a rule, asked for at `now` (Unix milliseconds). Raises Invalid with every fault."""
     faults: list[FieldError] = []
-    start = _instant(request.start, "/from", faults)
+    start = read_instant(request.start, "/from", faults)
     after = (now if start is None else start) - 1
     rule = _rule(request, faults, starts_at=None, ends_at=None, now=after)
     if faults or rule is None:
@@ -202,17 +200,3 @@ def _judged(make: Callable[[], T], faults: list[FieldError]) -> T | None:
     except InvalidRule as error:
         faults.append(FieldError(f"/{error.field}", error.reason))
         return None
-
-
-def _instant(text: str | None, pointer: str, faults: list[FieldError]) -> UnixMillis | None:
-    if text is None:
-        return None
-    try:
-        instant = parse_instant(text)
-    except ValueError as error:
-        faults.append(FieldError(pointer, str(error)))
-        return None
-    if not 0 <= instant <= LAST_INSTANT:
-        faults.append(FieldError(pointer, "must be from 1970 to the end of the year 9998"))
-        return None
-    return instant

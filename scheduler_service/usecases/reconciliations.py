@@ -21,8 +21,8 @@ from membership.errors import StoreUnavailable
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.errors import Conflict, FieldError, Invalid, NotFound
 from scheduler_service.domain.idempotency import Keyed
-from scheduler_service.domain.ids import ClientId, UnixMillis, minute_of
-from scheduler_service.domain.instants import parse_instant, window_faults
+from scheduler_service.domain.ids import ClientId, minute_of
+from scheduler_service.domain.instants import parse_instant, read_instant, window_faults
 from scheduler_service.domain.ports import ReconciliationStore
 from scheduler_service.domain.reconciliations import (
     HANDLED,
@@ -42,7 +42,6 @@ from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.admission import AdmitCreates
-from scheduler_service.usecases.cron_request import LAST_INSTANT
 from scheduler_service.usecases.idempotency import RememberRequest
 from scheduler_service.usecases.schedule_request import Instant
 
@@ -91,7 +90,7 @@ class RequestReconciliations:
     def faults(self, request: ReconciliationRequest) -> list[FieldError]:
         """All faults of a request."""
         faults: list[FieldError] = []
-        start, end = _instant(request.start, "/from", faults), _instant(request.end, "/to", faults)
+        start, end = read_instant(request.start, "/from", faults), read_instant(request.end, "/to", faults)
         if start is not None and end is not None:
             faults += window_faults(start, end, longest_days=self._max_days)
         # An action that could not be decoded is a fault already; any state is allowed for it here.
@@ -202,18 +201,6 @@ class RequestReconciliations:
         if found.state is ReconciliationState.STOPPED and not found.settled:
             return found.updated_at > self._clock.wall_ms() - ABANDONED_MS
         return found.running
-
-
-def _instant(text: str, pointer: str, faults: list[FieldError]) -> UnixMillis | None:
-    try:
-        instant = parse_instant(text)
-    except ValueError as error:
-        faults.append(FieldError(pointer, str(error)))
-        return None
-    if not 0 <= instant <= LAST_INSTANT:
-        faults.append(FieldError(pointer, "must be from 1970 to the end of the year 9998"))
-        return None
-    return instant
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,6 +96,19 @@ async def errors_of(attempts: list[Any]) -> list[str | None]:
     return [result.error for result in await asyncio.wait_for(asyncio.gather(*attempts), LONG_SECONDS)]
 
 
+def failing_at_first(method: Callable[[Any], Any], *, times: int) -> Callable[[Any], Any]:
+    """It raises LookupError so many times before it does its work."""
+    left = [True] * times
+
+    def failing(of: Any) -> Any:
+        if left:
+            left.pop()
+            raise LookupError
+        return method(of)
+
+    return failing
+
+
 def answer(to: Receiver, came: Frame) -> None:
     if came.flags & h2.END_STREAM and came.kind in (h2.HEADERS, h2.DATA):
         to.write(head(came.stream, "204", ends=True))
@@ -141,15 +154,7 @@ class TestOneThatFails:
     async def test_an_attempt_that_fails_when_it_is_due(
         self, engine: DeliveryEngine, silent: str, reported: list[type[BaseException]], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        leave, failing = engine._http2.leave, [True, True]
-
-        def fails_twice(of: Any) -> Any:
-            if failing:
-                failing.pop()
-                raise LookupError
-            return leave(of)
-
-        monkeypatch.setattr(engine._http2, "leave", fails_twice)
+        monkeypatch.setattr(engine._http2, "leave", failing_at_first(engine._http2.leave, times=2))
         attempts = [begin(engine, post(silent, timeout_seconds=0.2)) for _ in range(3)]
         assert await errors_of(attempts) == ["internal", "timeout", "timeout"]
         assert (engine.in_flight, reported) == (0, [LookupError])
@@ -157,15 +162,7 @@ class TestOneThatFails:
     async def test_an_attempt_that_fails_when_the_engine_stops(
         self, engine: DeliveryEngine, silent: str, reported: list[type[BaseException]], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        leave, failing = engine._http2.leave, [True]
-
-        def fails_once(of: Any) -> Any:
-            if failing:
-                failing.pop()
-                raise LookupError
-            return leave(of)
-
-        monkeypatch.setattr(engine._http2, "leave", fails_once)
+        monkeypatch.setattr(engine._http2, "leave", failing_at_first(engine._http2.leave, times=1))
         attempts = [begin(engine, post(silent)) for _ in range(2)]
         await engine.stop(0)
         assert await errors_of(attempts) == ["internal", "stopped"]

@@ -1,6 +1,7 @@
 """Settings that contradict each other are refused with what to change; ids; the view."""
 
 import re
+from typing import Any
 
 import pytest
 
@@ -50,25 +51,18 @@ def test_names_read_well() -> None:
     assert str(PollerKey("shop", 3)) == "shop/3"
 
 
-def test_hints_go_to_the_newest_incarnation_of_a_node_unless_it_drains() -> None:
-    def heartbeat(name: str, number: int, state: NodeState, weight: float, low_watermark: int | None) -> Heartbeat:
-        incarnation = NodeIncarnation(NodeId(name), IncarnationNumber(number))
-        return Heartbeat(
-            incarnation=incarnation,
-            beat=1,
-            state=state,
-            address="",
-            wall_ms=0,
-            version="",
-            low_watermark=low_watermark,
-            weight=weight,
-        )
+def heartbeat(name: str, number: int, state: NodeState = NodeState.LIVE, **values: Any) -> Heartbeat:
+    incarnation = NodeIncarnation(NodeId(name), IncarnationNumber(number))
+    plain: dict[str, Any] = {"beat": 1, "address": "", "wall_ms": 0, "version": "", "low_watermark": None}
+    return Heartbeat(incarnation=incarnation, state=state, **{**plain, **values})
 
+
+def test_hints_go_to_the_newest_incarnation_of_a_node_unless_it_drains() -> None:
     members = (
-        heartbeat("a", 1, NodeState.LIVE, 1.0, 10),
-        heartbeat("a", 2, NodeState.DRAINING, 1.0, 20),
-        heartbeat("b", 1, NodeState.DRAINING, 1.0, None),
-        heartbeat("b", 2, NodeState.LIVE, 2.5, None),
+        heartbeat("a", 1, weight=1.0, low_watermark=10),
+        heartbeat("a", 2, NodeState.DRAINING, weight=1.0, low_watermark=20),
+        heartbeat("b", 1, NodeState.DRAINING, weight=1.0),
+        heartbeat("b", 2, weight=2.5),
     )
     view = MembersView(members=members, heartbeats={member.incarnation: member for member in members})
     assert view.hint_weights() == {"b": 2.5}
@@ -82,21 +76,7 @@ def test_hints_go_to_the_newest_incarnation_of_a_node_unless_it_drains() -> None
 def test_what_all_know_is_what_every_member_tells() -> None:
     """Nobody knows anything before the first read; ended incarnations are no members."""
 
-    def heartbeat(name: str, knows: int) -> Heartbeat:
-        incarnation = NodeIncarnation(NodeId(name), IncarnationNumber(1))
-        state = NodeState.LIVE
-        return Heartbeat(
-            incarnation=incarnation,
-            beat=1,
-            state=state,
-            address="",
-            wall_ms=0,
-            version="",
-            low_watermark=None,
-            knows=knows,
-        )
-
-    newer, older = heartbeat("a", 14), heartbeat("b", 13)
+    newer, older = heartbeat("a", 1, knows=14), heartbeat("b", 1, knows=13)
     assert not MembersView().all_know(14)
     assert MembersView(members=(newer,), heartbeats={older.incarnation: older}).all_know(14)
     assert not MembersView(members=(newer, older)).all_know(14)
