@@ -113,7 +113,7 @@ class InstantConnection:
         if len(parameters) == 4:
             return [(None, None, None, *row) for row in rows[:limit]]
         after = parameters[3:5]
-        start = next(writer for writer, row in enumerate(rows) if (row[0], row[1]) == after) + 1
+        start = next(position for position, row in enumerate(rows) if (row[0], row[1]) == after) + 1
         return rows[start : start + limit]
 
     async def conditional(self, items: Sequence[Item]) -> Answer[AnswerRows]:

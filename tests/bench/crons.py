@@ -159,9 +159,9 @@ def _rules(count: int, first: int) -> Iterator[_Rule]:
             case 1:
                 expression = f"{taken[1]} * * * *"
             case _:
-                writer = number * 31 % len(free)
+                place = number * 31 % len(free)
                 expression = others[number * 7 % len(others)].format(
-                    minute=free[writer], later=free[(writer + 20) % len(free)], hour=number * 13 % 24
+                    minute=free[place], later=free[(place + 20) % len(free)], hour=number * 13 % 24
                 )
         yield f"cron-{number:06}", expression, zone, spread
 

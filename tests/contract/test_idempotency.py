@@ -1,4 +1,4 @@
-"""What is kept under an idempotency key: whoever is first, and nobody after him."""
+"""What is kept under an idempotency key: the first request, and none after it."""
 
 import asyncio
 from uuid import UUID

@@ -64,10 +64,10 @@ async def test_what_was_asked_for_may_be_inserted_again(storage: Storage, names:
 async def test_of_two_writes_from_one_version_one_is_applied(storage: Storage, names: Names) -> None:
     one, store = asked(names.client()), storage.reconciliations
     await store.insert(one)
-    writer = RowKey(UnixMillis(START + 5), ScheduleId(UUID(int=5 << 70)))
+    position = RowKey(UnixMillis(START + 5), ScheduleId(UUID(int=5 << 70)))
     first = advanced(
         one,
-        following=(Minute(MINUTE + 1), writer),
+        following=(Minute(MINUTE + 1), position),
         seen={State.FAILED: 2, State.RETRYING: 1},
         outcomes={Seen.REDELIVERED: 2, Seen.IN_FLIGHT: 1},
         lead=START + 9,
@@ -79,7 +79,7 @@ async def test_of_two_writes_from_one_version_one_is_applied(storage: Storage, n
     found = await store.read(one.client_id, one.reconciliation_id)
     assert found == first
     assert found is not None
-    assert (found.version, found.progress.after, found.running) == (1, writer, True)
+    assert (found.version, found.progress.after, found.running) == (1, position, True)
     ended = stopped(first, at=START + 20)
     assert await store.write(ended, expected_version=1) == APPLIED
     assert await store.write(other, expected_version=1) == Rejected(ended)

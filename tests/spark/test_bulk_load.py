@@ -277,7 +277,7 @@ def test_what_is_no_schedule_is_beside_with_its_reason(spark: SparkSession, syst
     assert counts(report) == (10, 1, 0, 1, 8)
     assert report["rejects"].startswith(f"{path}.rejects/")
     found = rejected(report)
-    assert {writer: [reason.partition(":")[0] for reason in reasons] for writer, reasons in found.items()} == {
+    assert {place: [reason.partition(":")[0] for reason in reasons] for place, reasons in found.items()} == {
         (2, "type"): ["timeout_seconds"],
         (3, "url"): ["url"],
         (4, "near"): ["due"],

@@ -24,7 +24,7 @@ class Plans:
 
     def carried_out(self) -> list[str]:
         found = self._store.executionsList()
-        return [found.apply(writer).physicalPlanDescription() for writer in range(self._begun, found.size())]
+        return [found.apply(position).physicalPlanDescription() for position in range(self._begun, found.size())]
 
     def scanned(self) -> set[str]:
         """Tables that were read whole: a scan is a step of its own there."""

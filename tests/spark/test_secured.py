@@ -73,8 +73,8 @@ def java_calls(spark: SparkSession, conf: dict[str, str], port: int) -> None:
 
     def array(kind: Any, items: Sequence[str]) -> Any:
         made = gateway.new_array(kind, len(items))
-        for writer, item in enumerate(items):
-            made[writer] = item
+        for position, item in enumerate(items):
+            made[position] = item
         return made
 
     def store(kind: str) -> tuple[Any, Any]:

@@ -251,11 +251,11 @@ def _parts(signature: str) -> Iterator[str]:
     """The parameters, parted at commas that are in no brackets."""
     depth, start = 0, 1
     end = signature.rindex(")")
-    for writer, letter in enumerate(signature[:end]):
+    for position, letter in enumerate(signature[:end]):
         depth += (letter in "([{") - (letter in ")]}")
         if letter == "," and depth == 1:
-            yield signature[start:writer].strip()
-            start = writer + 1
+            yield signature[start:position].strip()
+            start = position + 1
     yield signature[start:end].strip()
 
 
@@ -331,7 +331,7 @@ def _markdown(docstring: str | None) -> str:
 def _quoted(text: str) -> str:
     """Text whose angle brackets are no markup, outside of `code`."""
     parts = re.split(r"(`[^`]*`)", text)
-    return "".join(part if writer % 2 else escape(part, quote=False) for writer, part in enumerate(parts))
+    return "".join(part if number % 2 else escape(part, quote=False) for number, part in enumerate(parts))
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -65,7 +65,7 @@ def _find_go() -> str:
 
 
 def _build(go: str, helm: Path, progress: Progress) -> None:
-    """Into a directory beside the final one, and then by a rename: whoever sees a file sees all of it."""
+    """Into a directory beside the final one, and then by a rename: a file that is seen is whole."""
     scratch = helm.parent.with_suffix(".partial")
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)

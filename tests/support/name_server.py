@@ -43,11 +43,11 @@ class NameServer:
 
     def answer(self, question: bytes) -> bytes | None:
         number, _, _, _, _, _ = struct.unpack("!6H", question[:12])
-        labels, writer = [], 12
-        while length := question[writer]:
-            labels.append(question[writer + 1 : writer + 1 + length].decode().lower())
-            writer += 1 + length
-        (kind,) = struct.unpack("!H", question[writer + 1 : writer + 3])
+        labels, position = [], 12
+        while length := question[position]:
+            labels.append(question[position + 1 : position + 1 + length].decode().lower())
+            position += 1 + length
+        (kind,) = struct.unpack("!H", question[position + 1 : position + 3])
         name = ".".join(labels)
         self.asked.append((name, kind))
         if name == self.silent or name.endswith("." + self.silent):
@@ -57,7 +57,7 @@ class NameServer:
         packed = [each.packed for each in found if (AAAA if each.version == 6 else A) == kind]
         head = struct.pack("!6H", number, 0x8180 | code, 1, len(packed), 0, 0)
         records = [struct.pack("!HHHIH", 0xC00C, kind, 1, self.seconds, len(each)) + each for each in packed]
-        return head + question[12 : writer + 5] + b"".join(records)
+        return head + question[12 : position + 5] + b"".join(records)
 
 
 class _Protocol(asyncio.DatagramProtocol):

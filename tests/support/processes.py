@@ -283,7 +283,7 @@ def deployment(
     trust: ssl.SSLContext | None = None,
 ) -> Iterator[Deployment]:
     """A keyspace of one's own, migrated if not told otherwise and gone at the end, and a receiver; API and nodes are
-    started by whoever needs them."""
+    started by the tests that need them."""
     with ExitStack() as parts:
         keyspace = f"accept_{secrets.token_hex(4)}"
         built = Deployment(cassandra, directory, keyspace=keyspace, tables=tables or {}, trust=trust)

@@ -1,4 +1,4 @@
-"""A process that does as it is told, for tests of whoever looks after processes.
+"""A process that does as it is told, for tests of what supervises processes.
 
     python -m tests.support.worker DIRECTORY NAME [--fail]
 
