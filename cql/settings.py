@@ -41,7 +41,7 @@ class StorageSettings:
     tls_key_file: str | None = None
     """PEM file of its key."""
     tls_check_hostname: bool = True
-    """Whether a server's certificate must name the address it is reached at. Without it whoever holds any certificate
+    """Whether a server's certificate must name the address it is reached at. Without it the holder of any certificate
     of these authorities can pose as the cluster."""
     tls_server_name: str | None = None
     """The name that every server's certificate has to carry instead, where they name no addresses."""

@@ -68,7 +68,7 @@ def test_ending_under_load_loses_nothing(pair: Deployment, capsys: pytest.Captur
     for load in (node_load, told, untold):
         for label, schedule_id in load.acknowledged.items():
             assert stored.pop(schedule_id) == label
-    assert not stored, "whoever was not answered was not heard"
+    assert not stored, "who was not answered was not heard"
 
     wanted = {one for load in (node_load, told, untold) for one in load.acknowledged.values()}
     pair.receiver.await_count(len(wanted), seconds=30.0)

@@ -7,7 +7,7 @@ from minutehand.client import Callback, Exchange
 from tests.support.processes import Deployment
 
 
-def test_whoever_waits_for_a_trial_call_is_answered(cluster: Deployment) -> None:
+def test_the_caller_of_a_trial_call_is_answered(cluster: Deployment) -> None:
     cluster.start_api()
     cluster.start_node("node-a")
     key = cluster.register("shop", poller_quota=1)

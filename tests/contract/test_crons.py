@@ -370,7 +370,7 @@ async def test_runs_over_many_years_are_refused(storage: Storage, names: Names) 
         await runs_of(storage, names.client(), MARCH - 401 * DAY, MARCH)
 
 
-async def test_the_run_of_a_later_revision_wins_whoever_writes_last(storage: Storage, names: Names) -> None:
+async def test_the_run_of_a_later_revision_wins_also_when_written_first(storage: Storage, names: Names) -> None:
     client = names.client()
     first, second, third = (run(client, JANUARY, revision=revision) for revision in (1, 2, 10))
     read = {"first": UnixMillis(JANUARY), "last": UnixMillis(JANUARY)}

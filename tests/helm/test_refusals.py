@@ -1,4 +1,4 @@
-"""Bad values, and what whoever gave them is told."""
+"""Bad values, and what the operator is told."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Trial calls over loopback: what a receiver gets, what whoever asked is shown, and how many are made."""
+"""Trial calls over loopback: what a receiver gets, what the caller is shown, and how many are made."""
 
 import asyncio
 import socket

@@ -164,7 +164,7 @@ def retry_rows_in_the_books(patch: pytest.MonkeyPatch) -> None:
 
 
 def balance_added_to(patch: pytest.MonkeyPatch) -> None:
-    """Whoever carries a retry row's end to its original books one call less as open, instead of counting again."""
+    """Carrying a retry row's end to its original books one call less as open, instead of counting again."""
 
     async def book_one(self: CountMinute, partition: Partition, *, epoch: int) -> None:
         stamp = await self._schedules.read_stamp(partition)
@@ -184,7 +184,7 @@ def balance_added_to(patch: pytest.MonkeyPatch) -> None:
 
 
 def balance_of_a_lower_epoch_wins(patch: pytest.MonkeyPatch) -> None:
-    """The store takes a balance whoever wrote the one before."""
+    """The store takes a balance no matter which epoch wrote the one before."""
     holds = memory._holds
 
     def over_anything(table: Table, partition: Stored | None, write: memory._Bound) -> bool:

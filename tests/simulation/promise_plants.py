@@ -40,7 +40,7 @@ def doubt_is_forgotten_when_deferred(patch: pytest.MonkeyPatch) -> None:
 
 
 def reschedules_are_completed_by_nobody(patch: pytest.MonkeyPatch) -> None:
-    """Whoever dies between the cancel of the old row and the create of the new one leaves neither."""
+    """A process that dies between the cancel of the old row and the create of the new one leaves neither."""
 
     async def leave(self: CompleteReschedule, client_id: ClientId, new: ScheduleId, *, at: UnixMillis) -> None:
         return

@@ -44,7 +44,7 @@ def progress_without_version(patch: pytest.MonkeyPatch) -> None:
 
 
 def slots_for_everybody(patch: pytest.MonkeyPatch) -> None:
-    """The store gives a slot to whoever asks last."""
+    """The store gives a slot to the last that asks."""
     _blind(patch, "reconciliation_slots")
 
 

@@ -1,5 +1,5 @@
-"""Changes of clients whose announcement is lost: everybody hears of them within a minute, and whoever asks again is
-answered for good."""
+"""Changes of clients whose announcement is lost: all nodes hear of them within a minute, and a repeated
+request is answered for good."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence

@@ -1,4 +1,4 @@
-"""Errors that nobody foresaw: they stay with the row or the minute that has them."""
+"""Unhandled exceptions: they stay with the row or the minute that has them."""
 
 import pytest
 

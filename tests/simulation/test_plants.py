@@ -33,7 +33,7 @@ SCENES: dict[str, Callable[[], None]] = {
     ),
     "doubt_is_forgotten_when_deferred": test_doubt.test_what_may_have_been_called_is_not_rescheduled,
     "reschedules_are_completed_by_nobody": (
-        lambda: test_reschedule.test_whoever_dies_one_of_the_two_is_called(State.SCHEDULED, "crash-after", other=False)
+        lambda: test_reschedule.test_one_of_both_is_called_after_any_crash(State.SCHEDULED, "crash-after", other=False)
     ),
     "stranded_rows_are_nobodys": (
         lambda: test_retention.test_what_nobody_would_call_keeps_nothing_once_it_is_past_retention(

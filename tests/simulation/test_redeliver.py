@@ -189,7 +189,7 @@ def inserts(request: str, items: Sequence[Item]) -> bool:
 
 @pytest.mark.parametrize("asks", ["again", "looks"])
 @pytest.mark.parametrize("fault", ["crash-after", "crash-before"])
-def test_a_crash_between_pointer_and_retry_row_is_made_good_by_whoever_asks_next(fault: str, asks: str) -> None:
+def test_a_crash_between_pointer_and_retry_row_is_made_good_by_the_next_request(fault: str, asks: str) -> None:
     when = points if fault == "crash-after" else inserts
 
     async def scenario(world: World) -> None:

@@ -1,4 +1,4 @@
-"""A schedule is called at the old instant or at the new one, whoever wins, and never at neither or both."""
+"""A schedule is called at the old instant or at the new one, and never at neither or both."""
 
 import asyncio
 from collections.abc import Sequence
@@ -59,7 +59,7 @@ def somewhere_else(delay: float, *, other: bool) -> RescheduleRequest:
 @pytest.mark.parametrize("other", [False, True], ids=["same-call", "other-call"])
 @pytest.mark.parametrize("fault", ["crash-before", "crash-after"])
 @pytest.mark.parametrize("state", [State.SCHEDULED, State.RETRYING])
-def test_whoever_dies_one_of_the_two_is_called(state: State, fault: str, other: bool) -> None:
+def test_one_of_both_is_called_after_any_crash(state: State, fault: str, other: bool) -> None:
     """After each write, for an earlier instant and for a later one; nobody asks or looks again."""
 
     async def scenario(world: World) -> None:

@@ -1,4 +1,4 @@
-"""Carries out what was drawn. Whoever asks does so by himself: no operation waits for an answer."""
+"""Carries out what was drawn. Each request is a task of its own: no operation waits for an answer."""
 
 import random
 from collections.abc import Sequence
@@ -245,7 +245,7 @@ class Performing:
         await self._stepped((name,), dice, WRONG_MS * operation.amount**3)
 
     async def _step_together(self, operation: Operation, dice: random.Random) -> None:
-        """Machines on one host: whoever is on it, nodes and API processes, is off by the same."""
+        """Machines on one host: all on it, nodes and API processes, are off by the same."""
         names = [name for name in (*NODES, *APIS) if dice.random() < 0.6]
         await self._stepped(names, dice, WRONG_MS * operation.amount**3)
 

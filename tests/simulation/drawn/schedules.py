@@ -32,7 +32,7 @@ class Schedule(Asked):
 
 
 class TellingMemory(InMemoryConnection):
-    """Tells of every definition that is inserted, whoever inserts it."""
+    """Reports every definition that is inserted, by any process."""
 
     def __init__(self, on_insert: Callable[[dict[str, object]], None]) -> None:
         super().__init__()

@@ -176,7 +176,7 @@ class DrawnWorld(World):
         present = max(self.now_ms() + 2_000, self.furthest_ms)
         return minute_of(present - SHORT_DAY_MS) if self.setting.short_days else 0
 
-    # Whoever asks.
+    # The callers.
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Somebody outside who goes on by himself."""

@@ -69,7 +69,7 @@ class Owners:
         state.owners[epoch] = Owner(epoch=epoch, start=start)
 
     def hint(self, state: State, partition: Partition, key: RowKey) -> None:
-        """It reaches whoever works for the poller, or believes to."""
+        """It reaches all that work for the poller, or believe to."""
         for epoch, owner in state.owners.items():
             at = (epoch, partition.minute)
             if not owner.alive or owner.released:

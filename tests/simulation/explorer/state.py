@@ -52,7 +52,7 @@ class Call:
 
 @dataclass
 class State:
-    """Values only, shared between states; machines are copied by whoever is about to change one."""
+    """Values only, shared between states; machines are copied before one is changed."""
 
     tick: int = 0
     losses: int = 0

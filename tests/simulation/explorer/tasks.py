@@ -1,7 +1,7 @@
 """Coroutines of the product, run one storage operation at a time, forgotten and rebuilt from what they were told.
 
-A task's whole state is the history of answers it got, so a state of the world can be copied at will: whoever wants to
-go on runs the coroutine again through that history.
+A task's whole state is the history of answers it got, so a state of the world can be copied at will: to continue
+it, the coroutine is run again through that history.
 """
 
 import uuid

@@ -161,7 +161,7 @@ async def test_too_many_headers_are_refused(api: ApiHarness) -> None:
         await caller.close()
 
 
-async def test_whoever_waits_longest_makes_room(api: ApiHarness) -> None:
+async def test_the_one_that_waits_longest_makes_room(api: ApiHarness) -> None:
     callers = [await Caller.of(api, LIVE) for _ in range(LIMIT)]
     for caller in callers:
         assert (await caller.answer())[0] == 200

@@ -166,7 +166,7 @@ async def test_pages_hold_every_run_once(api: ApiHarness, key: str, limit: int) 
 
 
 async def test_runs_that_were_never_placed(api: ApiHarness, key: str) -> None:
-    """Whoever writes the run dies before he places its schedule."""
+    """The process that writes the run dies before it places its schedule."""
     await made(api, key, **HOUR)
     await never_placed(api, minutes=10, revision=1)
     await never_placed(api, minutes=5, revision=0)

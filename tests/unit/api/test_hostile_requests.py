@@ -23,7 +23,7 @@ SPANS = [(0, MAX_DUE), (-(1 << 60), MAX_DUE), (NOW, NOW + 32 * 86_400_000), (NOW
 
 
 def forged(start: int, end: int) -> dict[str, tuple[ClientId, Cursor]]:
-    """Whoever reads the source can make these: one of every listing with a window."""
+    """A reader of the source can make these: one of every listing with a window."""
     first, last, some = UnixMillis(start), UnixMillis(end), ScheduleId(uuid4())
     return {
         SCHEDULES: (SHOP, ScheduleCursor(first, last, None, None, None, first, None)),

@@ -323,7 +323,7 @@ async def test_a_redelivery_that_died_before_its_pointer_is_made_by_the_repeat()
     async with ApiHarness(connection=connection) as api:
         key = await api.register("shop", quota=1)
         one = await created(api, key, delay_seconds=1)
-        # Whoever redelivered it before had a clock that was ahead: that one is not taken for ours.
+        # The process that redelivered it before had a clock that was ahead: that one is not taken for ours.
         before = UnixMillis(NOW + 5_000)
         await ended(api, one, State.FAILED, redelivered_at=before, redelivered_after=1)
         connection.down = EDITS

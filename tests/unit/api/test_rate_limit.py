@@ -43,7 +43,7 @@ async def test_beyond_the_burst_nothing_is_stored_until_it_fits_whole(api: ApiHa
     assert reply.headers["Retry-After"] == "1"
     assert said(reply) == ('"creates";q=1000;w=10', '"creates";r=50;t=10')
     assert len(api.connection.rows("schedules")) == 950
-    assert (await create(api, key)).status == 201, "what fits is taken, whoever was refused before"
+    assert (await create(api, key)).status == 201, "what fits is taken, also after a refusal"
     api.clock.advance(1.01)
     assert (await batch(api, key, 150)).status == 200
     other = await api.register("other")

@@ -94,7 +94,7 @@ async def test_a_suspended_client_redelivers_nothing(api: ApiHarness, key: str) 
 
 
 @pytest.mark.parametrize("asks", ["looks", "asks", "asks-under-a-key"])
-async def test_a_retry_row_that_its_caller_left_out_is_placed_by_whoever_looks(
+async def test_a_retry_row_that_its_caller_left_out_is_placed_by_the_next_read(
     api: ApiHarness, key: str, asks: str
 ) -> None:
     one = await created(api, key)

@@ -157,7 +157,7 @@ async def crashed(api: ApiHarness, key: str, connection: Meddled, **body: object
 
 
 @pytest.mark.parametrize("asks", ["again", "looks"])
-async def test_a_crash_in_between_is_made_good_by_whoever_asks_next(asks: str) -> None:
+async def test_a_crash_in_between_is_made_good_by_the_next_request(asks: str) -> None:
     connection = Meddled()
     async with ApiHarness(connection=connection) as api:
         key = await api.register("shop", quota=1)
@@ -195,7 +195,7 @@ async def test_a_process_whose_clock_is_in_doubt_completes_nothing(
 
 
 @pytest.mark.parametrize("looks_at", ["old", "new", "cancels-old"])
-async def test_another_call_is_created_by_whoever_looks_at_either(looks_at: str) -> None:
+async def test_another_call_is_created_by_a_read_of_either(looks_at: str) -> None:
     connection = Meddled()
     async with ApiHarness(connection=connection) as api:
         key = await api.register("shop", quota=1)

@@ -31,7 +31,7 @@ BEFORE = ("put_client", "create_schedule", "put_cron", "create_key", "create_sec
 
 
 class Broken(InMemoryConnection):
-    """A store that, once told so, fails in a way that nobody foresaw, or not at all at first."""
+    """A store that, once told so, fails with an unhandled exception, or not at all at first."""
 
     failure: Exception | None = None
 
@@ -131,7 +131,7 @@ async def test_no_secret_is_said(said: Said, id_: str, monkeypatch: pytest.Monke
         for name in PATH_PARTS:
             path = path.replace(f"{{{name}}}", story.names[name])
         refusals = await refused(api, route.method, path, EXAMPLES[id_].request)
-        for failure in (RuntimeError("nobody foresaw it"), StoreUnavailable(f"a driver's text: {CANARY}-of-storage")):
+        for failure in (RuntimeError("unhandled"), StoreUnavailable(f"a driver's text: {CANARY}-of-storage")):
             connection.failure = failure
             refusals.append(await story.try_(id_))
         connection.failure = None

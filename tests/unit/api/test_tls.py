@@ -80,7 +80,7 @@ async def test_what_is_older_than_tls_1_2_is_refused(tmp_path: Path, authority: 
             await serial_shown(api, old)
 
 
-async def test_a_new_certificate_is_shown_to_whoever_connects_next(tmp_path: Path, authority: Authority) -> None:
+async def test_a_new_certificate_is_shown_to_the_next_connection(tmp_path: Path, authority: Authority) -> None:
     authority.issue(tmp_path, address=HERE)
     context = trusting(authority)
     async with secured(tmp_path) as api:

@@ -81,7 +81,7 @@ async def test_many_are_refused_as_a_whole_where_there_is_no_room() -> None:
     assert await commit.insert_many(pollers(11)) == [None] * 11, "what finds the queue empty is taken"
 
 
-async def test_what_nobody_foresaw_is_raised() -> None:
+async def test_an_unhandled_exception_is_raised() -> None:
     connection = Gate()
     connection.refuse = lambda items: TypeError("values don't fit") if items[0][0] == DATA else None
     commit = committer(connection)

@@ -13,7 +13,7 @@ NAMES_OF_WEEKDAYS = "sun mon tue wed thu fri sat".split()
 
 @dataclass(frozen=True)
 class Meaning:
-    """A text, and the values that whoever wrote it had in mind."""
+    """A text, and the values that its author had in mind."""
 
     text: str
     minutes: frozenset[int]

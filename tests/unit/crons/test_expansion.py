@@ -1,4 +1,4 @@
-"""What is due to be done for a cron: every fire has one child, whoever plans it, when, and how often."""
+"""What is due to be done for a cron: every fire has one child, however often, when and where it is planned."""
 
 from collections.abc import Collection
 from typing import Any

@@ -40,7 +40,7 @@ def derived(items: list[tuple[int, str | None, bool]], ids: OnceIds) -> list[obj
 
 
 @given(tokens(), ITEMS, st.binary(max_size=64))
-def test_the_same_ids_whoever_derives_them(once: Once, items: list[tuple[int, str | None, bool]], body: bytes) -> None:
+def test_every_process_derives_the_same_ids(once: Once, items: list[tuple[int, str | None, bool]], body: bytes) -> None:
     first = derived(items, OnceIds(SHOP, once, body))
     assert derived(items, OnceIds(SHOP, parse_once(once.text), body)) == first
     # Settings that have changed since refuse others: those that are taken both times have kept their ids.

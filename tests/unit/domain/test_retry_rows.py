@@ -1,4 +1,4 @@
-"""Copies say what their chain has been through, the same whoever makes them."""
+"""Retry rows say what their chain has been through, the same from every process."""
 
 import msgspec
 

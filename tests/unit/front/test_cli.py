@@ -386,7 +386,7 @@ def test_errors_are_one_sentence(
     assert output.out == ""
 
 
-def test_what_nobody_foresaw_is_a_sentence_too() -> None:
+def test_an_unhandled_exception_is_a_sentence_too() -> None:
     said = failures.sentence_for(RuntimeError("at\nodds"))
     assert said == "This is a fault of Minutehand's, please report it: RuntimeError: at odds."
 

@@ -143,7 +143,7 @@ async def test_before_there_is_a_node_its_port_says_that_it_lives_and_is_not_rea
             assert answer.status == 503
     await server.stop()
     await server.stop()
-    # Whoever comes meanwhile waits for the one that follows.
+    # Requests that come meanwhile wait for the one that follows.
     with socket.create_connection(listener.getsockname()[:2]):
         pass
     listener.close()

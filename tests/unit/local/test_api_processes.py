@@ -62,7 +62,7 @@ def test_a_port_that_a_stranger_listens_on_is_refused(port: int, shared: bool) -
         pass
 
 
-def test_whoever_asked_for_a_shared_port_shares_it(port: int) -> None:
+def test_a_shared_port_is_shared(port: int) -> None:
     settings = ApiSettings(admin_key=KEY, port=port, share_port=True)
     with closing(listen(port, shared=True)), reserved_port(settings) as reserved:
         assert reserved == port

@@ -3,8 +3,8 @@ late.
 
 No time at all, so nothing of trust is assumed: A may be declared dead at any point and goes on as a zombie. Writes are
 begun, take effect and are answered at different moments; answers are lost, and what was given up may take effect any
-time later; heartbeats arrive late. Checked in every state: whoever takes a poller now starts at or before its oldest
-mark that is not settled."""
+time later; heartbeats arrive late. Checked in every state: an incarnation that takes a poller now starts at or
+before its oldest mark that is not settled."""
 
 import random
 from collections.abc import Callable, Iterator

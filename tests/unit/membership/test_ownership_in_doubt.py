@@ -92,7 +92,7 @@ def test_an_unknown_write_is_settled_by_a_new_epoch(kind: str, fault: Fault) -> 
 
 @pytest.mark.parametrize("fault", LOST)
 def test_an_unknown_release_is_released_or_taken_under_a_new_epoch(fault: Fault) -> None:
-    """`unsure` pollers are looked at until that is settled, whoever they are hinted to."""
+    """`unsure` pollers are looked at until that is settled, no matter where they are hinted to."""
 
     async def scenario() -> None:
         cluster = Cluster({"shop": 4})

@@ -39,7 +39,7 @@ def client(client_id: str, *, state: ClientState = ClientState.ACTIVE) -> Served
 
 
 class EndingClock(ManualClock):
-    """Whoever sleeps once too often is cancelled."""
+    """The task that sleeps once too often is cancelled."""
 
     turns = 0
 

@@ -109,7 +109,7 @@ def test_of_a_rate_too_rows_that_are_not_due_leave_some() -> None:
 
 
 def test_rows_refused_because_they_are_not_due_are_told_when_there_is_room_for_such() -> None:
-    """Not of each call that ends: whoever is told looks at all pollers of the client."""
+    """Not of each call that ends: what is told looks at all pollers of the client."""
     known = Known().limit(a_example=DestinationLimit(max_in_flight=40))
     host = known.of()
     claim(host, 30)
@@ -217,7 +217,7 @@ def test_rows_of_a_limited_rate_are_not_claimed_long_before_they_may_start() -> 
     assert one.room() == 1
 
 
-def test_whoever_found_no_room_is_told_once_when_there_is_some() -> None:
+def test_one_that_found_no_room_is_told_once_when_there_is_some() -> None:
     known = Known().limit(a_example=DestinationLimit(max_in_flight=8))
     one = known.of()
     claim(one, 8)

@@ -145,7 +145,7 @@ async def test_crons_that_are_made_at_once_are_bounded_too(world: CronWorld, mos
     assert world.connection.asked.count("crons.read_marks") <= 20
 
 
-async def test_a_deletion_makes_room_once_whoever_asked_for_it_again(world: CronWorld) -> None:
+async def test_a_deletion_makes_room_once_when_it_is_asked_for_again(world: CronWorld) -> None:
     client = await world.begin()
     client = msgspec.structs.replace(client, settings=ClientSettings(max_crons=2))
     for cron_id in (CronId("a"), CronId("b")):

@@ -267,7 +267,7 @@ async def test_a_cancel_says_why(late: LateWorld, retrying: bool) -> None:
     assert again.row.reason == "cron-changed", "the first reason stays"
 
 
-async def test_whoever_cancelled_the_retry_row_has_said_why(late: LateWorld) -> None:
+async def test_the_cancel_of_the_retry_row_has_said_why(late: LateWorld) -> None:
     """A reschedule that was cut short between retry row and original."""
     await late.retrying(original(), T1)
     outcome = Outcome(state=State.CANCELLED, attempts=1, finished_at=T1, reason="other", rescheduled_to=UUID(int=9))

@@ -1,4 +1,4 @@
-"""Expanding: whoever asks, however often, interrupted anywhere; one cron that can't be expanded stands alone."""
+"""Expanding: by any process, however often, interrupted anywhere; one cron that can't be expanded stands alone."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any

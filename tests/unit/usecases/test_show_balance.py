@@ -117,7 +117,7 @@ async def test_nothing_is_stored_before_the_grace_has_passed(late: LateWorld) ->
     assert await stored(late) == []
 
 
-async def test_whoever_doubts_his_clock_stores_nothing(late: LateWorld) -> None:
+async def test_a_process_in_doubt_of_its_clock_stores_nothing(late: LateWorld) -> None:
     late.clock.trusted = False
     await insert(late, 1)
     assert await ask(late) == [(0, Counter(open=1))]
