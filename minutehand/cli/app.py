@@ -1,5 +1,6 @@
 """The command tree."""
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -66,17 +67,25 @@ def main(
         trust(ca_file)
 
 
-app.command(short_help="Run everything here and watch callbacks arrive.")(demo.demo)
-app.command(short_help="Run an API process.")(servers.api)
-app.command(short_help="Run a node.")(servers.node)
-app.command(short_help="Create the keyspace, or bring it up to date.")(servers.migrate)
-app.command(short_help="Watch the nodes and what they own.")(cluster.cluster)
-app.command(short_help="Show what became of a client's schedules, minute by minute.")(balance.balance)
-app.command(short_help="Show what administrators did.")(audit_log.audit_log)
-app.command(short_help="Show what a client used, day by day.")(usage.usage)
-app.command(short_help="Show what audits of a client's books found.")(audits.audits)
-app.command(short_help="Print every setting with its default.")(config.config)
-app.command(short_help="Print every metric and what it means.")(metrics.metrics)
+def _add(command: Callable[..., None], what: str, example: str) -> None:
+    app.command(short_help=what, epilog=f"Example: minutehand {example}")(command)
+
+
+_add(demo.demo, "Run everything here and watch callbacks arrive.", "demo --once")
+_add(servers.api, "Run an API process.", "api --config minutehand.toml --port 8080")
+_add(servers.node, "Run a node.", "node --config minutehand.toml --processes 2")
+_add(servers.migrate, "Create the keyspace, or bring it up to date.", "migrate --config minutehand.toml")
+_add(cluster.cluster, "Watch the nodes and what they own.", "cluster --client shop")
+_add(
+    balance.balance,
+    "Show what became of a client's schedules, minute by minute.",
+    "balance shop --from 2026-11-21T09:00:00Z --to 2026-11-21T10:00:00Z",
+)
+_add(audit_log.audit_log, "Show what administrators did.", "audit-log --from 2026-11-21T00:00:00Z --limit 20")
+_add(usage.usage, "Show what a client used, day by day.", "usage shop --from 2026-11-21 --hours")
+_add(audits.audits, "Show what audits of a client's books found.", "audits shop --limit 5")
+_add(config.config, "Print every setting with its default.", "config > minutehand.toml")
+_add(metrics.metrics, "Print every metric and what it means.", "metrics --json")
 app.add_typer(clients.app, name="clients", short_help="Register clients and look after them.", no_args_is_help=True)
 app.add_typer(keys.app, name="keys", short_help="Make, list and revoke a client's keys.", no_args_is_help=True)
 app.add_typer(

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from minutehand.cli.options import DEFAULT_URL, AsJson, KeyText, Url, connect
+from minutehand.cli.options import DEFAULT_URL, AsJson, KeyText, Url, connect, limit_of
 from minutehand.cli.output import at_most, print_json, print_table
 from minutehand.client import AuditEntry
 
@@ -22,7 +22,7 @@ def audit_log(
         str | None,
         typer.Option("--to", help="Before this instant, 31 days later at most. Without it: now.", show_default=False),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 1000,
+    limit: Annotated[int, limit_of("actions")] = 1000,
     url: Url = DEFAULT_URL,
     key: KeyText = None,
     as_json: AsJson = False,
@@ -40,7 +40,12 @@ def audit_log(
         (one.at, one.actor, one.key_id, one.action, _named(one), one.result, one.problem, one.request_id)
         for one in entries
     ]
-    print_table(("AT", "WHO", "KEY ID", "ACTION", "ON", "RESULT", "PROBLEM", "REQUEST ID"), rows, more=more)
+    print_table(
+        ("AT", "WHO", "KEY ID", "ACTION", "ON", "RESULT", "PROBLEM", "REQUEST ID"),
+        rows,
+        yielding={"ON", "PROBLEM"},
+        more=more,
+    )
 
 
 def _named(entry: AuditEntry) -> str:

@@ -2,16 +2,14 @@
 
 from typing import Annotated
 
-import typer
-
-from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, KeyText, Url, connect
+from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, KeyText, Url, connect, limit_of
 from minutehand.cli.output import at_most, print_json, print_table
 from minutehand.client import Audit
 
 
 def audits(
     client_id: ClientId,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 20,
+    limit: Annotated[int, limit_of("audits")] = 20,
     url: Url = DEFAULT_URL,
     key: KeyText = None,
     as_json: AsJson = False,
@@ -37,7 +35,9 @@ def audits(
         )
         for audit in found
     ]
-    print_table(("AUDITED", "FROM", "TO", "ACCEPTED", "OPEN", "FINDINGS", "REPAIRED"), rows, more=more)
+    print_table(
+        ("AUDITED", "FROM", "TO", "ACCEPTED", "OPEN", "FINDINGS", "REPAIRED"), rows, yielding={"FINDINGS"}, more=more
+    )
 
 
 def _findings(audit: Audit) -> str:

@@ -28,7 +28,7 @@ def balance(
 ) -> None:
     """Show a client's books: accepted = delivered + failed + cancelled + skipped + open, for every minute.
 
-    p50, p99 and max say how much later than due the first attempts began, in seconds.
+    P50, P99 and MAX say how many seconds later than due the first attempts began.
     """
     with connect(url, key) as api:
         minutes = list(api.client(client_id).balance(start=start, end=end, page_size=_PAGE))
@@ -39,7 +39,7 @@ def balance(
     rows = [_row(minute) for minute in minutes]
     if minutes:
         rows.append(("total", *_numbers(total.values()), "", "", ""))
-    print_table(("MINUTE", *map(str.upper, COUNTS), "P50", "P99", "MAX"), rows)
+    print_table(("MINUTE", *map(str.upper, COUNTS), "P50 (s)", "P99 (s)", "MAX (s)"), rows)
 
 
 def _row(minute: MinuteBalance) -> Sequence[Any]:

@@ -20,7 +20,7 @@ DataDir = Annotated[
 DEFAULT_DIR = Path(".minutehand/cassandra-server")
 
 
-@app.command()
+@app.command(epilog="Example: minutehand cassandra start --data-dir ~/cassandra")
 def start(
     data_dir: DataDir = DEFAULT_DIR,
     native_port: Annotated[int, typer.Option("--native-port", help="Port for CQL.")] = DEFAULT_PORT,
@@ -44,7 +44,7 @@ def start(
     _show("running", data_dir, running.port, running.pid, as_json)
 
 
-@app.command()
+@app.command(epilog="Example: minutehand cassandra stop --data-dir ~/cassandra")
 def stop(data_dir: DataDir = DEFAULT_DIR, as_json: AsJson = False) -> None:
     """Stop it. The data stays."""
     from minutehand.local import find_cassandra
@@ -58,7 +58,7 @@ def stop(data_dir: DataDir = DEFAULT_DIR, as_json: AsJson = False) -> None:
         say("No Cassandra ran there." if running is None else f"The Cassandra on {data_dir} is stopped.")
 
 
-@app.command()
+@app.command(epilog="Example: minutehand cassandra status --json")
 def status(data_dir: DataDir = DEFAULT_DIR, as_json: AsJson = False) -> None:
     """Say whether it runs. Exit code 1 when it does not."""
     from minutehand.local import find_cassandra

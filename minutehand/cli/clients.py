@@ -82,7 +82,7 @@ WriteConsistency = Annotated[
 ]
 
 
-@app.command()
+@app.command(epilog="Example: minutehand clients register shop --poller-quota 2 --retention-days 14")
 def register(
     client_id: ClientId,
     poller_quota: Quota = None,
@@ -123,11 +123,18 @@ def register(
         _show(api.clients.register(client_id, poller_quota=quota, settings=wanted), as_json)
 
 
-@app.command("list")
-def list_(url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False) -> None:
-    """List all clients."""
+@app.command("list", epilog="Example: minutehand clients list --all")
+def list_(
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also Minutehand's own client, $cron, which wakes crons.")
+    ] = False,
+    url: Url = DEFAULT_URL,
+    key: KeyText = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the clients that were registered."""
     with connect(url, key) as api:
-        clients = api.clients.list()
+        clients = [one for one in api.clients.list() if everything or not one.client_id.startswith("$")]
     if as_json:
         print_json(clients)
         return
@@ -138,28 +145,28 @@ def list_(url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False) 
     print_table(("CLIENT", "STATE", "QUOTA", "CALLS/MINUTE", "CREATED"), rows)
 
 
-@app.command()
+@app.command(epilog="Example: minutehand clients show shop")
 def show(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False) -> None:
     """Show a client with its effective settings."""
     with connect(url, key) as api:
         _show(api.clients.get(client_id), as_json)
 
 
-@app.command()
+@app.command(epilog="Example: minutehand clients suspend shop")
 def suspend(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False) -> None:
     """Hold a client's calls and refuse its creates. It lasts until it is resumed."""
     with connect(url, key) as api:
         _show(api.clients.suspend(client_id), as_json)
 
 
-@app.command()
+@app.command(epilog="Example: minutehand clients resume shop")
 def resume(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False) -> None:
     """Resume a suspended client. What fell due meanwhile fires or is skipped, by its late policy."""
     with connect(url, key) as api:
         _show(api.clients.resume(client_id), as_json)
 
 
-@app.command()
+@app.command(epilog="Example: minutehand clients delete shop")
 def delete(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False) -> None:
     """Delete a suspended client and revoke its keys. What it has scheduled is never called; its id stays taken."""
     with connect(url, key) as api:
@@ -170,7 +177,7 @@ def delete(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as_
         say(f"The client {client_id} is deleted.")
 
 
-@app.command()
+@app.command(epilog="Example: minutehand clients pollers shop")
 def pollers(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False) -> None:
     """Show who owns a client's pollers, and what is open in each. Takes the client's own key too."""
     with connect(url, key) as api:
@@ -181,7 +188,9 @@ def pollers(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as
         print_table(POLLER_COLUMNS, map(poller_row, found))
 
 
-@app.command("trial-call")
+@app.command(
+    "trial-call", epilog="Example: minutehand clients trial-call shop https://shop.example/hooks/orders --body hello"
+)
 def trial_call(
     client_id: ClientId,
     callback_url: CallbackUrl,

@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.text import Text
 
 from minutehand.cli.options import DEFAULT_URL, AsJson, KeyText, Url, connect
-from minutehand.cli.output import make_console, make_table, print_json, printable
+from minutehand.cli.output import RowTable, make_console, print_json, printable
 from minutehand.cli.pollers import POLLER_COLUMNS, poller_row
 from minutehand.client import Cluster, Minutehand, MinutehandClientError, Node, Poller
 
@@ -86,12 +86,12 @@ def _draw(picture: _Picture, trouble: str | None = None) -> Group:
         f"The quotas guarantee {found.guaranteed_calls_per_minute:,} calls a minute; "
         f"the live nodes are sized for {found.capacity_per_minute:,}" + (f" ({share:.0%})." if share else "."),
     ]
-    parts: list[Any] = [make_table(_COLUMNS, map(_node_row, found.nodes)), Text(), Text("\n".join(lines))]
+    parts: list[Any] = [RowTable(_COLUMNS, map(_node_row, found.nodes)), Text(), Text("\n".join(lines))]
     if found.not_calling is not None:
         parts += [Text(), Text(f"No calls are made: {printable(found.not_calling)}.", style="bold red")]
     if picture.client_id is not None:
         parts += [Text(), Text(f"Pollers of {picture.client_id}", style="bold")]
-        parts.append(make_table(POLLER_COLUMNS, map(poller_row, picture.pollers)))
+        parts.append(RowTable(POLLER_COLUMNS, map(poller_row, picture.pollers)))
     if trouble is not None:
         parts += [Text(), Text(printable(trouble), style="red")]
     return Group(*parts)

@@ -5,7 +5,17 @@ from typing import Annotated, Any
 import typer
 
 from minutehand.cli.callbacks import Body, BodyFile, BodyJson, CallbackUrl, Header, Method, read_callback
-from minutehand.cli.options import DEFAULT_URL, AsJson, AttemptTimeout, ClientId, KeyText, MaxAttempts, Url, connect
+from minutehand.cli.options import (
+    DEFAULT_URL,
+    AsJson,
+    AttemptTimeout,
+    ClientId,
+    KeyText,
+    MaxAttempts,
+    Url,
+    connect,
+    limit_of,
+)
 from minutehand.cli.output import at_most, print_fields, print_json, print_table, say
 from minutehand.cli.output import show as as_text
 from minutehand.cli.schedules import show_schedule
@@ -126,7 +136,7 @@ def put(
         _show(crons.put(cron_id, callback, expression=expression, timezone=timezone, **options), as_json)
 
 
-@app.command()
+@app.command(epilog="Example: minutehand crons show shop nightly")
 def show(
     client_id: ClientId, cron_id: CronId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False
 ) -> None:
@@ -135,10 +145,10 @@ def show(
         _show(api.client(client_id).crons.get(cron_id), as_json)
 
 
-@app.command("list")
+@app.command("list", epilog="Example: minutehand crons list shop")
 def list_(
     client_id: ClientId,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 100,
+    limit: Annotated[int, limit_of("crons")] = 100,
     url: Url = DEFAULT_URL,
     key: KeyText = None,
     as_json: AsJson = False,
@@ -161,10 +171,12 @@ def list_(
         )
         for one in crons
     ]
-    print_table(("CRON", "STATE", "EXPRESSION", "ZONE", "NEXT FIRE", "LABEL", "URL"), rows, more=more)
+    print_table(
+        ("CRON", "STATE", "EXPRESSION", "ZONE", "NEXT FIRE", "LABEL", "URL"), rows, yielding={"LABEL", "URL"}, more=more
+    )
 
 
-@app.command()
+@app.command(epilog="Example: minutehand crons pause shop nightly")
 def pause(
     client_id: ClientId, cron_id: CronId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False
 ) -> None:
@@ -173,7 +185,7 @@ def pause(
         _show(api.client(client_id).crons.pause(cron_id), as_json)
 
 
-@app.command()
+@app.command(epilog="Example: minutehand crons resume shop nightly")
 def resume(
     client_id: ClientId, cron_id: CronId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False
 ) -> None:
@@ -182,7 +194,7 @@ def resume(
         _show(api.client(client_id).crons.resume(cron_id), as_json)
 
 
-@app.command()
+@app.command(epilog="Example: minutehand crons trigger shop nightly")
 def trigger(
     client_id: ClientId, cron_id: CronId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False
 ) -> None:
@@ -191,7 +203,7 @@ def trigger(
         show_schedule(api.client(client_id).crons.trigger(cron_id), as_json)
 
 
-@app.command()
+@app.command(epilog="Example: minutehand crons delete shop nightly")
 def delete(
     client_id: ClientId, cron_id: CronId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False
 ) -> None:
@@ -213,7 +225,7 @@ def runs(
             "--to", help="Before this instant, 31 days later at most. Without it: a day ahead.", show_default=False
         ),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 100,
+    limit: Annotated[int, limit_of("runs")] = 100,
     url: Url = DEFAULT_URL,
     key: KeyText = None,
     as_json: AsJson = False,

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, KeyText, Url, connect
+from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, KeyText, Url, connect, limit_of
 from minutehand.cli.output import at_most, print_json, print_table, say
 
 app = typer.Typer(help="List schedules that gave up, and have them called again. Takes the client's own key.")
@@ -24,7 +24,7 @@ def list_(
     client_id: ClientId,
     start: Start = None,
     end: End = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 100,
+    limit: Annotated[int, limit_of("schedules")] = 100,
     url: Url = DEFAULT_URL,
     key: KeyText = None,
     as_json: AsJson = False,
@@ -40,7 +40,12 @@ def list_(
         (one.failed_at, one.schedule_id, one.reason, one.attempts, one.last_status, one.last_error, one.state)
         for one in letters
     ]
-    print_table(("FAILED", "SCHEDULE ID", "REASON", "ATTEMPTS", "STATUS", "ERROR", "STATE NOW"), rows, more=more)
+    print_table(
+        ("FAILED", "SCHEDULE ID", "REASON", "ATTEMPTS", "STATUS", "ERROR", "STATE NOW"),
+        rows,
+        yielding={"ERROR"},
+        more=more,
+    )
 
 
 @app.command(epilog="Example: minutehand dead-letters redeliver shop --from 2026-11-21T00:00:00Z")

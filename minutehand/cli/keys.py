@@ -12,7 +12,7 @@ app = typer.Typer(help="Make, list and revoke a client's keys. Needs an administ
 KeyId = Annotated[str, typer.Argument(metavar="KEY_ID", help="The key's id, as listed.", show_default=False)]
 
 
-@app.command()
+@app.command(epilog="Example: minutehand keys create shop")
 def create(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False) -> None:
     """Make a key. It is shown this once; older keys stay valid until they are revoked."""
     with connect(url, key) as api:
@@ -23,7 +23,7 @@ def create(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as_
         print_fields([("key id", made.key_id), ("key", made.key), ("created", made.created_at)])
 
 
-@app.command("list")
+@app.command("list", epilog="Example: minutehand keys list shop")
 def list_(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False) -> None:
     """List a client's keys, revoked ones included."""
     with connect(url, key) as api:
@@ -34,7 +34,7 @@ def list_(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as_j
         print_table(("KEY ID", "CREATED", "REVOKED"), [(one.key_id, one.created_at, one.revoked_at) for one in keys])
 
 
-@app.command()
+@app.command(epilog="Example: minutehand keys revoke shop 3f9c2a71d0b84e56")
 def revoke(
     client_id: ClientId, key_id: KeyId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False
 ) -> None:

@@ -14,4 +14,4 @@ def metrics(as_json: AsJson = False) -> None:
     rows = [
         (one.name, one.kind.value, ", ".join(one.labels), ", ".join(one.programs), one.meaning) for one in documented()
     ]
-    print_table(("metric", "type", "labels", "of", "meaning"), rows)
+    print_table(("metric", "type", "labels", "of", "meaning"), rows, yielding={"labels", "of", "meaning"})

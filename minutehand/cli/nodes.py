@@ -14,7 +14,7 @@ NodeId = Annotated[
 ]
 
 
-@app.command()
+@app.command(epilog="Example: minutehand nodes drain node-1")
 def drain(
     node_id: NodeId,
     force: Annotated[
@@ -37,7 +37,7 @@ def drain(
         say(f"The node {node_id} hands over its pollers; `minutehand cluster` shows how many are left.")
 
 
-@app.command()
+@app.command(epilog="Example: minutehand nodes undrain node-1")
 def undrain(node_id: NodeId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False) -> None:
     """Have a draining node take its share of pollers again."""
     with connect(url, key) as api:

@@ -3,7 +3,7 @@
 import os
 import ssl
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -26,6 +26,15 @@ KeyText = Annotated[
     ),
 ]
 ClientId = Annotated[str, typer.Argument(metavar="CLIENT", help="The client's id.", show_default=False)]
+
+
+def limit_of(what: str) -> Any:
+    """The option --limit of a command that lists. Typer says the default and the lower bound."""
+    return typer.Option(
+        "--limit", min=1, metavar="COUNT", help=f"Show this many {what} at most; there is no upper bound."
+    )
+
+
 ConfigFile = Annotated[
     Path | None,
     typer.Option(

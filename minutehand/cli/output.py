@@ -1,23 +1,32 @@
 """Output of commands: tables for people, JSON for programs, one sentence for errors.
 
+Ids, instants and numbers are copied from tables, so they are never wrapped or cut. On a narrow terminal the columns
+that a table names as `yielding` wrap at words; where that is not enough, each row is printed a field a line. A file or
+a pipe gets the whole table, a row a line.
+
 Labels, receivers' answers and error details come from third parties. All output goes through `printable`, so that no
 escape sequence in them reaches the terminal.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, NoReturn, TypeVar
 
 import msgspec
 import typer
-from rich.console import Console
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 T = TypeVar("T")
 
 _UNBOUNDED = 10_000
+_GAP = 2
+_INSTANT_WIDTH = len("2026-11-21 09:30:15.250Z")
+_WORD_WIDTH = 56
+"""Longer words are wrapped where they have to be. `reconciliation_id=` and an id are shorter."""
 _KEPT = "\t\n"
 _CONTROLS = (
     *(code for code in range(0x20) if chr(code) not in _KEPT),
@@ -51,19 +60,56 @@ def print_json(value: Any, *, more: bool = False) -> None:
     _say_whether(more)
 
 
-def make_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
-    """A table without borders."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(show(value)) for value in row))
-    return table
+class RowTable:
+    """Rows without borders. Where the console is too narrow for all columns, a field a line, with rows set apart."""
+
+    def __init__(
+        self, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, yielding: Set[str] = frozenset()
+    ) -> None:
+        self._columns = columns
+        self.rows = [[Text(show(value)) for value in row] for row in rows]
+        cells = list(zip(columns, *([str(text) for text in row] for row in self.rows), strict=True))
+        self._full = [max(map(cell_len, column)) for column in cells]
+        self._least = [
+            max(map(_least, column)) if column[0] in yielding else full
+            for column, full in zip(cells, self._full, strict=True)
+        ]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        spare = options.max_width - sum(self._least) - _GAP * (len(self._columns) - 1)
+        if spare >= 0:
+            yield self._table(spare)
+            return
+        for number, row in enumerate(self.rows):
+            if number:
+                yield Text()
+            yield _field_lines(list(zip(self._columns, row, strict=True)))
+
+    def _table(self, spare: int) -> Table:
+        """`spare`: columns of the terminal beyond the least widths; those that need the fewest get theirs first."""
+        widths = list(self._least)
+        needs = sorted((full - least, at) for at, (full, least) in enumerate(zip(self._full, widths, strict=True)))
+        for done, (need, at) in enumerate(needs):
+            given = min(need, spare // (len(needs) - done))
+            widths[at] += given
+            spare -= given
+        table = Table(box=None, header_style="bold", pad_edge=False)
+        for name, width in zip(self._columns, widths, strict=True):
+            table.add_column(name, overflow="fold", width=width)
+        for row in self.rows:
+            table.add_row(*row)
+        return table
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, more: bool = False) -> None:
+def print_table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    *,
+    yielding: Set[str] = frozenset(),
+    more: bool = False,
+) -> None:
     """Print a table; without rows, its head and `none`. `more`: it ends at a limit, and there are more."""
-    table = make_table(columns, rows)
+    table = RowTable(columns, rows, yielding=yielding)
     console = make_console()
     console.print(table)
     if not table.rows:
@@ -78,15 +124,26 @@ def _say_whether(more: bool) -> None:
 
 def print_fields(fields: Iterable[tuple[str, Any]]) -> None:
     """Print names and values line by line, lists with an item a line; fields of None are left out."""
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
+    make_console().print(_field_lines([(name, _field(value)) for name, value in fields if value is not None]))
+
+
+def _field(value: Any) -> Text:
+    return Text("\n".join(map(show, value)) if isinstance(value, (list, tuple)) else show(value))
+
+
+def _field_lines(fields: Sequence[tuple[str, Text]]) -> Table:
+    lines = Table.grid(padding=(0, 2))
+    lines.add_column(no_wrap=True)
+    lines.add_column(overflow="fold", min_width=max((_least(str(value)) for _, value in fields), default=0))
     for name, value in fields:
-        if value is None:
-            continue
-        text = "\n".join(map(show, value)) if isinstance(value, (list, tuple)) else show(value)
-        table.add_row(Text(name, style="bold"), Text(text))
-    make_console().print(table)
+        lines.add_row(Text(name, style="bold"), value)
+    return lines
+
+
+def _least(text: str) -> int:
+    """The width at which neither an instant nor a word of the text is wrapped."""
+    longest_word = max(map(cell_len, text.split()), default=0)
+    return min(cell_len(text), max(_INSTANT_WIDTH, min(longest_word, _WORD_WIDTH)))
 
 
 def say(sentence: str) -> None:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, IdempotencyKey, KeyText, Url, connect
+from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, IdempotencyKey, KeyText, Url, connect, limit_of
 from minutehand.cli.output import at_most, print_fields, print_json, print_table, say
 from minutehand.client import Reconciliation
 
@@ -74,7 +74,7 @@ def show(
 @app.command("list", epilog="Example: minutehand reconciliations list shop --limit 5")
 def list_(
     client_id: ClientId,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 20,
+    limit: Annotated[int, limit_of("reconciliations")] = 20,
     url: Url = DEFAULT_URL,
     key: KeyText = None,
     as_json: AsJson = False,
@@ -89,7 +89,12 @@ def list_(
         (one.created_at, one.reconciliation_id, one.action, one.start, one.end, one.state, _done(one), _counts(one))
         for one in found
     ]
-    print_table(("CREATED", "RECONCILIATION", "ACTION", "FROM", "TO", "STATE", "MINUTES", "OUTCOMES"), rows, more=more)
+    print_table(
+        ("CREATED", "RECONCILIATION", "ACTION", "FROM", "TO", "STATE", "MINUTES", "OUTCOMES"),
+        rows,
+        yielding={"OUTCOMES"},
+        more=more,
+    )
 
 
 @app.command(epilog="Example: minutehand reconciliations stop shop 019aa5c8-1bc0-7a4e-9c1d-5b7e2f90a364")

@@ -17,9 +17,10 @@ from minutehand.cli.options import (
     Url,
     connect,
     environment,
+    limit_of,
 )
 from minutehand.cli.output import at_most, print_fields, print_json, print_table, say
-from minutehand.client import Schedule
+from minutehand.client import Attempt, Schedule
 
 app = typer.Typer(
     help="Create, look at, cancel and list schedules. Takes the client's own key; `show` reads Cassandra instead."
@@ -42,7 +43,7 @@ OrderingKey = Annotated[
 Label = Annotated[str | None, typer.Option("--label", help="A name to find schedules by.", show_default=False)]
 
 
-@app.command()
+@app.command(epilog="Example: minutehand schedules create shop https://shop.example/hooks/orders --delay-seconds 90")
 def create(
     client_id: ClientId,
     callback_url: CallbackUrl,
@@ -80,7 +81,7 @@ def create(
         show_schedule(schedules.create(callback, idempotency_key=idempotency_key, **options), as_json)
 
 
-@app.command()
+@app.command(epilog="Example: minutehand schedules get shop 01a1fe8c-3c6a-8000-8000-1f6d8a5bd3c1")
 def get(
     client_id: ClientId, schedule_id: ScheduleId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False
 ) -> None:
@@ -120,7 +121,7 @@ def show(
         print_fields(flat(found))
 
 
-@app.command()
+@app.command(epilog="Example: minutehand schedules cancel shop 01a1fe8c-3c6a-8000-8000-1f6d8a5bd3c1")
 def cancel(
     client_id: ClientId, schedule_id: ScheduleId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False
 ) -> None:
@@ -133,7 +134,11 @@ def cancel(
         show_schedule(api.client(client_id).schedules.cancel(schedule_id), as_json)
 
 
-@app.command("cancel-window", epilog="Example: minutehand schedules cancel-window shop --from ... --to ... --label x")
+@app.command(
+    "cancel-window",
+    epilog="Example: minutehand schedules cancel-window shop "
+    "--from 2026-11-21T09:00:00Z --to 2026-11-21T10:00:00Z --label reminders",
+)
 def cancel_window(
     client_id: ClientId,
     start: Annotated[str, typer.Option("--from", help="First instant, RFC 3339.", show_default=False)],
@@ -162,7 +167,9 @@ def cancel_window(
         print_table(("SCHEDULE ID", "ANSWER", "STATE", "RESCHEDULED TO"), left)
 
 
-@app.command()
+@app.command(
+    epilog="Example: minutehand schedules reschedule shop 01a1fe8c-3c6a-8000-8000-1f6d8a5bd3c1 --delay-seconds 600"
+)
 def reschedule(
     client_id: ClientId,
     schedule_id: ScheduleId,
@@ -183,7 +190,7 @@ def reschedule(
         show_schedule(moved, as_json)
 
 
-@app.command()
+@app.command(epilog="Example: minutehand schedules redeliver shop 01a1fe8c-3c6a-8000-8000-1f6d8a5bd3c1")
 def redeliver(
     client_id: ClientId,
     schedule_id: ScheduleId,
@@ -198,24 +205,39 @@ def redeliver(
         show_schedule(schedules.redeliver(schedule_id, idempotency_key=idempotency_key), as_json)
 
 
-@app.command()
+@app.command(epilog="Example: minutehand schedules attempts shop 01a1fe8c-3c6a-8000-8000-1f6d8a5bd3c1")
 def attempts(
     client_id: ClientId, schedule_id: ScheduleId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False
 ) -> None:
-    """List every attempt of a schedule so far."""
+    """List every attempt of a schedule so far. Of a success after a retry, only the end is recorded."""
     with connect(url, key) as api:
         found = api.client(client_id).schedules.attempts(schedule_id)
     if as_json:
         print_json(found)
         return
     rows = [
-        (one.attempt, one.outcome, one.started_at, one.duration_seconds, one.status, one.error, one.excerpt)
+        (
+            one.attempt,
+            one.outcome,
+            one.started_at,
+            one.finished_at,
+            one.duration_seconds,
+            one.status,
+            one.error,
+            _answer(one),
+        )
         for one in found
     ]
-    print_table(("ATTEMPT", "OUTCOME", "STARTED", "SECONDS", "STATUS", "ERROR", "ANSWER"), rows)
+    columns = ("ATTEMPT", "OUTCOME", "STARTED", "ENDED", "SECONDS", "STATUS", "ERROR", "ANSWER")
+    print_table(columns, rows, yielding={"ERROR", "ANSWER"})
 
 
-@app.command("list")
+def _answer(attempt: Attempt) -> str | None:
+    """The beginning of the answer. A receiver that says no more than its status is told from one without an answer."""
+    return "(empty)" if attempt.excerpt == "" and attempt.status is not None else attempt.excerpt or None
+
+
+@app.command("list", epilog="Example: minutehand schedules list shop --from 2026-11-21T09:00:00Z --state failed")
 def list_(
     client_id: ClientId,
     start: Annotated[
@@ -239,7 +261,7 @@ def list_(
     cron_id: Annotated[
         str | None, typer.Option("--cron", metavar="CRON", help="Those of this cron only.", show_default=False)
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 100,
+    limit: Annotated[int, limit_of("schedules")] = 100,
     url: Url = DEFAULT_URL,
     key: KeyText = None,
     as_json: AsJson = False,
@@ -257,7 +279,12 @@ def list_(
         (one.schedule_id, one.due, _state(one), one.attempts, one.last_status, one.label, one.callback.url)
         for one in schedules
     ]
-    print_table(("SCHEDULE ID", "DUE", "STATE", "ATTEMPTS", "STATUS", "LABEL", "URL"), rows, more=more)
+    print_table(
+        ("SCHEDULE ID", "DUE", "STATE", "ATTEMPTS", "STATUS", "LABEL", "URL"),
+        rows,
+        yielding={"LABEL", "URL"},
+        more=more,
+    )
 
 
 def _state(schedule: Schedule) -> str:

@@ -21,7 +21,7 @@ app = typer.Typer(
 )
 
 
-@app.command("new-key")
+@app.command("new-key", epilog="Example: minutehand secrets new-key >> keyring")
 def new_key(
     key_id: Annotated[
         str | None,
@@ -45,7 +45,7 @@ def new_key(
         typer.echo(line)
 
 
-@app.command()
+@app.command(epilog="Example: minutehand secrets rotate --config minutehand.toml --dry-run")
 def rotate(
     config: ConfigFile = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,

@@ -12,7 +12,7 @@ app = typer.Typer(help="Make, list and delete what a client's calls are signed w
 SecretId = Annotated[str, typer.Argument(metavar="SECRET_ID", help="The secret's id, as listed.", show_default=False)]
 
 
-@app.command()
+@app.command(epilog="Example: minutehand signing-secrets create shop")
 def create(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False) -> None:
     """Make a signing secret. It is shown this once, for the receiver.
 
@@ -26,7 +26,7 @@ def create(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as_
         print_fields([("secret id", made.secret_id), ("secret", made.secret), ("created", made.created_at)])
 
 
-@app.command("list")
+@app.command("list", epilog="Example: minutehand signing-secrets list shop")
 def list_(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False) -> None:
     """List a client's signing secrets, without the secrets."""
     with connect(url, key) as api:
@@ -38,7 +38,7 @@ def list_(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as_j
     print_table(("SECRET ID", "CREATED", "EXPIRES"), rows)
 
 
-@app.command()
+@app.command(epilog="Example: minutehand signing-secrets delete shop 3f9c2a71d0b84e56")
 def delete(
     client_id: ClientId, secret_id: SecretId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False
 ) -> None:

@@ -10,7 +10,10 @@ from minutehand.cli.options import AsJson, ConfigFile, environment
 app = typer.Typer(help="Run jobs over Minutehand's tables with Spark, on this machine.")
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
+@app.command(
+    epilog="Example: minutehand spark run usage --config minutehand.toml",
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
+)
 def run(
     context: typer.Context,
     config: ConfigFile = None,
@@ -45,7 +48,7 @@ def run(
     raise typer.Exit(run_job(job, arguments, settings, clock=SystemClock()))
 
 
-@app.command()
+@app.command(epilog="Example: minutehand spark demo --rows 10000")
 def demo(
     rows: Annotated[int, typer.Option("--rows", min=1_000, help="How many schedules to load.")] = 200_000,
     directory: Annotated[

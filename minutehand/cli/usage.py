@@ -10,7 +10,7 @@ from minutehand.cli.output import print_json, print_table
 from minutehand.client import DayUsage, HourUsage
 
 COUNTS = ("accepted", "delivered", "failed", "cancelled", "skipped", "open", "attempts", "bytes")
-_HEAD = (*map(str.upper, COUNTS), "P50", "P95", "P99", "MAX")
+_HEAD = (*map(str.upper, COUNTS), "P50 (s)", "P95 (s)", "P99 (s)", "MAX (s)")
 
 
 def usage(
@@ -30,8 +30,8 @@ def usage(
 ) -> None:
     """Show what a client used, as `minutehand spark run usage` counted it last: by the day of the due, in UTC.
 
-    A day that is not complete has something open, or may still get it. P50, P95, P99 and MAX say how much later than
-    due the first attempts began, in seconds.
+    A day that is not complete has something open, or may still get it. P50, P95, P99 and MAX say how many seconds later
+    than due the first attempts began.
     """
     with connect(url, key) as api:
         days = api.client(client_id).usage(start=start, end=end)
@@ -41,7 +41,7 @@ def usage(
         print_table(("HOUR", *_HEAD), [(f"{one.hour:%Y-%m-%d %H:%M}", *_row(one)) for day in days for one in day.hours])
     else:
         rows = [(day.day, day.complete, *_row(day), _hosts(day)) for day in days]
-        print_table(("DAY", "COMPLETE", *_HEAD, "FAILING HOSTS"), rows)
+        print_table(("DAY", "COMPLETE", *_HEAD, "FAILING HOSTS"), rows, yielding={"FAILING HOSTS"})
 
 
 def _row(used: DayUsage | HourUsage) -> Sequence[Any]:

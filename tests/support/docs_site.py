@@ -271,6 +271,9 @@ def _command(command: Any, context: Any) -> Iterator[str]:
     rows = [record for one in command.params if (record := one.get_help_record(context)) is not None]
     if rows:
         yield _table(("option or argument", "meaning"), [(f"`{name}`", _quoted(text)) for name, text in rows])
+    if example := getattr(command, "epilog", None):
+        before, _, line = example.partition(": ")
+        yield f"{before}: `{line}`"
     for name, child in sorted(getattr(command, "commands", {}).items()):
         yield from _command(child, child.context_class(child, info_name=name, parent=context))
 

@@ -1,6 +1,7 @@
 """The command line: help for everything, one sentence for every error, JSON that is nothing but JSON."""
 
 import json
+import shlex
 from collections.abc import Iterator
 from typing import Any
 
@@ -78,6 +79,45 @@ def test_every_command_and_every_parameter_has_help(path: str) -> None:
         assert getattr(parameter, "help", None) or parameter.name == "help", f"{path} {parameter.name}"
     if path not in SERVERS:
         assert "--json" in {option for parameter in command.params for option in parameter.opts}
+
+
+@pytest.mark.parametrize("path", sorted(ALL))
+def test_every_command_has_an_example_that_it_takes(path: str) -> None:
+    example = ALL[path].epilog or ""
+    assert example.startswith(f"Example: {path}")
+    line = example.removeprefix(f"Example: {path}").partition(" >")[0]
+    assert ALL[path].make_context(path, shlex.split(line))
+
+
+def test_minutehands_own_client_is_listed_when_it_is_asked_for(
+    script: Script, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script.answers = [httpx.Response(200, json={"items": [{**CLIENT, "client_id": "$cron"}, CLIENT]})] * 4
+    for form in ([], ["--json"]):
+        assert failures.run(["clients", "list", *form]) == 0
+        listed = capsys.readouterr().out
+        assert "shop" in listed
+        assert "$cron" not in listed
+        assert failures.run(["clients", "list", "--all", *form]) == 0
+        assert "$cron" in capsys.readouterr().out
+
+
+def test_attempts_show_the_end_of_a_retried_success_and_tell_an_empty_answer_from_none(
+    script: Script, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refused = {**ATTEMPT, "attempt": 1, "status": 401, "excerpt": ""}
+    unanswered = {**ATTEMPT, "status": None, "error": "connect-refused", "excerpt": ""}
+    retried = {**ATTEMPT, "attempt": 3, "outcome": "delivered", "status": 204, "excerpt": None}
+    retried |= {"started_at": None, "duration_seconds": None}
+    script.answers = [httpx.Response(200, json={"items": [refused, unanswered, retried]})]
+    assert failures.run(["schedules", "attempts", "shop", "x"]) == 0
+    _, *rows = (line.split() for line in capsys.readouterr().out.splitlines())
+    started, ended = ["2026-11-21", "09:30:15.250Z"], ["2026-11-21", "09:30:15.262Z"]
+    assert rows == [
+        ["1", "failed", *started, *ended, "0.012", "401", "-", "(empty)"],
+        ["2", "failed", *started, *ended, "0.012", "-", "connect-refused", "-"],
+        ["3", "delivered", "-", *ended, "-", "204", "-", "-"],
+    ]
 
 
 @pytest.mark.parametrize(

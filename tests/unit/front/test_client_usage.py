@@ -74,6 +74,7 @@ def test_a_line_for_each_day(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     assert dict(script.requests[0].url.params) == {"from": "2026-11-21", "to": "2026-11-23"}
     head, first, second = (line.split() for line in capsys.readouterr().out.splitlines())
     assert head[:3] == ["DAY", "COMPLETE", "ACCEPTED"]
+    assert head[10:] == ["P50", "(s)", "P95", "(s)", "P99", "(s)", "MAX", "(s)", "FAILING", "HOSTS"]
     assert first[:4] == ["2026-11-21", "no", "1,500", "1,490"]
     assert first[8:] == ["1,511", "123,456", "0.005", "0.02", "0.2", "0.137", "a:4", "b:3", "c:2"]
     assert second == ["2026-11-22", "yes", *["0"] * 8, *["-"] * 5]

@@ -1,6 +1,7 @@
-"""What others wrote reaches a terminal as text: no escape sequence of theirs is obeyed there."""
+"""What others wrote reaches a terminal as text, and a narrow terminal gets every id and instant whole."""
 
 import json
+import re
 from typing import Any
 
 import httpx
@@ -8,6 +9,7 @@ import pytest
 
 from minutehand.cli import failures
 from minutehand.cli.output import printable
+from minutehand.reference_pages import documented
 from tests.support.scripted_api import ATTEMPT, CRON, EXCHANGE, LETTER, PROBLEM, SCHEDULE, Script, problem
 
 HOSTILE = "a\x1b]0;owned\x07b\x9b2Jc\x7fd\u202ee\u2028f"
@@ -49,3 +51,72 @@ def test_a_refusals_words_are_text_too(script: Script, capsys: pytest.CaptureFix
 
 def test_tabs_and_newlines_of_our_own_stay() -> None:
     assert printable("one\n\ttwo\r") == "one\n\ttwo\\x0d"
+
+
+AUDITED = {
+    "entry_id": "e1",
+    "at": "2026-11-21T09:30:00.000Z",
+    "actor": "admin",
+    "key_id": "3f9c2a71d0b84e56",
+    "request_id": "01a1fe8c-0f8a-8000-8c91-89a08db81829",
+    "action": "PUT /v1/clients/{client_id}",
+    "result": "204",
+    "problem": "a sentence of several words that says what was wrong with it",
+    "target": {"client_id": "shop", "reconciliation_id": "019aa5c8-1bc0-7a4e-9c1d-5b7e2f90a364"},
+    "details": {},
+}
+WHOLE = (
+    *("2026-11-21 09:30:00.000Z", "reconciliation_id=019aa5c8-1bc0-7a4e-9c1d-5b7e2f90a364"),
+    *(AUDITED[name] for name in ("key_id", "request_id", "action")),
+)
+WIDE, NARROW = 206, 70
+
+
+def lines(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: str, *, width: int
+) -> list[str]:
+    """What a terminal of that width gets, without styles."""
+    for name, value in {"TTY_COMPATIBLE": "1", "TERM": "xterm", "COLUMNS": str(width)}.items():
+        monkeypatch.setenv(name, value)
+    assert failures.run(arguments.split()) == 0
+    return [re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip() for line in capsys.readouterr().out.splitlines()]
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_ids_and_instants_are_whole_on_any_terminal(
+    script: Script, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], width: int
+) -> None:
+    script.answers = [httpx.Response(200, json={"items": [AUDITED, AUDITED], "next_cursor": None})]
+    printed = lines(monkeypatch, capsys, "audit-log", width=width)
+    assert max(map(len, printed)) <= width
+    assert all(sum(whole in line for line in printed) == 2 for whole in WHOLE)
+    assert ("REQUEST ID" in printed[0]) == (width == WIDE), "a table as long as it fits"
+    words = " ".join(printed).split()
+    assert all(words.count(word) >= 2 for word in AUDITED["problem"].split()), "what gives way is not cut either"
+
+
+def test_a_table_that_fits_no_terminal_is_printed_a_field_a_line(
+    script: Script, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script.answers = [httpx.Response(200, json={"items": [AUDITED, AUDITED], "next_cursor": None})]
+    printed = lines(monkeypatch, capsys, "audit-log", width=NARROW)
+    assert [line.split()[0] for line in printed if line.startswith("AT ")] == ["AT", "AT"]
+    assert printed.count("") == 1, "rows are set apart"
+
+
+@pytest.mark.parametrize("width", [100, NARROW])
+def test_names_of_metrics_are_whole(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], width: int
+) -> None:
+    words = {word for line in lines(monkeypatch, capsys, "metrics", width=width) for word in line.split()}
+    assert {one.name for one in documented()} <= words
+
+
+def test_a_pipe_gets_a_row_a_line(
+    script: Script, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(NARROW))
+    script.answers = [httpx.Response(200, json={"items": [AUDITED], "next_cursor": None})]
+    assert failures.run(["audit-log"]) == 0
+    _, row = capsys.readouterr().out.splitlines()
+    assert all(whole in row for whole in (*WHOLE, AUDITED["problem"]))
