@@ -7,7 +7,7 @@ from typing import Final
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from scheduler_service.api.http.endpoint import Surroundings, endpoint, method_not_allowed, not_found
+from scheduler_service.api.http.endpoint import Surroundings, endpoint, method_not_allowed, moved, not_found
 from scheduler_service.api.http.route import Route
 from scheduler_service.api.http.timeouts import Deadlines
 from scheduler_service.api.metrics import ApiMetrics, Exposition
@@ -50,6 +50,7 @@ def build_app(
         by_path.setdefault(route.path, []).append(route)
     for path, methods in by_path.items():
         _add_path(app, path, methods, around)
+    app.router.add_get("/docs/", moved("../docs", around))
     everything_else = app.router.add_resource("/{rest:.*}")
     everything_else.add_route("*", not_found(around), expect_handler=_expect_later)
 

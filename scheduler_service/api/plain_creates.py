@@ -30,13 +30,12 @@ from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple, Protocol
 
-import msgspec
 from aiohttp import HttpVersion11, StreamReader
 from aiohttp.http import RawRequestMessage
 
 from membership.errors import MinutehandError
 from scheduler_service.api.http.endpoint import REQUEST_ID, HasHeaders, crashed, refused, request_id_of, too_slow
-from scheduler_service.api.http.route import IDEMPOTENCY_KEY, JSON, JSON_HEADERS
+from scheduler_service.api.http.route import IDEMPOTENCY_KEY, JSON, JSON_HEADERS, json_body
 from scheduler_service.api.http.timeouts import TimerQueue, Wait
 from scheduler_service.api.metrics import RouteMetrics
 from scheduler_service.api.once import plain_once, told_at
@@ -60,7 +59,6 @@ _END: Final = b"\r\n\r\n"
 _usual_line = re.compile(
     f"POST ({re.escape(_BEFORE)}[a-z0-9._-]+{re.escape(_BEHIND)})(?:[?]([0-9A-Za-z=._-]+))? HTTP/1[.]1".encode()
 ).fullmatch
-_encode = msgspec.json.Encoder().encode
 
 
 class Asker(Protocol):
@@ -286,7 +284,7 @@ class _PlainCreate:
     def _created(self) -> tuple[str, bytes]:
         headers = location_of(self._client, self._definition.schedule_id)
         view = created_schedule_view(self._definition, self._of.services.encryption)
-        return f"{_CREATED}{_lines(headers)}{_lines(self._rate)}", _encode(view)
+        return f"{_CREATED}{_lines(headers)}{_lines(self._rate)}", json_body(view)
 
     def _refused(self, error: Exception) -> tuple[int, str, bytes]:
         of, request_id = self._of, self._request_id

@@ -57,6 +57,7 @@ class ApiDocument:
             assert "content" not in response, f"{method} {path} answered {status} without the body that is documented"
             return
         media = headers["Content-Type"].partition(";")[0]
+        assert "json" not in media or body.endswith(b"}\n"), "a shell's prompt would follow on the same line"
         self.check_answer(route, status, msgspec.json.decode(body) if "json" in media else body.decode(), media=media)
 
     def _response(self, route: Route, status: int) -> Any:

@@ -29,12 +29,12 @@ from collections.abc import Callable, Sized
 from itertools import islice
 from typing import Any, Final, cast
 
-import msgspec
 from aiohttp import StreamReader, web
 from aiohttp.http import RawRequestMessage
 from aiohttp.web_protocol import RequestHandler
 
 from scheduler_service.api.http.endpoint import REQUEST_ID, problem_response, request_id_of
+from scheduler_service.api.http.route import json_body
 from scheduler_service.api.http.timeouts import TimerQueue, Wait
 from scheduler_service.api.plain_creates import PlainCreates
 from scheduler_service.api.problems import CONTENT_TYPE, KINDS, internal_problem, problem
@@ -54,7 +54,6 @@ TURN_SECONDS: Final = 0.005
 SPARE_WIRE_BYTES: Final = 64 * 1024
 """Allowance for the framing of a chunked body, however short the body is."""
 _ENOUGH_ROOM: Final = 0.9
-_encode = msgspec.json.Encoder().encode
 _log = get_logger("minutehand.api")
 
 
@@ -146,7 +145,7 @@ class Connections:
         """A refusal as raw bytes, for a connection without a request that aiohttp could answer."""
         request_id = f"{self.services.randomness.bits(96):024x}"
         refusal = problem(kind, detail, request_id=request_id)
-        body = _encode(refusal)
+        body = json_body(refusal)
         lines = [
             f"HTTP/1.1 {refusal.status} {refusal.title}",
             "Server: Minutehand",

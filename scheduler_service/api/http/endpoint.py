@@ -11,13 +11,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-import msgspec
 from aiohttp import web
 
 from membership.errors import MinutehandError, StoreUnavailable
 from scheduler_service.api.health import ApiHealth
 from scheduler_service.api.http.auth import Access, authorize
-from scheduler_service.api.http.route import SERVER, Documents, Handler, RequestContext, Route, operation_id
+from scheduler_service.api.http.route import SERVER, Documents, Handler, RequestContext, Route, json_body, operation_id
 from scheduler_service.api.http.timeouts import Deadlines
 from scheduler_service.api.metrics import ApiMetrics, Exposition
 from scheduler_service.api.problems import CONTENT_TYPE, Problem, Refusal, internal_problem, problem_of
@@ -36,7 +35,6 @@ REQUEST_ID = "X-Request-Id"
 _SANE_ID = re.compile(r"[\x21-\x7e]{1,128}")
 _CLIENT_ID = re.compile(r"\$?" + CLIENT_ID_PATTERN.strip("^$"))
 _PROBLEM_HEADERS = {"Content-Type": CONTENT_TYPE, **SERVER}
-_encode = msgspec.json.Encoder().encode
 _log = get_logger("minutehand.api")
 
 Endpoint = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -77,7 +75,7 @@ def problem_response(problem: Problem, *, error: Exception | None = None, retry_
         headers["WWW-Authenticate"] = 'Bearer realm="minutehand"'
     if isinstance(error, Refusal):
         headers.update(error.headers)
-    return web.Response(body=_encode(problem), status=problem.status, headers=headers)
+    return web.Response(body=json_body(problem), status=problem.status, headers=headers)
 
 
 def endpoint(route: Route, around: Surroundings) -> Endpoint:
@@ -143,6 +141,16 @@ def not_found(around: Surroundings) -> Endpoint:
     async def handle(request: web.Request) -> web.Response:
         error = NotFound("there is no such path; the paths begin with /v1")
         return problem_response(problem_of(error, request_id=request_id_of(request, around.services)))
+
+    return handle
+
+
+def moved(location: str, around: Surroundings) -> Endpoint:
+    """The endpoint for a path that people type instead of `location`, which is relative to it."""
+
+    async def handle(request: web.Request) -> web.Response:
+        headers = {"Location": location, REQUEST_ID: request_id_of(request, around.services), **SERVER}
+        return web.Response(status=308, headers=headers)
 
     return handle
 

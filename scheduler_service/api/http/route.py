@@ -277,10 +277,15 @@ CREATES: Final = ("client-suspended", "clock-in-doubt")
 LOCATION: Final[Mapping[str, str]] = {"Location": "The path of what was made."}
 
 
+def json_body(value: object) -> bytes:
+    """A value as JSON that ends with a newline, so that a shell's prompt does not follow on the same line."""
+    return _encode(value) + b"\n"
+
+
 def json_response(value: object, *, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
     """A JSON answer."""
     return web.Response(
-        body=_encode(value), status=status, headers=JSON_HEADERS if headers is None else {**JSON_HEADERS, **headers}
+        body=json_body(value), status=status, headers=JSON_HEADERS if headers is None else {**JSON_HEADERS, **headers}
     )
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.query import PATH_PARTS
-from scheduler_service.api.http.route import JSON, Document, NoRequest, Route, operation_id
+from scheduler_service.api.http.route import JSON, Document, NoRequest, Route, json_body, operation_id
 from scheduler_service.api.openapi.answers import (
     HEADERS,
     REQUEST_ID_HEADER,
@@ -268,7 +268,7 @@ class Built:
 def documents_of(routes: tuple[Route, ...]) -> Built:
     """Cached, because every application of a process is built from the same table."""
     document = build_document(routes)
-    return Built(_named(msgspec.json.encode(document)), _named(docs_page(document).encode()))
+    return Built(_named(json_body(document)), _named(docs_page(document).encode()))
 
 
 def _named(body: bytes) -> Document:

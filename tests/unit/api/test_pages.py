@@ -93,6 +93,12 @@ async def test_the_api_as_a_page(api: ApiHarness) -> None:
     assert "of-the-receiver" in page.text, "examples are shown"
 
 
+async def test_a_slash_behind_the_path_of_the_page_does_no_harm(api: ApiHarness) -> None:
+    slashed, plain = [await api.send("GET", path, key=None) for path in ("/docs/", "/docs")]
+    assert (slashed.status, slashed.body) == (200, plain.body)
+    assert (await api.send("POST", "/docs/")).status == 404
+
+
 @pytest.mark.parametrize("name", KINDS)
 async def test_a_problem_as_a_page_and_as_text(api: ApiHarness, key: str, name: str) -> None:
     kind = KINDS[name]

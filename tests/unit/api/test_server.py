@@ -48,6 +48,7 @@ async def test_an_announced_body_that_is_too_large_is_refused_unread(key: str, a
     assert status.startswith(b"HTTP/1.1 413")
     assert headers["Content-Type"] == "application/problem+json"
     assert b"4194304" in body
+    assert body.endswith(b"}\n")
 
 
 async def test_a_body_that_grows_too_large_is_refused_while_read() -> None:
