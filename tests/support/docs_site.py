@@ -106,14 +106,20 @@ def write_pages() -> list[str]:
     sources = own | COLLECTED
     faults: list[str] = []
     pages = {page: _led((ROOT / source).read_text(), page, sources, faults) for page, source in sources.items()}
+    references = _references()
+    pages["index.md"] += "\n" + "".join(f"- [{_title(text)}]({page})\n" for page, text in references.items())
     pages["index.md"] += "".join(_contents(of, named) for of, named in NAVIGATION.items())
     decisions = sorted(page.removesuffix(".md") for page in own if re.match(r"decisions/\d", page))
     pages["decisions/index.md"] += _contents("", [f"/{page}" for page in decisions])
-    for page, text in {**pages, **_references(), **_protocols()}.items():
+    for page, text in {**pages, **references, **_protocols()}.items():
         path = PAGES / page
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     return faults
+
+
+def _title(text: str) -> str:
+    return text.partition("\n")[0].removeprefix("# ")
 
 
 def _led(text: str, page: str, sources: Mapping[str, str], faults: list[str]) -> str:
