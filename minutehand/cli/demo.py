@@ -8,6 +8,9 @@ import typer
 
 def demo(
     once: Annotated[bool, typer.Option("--once", help="End by itself when the first callbacks were verified.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Delete what earlier demos stored in DIR, and begin with nothing.")
+    ] = False,
     directory: Annotated[
         Path, typer.Option("--dir", metavar="DIR", help="Where data, logs and demo.json are kept.", show_default=True)
     ] = Path(".minutehand"),
@@ -26,7 +29,8 @@ def demo(
     """Start a Cassandra, an API, nodes and a receiver on this machine, and watch callbacks arrive.
 
     Ports that are not given are chosen. While it runs, DIR/demo.json holds addresses, keys and process ids for scripts.
-    Ctrl-C stops everything; the data stays, and the next start goes on with it.
+    Ctrl-C stops everything; the data stays in DIR, and the next start goes on with it: calls that came due meanwhile
+    are made then. With --fresh it is deleted first, unless a demo runs on it.
     """
     from minutehand.local.demo.cluster import ClusterOptions
     from minutehand.local.demo.run import run_demo
@@ -40,4 +44,4 @@ def demo(
         api_port=api_port,
         receiver_port=receiver_port,
     )
-    run_demo(options, once=once, say=lambda line: typer.echo(line), progress=ProgressLines())
+    run_demo(options, once=once, fresh=fresh, say=lambda line: typer.echo(line), progress=ProgressLines())

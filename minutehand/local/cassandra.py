@@ -22,12 +22,12 @@ from minutehand.local.machine import available_memory_mb, check_disk, check_loop
 from minutehand.local.maven import MavenRepository
 from minutehand.local.progress import Progress, silent
 from minutehand.local.settings import DATACENTER, ServerSettings, java_command, write_configuration
-from minutehand.local.state import ServerState, clear_state, lock_path, read_state, write_state
+from minutehand.local.stages import StartStages
+from minutehand.local.state import ServerState, clear_state, holder_of, lock_path, read_state, write_state
 from minutehand.processes.children import Child, DetachedChild, FoundChild, TiedChild
 from minutehand.processes.identity import freeze, send_signal
 
 JAR_SET = "cassandra"
-USUAL_START_SECONDS = 10
 _POLL_SECONDS = 0.1
 _TIED_GRACE_SECONDS = 20.0
 
@@ -67,7 +67,7 @@ class EmbeddedCassandra:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = FileLock(lock_path(directory))
         if not lock.try_acquire():
-            raise DataDirLocked(data_dir=directory, holder=_holder(directory))
+            raise DataDirLocked(data_dir=directory, holder=holder_of(directory))
         try:
             # A server that was started has inherited the lock and keeps it after the release below.
             return self._start(directory, lock, progress)
@@ -128,6 +128,7 @@ class EmbeddedCassandra:
 
     def _await_cql(self, child: Child, settings: ServerSettings, progress: Progress) -> None:
         begun = time.monotonic()
+        stages = StartStages(settings.log_file, began=begun)
         what = f"starting Cassandra on {self.host}, port {self.native_port}"
         while not answers_cql(self.host, self.native_port, tls=self.tls):
             waited = time.monotonic() - begun
@@ -144,10 +145,9 @@ class EmbeddedCassandra:
                 raise StartFailed(
                     reason=f"no answer within {self.start_seconds:.0f} s; last: {said}", log_file=settings.log_file
                 )
-            # A start slower than usual stays just below 100 %.
-            progress(min(int(waited), USUAL_START_SECONDS - 1), USUAL_START_SECONDS, what)
+            progress(stages.percent(time.monotonic()), 100, what)
             time.sleep(_POLL_SECONDS)
-        progress(USUAL_START_SECONDS, USUAL_START_SECONDS, what)
+        progress(100, 100, what)
 
 
 class RunningCassandra:
@@ -235,8 +235,3 @@ def find_cassandra(data_dir: Path) -> RunningCassandra | None:
     if state is None:
         return None
     return RunningCassandra(data_dir=directory, state=state, child=FoundChild(state.identity), ours=False)
-
-
-def _holder(directory: Path) -> str:
-    state = read_state(directory)
-    return "" if state is None else f" (process {state.pid}, port {state.native_port})"

@@ -9,7 +9,7 @@ class Progress(Protocol):
     """Reports progress. Called from the thread that waits; must not raise."""
 
     def __call__(self, done: int, total: int, what: str) -> None:
-        """`done` of `total` (bytes of a download, seconds of a start; 0: not known) of `what`, a short phrase."""
+        """`done` of `total` (bytes of a download, percents of a start; 0: not known) of `what`, a short phrase."""
 
 
 def silent(done: int, total: int, what: str) -> None:

@@ -50,6 +50,12 @@ def read_state(data_dir: Path) -> ServerState | None:
     return state if is_alive(state.identity) else None
 
 
+def holder_of(data_dir: Path) -> str:
+    """The server that runs on `data_dir`, for a message; empty while its state is not written."""
+    state = read_state(data_dir)
+    return "" if state is None else f" (process {state.pid}, port {state.native_port})"
+
+
 def clear_state(data_dir: Path) -> None:
     """Remove the state file, if any."""
     with contextlib.suppress(FileNotFoundError):

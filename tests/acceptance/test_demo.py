@@ -96,7 +96,10 @@ def test_the_demo_from_its_first_start_to_its_second(tmp_path: Path) -> None:
         processes = identities(await_state(directory, again))
         output, errors = again.communicate(timeout=120)
         assert again.returncode == 0, output + errors
+        assert "Its data is that of an earlier demo: calls that came due while nothing ran are made now." in output
         assert "All 5 came, and their signatures are right." in output
+        assert re.findall(r"Stopping ([\w -]+)", output) == ["node demo-2", "node demo-1", "the API", "Cassandra"]
+        assert f"Everything is stopped. The data stays in {directory}." in output
         assert not (directory / "demo.json").exists()
         assert_gone(processes)
         (seconds,) = re.findall(r"\((\d+) s since the start\)", output)
@@ -105,10 +108,15 @@ def test_the_demo_from_its_first_start_to_its_second(tmp_path: Path) -> None:
 
 def test_an_interrupt_stops_everything(tmp_path: Path) -> None:
     directory = tmp_path / "demo"
-    with demo(directory) as running:
+    (directory / "cassandra").mkdir(parents=True)
+    (directory / "ports.json").write_text("{}")
+    (directory / "cassandra" / "older").touch()
+    with demo(directory, "--fresh") as running:
         processes = identities(await_state(directory, running))
+        assert not (directory / "cassandra" / "older").exists()
         running.send_signal(signal.SIGINT)
-        _, errors = running.communicate(timeout=60)
+        output, errors = running.communicate(timeout=60)
+        assert "earlier demo" not in output
         assert running.returncode in (0, 130), errors
         assert "Traceback" not in errors
         assert_gone(processes)

@@ -16,6 +16,7 @@ from cassandra.policies import RoundRobinPolicy
 
 from minutehand.local import EmbeddedCassandra
 from minutehand.local.machine import free_ports
+from minutehand.local.stages import STAGES, StartStages
 from minutehand.processes.identity import identify, is_alive
 from tests.support.cassandra import embedded_cluster
 
@@ -61,7 +62,11 @@ def test_what_was_acknowledged_survives_a_kill_and_a_stop(tmp_path: Path) -> Non
     recipe = EmbeddedCassandra(
         data_dir=tmp_path, native_port=native_port, storage_port=storage_port, heap_mb=512, durable=True
     )
-    with recipe.start() as first:
+    shares: list[int] = []
+    with recipe.start(lambda done, total, what: shares.append(done) if what.startswith("starting") else None) as first:
+        assert StartStages(first.log_file, began=0.0).percent(0.0) == STAGES[-1][1], "all stages are in the log"
+        assert shares == sorted(shares)
+        assert len(set(shares)) > len(STAGES), "it moves within a stage too"
         with session(first.contact_points, first.port) as connected:
             version = connected.execute("SELECT release_version, data_center FROM system.local").one()
             assert tuple(version) == ("5.0.9", first.datacenter)
@@ -69,6 +74,7 @@ def test_what_was_acknowledged_survives_a_kill_and_a_stop(tmp_path: Path) -> Non
             connected.execute("INSERT INTO k.t (key, value) VALUES (1, 1)")
         first.kill()
     with recipe.start() as second, session(second.contact_points, second.port) as connected:
+        assert StartStages(second.log_file, began=0.0).percent(0.0) == STAGES[-1][1], "so they are with data"
         applied = connected.execute("UPDATE k.t SET value = 2 WHERE key = 1 IF value = 1").one()
         assert applied.applied
     with recipe.start() as third, session(third.contact_points, third.port) as connected:

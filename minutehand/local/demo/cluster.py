@@ -8,10 +8,11 @@ Its processes are tied to this one, so they end with it.
 import asyncio
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from cql.migrate import migrate
 from cql.settings import StorageSettings
@@ -25,6 +26,7 @@ from minutehand.processes.programs import Program
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.randomness import SystemRandomness
 
+T = TypeVar("T")
 CASSANDRA_GRACE_SECONDS = 10.0
 ORPHAN_SECONDS = 15.0
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -52,15 +54,17 @@ class Started:
 
 
 class DemoCluster:
-    """Starts the parts one after the other; they stop in reverse order, whatever happens. `begun`: there is something
-    to stop."""
+    """Starts the parts one after the other; they stop in reverse order, whatever happens."""
 
     def __init__(self, options: ClusterOptions, *, say: Say, progress: Progress) -> None:
         self.directory = DemoDirectory(options.directory)
-        self.begun = False
         self._options = options
         self._say = say
         self._progress = progress
+
+    def delete_data(self) -> None:
+        """Delete what an earlier demo stored. The caller has claimed the directory. Raises LocalError."""
+        self._await_orphan(self.directory.delete_data)
 
     def start(self, running: ExitStack) -> Started:
         """Start everything and return when it is ready; `running` stops it. The caller has claimed the directory.
@@ -87,25 +91,36 @@ class DemoCluster:
 
     def _start_cassandra(self, running: ExitStack) -> RunningCassandra:
         """Start Cassandra and migrate its schema."""
-        cassandra = self._await_cassandra()
-        self.begun = True
-        running.callback(cassandra.stop, CASSANDRA_GRACE_SECONDS)
+        goes_on = self.directory.has_data
+        cassandra = self._await_orphan(self._run_cassandra)
+        running.callback(self._say, f"Everything is stopped. The data stays in {self.directory.path}.")
+        self._stop_later(running, "Cassandra", lambda: cassandra.stop(CASSANDRA_GRACE_SECONDS))
         self._say(f"Cassandra answers on port {cassandra.port}.")
+        if goes_on:
+            self._say("Its data is that of an earlier demo: calls that came due while nothing ran are made now.")
         storage = StorageSettings(contact_points=cassandra.contact_points, port=cassandra.port)
         asyncio.run(migrate(storage, clock=SystemClock(), randomness=SystemRandomness()))
         self._say("The schema is up to date.")
         return cassandra
 
-    def _await_cassandra(self) -> RunningCassandra:
+    def _run_cassandra(self) -> RunningCassandra:
+        return start_cassandra(
+            self.directory.cassandra,
+            native_port=self._options.cassandra_port,
+            heap_mb=self._options.heap_mb,
+            progress=self._progress,
+        )
+
+    def _stop_later(self, running: ExitStack, name: str, stop: Callable[[], None]) -> None:
+        running.callback(stop)
+        running.callback(self._say, f"Stopping {name}.")
+
+    def _await_orphan(self, action: Callable[[], T]) -> T:
+        """Do what needs the data directory for itself."""
         deadline = time.monotonic() + ORPHAN_SECONDS
         while True:
             try:
-                return start_cassandra(
-                    self.directory.cassandra,
-                    native_port=self._options.cassandra_port,
-                    heap_mb=self._options.heap_mb,
-                    progress=self._progress,
-                )
+                return action()
             except DataDirLocked:
                 # An earlier demo was killed, and its Cassandra is about to end.
                 if time.monotonic() > deadline:
@@ -117,7 +132,7 @@ class DemoCluster:
         directory = self.directory
         settings = ["--config", str(directory.settings)]
         api = Program("API", ["api", *settings], log_file=directory.log_file("api"))
-        running.callback(api.stop)
+        self._stop_later(running, "the API", api.stop)
         nodes = []
         for number, port in enumerate(plan.node_ports, start=1):
             node = Program(
@@ -126,7 +141,7 @@ class DemoCluster:
                 log_file=directory.log_file(f"node-{number}"),
                 variables={"MINUTEHAND_OPS_PORT": str(port)},
             )
-            running.callback(node.stop)
+            self._stop_later(running, f"{node.name}, which hands over its pollers", node.stop)
             nodes.append(node)
         api.await_ready(f"{plan.api_url}/readyz")
         self._say(f"The API answers on {plan.api_url}.")

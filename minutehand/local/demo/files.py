@@ -1,13 +1,16 @@
 """The demo's directory, readable by its user only.
 
-.minutehand/cassandra/     the data: the next demo continues with it .minutehand/demo.toml      the settings of its API
-and nodes .minutehand/demo.json      while it runs: addresses, keys and process ids, for scripts .minutehand/logs/
-output of the processes
+.minutehand/cassandra/     the data: the next demo continues with it
+.minutehand/demo.toml      the settings of its API and nodes
+.minutehand/demo.json      while it runs: addresses, keys and process ids, for scripts
+.minutehand/ports.json     the ports of the last run
+.minutehand/logs/          output of the processes
 """
 
 import json
 import os
 import secrets
+import shutil
 import tomllib
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -16,8 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from minutehand.errors import LocalError
+from minutehand.local.errors import DataDirLocked
 from minutehand.local.file_lock import FileLock
 from minutehand.local.machine import check_port, free_ports
+from minutehand.local.state import holder_of, lock_path
 from minutehand.reference_pages import toml
 
 
@@ -82,6 +87,26 @@ class DemoDirectory:
         running.callback(lock.release)
         # A demo that was killed could not remove its state.
         self.clear_state()
+
+    @property
+    def has_data(self) -> bool:
+        """Whether an earlier demo has stored something here."""
+        return self.ports.exists() and self.cassandra.exists()
+
+    def delete_data(self) -> None:
+        """Delete what an earlier demo stored. Raises DataDirLocked while its Cassandra runs. The caller has claimed
+        the directory."""
+        # A directory without ports is not a demo's, whatever is in it.
+        if not self.has_data:
+            return
+        lock = FileLock(lock_path(self.cassandra))
+        if not lock.try_acquire():
+            raise DataDirLocked(data_dir=self.cassandra, holder=holder_of(self.cassandra))
+        try:
+            shutil.rmtree(self.cassandra)
+            shutil.rmtree(self.path / "logs", ignore_errors=True)
+        finally:
+            lock.release()
 
     def log_file(self, name: str) -> Path:
         return self.path / "logs" / f"{name}.log"

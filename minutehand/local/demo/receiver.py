@@ -70,7 +70,7 @@ class DemoReceiver:
             callback = verify(body, request.headers, self._secret)
         except VerificationError as error:
             self._on_arrival(Arrival(at, body, None, str(error)))
-            return web.Response(status=401)
+            return web.Response(status=401, text=f"{error}\n")
         self._verified.add(callback.webhook_id)
         self._changed.set()
         self._on_arrival(Arrival(at, body, callback, None))

@@ -13,15 +13,15 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from minutehand.local.demo.cluster import SIGNALS, ClusterOptions, DemoCluster, signals_interrupt
-from minutehand.local.demo.files import DemoDirectory
 from minutehand.local.demo.show import DemoShow, Say
 from minutehand.local.demo.spark_show import PipelineShow
 from minutehand.local.progress import Progress
 from minutehand.local.spark import prepare_spark
 
 
-def run_demo(options: ClusterOptions, *, once: bool, say: Say, progress: Progress) -> None:
-    """Run until Ctrl-C or SIGTERM; with `once` until the first callbacks were verified.
+def run_demo(options: ClusterOptions, *, once: bool, fresh: bool, say: Say, progress: Progress) -> None:
+    """Run until Ctrl-C or SIGTERM; with `once` until the first callbacks were verified. `fresh`: without the data of
+    earlier runs, which is deleted.
 
     Raises LocalError, and KeyboardInterrupt when interrupted before there was anything to watch.
     """
@@ -30,6 +30,8 @@ def run_demo(options: ClusterOptions, *, once: bool, say: Say, progress: Progres
     with signals_interrupt(), ExitStack() as running:
         try:
             cluster.directory.claim(running)
+            if fresh:
+                cluster.delete_data()
             started = cluster.start(running)
             show = DemoShow(cluster.directory, started.plan, started.pids, once=once, say=say)
             running.callback(cluster.directory.clear_state)
@@ -41,8 +43,6 @@ def run_demo(options: ClusterOptions, *, once: bool, say: Say, progress: Progres
             # A second Ctrl-C must not interrupt the shutdown.
             for number in SIGNALS:
                 signal.signal(number, signal.SIG_IGN)
-            if cluster.begun:
-                say("Stopping.")
 
 
 def run_spark_demo(directory: Path, *, rows: int, say: Say, progress: Progress) -> None:
@@ -61,7 +61,10 @@ def run_spark_demo(directory: Path, *, rows: int, say: Say, progress: Progress) 
     with signals_interrupt(), ExitStack() as running:
         try:
             cluster.directory.claim(running)
-            _clear(cluster.directory)
+            # Its orders are done.
+            cluster.delete_data()
+            for made in PipelineShow.MADE:
+                shutil.rmtree(cluster.directory.path / made, ignore_errors=True)
             started = cluster.start(running)
             show = PipelineShow(cluster.directory, started.plan, rows=rows, say=say)
             show.write_orders(jars)
@@ -71,11 +74,3 @@ def run_spark_demo(directory: Path, *, rows: int, say: Say, progress: Progress) 
             # A second Ctrl-C must not interrupt the shutdown.
             for number in SIGNALS:
                 signal.signal(number, signal.SIG_IGN)
-            if cluster.begun:
-                say("Stopping.")
-
-
-def _clear(directory: DemoDirectory) -> None:
-    """Remove the last run's data: its orders are done."""
-    for leftover in (directory.cassandra, *(directory.path / name for name in PipelineShow.MADE)):
-        shutil.rmtree(leftover, ignore_errors=True)

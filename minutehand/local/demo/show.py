@@ -109,6 +109,8 @@ class DemoShow:
                     f"  curl -X DELETE {schedules}/{later.schedule_id} {bearer}",
                     "",
                     "Callbacks are shown here as they come. Ctrl-C stops everything.",
+                    f"The next demo goes on with what is stored in {self._directory.path};",
+                    "`make demo ARGS=--fresh` deletes it first.",
                     "",
                 ]
             )

@@ -20,8 +20,10 @@ from minutehand.errors import LocalError
 from minutehand.local.demo.files import DemoDirectory, DemoPlan, DemoProcesses, DemoState
 from minutehand.local.demo.receiver import Arrival, DemoReceiver
 from minutehand.local.demo.show import shell_lines
-from minutehand.local.errors import PortBusy
+from minutehand.local.errors import DataDirLocked, PortBusy
+from minutehand.local.file_lock import FileLock
 from minutehand.local.machine import free_ports
+from minutehand.local.state import lock_path
 from minutehand.processes.programs import clean_environment
 from poller_cluster.delivery.headers import sign
 from poller_cluster.ops.server import OpsSettings, listen
@@ -96,6 +98,40 @@ def test_two_demos_keep_out_of_each_others_way(directory: DemoDirectory) -> None
         assert not directory.state.exists(), "what a killed demo left is believed"
 
 
+def store(directory: DemoDirectory) -> list[Path]:
+    """What a demo leaves, and a file of somebody else's beside it."""
+    directory.path.mkdir()
+    stored = [directory.cassandra / "data" / "rows", directory.log_file("api"), directory.path / "mine"]
+    for path in stored:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    return stored
+
+
+def test_only_what_a_demo_stored_is_deleted(directory: DemoDirectory) -> None:
+    rows, log, mine = store(directory)
+    directory.delete_data()
+    assert rows.exists(), "it is not known to be a demo's"
+    directory.ports.write_text("{}")
+    assert directory.has_data
+    directory.delete_data()
+    assert (rows.exists(), log.exists(), mine.exists()) == (False, False, True)
+    assert not directory.has_data
+
+
+def test_nothing_is_deleted_under_a_cassandra_that_runs(directory: DemoDirectory) -> None:
+    rows, *_ = store(directory)
+    directory.ports.write_text("{}")
+    server = FileLock(lock_path(directory.cassandra))
+    assert server.try_acquire()
+    try:
+        with pytest.raises(DataDirLocked, match="Another Cassandra runs on"):
+            directory.delete_data()
+        assert rows.exists()
+    finally:
+        server.release()
+
+
 def test_ports_are_kept_while_they_are_free(directory: DemoDirectory) -> None:
     with ExitStack() as running:
         directory.claim(running)
@@ -135,7 +171,7 @@ class Heard:
         (self.port,) = free_ports(1)
         self.receiver = DemoReceiver(port=self.port, secret=SECRET, on_arrival=self.arrivals.append)
 
-    async def call(self, body: bytes, *, id_: str = "the-id", secret: str = SECRET, due_ms: int = 0) -> int:
+    async def call(self, body: bytes, *, id_: str = "the-id", secret: str = SECRET, due_ms: int = 0) -> tuple[int, str]:
         timestamp = int(time.time())
         headers = {
             "webhook-id": id_,
@@ -145,7 +181,7 @@ class Heard:
         }
         url = f"http://127.0.0.1:{self.port}/callbacks"
         async with aiohttp.ClientSession() as session, session.post(url, data=body, headers=headers) as answer:
-            return answer.status
+            return answer.status, await answer.text()
 
 
 @pytest.fixture
@@ -157,8 +193,10 @@ async def heard() -> AsyncIterator[Heard]:
 
 
 async def test_the_receiver_tells_verified_callbacks_from_others(heard: Heard) -> None:
-    assert await heard.call(b"{}", due_ms=round(time.time() * 1000) - 250) == 204
-    assert await heard.call(b"{}", id_="forged", secret="whsec_" + "B" * 43 + "=") == 401
+    assert await heard.call(b"{}", due_ms=round(time.time() * 1000) - 250) == (204, "")
+    status, said = await heard.call(b"{}", id_="forged", secret="whsec_" + "B" * 43 + "=")
+    assert status == 401
+    assert "no signature matches" in said, "`schedules attempts` shows it"
     right, wrong = heard.arrivals
     assert right.callback is not None
     assert right.lateness_seconds is not None
