@@ -14,6 +14,8 @@ import importlib.util
 import re
 import subprocess
 import sys
+import threading
+import time
 import venv
 from pathlib import Path
 
@@ -25,15 +27,50 @@ OFFLINE_SIGNS = (
     "Network is unreachable",
 )
 HANDLED = re.compile(r"(?:Collecting|Ignoring|Requirement already satisfied:) ([\w.-]+)")
-LINES_WITHOUT_TERMINAL = 25
-"""Without a terminal, one package in so many is printed."""
+SECONDS_TO_TELL = (1.0, 5.0)
+"""How often a step says that it goes on: on a terminal, where the line is overwritten, and anywhere else."""
 
 
 class InstallError(Exception):
     """The environment is not usable; the message says what to do."""
 
 
-def interpreter_of(directory: Path) -> Path:
+class Steps:
+    """Prints each step as it begins, and how long it takes while it does."""
+
+    def __init__(self, *, every_seconds: float | None = None) -> None:
+        on_terminal, elsewhere = SECONDS_TO_TELL
+        self._terminal = sys.stdout.isatty()
+        self._every_seconds = every_seconds or (on_terminal if self._terminal else elsewhere)
+        self._text, self._began = "", 0.0
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._tell, daemon=True)
+
+    def __enter__(self) -> "Steps":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def begin(self, text: str) -> None:
+        self._text, self._began = text, time.monotonic()
+        show(text)
+
+    def count(self, text: str) -> None:
+        """One of many steps: without a terminal, `_tell` prints the latest of them."""
+        self._text, self._began = text, time.monotonic()
+        if self._terminal:
+            show(text)
+
+    def _tell(self) -> None:
+        while not self._ended.wait(self._every_seconds):
+            if self._text:
+                show(f"{self._text} ({time.monotonic() - self._began:.0f} s)")
+
+
+def interpreter_of(directory: Path, steps: Steps) -> Path:
     """The environment's Python. The environment is rebuilt when it is missing, too old, moved, or its base Python was
     removed."""
     python, pip = directory / "bin" / "python", directory / "bin" / "pip"
@@ -46,7 +83,7 @@ def interpreter_of(directory: Path) -> Path:
             f"{sys.executable} can't make virtual environments, because its ensurepip is missing: install it "
             f"(Debian, Ubuntu: apt install python{version}-venv), or name another Python with make PYTHON=..."
         )
-    print(f"Creating {directory.name} with Python {sys.version.split()[0]}", flush=True)
+    steps.begin(f"Creating {directory.name} with Python {sys.version.split()[0]} and pip")
     try:
         venv.EnvBuilder(clear=True, symlinks=True, with_pip=True).create(directory)
     except (OSError, subprocess.CalledProcessError) as error:
@@ -62,9 +99,10 @@ def works(python: Path) -> bool:
         return False
 
 
-def install_lock(python: Path, lock: Path, *options: str) -> None:
+def install_lock(python: Path, lock: Path, steps: Steps, *options: str) -> None:
     """Install exactly what `lock` names. Raises InstallError with the end of pip's output when pip fails."""
     total = sum("==" in line for line in lock.read_text().splitlines())
+    steps.begin(f"{lock.stem}: fetching up to {total} packages")
     command = [
         str(python),
         "-m",
@@ -85,10 +123,9 @@ def install_lock(python: Path, lock: Path, *options: str) -> None:
                 output.append(line.rstrip())
                 if name := HANDLED.match(line):
                     seen += 1
-                    if sys.stdout.isatty() or seen % LINES_WITHOUT_TERMINAL == 0:
-                        show(f"{lock.stem}: {seen} of {total} packages, {name[1]}")
+                    steps.count(f"{lock.stem}: {seen} of {total} packages, {name[1]}")
                 elif line.startswith("Installing collected packages"):
-                    show(f"{lock.stem}: unpacking")
+                    steps.begin(f"{lock.stem}: unpacking {line.count(',') + 1} packages")
         except KeyboardInterrupt:
             process.terminate()
             process.wait()
@@ -134,9 +171,11 @@ def install_project(python: Path) -> None:
 
 def main(directory: Path, lock: Path, *options: str) -> int:
     try:
-        python = interpreter_of(directory)
-        install_lock(python, lock, *options)
-        install_project(python)
+        with Steps() as steps:
+            python = interpreter_of(directory, steps)
+            install_lock(python, lock, steps, *options)
+            steps.begin(f"{lock.stem}: installing the project itself")
+            install_project(python)
     except InstallError as error:
         print("\n" * sys.stdout.isatty() + str(error), file=sys.stderr)
         return 1
