@@ -45,7 +45,7 @@ from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
 from scheduler_service.runtime.logging import get_logger
 from scheduler_service.runtime.randomness import Randomness
-from scheduler_service.usecases.edit_schedule import CancelSchedules, EditSchedule
+from scheduler_service.usecases.cancel_schedules import CancelSchedules
 from scheduler_service.usecases.reconcile import NotOurs, Reconcile, SliceDone
 from scheduler_service.usecases.redeliver import RedeliverSchedule
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
@@ -292,16 +292,13 @@ def build_reconciler(
     on_fault: Callable[[str, BaseException], None],
 ) -> Reconciler:
     """`pollers` returns the pollers of a client that the node holds."""
-    edit = EditSchedule(schedules=schedules, writer=writer, clock=clock, randomness=randomness)
     return Reconciler(
         store=store,
         reconcile=Reconcile(
             store=store,
             schedules=schedules,
-            redeliver=RedeliverSchedule(
-                schedules=schedules, attempts=attempts, writer=writer, clock=clock, randomness=randomness
-            ),
-            cancel=CancelSchedules(schedules=schedules, edit=edit, clock=clock, randomness=randomness),
+            redeliver=RedeliverSchedule(schedules=schedules, attempts=attempts, writer=writer, clock=clock),
+            cancel=CancelSchedules(schedules=schedules, writer=writer, clock=clock),
             clock=clock,
             on_fault=on_fault,
         ),

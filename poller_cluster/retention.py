@@ -6,7 +6,7 @@ whole. An hour with something open is read again in the next round, all hours wh
 
 Some open rows will never be called: those of a create or a redelivery that was never answered and took effect after its
 minute was settled. Past retention they are cancelled with reason `expired`; the partition is deleted in the next round.
-Until then a request for such a schedule requeues it (`usecases.edit_schedule`), and so does an audit with `--repair`.
+Until then a request for such a schedule requeues it (`usecases.resolve_schedule`), as does an audit with `--repair`.
 
 If there is an archive to wait for, a partition also stays until its client's day is archived. Rows that ended after
 that day was archived are not in it: their partition stays too, and the day is marked, so that the archive's next run

@@ -14,8 +14,9 @@ from scheduler_service.domain.ids import ClientId, PollerId
 from scheduler_service.domain.ports import ClientStore, CronStore, ScheduleStore
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
-from scheduler_service.usecases.edit_schedule import EditSchedule
+from scheduler_service.usecases.cancel_schedules import CancelSchedules
 from scheduler_service.usecases.expand_crons import ExpandCrons
+from scheduler_service.usecases.resolve_schedule import ResolveSchedule
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
 
@@ -44,7 +45,8 @@ class CronWork:
             clients=clients,
             known=self._known,
             writer=writer,
-            edit=EditSchedule(schedules=schedules, writer=writer, clock=clock, randomness=randomness),
+            resolve=ResolveSchedule(schedules=schedules, writer=writer),
+            cancel=CancelSchedules(schedules=schedules, writer=writer, clock=clock),
             clock=clock,
             on_fault=on_fault,
         )

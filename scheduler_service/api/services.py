@@ -32,11 +32,11 @@ from scheduler_service.usecases.admission import AdmitCreates, JudgeClock
 from scheduler_service.usecases.audit_log import AuditActions
 from scheduler_service.usecases.authenticate import Authenticate, Catalog
 from scheduler_service.usecases.balance import ShowBalance
+from scheduler_service.usecases.cancel_schedules import CancelSchedules
 from scheduler_service.usecases.clients import ChangeClient, DeleteClient, RegisterClient, ShowClients, SuspendClient
 from scheduler_service.usecases.cluster import DrainNode, ShowCluster, ShowPollers
 from scheduler_service.usecases.create_schedules import CreateSchedules
 from scheduler_service.usecases.crons import ChangeCrons, RequestCrons
-from scheduler_service.usecases.edit_schedule import CancelSchedules, EditSchedule
 from scheduler_service.usecases.idempotency import CreateIdempotently, RememberRequest
 from scheduler_service.usecases.keys import Keys
 from scheduler_service.usecases.list_schedules import ListSchedules, ShowAttempts
@@ -45,6 +45,7 @@ from scheduler_service.usecases.reconciliations import RequestReconciliations, S
 from scheduler_service.usecases.redeliver import ListDeadLetters, RedeliverSchedule, RedriveDeadLetters
 from scheduler_service.usecases.reports import ShowJobResults
 from scheduler_service.usecases.reschedule_schedule import RescheduleSchedule
+from scheduler_service.usecases.resolve_schedule import ResolveSchedule
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from scheduler_service.usecases.show_crons import ShowCrons
 from scheduler_service.usecases.signing_secrets import SigningSecrets
@@ -111,7 +112,7 @@ class ApiServices:
     request_budget: RequestBudget
     body_room: BodyRoom
     create_schedules: CreateSchedules
-    edit_schedule: EditSchedule
+    resolve_schedule: ResolveSchedule
     cancel_schedules: CancelSchedules
     list_schedules: ListSchedules
     show_attempts: ShowAttempts
@@ -167,11 +168,10 @@ def build_services(
         low_watermark_of=members.low_watermark_of,
         clock_doubted=judge_clock.doubted,
     )
-    edit = EditSchedule(schedules=storage.schedules, writer=writer, clock=clock, randomness=randomness)
+    resolve = ResolveSchedule(schedules=storage.schedules, writer=writer)
+    cancel = CancelSchedules(schedules=storage.schedules, writer=writer, clock=clock)
     letters = ListDeadLetters(letters=storage.dead_letters, schedules=storage.schedules)
-    redeliver = RedeliverSchedule(
-        schedules=storage.schedules, attempts=storage.attempts, writer=writer, clock=clock, randomness=randomness
-    )
+    redeliver = RedeliverSchedule(schedules=storage.schedules, attempts=storage.attempts, writer=writer, clock=clock)
     pollers = PollerChooser(randomness)
     admit = AdmitCreates(judge_clock=judge_clock)
     create = CreateSchedules(
@@ -186,7 +186,8 @@ def build_services(
     )
     reschedule = RescheduleSchedule(
         schedules=storage.schedules,
-        edit=edit,
+        resolve=resolve,
+        cancel=cancel,
         writer=writer,
         pollers=pollers,
         policy=settings.network,
@@ -221,8 +222,8 @@ def build_services(
             limit=max(settings.held_body_bytes, settings.max_body_bytes), connections=settings.max_connections
         ),
         create_schedules=create,
-        edit_schedule=edit,
-        cancel_schedules=CancelSchedules(schedules=storage.schedules, edit=edit, clock=clock, randomness=randomness),
+        resolve_schedule=resolve,
+        cancel_schedules=cancel,
         list_schedules=ListSchedules(schedules=storage.schedules),
         redeliver_schedule=redeliver,
         reschedule_schedule=reschedule,
@@ -231,12 +232,12 @@ def build_services(
             create=create,
             redeliver=redeliver,
             reschedule=reschedule,
-            edit=edit,
+            resolve=resolve,
             writer=writer,
             clock=clock,
         ),
         redrive_dead_letters=RedriveDeadLetters(letters=letters, redeliver=redeliver),
-        show_attempts=ShowAttempts(schedules=edit, attempts=storage.attempts),
+        show_attempts=ShowAttempts(resolve=resolve, attempts=storage.attempts),
         list_dead_letters=letters,
         change_crons=change_crons,
         request_crons=RequestCrons(
@@ -257,7 +258,7 @@ def build_services(
             randomness=randomness,
         ),
         show_job_results=ShowJobResults(usage=storage.usage, audits=storage.audits),
-        show_crons=ShowCrons(crons=storage.crons, schedules=edit, clock=clock),
+        show_crons=ShowCrons(crons=storage.crons, resolve=resolve, clock=clock),
         request_reconciliations=RequestReconciliations(
             store=storage.reconciliations,
             remember=remember,

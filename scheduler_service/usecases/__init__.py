@@ -3,7 +3,8 @@
     create_schedules schedule_request    a request becomes a row; the rules it must satisfy
     schedule_writer                      the one way to create a row
     list_schedules                       a window by due time, the attempts of one schedule
-    edit_schedule                        cancel, and the present state of a schedule
+    cancel_schedules                     decides a cancel
+    resolve_schedule                     the present state of one schedule
     reschedule_schedule redeliver        call at another instant; call again what has ended
     complete_reschedule                  finishes reschedules that were cut short
     idempotency                          creates, redeliveries, reschedules under an idempotency key

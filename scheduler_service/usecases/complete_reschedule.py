@@ -48,6 +48,11 @@ class CompleteReschedule:
         if (row := rows.get(key)) is not None and row.announced:
             await self._create(partition, row, at=at)
 
+    async def named_by(self, client_id: ClientId, row: Row) -> None:
+        """Create the schedule that a row names, if the row was cancelled in its favour and it does not exist."""
+        if row.state == State.CANCELLED and row.rescheduled_to is not None:
+            await self(client_id, ScheduleId(row.rescheduled_to), at=row.finished_at or row.due)
+
     async def announced(self, partition: Partition, row: Row) -> bool:
         """Create an announced row if the row that it is to replace names it. False: that row does not."""
         assert row.rescheduled_from is not None

@@ -26,8 +26,9 @@ from scheduler_service.domain.ports import ClientStore, CronStore
 from scheduler_service.domain.schedules import Definition, Row, State
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import Turn, concurrently
-from scheduler_service.usecases.edit_schedule import Cancelled, EditSchedule
+from scheduler_service.usecases.cancel_schedules import Cancelled, CancelSchedules
 from scheduler_service.usecases.reading_steps import FIRST_STEP_ROWS, MAX_BYTES, next_step
+from scheduler_service.usecases.resolve_schedule import ResolveSchedule
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
 AT_ONCE = 100
@@ -55,7 +56,8 @@ class ExpandCrons:
         clients: ClientStore,
         known: Callable[[ClientId], Client | None],
         writer: ScheduleWriter,
-        edit: EditSchedule,
+        resolve: ResolveSchedule,
+        cancel: CancelSchedules,
         clock: Clock,
         on_fault: Callable[[str, BaseException], None],
     ) -> None:
@@ -65,7 +67,8 @@ class ExpandCrons:
         self._clients = clients
         self._known = known
         self._writer = writer
-        self._edit = edit
+        self._resolve = resolve
+        self._cancel = cancel
         self._clock = clock
         self._on_fault = on_fault
         self._most: dict[ClientId, int] = {}
@@ -159,7 +162,7 @@ class ExpandCrons:
     async def _stays(self, run: CronRun) -> bool:
         """Cancel the child. True: it stays, because it was claimed, has ended, or its client cancelled that very
         run."""
-        resolved = await self._edit.resolve(run.client_id, run.schedule_id)
+        resolved = await self._resolve(run.client_id, run.schedule_id)
         if resolved is None or not _is_fire(resolved.row):
             return False
         row = resolved.row
@@ -167,7 +170,7 @@ class ExpandCrons:
             return row.reason != CHANGED
         if row.ended or (row.state == State.RETRYING and (row.attempts or 0) > 0):
             return True
-        result = await self._edit.cancel(run.client_id, run.schedule_id, reason=CHANGED)
+        result = await self._cancel.one(run.client_id, run.schedule_id, reason=CHANGED)
         return not (isinstance(result, Cancelled) and result.row.reason == CHANGED)
 
     async def _carry_out(self, client_id: ClientId, expansions: Sequence[Expansion], turn: Turn) -> None:

@@ -25,9 +25,9 @@ from scheduler_service.domain.schedules import Definition, State
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
 from scheduler_service.usecases.create_schedules import CreateSchedules
-from scheduler_service.usecases.edit_schedule import EditSchedule, Resolved
 from scheduler_service.usecases.redeliver import DELETION_MARGIN_MS, RedeliverResult, RedeliverSchedule
 from scheduler_service.usecases.reschedule_schedule import RescheduleRequest, RescheduleResult, RescheduleSchedule
+from scheduler_service.usecases.resolve_schedule import Resolved, ResolveSchedule
 from scheduler_service.usecases.schedule_request import ScheduleRequest
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
@@ -110,7 +110,7 @@ class CreateIdempotently:
         create: CreateSchedules,
         redeliver: RedeliverSchedule,
         reschedule: RescheduleSchedule,
-        edit: EditSchedule,
+        resolve: ResolveSchedule,
         writer: ScheduleWriter,
         clock: Clock,
     ) -> None:
@@ -118,7 +118,7 @@ class CreateIdempotently:
         self._create = create
         self._redeliver = redeliver
         self._reschedule = reschedule
-        self._edit = edit
+        self._resolve = resolve
         self._writer = writer
         self._clock = clock
 
@@ -203,7 +203,7 @@ class CreateIdempotently:
     async def _see_created(self, client: Client, definition: Definition) -> Resolved:
         """The schedule, durable and certain to be read by an owner: its creator may have died at any point before."""
         schedule_id = definition.schedule_id
-        known = await self._edit.resolve(client.client_id, schedule_id)
+        known = await self._resolve(client.client_id, schedule_id)
         if known is not None and known.row.ended:
             return known
         outcome = outcome_of(known.row) if known is not None else None
@@ -214,7 +214,7 @@ class CreateIdempotently:
         if known is None and self._is_gone(client, schedule_id):
             raise StoreUnavailable("the minute of this schedule may have been deleted")
         await self._writer(definition, consistency=client.settings.write_consistency)
-        found = known or await self._edit.resolve(client.client_id, schedule_id)
+        found = known or await self._resolve(client.client_id, schedule_id)
         if found is None:
             raise StoreUnavailable("the schedule was deleted while it was being created")
         return found

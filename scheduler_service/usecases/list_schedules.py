@@ -37,8 +37,8 @@ from scheduler_service.domain.ids import (
 from scheduler_service.domain.ports import AttemptStore, ScheduleStore
 from scheduler_service.domain.schedules import Content, Row, State
 from scheduler_service.runtime.concurrently import concurrently
-from scheduler_service.usecases.edit_schedule import EditSchedule
 from scheduler_service.usecases.reading_steps import FIRST_STEP_ROWS, MAX_BYTES, Told, next_step
+from scheduler_service.usecases.resolve_schedule import ResolveSchedule
 
 MAX_PAGES = 20
 """Pages of rows that one call reads, beyond the first page of every poller of its current minute. Reads of the index,
@@ -338,13 +338,13 @@ class ShowAttempts:
     Reads attempts of clients that the caller has looked up.
     """
 
-    def __init__(self, *, schedules: EditSchedule, attempts: AttemptStore) -> None:
-        self._schedules = schedules
+    def __init__(self, *, resolve: ResolveSchedule, attempts: AttemptStore) -> None:
+        self._resolve = resolve
         self._attempts = attempts
 
     async def __call__(self, client_id: ClientId, schedule_id: ScheduleId) -> list[AttemptShown]:
         """Raises NotFound, StoreUnavailable."""
-        resolved = await self._schedules.resolve(client_id, schedule_id)
+        resolved = await self._resolve(client_id, schedule_id)
         if resolved is None:
             raise NotFound("this client has no schedule of that id")
         shown = {each.attempt: _recorded(each) for each in await self._attempts.read(client_id, schedule_id)}

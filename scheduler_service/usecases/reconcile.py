@@ -56,7 +56,7 @@ from scheduler_service.domain.reconciliations import (
 from scheduler_service.domain.schedules import State
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import Turn, concurrently
-from scheduler_service.usecases.edit_schedule import (
+from scheduler_service.usecases.cancel_schedules import (
     AlreadyFinished,
     BeingRetried,
     Cancelled,
@@ -282,7 +282,7 @@ class Reconcile:
                 return {Seen.COUNTED: len(rows)}
             case Action.CANCEL:
                 ids, retrying = [row.schedule_id for row in rows], State.RETRYING in reconciliation.states
-                results = await self._cancel(client.client_id, ids, retrying=retrying, turn=turn) if rows else {}
+                results = await self._cancel.many(client.client_id, ids, retrying=retrying, turn=turn) if rows else {}
                 for result in results.values():
                     if isinstance(result, StoreUnavailable):
                         raise result

@@ -39,11 +39,10 @@ from scheduler_service.domain.ids import (
 )
 from scheduler_service.domain.ports import AttemptStore, DeadLetterStore, ScheduleStore
 from scheduler_service.domain.retry_rows import REDELIVERY, definition_of, outcome_of
-from scheduler_service.domain.schedules import ExternalUpdate, Outcome, Row, RowWrite, State
+from scheduler_service.domain.schedules import Outcome, Row, RowWrite, State
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
-from scheduler_service.runtime.randomness import Randomness
-from scheduler_service.usecases.edit_schedule import NoSuchSchedule
+from scheduler_service.usecases.cancel_schedules import NoSuchSchedule
 from scheduler_service.usecases.schedule_writer import MAX_TURNS, ScheduleWriter
 
 DELETION_MARGIN_MS = HOUR_MS
@@ -109,19 +108,12 @@ class RedeliverSchedule:
     """Redelivers schedules of clients that the caller has looked up, and that may create."""
 
     def __init__(
-        self,
-        *,
-        schedules: ScheduleStore,
-        attempts: AttemptStore,
-        writer: ScheduleWriter,
-        clock: Clock,
-        randomness: Randomness,
+        self, *, schedules: ScheduleStore, attempts: AttemptStore, writer: ScheduleWriter, clock: Clock
     ) -> None:
         self._schedules = schedules
         self._attempts = attempts
         self._writer = writer
         self._clock = clock
-        self._randomness = randomness
 
     async def __call__(
         self,
@@ -216,10 +208,7 @@ class RedeliverSchedule:
         write = RowWrite(
             key=row.key, outcome=outcome, expect_state=State(row.state or ""), expect_finished_at=row.finished_at
         )
-        update = ExternalUpdate(
-            partition=partition, edits=self._randomness.uuid4(), version=None, version_known=False, writes=(write,)
-        )
-        match await self._schedules.update(update):
+        match await self._writer.update(partition, [write]):
             case Applied() | Rejected() | Unknown():
                 return
 

@@ -36,16 +36,16 @@ from scheduler_service.domain.quotas import PollerChooser, pinned_poller
 from scheduler_service.domain.retry_rows import RESCHEDULED, RESCHEDULED_OTHERWISE, rescheduled
 from scheduler_service.domain.schedules import Definition, PartitionHeader, Row
 from scheduler_service.runtime.clock import Clock
-from scheduler_service.usecases.edit_schedule import (
+from scheduler_service.usecases.cancel_schedules import (
     AlreadyFinished,
     Cancelled,
-    EditSchedule,
+    CancelSchedules,
     InDoubt,
     InFlight,
     NoSuchSchedule,
-    Resolved,
     WasRescheduled,
 )
+from scheduler_service.usecases.resolve_schedule import Resolved, ResolveSchedule
 from scheduler_service.usecases.schedule_request import CallbackRequest, accepted_content, asked_due, draft_callback
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
@@ -76,7 +76,8 @@ class RescheduleSchedule:
         self,
         *,
         schedules: ScheduleStore,
-        edit: EditSchedule,
+        resolve: ResolveSchedule,
+        cancel: CancelSchedules,
         writer: ScheduleWriter,
         pollers: PollerChooser,
         policy: NetworkPolicy,
@@ -84,7 +85,8 @@ class RescheduleSchedule:
         clock: Clock,
     ) -> None:
         self._schedules = schedules
-        self._edit = edit
+        self._resolve = resolve
+        self._cancel = cancel
         self._writer = writer
         self._pollers = pollers
         self._check_url = policy.check_url
@@ -119,7 +121,7 @@ class RescheduleSchedule:
             _, row = known
         if not row.ended:
             await self._schedules.insert(self._announced(client, row, chosen, request))
-        result = await self._edit.cancel(
+        result = await self._cancel.one(
             client.client_id,
             schedule_id,
             reason=RESCHEDULED if request.callback is None else RESCHEDULED_OTHERWISE,
@@ -189,12 +191,12 @@ class RescheduleSchedule:
         assert new is not None
         if new != derived_schedule_id(due=due_of(new), poller_id=poller_of(new), name=name):
             return WasRescheduled(row)
-        known = await self._edit.resolve(client.client_id, ScheduleId(new))
+        known = await self._resolve(client.client_id, ScheduleId(new))
         if known is None:
             if due_of(new) < self._clock.wall_ms() - client.settings.retention_days * DAY_MS:
                 return AlreadyFinished(row)
             await self._writer(self._definition(client, row, request))
-            known = await self._edit.resolve(client.client_id, ScheduleId(new))
+            known = await self._resolve(client.client_id, ScheduleId(new))
         if known is None:
             raise StoreUnavailable("the schedule was deleted while it was being created")
         return Rescheduled(known)

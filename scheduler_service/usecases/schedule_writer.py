@@ -26,13 +26,21 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from membership.conditional import Applied, Rejected, Unknown
+from membership.conditional import Answer, Applied, Rejected, Unknown
 from membership.errors import MinutehandError, StoreUnavailable
 from membership.identity import NodeIncarnation, PollerKey
 from membership.lease import start_of
 from membership.ports import LeaseStore
 from scheduler_service.domain.clients import WriteConsistency
-from scheduler_service.domain.ids import UnixMillis, key_of, minute_end, minute_of, minute_start, partition_of
+from scheduler_service.domain.ids import (
+    Partition,
+    UnixMillis,
+    key_of,
+    minute_end,
+    minute_of,
+    minute_start,
+    partition_of,
+)
 from scheduler_service.domain.ports import HintSender, ScheduleStore
 from scheduler_service.domain.ports.schedules import Answered
 from scheduler_service.domain.retry_rows import (
@@ -52,6 +60,7 @@ from scheduler_service.domain.schedules import (
     Row,
     RowWrite,
     State,
+    WriteRejection,
 )
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
@@ -209,6 +218,21 @@ class ScheduleWriter:
                 return
         raise StoreUnavailable("the minute of this schedule changes too often")
 
+    async def update(
+        self, partition: Partition, writes: Sequence[RowWrite], *, header: PartitionHeader | None = None
+    ) -> Answer[WriteRejection]:
+        """The external update of these rows, all or nothing. `header`: no owner may have committed since it was read;
+        only rows that are retrying or have ended may go without, because those are never claimed."""
+        return await self._schedules.update(
+            ExternalUpdate(
+                partition=partition,
+                edits=self._randomness.uuid4(),
+                version=None if header is None else header.version,
+                version_known=header is not None,
+                writes=tuple(writes),
+            )
+        )
+
     async def _place_far(
         self, definitions: Sequence[Definition], consistency: WriteConsistency
     ) -> list[MinutehandError | None]:
@@ -291,16 +315,8 @@ class ScheduleWriter:
 
     async def _edit_pending_row(self, definition: Definition, header: PartitionHeader, outcome: Outcome) -> bool:
         """True only when applied; after a rejection or an unknown answer the caller reads again."""
-        answer = await self._schedules.update(
-            ExternalUpdate(
-                partition=definition.partition,
-                edits=self._randomness.uuid4(),
-                version=header.version,
-                version_known=True,
-                writes=(RowWrite(key=definition.key, outcome=outcome, expect_state=State.SCHEDULED),),
-            )
-        )
-        match answer:
+        write = RowWrite(key=definition.key, outcome=outcome, expect_state=State.SCHEDULED)
+        match await self.update(definition.partition, [write], header=header):
             case Applied():
                 return True
             case Rejected() | Unknown():
@@ -334,20 +350,22 @@ class ScheduleWriter:
         write = RowWrite(
             key=key, outcome=outcome, expect_state=State.RETRYING, expect_next_attempt_at=UnixMillis(retry_row.due)
         )
-        update = ExternalUpdate(
-            partition=partition,
-            edits=self._randomness.uuid4(),
-            version=None,
-            version_known=False,
-            writes=(write,),
-        )
-        match await self._schedules.update(update):
+        match await self.update(partition, [write]):
             case Applied():
                 return True
             case Rejected(current=current):
                 return current.rows.get(key) == (str(outcome.state), outcome.next_attempt_at)
             case Unknown(reason=reason):
                 raise StoreUnavailable(f"no answer about the original of a retry row: {reason}")
+
+    async def carry_over(self, partition: Partition, original: Row, retry_row: Row) -> None:
+        """Carry the outcome of the retry row that an original names over to it, and place the retry row that this
+        outcome names. Raises StoreUnavailable."""
+        following = retry_row_of(definition_of(partition, original), at=retry_row.due, attempts=original.attempts or 0)
+        if retry_row.ended:
+            await self.move_original(following, _outcome(retry_row))
+        else:
+            await self.complete(following, _outcome(retry_row))
 
     async def complete(self, definition: Definition, outcome: Outcome) -> None:
         """Place the retry row that a retrying row names, if that was left half done. Harmless to repeat."""

@@ -25,8 +25,8 @@ from scheduler_service.domain.ports import CronStore
 from scheduler_service.domain.schedules import Row
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
-from scheduler_service.usecases.edit_schedule import EditSchedule
 from scheduler_service.usecases.reading_steps import FIRST_STEP_ROWS, MAX_BYTES, Told, next_step
+from scheduler_service.usecases.resolve_schedule import ResolveSchedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +60,9 @@ class RunPage:
 class ShowCrons:
     """Reads crons and runs of clients that the caller has looked up."""
 
-    def __init__(self, *, crons: CronStore, schedules: EditSchedule, clock: Clock) -> None:
+    def __init__(self, *, crons: CronStore, resolve: ResolveSchedule, clock: Clock) -> None:
         self._crons = crons
-        self._schedules = schedules
+        self._resolve = resolve
         self._clock = clock
 
     async def one(self, client_id: ClientId, cron_id: CronId) -> Cron:
@@ -138,7 +138,7 @@ class ShowCrons:
             return []
 
     async def _placed(self, run: CronRun) -> RunShown:
-        resolved = await self._schedules.resolve(run.client_id, run.schedule_id)
+        resolved = await self._resolve(run.client_id, run.schedule_id)
         return RunShown(
             nominal_due=run.nominal_due,
             due=due_of(run.schedule_id),

@@ -9,11 +9,12 @@ from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.domain.quotas import PollerChooser
 from scheduler_service.domain.schedules import Definition, Kind
 from scheduler_service.usecases.admission import AdmitCreates, JudgeClock
+from scheduler_service.usecases.cancel_schedules import CancelSchedules
 from scheduler_service.usecases.create_schedules import CreateSchedules
-from scheduler_service.usecases.edit_schedule import EditSchedule
 from scheduler_service.usecases.idempotency import CreateIdempotently, RememberRequest
 from scheduler_service.usecases.redeliver import RedeliverSchedule
 from scheduler_service.usecases.reschedule_schedule import RescheduleSchedule
+from scheduler_service.usecases.resolve_schedule import ResolveSchedule
 from scheduler_service.usecases.schedule_request import CallbackRequest, ScheduleRequest
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from scheduler_service.usecases.secret_encryption import NoEncryption
@@ -53,7 +54,7 @@ class Callers:
             schedules=storage.schedules, leases=storage.leases, clock=clock, randomness=randomness, hints=world
         )
         writer.world = world
-        edit = EditSchedule(schedules=storage.schedules, writer=writer, clock=clock, randomness=randomness)
+        resolve = ResolveSchedule(schedules=storage.schedules, writer=writer)
         pollers = PollerChooser(randomness)
         self.once = CreateIdempotently(
             remember=RememberRequest(keys=storage.idempotency),
@@ -73,18 +74,18 @@ class Callers:
                 attempts=storage.attempts,
                 writer=writer,
                 clock=clock,
-                randomness=randomness,
             ),
             reschedule=RescheduleSchedule(
                 schedules=storage.schedules,
-                edit=edit,
+                resolve=resolve,
+                cancel=CancelSchedules(schedules=storage.schedules, writer=writer, clock=clock),
                 writer=writer,
                 pollers=pollers,
                 policy=NetworkPolicy(),
                 encryption=NoEncryption(),
                 clock=clock,
             ),
-            edit=edit,
+            resolve=resolve,
             writer=writer,
             clock=clock,
         )

@@ -14,8 +14,8 @@ from poller_cluster.set_back import SetBack
 from scheduler_service.domain.ids import ClientId, Partition, ScheduleId, UnixMillis
 from scheduler_service.domain.schedules import Definition, Outcome, Page, PartitionHeader, Row, State
 from scheduler_service.usecases.admission import JudgeClock
+from scheduler_service.usecases.cancel_schedules import AlreadyFinished, Cancelled, CancelResult, CancelSchedules
 from scheduler_service.usecases.complete_reschedule import CompleteReschedule
-from scheduler_service.usecases.edit_schedule import AlreadyFinished, Cancelled, CancelResult, EditSchedule
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from tests.simulation.plants import Plant
 
@@ -55,10 +55,10 @@ def reschedules_are_completed_by_nobody(patch: pytest.MonkeyPatch) -> None:
 def cancel_of_what_was_rescheduled_is_answered(patch: pytest.MonkeyPatch) -> None:
     """It is cancelled, so the cancel is answered, and what it was rescheduled to is called."""
 
-    async def ended(self: EditSchedule, client_id: ClientId, row: Row) -> CancelResult:
+    async def ended(self: CancelSchedules, client_id: ClientId, row: Row) -> CancelResult:
         return Cancelled(row) if row.state == State.CANCELLED else AlreadyFinished(row)
 
-    patch.setattr(EditSchedule, "_ended", ended)
+    patch.setattr(CancelSchedules, "_ended", ended)
 
 
 def lateness_by_the_wall_clock(patch: pytest.MonkeyPatch) -> None:

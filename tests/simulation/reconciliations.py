@@ -12,7 +12,6 @@ from scheduler_service.domain.reconciliations import Action, Reconciliation, Rec
 from scheduler_service.domain.schedules import Row, State
 from scheduler_service.usecases import reconcile
 from scheduler_service.usecases.admission import AdmitCreates, JudgeClock
-from scheduler_service.usecases.edit_schedule import CancelSchedules
 from scheduler_service.usecases.idempotency import RememberRequest
 from scheduler_service.usecases.reconcile import Reconcile
 from scheduler_service.usecases.reconciliations import ReconciliationRequest, RequestReconciliations
@@ -122,11 +121,8 @@ class Reconciliations:
                 attempts=storage.attempts,
                 writer=world.writer,
                 clock=world.api_clock,
-                randomness=world.api_randomness,
             ),
-            cancel=CancelSchedules(
-                schedules=storage.schedules, edit=world.edit, clock=world.api_clock, randomness=world.api_randomness
-            ),
+            cancel=world.cancel_schedules,
             clock=world.api_clock,
             on_fault=world.faulted,
         )

@@ -23,7 +23,6 @@ class Redeliveries:
             attempts=world.api_storage.attempts,
             writer=world.writer,
             clock=world.api_clock,
-            randomness=world.api_randomness,
         )
 
     async def ask(self, asked: Asked) -> RedeliverResult | None:

@@ -12,13 +12,14 @@ from membership.errors import StoreUnavailable
 from scheduler_service.domain.ids import ScheduleId, due_of
 from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.domain.quotas import PollerChooser
-from scheduler_service.usecases.edit_schedule import EditSchedule
+from scheduler_service.usecases.cancel_schedules import CancelSchedules
 from scheduler_service.usecases.reschedule_schedule import (
     Rescheduled,
     RescheduleRequest,
     RescheduleResult,
     RescheduleSchedule,
 )
+from scheduler_service.usecases.resolve_schedule import ResolveSchedule
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from scheduler_service.usecases.secret_encryption import NoEncryption
 from tests.simulation.asked import Asked
@@ -43,11 +44,11 @@ class DyingApi:
             randomness=world.api_randomness,
             hints=world,
         )
+        schedules = self.storage.schedules
         self.reschedule = RescheduleSchedule(
-            schedules=self.storage.schedules,
-            edit=EditSchedule(
-                schedules=self.storage.schedules, writer=writer, clock=world.api_clock, randomness=world.api_randomness
-            ),
+            schedules=schedules,
+            resolve=ResolveSchedule(schedules=schedules, writer=writer),
+            cancel=CancelSchedules(schedules=schedules, writer=writer, clock=world.api_clock),
             writer=writer,
             pollers=PollerChooser(world.api_randomness),
             policy=NetworkPolicy(),
@@ -77,7 +78,8 @@ async def reschedule_once(world: World, asked: Asked, request: RescheduleRequest
     """One request. Raises StoreUnavailable."""
     verb = RescheduleSchedule(
         schedules=world.api_storage.schedules,
-        edit=world.edit,
+        resolve=world.resolve_schedule,
+        cancel=world.cancel_schedules,
         writer=world.writer,
         pollers=PollerChooser(world.api_randomness),
         policy=NetworkPolicy(),

@@ -10,7 +10,7 @@ from scheduler_service.domain.books import MinuteBalance
 from scheduler_service.domain.clients import ClientSettings, RetrySettings
 from scheduler_service.domain.ids import ClientId, Minute, minute_of
 from scheduler_service.usecases.balance import Position, ShowBalance
-from scheduler_service.usecases.edit_schedule import Cancelled
+from scheduler_service.usecases.cancel_schedules import Cancelled
 from tests.simulation.asked import Asked
 from tests.simulation.books import check_books, shown_books
 from tests.simulation.faults import INSERTS

@@ -7,7 +7,7 @@ import pytest
 
 from cql.connection import Item
 from membership.errors import StoreUnavailable
-from scheduler_service.usecases.edit_schedule import Cancelled, CancelSchedules
+from scheduler_service.usecases.cancel_schedules import Cancelled
 from tests.simulation.asked import Asked
 from tests.simulation.faults import FaultPlan
 from tests.simulation.world import World, simulate
@@ -16,17 +16,11 @@ from tests.support.virtual_loop import virtual_loop
 
 async def cancel_many(world: World, asked: Sequence[Asked]) -> int:
     """Of one client; asked until there is an answer. How many were cancelled."""
-    cancel = CancelSchedules(
-        schedules=world.api_storage.schedules,
-        edit=world.edit,
-        clock=world.api_clock,
-        randomness=world.api_randomness,
-    )
     left = {one.schedule_id: one for one in asked}
     cancelled = 0
     while left:
         try:
-            results = await cancel(asked[0].client_id, list(left))
+            results = await world.cancel_schedules.many(asked[0].client_id, list(left))
         except StoreUnavailable:
             continue
         for schedule_id, result in results.items():

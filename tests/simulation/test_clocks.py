@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler_service.usecases.edit_schedule import Cancelled
+from scheduler_service.usecases.cancel_schedules import Cancelled
 from tests.simulation.cluster import (
     SHOP,
     all_delivered,

@@ -76,7 +76,7 @@ def test_a_spread_that_is_added_repeats_no_fire_that_was_claimed_or_cancelled() 
         start = await to_the_next_minute(world, second=57.0)
         rows = await crons.rows("tick")
         cancelled = start + 4 * MINUTE_MS
-        await world.edit.cancel(SHOP, rows[cancelled].schedule_id)
+        await world.cancel_schedules.one(SHOP, rows[cancelled].schedule_id)
         await crons.put("tick", "* * * * *", spread_seconds=1100)
         await world.advance(1000.0)
         calls = crons.calls("tick")

@@ -323,7 +323,7 @@ def test_a_wake_up_that_is_lost_is_made_up_for() -> None:
         lost = 0
         for row in list(world.memory.rows("schedules")):
             if row["client_id"] == CRON_CLIENT and row["label"] == "shop/tick" and row["state"] is None:
-                await world.edit.cancel(CRON_CLIENT, row["schedule_id"])
+                await world.cancel_schedules.one(CRON_CLIENT, row["schedule_id"])
                 lost += 1
         assert lost == 1
         await world.advance(1500.0)
@@ -380,7 +380,7 @@ def test_one_run_is_cancelled_and_stays_so_over_an_edit() -> None:
         await to_the_next_minute(world, second=10.0)
         rows = await crons.rows("tick")
         nominal = min(nominal for nominal in rows if nominal > world.now_ms() + 2 * MINUTE_MS)
-        await world.edit.cancel(SHOP, rows[nominal].schedule_id)
+        await world.cancel_schedules.one(SHOP, rows[nominal].schedule_id)
         await crons.put("tick", "* * * * *", label="edited")
         await world.advance(600.0)
         calls = crons.calls("tick")

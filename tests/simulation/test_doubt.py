@@ -6,7 +6,7 @@ from poller_cluster.settings import DestinationSettings
 from scheduler_service.domain.clients import ClientSettings, RetrySettings
 from scheduler_service.domain.ids import PollerId
 from scheduler_service.domain.schedules import Row, State
-from scheduler_service.usecases.edit_schedule import Cancelled, CancelSchedules, InDoubt
+from scheduler_service.usecases.cancel_schedules import Cancelled, InDoubt
 from scheduler_service.usecases.reschedule_schedule import RescheduleRequest
 from tests.simulation.asked import Asked
 from tests.simulation.cluster import owner_of, three_nodes, until
@@ -73,13 +73,8 @@ def test_a_cancel_of_what_may_have_been_called_says_so(together: bool) -> None:
     async def scenario(world: World) -> None:
         asked = await deferred_in_doubt(world)
         if together:
-            verb = CancelSchedules(
-                schedules=world.api_storage.schedules,
-                edit=world.edit,
-                clock=world.api_clock,
-                randomness=world.api_randomness,
-            )
-            result = (await verb(asked.client_id, [asked.schedule_id]))[asked.schedule_id]
+            results = await world.cancel_schedules.many(asked.client_id, [asked.schedule_id])
+            result = results[asked.schedule_id]
             asked.cancelled = True
         else:
             found_out = await world.cancel(asked)
@@ -112,7 +107,7 @@ def test_a_caller_who_would_call_something_else_instead_leaves_it() -> None:
 
     async def scenario(world: World) -> None:
         asked = await deferred_in_doubt(world)
-        result = await world.edit.cancel(asked.client_id, asked.schedule_id, reason="cron-changed")
+        result = await world.cancel_schedules.one(asked.client_id, asked.schedule_id, reason="cron-changed")
         assert isinstance(result, InDoubt)
         await all_is_well(world)
         assert len(asked.calls) == 2

@@ -10,7 +10,7 @@ from poller_cluster.counters import CallCounts
 from scheduler_service.domain.clients import ClientSettings, RetrySettings
 from scheduler_service.domain.ids import minute_of, minute_start
 from scheduler_service.domain.schedules import State
-from scheduler_service.usecases.edit_schedule import Cancelled, CancelResult, InFlight
+from scheduler_service.usecases.cancel_schedules import Cancelled, CancelResult, InFlight
 from tests.simulation import cases
 from tests.simulation.cluster import SHOP, all_delivered_once, everything, owned, until
 from tests.simulation.world import Asked, World, simulate

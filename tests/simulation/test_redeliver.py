@@ -205,7 +205,7 @@ def test_a_crash_between_pointer_and_retry_row_is_made_good_by_the_next_request(
         if asks == "again":
             assert isinstance(await redeliveries.answered(asked), StillOpen)
         else:
-            await world.edit.resolve(asked.client_id, asked.schedule_id)
+            await world.resolve_schedule(asked.client_id, asked.schedule_id)
         await world.settle_down()
         assert len(asked.calls) == 2
 

@@ -14,7 +14,7 @@ from scheduler_service.domain.archives import ArchivedDay, day_of
 from scheduler_service.domain.clients import ClientSettings, ClientState, RetrySettings
 from scheduler_service.domain.ids import ClientId, Minute, PollerId, UnixMillis, minute_of, partition_of
 from scheduler_service.domain.schedules import ExternalUpdate, Outcome, RowWrite, State
-from scheduler_service.usecases.edit_schedule import Cancelled
+from scheduler_service.usecases.cancel_schedules import Cancelled
 from tests.simulation.asked import Asked
 from tests.simulation.world import World, simulate
 from tests.support.budgets import budget
@@ -307,7 +307,7 @@ def test_a_redelivery_that_was_cancelled_before_its_retry_row_was_placed_keeps_n
 
     async def scenario(world: World) -> None:
         asked = await stranded_redelivery(world)
-        assert isinstance(await world.edit.cancel(asked.client_id, asked.schedule_id), Cancelled)
+        assert isinstance(await world.cancel_schedules.one(asked.client_id, asked.schedule_id), Cancelled)
         await world.advance(200)
         let_go(world, asked)
         later(world, days=3)
@@ -354,7 +354,7 @@ def test_who_asks_for_what_nobody_would_call_sets_it_going(strand: Strand) -> No
         asked = await strand(world)
         await world.advance(600)
         calls = len(asked.calls)
-        assert await world.edit.resolve(asked.client_id, asked.schedule_id) is not None
+        assert await world.resolve_schedule(asked.client_id, asked.schedule_id) is not None
         asked.acknowledged = True
         await world.advance(10)
         await world.settle_down()
@@ -370,7 +370,7 @@ def test_what_waits_for_its_poller_is_left_alone() -> None:
         asked = await one_schedule(world)
         await world.change_client("shop", state=ClientState.SUSPENDED)
         await world.advance(3_600)
-        resolved = await world.edit.resolve(asked.client_id, asked.schedule_id)
+        resolved = await world.resolve_schedule(asked.client_id, asked.schedule_id)
         assert resolved is not None
         assert resolved.row.state is None
         await world.change_client("shop", state=ClientState.ACTIVE)

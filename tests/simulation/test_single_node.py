@@ -10,7 +10,7 @@ from scheduler_service.domain.clients import ClientSettings, LatePolicy, RetrySe
 from scheduler_service.domain.ids import MINUTE_MS, minute_of, minute_start
 from scheduler_service.domain.schedules import State
 from scheduler_service.runtime.clock import STEP_MS
-from scheduler_service.usecases.edit_schedule import Cancelled, InFlight
+from scheduler_service.usecases.cancel_schedules import Cancelled, InFlight
 from tests.simulation.world import World, simulate
 
 START_SECONDS = 5.0

@@ -1,8 +1,8 @@
 """A deterministic world: virtual time, processes with clocks of their own, one store behind faults, scripted receivers.
 
 Nodes are the real `Node` over the real stores over the in-memory connection; the API is the real `ScheduleWriter` and
-`EditSchedule`. Everything random comes from the seed, so the same seed gives the same trace. What must hold is checked
-at every call and, by `settle_down`, at rest.
+`CancelSchedules`. Everything random comes from the seed, so the same seed gives the same trace. What must hold is
+checked at every call and, by `settle_down`, at rest.
 """
 
 import asyncio
@@ -38,7 +38,8 @@ from scheduler_service.domain.quotas import pinned_poller
 from scheduler_service.domain.retry_rows import IN_DOUBT
 from scheduler_service.domain.schedules import Definition, Row, State
 from scheduler_service.runtime.clock import Clock
-from scheduler_service.usecases.edit_schedule import Cancelled, CancelResult, EditSchedule
+from scheduler_service.usecases.cancel_schedules import Cancelled, CancelResult, CancelSchedules
+from scheduler_service.usecases.resolve_schedule import ResolveSchedule
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from tests.simulation.asked import IN_TIME_MS, Asked, met, out_of_order
 from tests.simulation.books import check_books
@@ -103,12 +104,9 @@ class World:
             hints=self,
             low_watermark_of=lambda incarnation: announced_low_watermark(self.memory, incarnation),
         )
-        self.edit = EditSchedule(
-            schedules=self.api_storage.schedules,
-            writer=self.writer,
-            clock=self.api_clock,
-            randomness=self.api_randomness,
-        )
+        schedules = self.api_storage.schedules
+        self.resolve_schedule = ResolveSchedule(schedules=schedules, writer=self.writer)
+        self.cancel_schedules = CancelSchedules(schedules=schedules, writer=self.writer, clock=self.api_clock)
 
     async def restart_api(self) -> None:
         """Another API process instead of a dead one: nobody goes on with what that was about to do, or waits for it."""
@@ -284,7 +282,7 @@ class World:
 
     async def cancel(self, asked: Asked) -> CancelResult | None:
         try:
-            result = await self.edit.cancel(asked.client_id, asked.schedule_id)
+            result = await self.cancel_schedules.one(asked.client_id, asked.schedule_id)
         except StoreUnavailable:
             return None
         if isinstance(result, Cancelled):

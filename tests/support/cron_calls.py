@@ -39,7 +39,8 @@ async def expand(api: ApiHarness, cron_id: str = "nightly") -> None:
         clients=storage.clients,
         known=lambda client_id: None,
         writer=writer,
-        edit=services.edit_schedule,
+        resolve=services.resolve_schedule,
+        cancel=services.cancel_schedules,
         clock=api.clock,
         on_fault=_never,
     )

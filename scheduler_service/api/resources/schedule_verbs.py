@@ -38,7 +38,7 @@ from scheduler_service.api.schemas import ScheduleView
 from scheduler_service.domain.errors import Conflict, FieldError, Invalid
 from scheduler_service.domain.ids import ClientId, ScheduleId, is_schedule_id
 from scheduler_service.domain.schedules import State
-from scheduler_service.usecases.edit_schedule import (
+from scheduler_service.usecases.cancel_schedules import (
     AlreadyFinished,
     BeingRetried,
     Cancelled,
@@ -165,7 +165,7 @@ async def cancel_schedules(context: RequestContext) -> web.Response:
         cursor = schedule_cursor(asked.window, found.next)
     ids = known_ids(texts)
     context.spend(len(ids) / CANCELS_PER_UNIT)
-    outcomes = await context.services.cancel_schedules(client_id, list(ids.values()))
+    outcomes = await context.services.cancel_schedules.many(client_id, list(ids.values()))
     items = [cancel_item(text, ids.get(text), outcomes) for text in texts]
     context.record(asked=len(items), cancelled=sum(item.status == 200 for item in items))
     return json_response(Items(items, cursor))

@@ -41,18 +41,18 @@ from scheduler_service.domain.clients import Client
 from scheduler_service.domain.errors import Conflict, Invalid, NotFound
 from scheduler_service.domain.ids import DAY_MS, MAX_DUE, ClientId, CronId, ScheduleId, UnixMillis, is_schedule_id
 from scheduler_service.domain.schedules import Definition, Row, State
-from scheduler_service.usecases.create_schedules import PIECE
-from scheduler_service.usecases.edit_schedule import (
+from scheduler_service.usecases.cancel_schedules import (
     AlreadyFinished,
     Cancelled,
     InDoubt,
     InFlight,
     NoSuchSchedule,
-    Resolved,
     WasRescheduled,
 )
+from scheduler_service.usecases.create_schedules import PIECE
 from scheduler_service.usecases.idempotency import Made
 from scheduler_service.usecases.list_schedules import Position, Window
+from scheduler_service.usecases.resolve_schedule import Resolved
 from scheduler_service.usecases.schedule_request import ScheduleRequest
 
 _SCHEDULES = "/v1/clients/{client_id}/schedules"
@@ -173,7 +173,7 @@ async def create_batch(context: RequestContext) -> web.Response:
 
 async def get_schedule(context: RequestContext) -> web.Response:
     client_id = context.client.client_id
-    resolved = await context.services.edit_schedule.resolve(
+    resolved = await context.services.resolve_schedule(
         client_id, schedule_id_of(context), consistency=context.client.settings.read_consistency
     )
     if resolved is None:
@@ -185,7 +185,7 @@ async def get_schedule(context: RequestContext) -> web.Response:
 
 async def cancel_schedule(context: RequestContext) -> web.Response:
     client_id = context.client.client_id
-    match await context.services.edit_schedule.cancel(client_id, schedule_id_of(context)):
+    match await context.services.cancel_schedules.one(client_id, schedule_id_of(context)):
         case Cancelled(row=row):
             context.record(state=state_of(row))
             return json_response(schedule_view(client_id, row, context.services.encryption, in_flight=False))

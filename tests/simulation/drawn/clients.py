@@ -13,7 +13,7 @@ from scheduler_service.domain.ids import ClientId, ScheduleId, minute_of, minute
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.once import OnceIds, age_fault, parse_once
 from scheduler_service.domain.schedules import Definition, Row, State
-from scheduler_service.usecases.edit_schedule import Cancelled, CancelOutcome, CancelResult
+from scheduler_service.usecases.cancel_schedules import Cancelled, CancelOutcome, CancelResult
 from scheduler_service.usecases.idempotency import Made
 from scheduler_service.usecases.redeliver import Redelivering, RedeliverResult
 from scheduler_service.usecases.reschedule_schedule import Rescheduled, RescheduleRequest, RescheduleResult
@@ -155,7 +155,7 @@ class DrawnClients:
         schedule.cancel_wishes += 1
 
         async def verb(services: ApiServices) -> CancelResult:
-            return await services.edit_schedule.cancel(schedule.client_id, schedule.schedule_id)
+            return await services.cancel_schedules.one(schedule.client_id, schedule.schedule_id)
 
         try:
             result = await self.world.asked_until_answered(verb, tries=patience)
@@ -173,7 +173,7 @@ class DrawnClients:
             ids = list(left)
 
             async def verb(services: ApiServices, ids: Sequence[ScheduleId] = ids) -> dict[ScheduleId, CancelOutcome]:
-                return await services.cancel_schedules(schedules[0].client_id, ids)
+                return await services.cancel_schedules.many(schedules[0].client_id, ids)
 
             try:
                 results = await self.world.asked_until_answered(verb, tries=patience)
@@ -259,9 +259,7 @@ class DrawnClients:
         async def verb(services: ApiServices) -> object:
             client = await services.catalog.client(schedule.client_id)
             consistency = client.settings.read_consistency
-            return await services.edit_schedule.resolve(
-                schedule.client_id, schedule.schedule_id, consistency=consistency
-            )
+            return await services.resolve_schedule(schedule.client_id, schedule.schedule_id, consistency=consistency)
 
         try:
             await self.world.ask(verb)

@@ -6,10 +6,10 @@
     rules      what must hold at every call, and when nothing can happen any more
     plants     one broken rule each, which must be found
 
-Explored are `PollerMinute` with the shell's own way to do its steps, `ScheduleWriter`, `EditSchedule`, the follow-ups
-of the shell, `prepare` and `conclude`, over the real stores and the in-memory connection. Incarnation 1 owns the poller
-first; it may crash, be without trust and write on, or hand the poller over, and incarnation 2 takes it under the next
-epoch.
+Explored are `PollerMinute` with the shell's own way to do its steps, `ScheduleWriter`, `CancelSchedules`, the
+follow-ups of the shell, `prepare` and `conclude`, over the real stores and the in-memory connection. Incarnation 1 owns
+the poller first; it may crash, be without trust and write on, or hand the poller over, and incarnation 2 takes it under
+the next epoch.
 
 Time stands still between ticks: the first instant is the due of all rows, each tick goes behind the grace of the next
 minute. So a create acknowledged before the first tick is in time, later it is under the late rule.

@@ -10,7 +10,7 @@ from poller_cluster.crons.fire_checks import CronFireGuard
 from poller_cluster.minute.runner import MinuteContext, RowWindow
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.ids import Minute
-from scheduler_service.usecases.edit_schedule import EditSchedule
+from scheduler_service.usecases.cancel_schedules import CancelSchedules
 from tests.simulation.explorer.scene import FIRST_MINUTE, Scene
 from tests.simulation.explorer.state import State
 from tests.simulation.explorer.store import Store, fingerprint
@@ -48,9 +48,7 @@ class Ground:
             randomness=self.circumstances,
             hints=self.circumstances,
         )
-        self.edit = EditSchedule(
-            schedules=schedules, writer=self.writer, clock=self.circumstances, randomness=self.circumstances
-        )
+        self.cancel = CancelSchedules(schedules=schedules, writer=self.writer, clock=self.circumstances)
 
     def context(self, schedules: Any, balances: Any) -> MinuteContext:
         unused: Any = None

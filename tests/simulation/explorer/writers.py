@@ -7,8 +7,8 @@ from typing import Any
 from membership.errors import StoreUnavailable
 from poller_cluster.minute.payments import pay
 from poller_cluster.minute.steps import FollowUp
+from scheduler_service.usecases.cancel_schedules import Cancelled
 from scheduler_service.usecases.complete_reschedule import CompleteReschedule
-from scheduler_service.usecases.edit_schedule import Cancelled
 from tests.simulation.explorer.ground import At, Ground, Move, machine_name
 from tests.simulation.explorer.redeliver import redeliver
 from tests.simulation.explorer.scene import CLIENT
@@ -77,7 +77,7 @@ class Writers:
             case "create":
                 return ground.writer(ground.scene.definition(task.argument))
             case "cancel":
-                return ground.edit.cancel(CLIENT, ground.scene.definition(task.argument).schedule_id)
+                return ground.cancel.one(CLIENT, ground.scene.definition(task.argument).schedule_id)
             case "redeliver":
                 definition = ground.scene.definition(task.argument)
                 return redeliver(Port("schedules"), ground.writer, ground.circumstances, definition)

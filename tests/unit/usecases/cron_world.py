@@ -16,10 +16,11 @@ from scheduler_service.domain.crons.row import CRON_CLIENT, Cron, CronCallback, 
 from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, UnixMillis, key_of, minute_of, partition_of
 from scheduler_service.domain.schedules import Row
 from scheduler_service.usecases.authenticate import Catalog
+from scheduler_service.usecases.cancel_schedules import CancelSchedules
 from scheduler_service.usecases.cron_request import CronDraft
 from scheduler_service.usecases.crons import ChangeCrons
-from scheduler_service.usecases.edit_schedule import EditSchedule
 from scheduler_service.usecases.expand_crons import ExpandCrons
+from scheduler_service.usecases.resolve_schedule import ResolveSchedule
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from scheduler_service.usecases.secret_encryption import NoEncryption
 from tests.support.api import NOW, ManualClock, RecordedHints, SeededRandomness
@@ -116,9 +117,8 @@ class CronWorld:
             randomness=randomness,
             hints=RecordedHints(),
         )
-        self.edit = EditSchedule(
-            schedules=self.storage.schedules, writer=self.writer, clock=self.clock, randomness=randomness
-        )
+        self.resolve = ResolveSchedule(schedules=self.storage.schedules, writer=self.writer)
+        self.cancel = CancelSchedules(schedules=self.storage.schedules, writer=self.writer, clock=self.clock)
         self.change, self.expand = self._process(self.storage)
         self.others = Storage.over(self.connection)
         self.others_change, self.others_expand = self._process(self.others)
@@ -137,7 +137,8 @@ class CronWorld:
             clients=storage.clients,
             known=self.remembered.get,
             writer=self.writer,
-            edit=self.edit,
+            resolve=self.resolve,
+            cancel=self.cancel,
             clock=self.clock,
             on_fault=lambda what, error: self.faults.append(what),
         )

@@ -12,7 +12,8 @@ from membership.ports import LeaseRow
 from scheduler_service.domain.ids import MINUTE_MS, ClientId, UnixMillis
 from scheduler_service.domain.retry_rows import retry_row_of
 from scheduler_service.domain.schedules import Definition, Outcome, Row, RowWrite, State
-from scheduler_service.usecases.edit_schedule import EditSchedule
+from scheduler_service.usecases.cancel_schedules import CancelSchedules
+from scheduler_service.usecases.resolve_schedule import ResolveSchedule
 from scheduler_service.usecases.schedule_writer import LATE_AFTER_MS, ScheduleWriter
 from tests.contract.builders import MINUTE, START, commit, definition
 from tests.support.api import ManualClock, RecordedHints, SeededRandomness
@@ -111,7 +112,8 @@ class LateWorld:
             hints=self.hints,
         )
         """That other process's."""
-        self.editing = EditSchedule(schedules=schedules, writer=self.writer, clock=self.clock, randomness=randomness)
+        self.resolve = ResolveSchedule(schedules=schedules, writer=self.writer)
+        self.cancel = CancelSchedules(schedules=schedules, writer=self.writer, clock=self.clock)
 
     async def lease(self, epoch: int) -> None:
         """The poller is held under `epoch`."""

@@ -82,7 +82,7 @@ async def test_an_edit_withdraws_what_nobody_has_claimed(world: CronWorld) -> No
     await world.change.put(client, TICK, draft())
     await world.expand(SHOP, [TICK])
     owners = (await world.rows())[NOW + 3 * MINUTE_MS]
-    await world.edit.cancel(SHOP, owners.schedule_id)
+    await world.cancel.one(SHOP, owners.schedule_id)
     world.clock.advance(30)
     await world.change.put(client, TICK, draft("*/2 * * * *"))
     old = await world.runs()

@@ -12,8 +12,9 @@ from scheduler_service.domain.crons.row import CRON_CLIENT
 from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.randomness import SystemRandomness
-from scheduler_service.usecases.edit_schedule import EditSchedule
+from scheduler_service.usecases.cancel_schedules import CancelSchedules
 from scheduler_service.usecases.expand_crons import ExpandCrons
+from scheduler_service.usecases.resolve_schedule import ResolveSchedule
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from tests.contract.cron_builders import BEGAN, cron
 from tests.support.held_turns import HeldTurns
@@ -60,7 +61,8 @@ async def test_only_a_cron_that_was_changed_may_have_older_fires(
         clients=storage.clients,
         known={SHOP: client(SHOP), CRON_CLIENT: client(CRON_CLIENT)}.get,
         writer=writer,
-        edit=EditSchedule(schedules=storage.schedules, writer=writer, clock=clock, randomness=randomness),
+        resolve=ResolveSchedule(schedules=storage.schedules, writer=writer),
+        cancel=CancelSchedules(schedules=storage.schedules, writer=writer, clock=clock),
         clock=clock,
         on_fault=_fail,
     )

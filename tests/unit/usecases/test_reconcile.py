@@ -35,7 +35,7 @@ from scheduler_service.domain.reconciliations import (
 from scheduler_service.domain.schedules import Definition, ExternalUpdate, Kind, Outcome, RowWrite, State
 from scheduler_service.runtime.concurrently import Turn
 from scheduler_service.usecases import reconcile
-from scheduler_service.usecases.edit_schedule import CancelSchedules, EditSchedule
+from scheduler_service.usecases.cancel_schedules import CancelSchedules
 from scheduler_service.usecases.reconcile import NotOurs, Reconcile
 from scheduler_service.usecases.redeliver import (
     EndedOtherwise,
@@ -78,23 +78,17 @@ class Bench:
             randomness=self.randomness,
             hints=RecordedHints(),
         )
-        edit = EditSchedule(
-            schedules=self.storage.schedules, writer=writer, clock=self.clock, randomness=self.randomness
-        )
         self.redeliver = RedeliverSchedule(
             schedules=self.storage.schedules,
             attempts=self.storage.attempts,
             writer=writer,
             clock=self.clock,
-            randomness=self.randomness,
         )
         self.once = Reconcile(
             store=self.storage.reconciliations,
             schedules=self.storage.schedules,
             redeliver=self.redeliver,
-            cancel=CancelSchedules(
-                schedules=self.storage.schedules, edit=edit, clock=self.clock, randomness=self.randomness
-            ),
+            cancel=CancelSchedules(schedules=self.storage.schedules, writer=writer, clock=self.clock),
             clock=self.clock,
             on_fault=lambda name, error: self.faults.append(name),
         )
@@ -321,7 +315,7 @@ async def test_what_is_being_retried_is_cancelled_only_if_that_was_asked_for(
     for tail in (1, 2):
         await bench.add(due, 0, tail, state=State.SCHEDULED)
     asked = await bench.asked(Action.CANCEL, *states, start=NOW, end=NOW + 120_000)
-    cancel = CancelSchedules.__call__
+    cancel = CancelSchedules.many
 
     async def later(
         self: CancelSchedules, client_id: ClientId, ids: Sequence[ScheduleId], *, retrying: bool, turn: Turn
@@ -334,7 +328,7 @@ async def test_what_is_being_retried_is_cancelled_only_if_that_was_asked_for(
         )
         return await cancel(self, client_id, ids, retrying=retrying, turn=turn)
 
-    monkeypatch.setattr(CancelSchedules, "__call__", later)
+    monkeypatch.setattr(CancelSchedules, "many", later)
     outcomes = (await bench.slices(asked))[-1].progress.outcomes
     ended = [row["state"] for row in bench.rows() if row["kind"] == "call"]
     assert sorted(ended) == sorted(["cancelled", left])

@@ -1,6 +1,7 @@
-"""External updates: the one way by which any process but the owner changes an outcome. A cancel has one winner.
+"""Cancel: a schedule is not called any more. A cancel has one winner.
 
-An external update reads row and header serially, decides, and writes on condition that neither changed meanwhile:
+It is an external update. It reads row and header serially, decides, and writes on condition that neither changed
+meanwhile:
 
     no outcome, not in flight    cancelled IF state = null AND version = as read                (200)
     no outcome, in flight        the owner has claimed it                                       (409 in-flight)
@@ -10,7 +11,18 @@ An external update reads row and header serially, decides, and writes on conditi
     ended                        cancelled before: 200; rescheduled: 409 rescheduled; else 409 already-finished
 
 A commit changes `version` and an external update changes `edits`, so of a commit and an external update exactly one
-wins. After a rejection or an unknown answer the update starts over."""
+wins. After a rejection or an unknown answer the update starts over.
+
+Many are cancelled as one is, and those of one partition share an update:
+
+    of one partition, up to 100 at a time: one serial read of lean rows and the header, then
+        absent, ended, or in flight     decided
+        no outcome, not in flight       cancelled together IF version = as read and none of them has an outcome
+        retrying, rescheduled           handled one by one
+
+A batch is all or nothing; after a rejection or an unknown answer the remaining rows are read again. Hundreds of cancels
+in one minute so cost a few conditional writes, and few of the owner's commits are rejected by them.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
@@ -22,35 +34,22 @@ import msgspec
 
 from membership.conditional import Applied, Rejected, Unknown
 from membership.errors import StoreUnavailable
-from scheduler_service.domain.clients import ReadConsistency
 from scheduler_service.domain.ids import ClientId, Partition, RowKey, ScheduleId, UnixMillis, key_of, partition_of
 from scheduler_service.domain.ports import ScheduleStore
 from scheduler_service.domain.retry_rows import (
     IN_DOUBT,
-    definition_of,
     outcome_after,
-    outcome_of,
-    retry_row_of,
     successor_key,
     successor_partition,
 )
-from scheduler_service.domain.schedules import ExternalUpdate, Outcome, PartitionHeader, Row, RowWrite, State
+from scheduler_service.domain.schedules import Outcome, PartitionHeader, Row, RowWrite, State
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import Turn, concurrently
-from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.complete_reschedule import CompleteReschedule
 from scheduler_service.usecases.schedule_writer import MAX_TURNS, ScheduleWriter
 
 TOGETHER = 100
 """Rows that one read returns, and that one external update cancels."""
-
-
-@dataclass(frozen=True, slots=True)
-class Resolved:
-    """An original row, and whether an owner may be sending it right now, which its retry row may tell."""
-
-    row: Row
-    in_flight: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,67 +107,27 @@ class _Why(NamedTuple):
 CancelResult = Cancelled | InFlight | InDoubt | WasRescheduled | AlreadyFinished | NoSuchSchedule
 
 
-class EditSchedule:
-    """Reads and edits single schedules by id."""
+@dataclass(frozen=True, slots=True)
+class BeingRetried:
+    """It was attempted meanwhile and is retrying; the caller did not ask to cancel those."""
 
-    def __init__(
-        self, *, schedules: ScheduleStore, writer: ScheduleWriter, clock: Clock, randomness: Randomness
-    ) -> None:
+    row: Row
+
+
+CancelOutcome: TypeAlias = CancelResult | BeingRetried | StoreUnavailable
+"""The result for one id; StoreUnavailable: it stayed unknown, repeat."""
+
+
+class CancelSchedules:
+    """Cancels schedules of clients that the caller has looked up."""
+
+    def __init__(self, *, schedules: ScheduleStore, writer: ScheduleWriter, clock: Clock) -> None:
         self._schedules = schedules
         self._writer = writer
         self._complete_reschedule = CompleteReschedule(schedules=schedules, writer=writer)
         self._clock = clock
-        self._randomness = randomness
 
-    async def resolve(
-        self, client_id: ClientId, schedule_id: ScheduleId, *, consistency: ReadConsistency = "LOCAL_QUORUM"
-    ) -> Resolved | None:
-        """One read; a second one only while the schedule is retrying. Raises StoreUnavailable.
-
-        Completes what was left half done: a pointer whose retry row is missing, a cancel that reached only the retry
-        row, a reschedule without its new row, a row without an outcome in a minute that its poller has passed.
-        `consistency` LOCAL_ONE is for clients that only look: a row that one replica lacks, or that would be acted
-        upon, is read again at LOCAL_QUORUM."""
-        partition, key = partition_of(client_id, schedule_id), key_of(schedule_id)
-        header, rows = await self._schedules.read_rows(partition, [key], consistency=consistency)
-        row = rows.get(key)
-        if row is None or not row.defined:
-            if consistency != "LOCAL_QUORUM":
-                return await self.resolve(client_id, schedule_id)
-            created = row is not None and row.announced and await self._complete_reschedule.announced(partition, row)
-            return await self.resolve(client_id, schedule_id) if created else None
-        if row.rescheduled_to is not None:
-            if consistency != "LOCAL_QUORUM":
-                return await self.resolve(client_id, schedule_id)
-            await self._see_rescheduled(client_id, row)
-        if row.state is None and await self._writer.rescue(definition_of(partition, row), header):
-            return await self.resolve(client_id, schedule_id)
-        if row.state != State.RETRYING:
-            return Resolved(row, row.state is None and schedule_id in header.in_flight)
-        assert row.next_attempt_at is not None
-        there = successor_partition(partition, row.next_attempt_at)
-        next_key = successor_key(schedule_id, row.next_attempt_at)
-        header, retry_rows = await self._schedules.read_rows(there, [next_key], consistency=consistency)
-        retry_row = retry_rows.get(next_key)
-        outcome = outcome_of(row)
-        if retry_row is not None and retry_row.state == State.CANCELLED:
-            if consistency == "LOCAL_QUORUM":
-                await self._carry(partition, row, retry_row)
-            return await self.resolve(client_id, schedule_id)
-        if outcome is not None and (retry_row is None or not retry_row.defined):
-            if consistency != "LOCAL_QUORUM":
-                return await self.resolve(client_id, schedule_id)
-            await self._writer.complete(definition_of(partition, row), outcome)
-        elif retry_row is not None and retry_row.state is None:
-            await self._writer.rescue(definition_of(there, retry_row), header)
-        return Resolved(row, schedule_id in header.in_flight and (retry_row is None or retry_row.state is None))
-
-    async def _see_rescheduled(self, client_id: ClientId, row: Row) -> None:
-        if row.state == State.CANCELLED and row.rescheduled_to is not None:
-            new, at = ScheduleId(row.rescheduled_to), row.finished_at or row.due
-            await self._complete_reschedule(client_id, new, at=at)
-
-    async def cancel(
+    async def one(
         self,
         client_id: ClientId,
         schedule_id: ScheduleId,
@@ -201,125 +160,7 @@ class EditSchedule:
                 return refused
         raise StoreUnavailable("the minute of this schedule changes too often")
 
-    async def _ended(self, client_id: ClientId, row: Row) -> CancelResult:
-        if row.state != State.CANCELLED:
-            return AlreadyFinished(row)
-        if row.rescheduled_to is None:
-            return Cancelled(row)
-        await self._see_rescheduled(client_id, row)
-        return WasRescheduled(row)
-
-    async def _cancel_open(
-        self, partition: Partition, key: RowKey, row: Row, header: PartitionHeader, why: "_Why"
-    ) -> bool:
-        """Cancel a row that has no outcome, or isn't written yet. `row` (the original) has the attempts so far. True
-        only when applied."""
-        outcome = why.outcome(row, at=self._clock.wall_ms())
-        answer = await self._schedules.update(
-            ExternalUpdate(
-                partition=partition,
-                edits=self._randomness.uuid4(),
-                version=header.version,
-                version_known=True,
-                writes=(RowWrite(key=key, outcome=outcome, expect_state=State.SCHEDULED),),
-            )
-        )
-        match answer:
-            case Applied():
-                return True
-            case Rejected() | Unknown():
-                return False
-
-    async def _cancel_retrying(self, partition: Partition, row: Row, why: "_Why") -> InFlight | InDoubt | None:
-        """One try at the retry row, then at the original. None: read the original again."""
-        assert row.next_attempt_at is not None
-        there = successor_partition(partition, row.next_attempt_at)
-        key = successor_key(row.schedule_id, row.next_attempt_at)
-        header, retry_rows = await self._schedules.read_rows(there, [key], serial=True)
-        retry_row = retry_rows.get(key)
-        if retry_row is not None and retry_row.state is not None:
-            if retry_row.state == State.CANCELLED:
-                # An earlier cancel died between its two writes; its reason counts, not this caller's.
-                await self._cancel_original(partition, row, _Why(retry_row.reason, retry_row.rescheduled_to))
-                return None
-            await self._carry(partition, row, retry_row)
-            return None
-        if row.schedule_id in header.in_flight:
-            return InFlight(row)
-        if row.reason == IN_DOUBT:
-            if why.reason is not None:
-                return InDoubt(row)
-            why = _Why(IN_DOUBT, None)
-        if retry_row is None or not retry_row.defined:
-            # This external update may be the partition's only write, and retention finds partitions only by their index
-            # rows.
-            await self._schedules.occupy(there)
-        # The retry row first, because owners claim that one. After a crash in between, any reader completes the cancel.
-        if await self._cancel_open(there, key, row, header, why):
-            await self._cancel_original(partition, row, why)
-        return None
-
-    async def _carry(self, partition: Partition, row: Row, retry_row: Row) -> None:
-        """Carry the retry row's outcome over to its original, `row`, and place the retry row that it names."""
-        known = outcome_of(retry_row)
-        assert known is not None
-        following = retry_row_of(definition_of(partition, row), at=retry_row.due, attempts=row.attempts or 0)
-        if retry_row.ended:
-            await self._writer.move_original(following, known)
-        else:
-            await self._writer.complete(following, known)
-
-    async def _cancel_original(self, partition: Partition, row: Row, why: "_Why") -> None:
-        """Retrying originals are never claimed, so their own state is condition enough. The caller reads again."""
-        outcome = why.outcome(row, at=self._clock.wall_ms())
-        await self._schedules.update(
-            ExternalUpdate(
-                partition=partition,
-                edits=self._randomness.uuid4(),
-                version=None,
-                version_known=False,
-                writes=(
-                    RowWrite(
-                        key=row.key,
-                        outcome=outcome,
-                        expect_state=State.RETRYING,
-                        expect_next_attempt_at=row.next_attempt_at,
-                    ),
-                ),
-            )
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class BeingRetried:
-    """It was attempted meanwhile and is retrying; the caller did not ask to cancel those."""
-
-    row: Row
-
-
-CancelOutcome: TypeAlias = CancelResult | BeingRetried | StoreUnavailable
-"""The result for one id; StoreUnavailable: it stayed unknown, repeat."""
-
-
-class CancelSchedules:
-    """Cancel many: each has one winner, as when it is cancelled alone, and those of one partition share an update.
-
-        of one partition, up to 100 at a time: one serial read of lean rows and the header, then
-            absent, ended, or in flight     decided
-            no outcome, not in flight       cancelled together IF version = as read and none of them has an outcome
-            retrying, rescheduled           handled one by one, as `EditSchedule.cancel` does
-
-    A batch is all or nothing; after a rejection or an unknown answer the remaining rows are read again. Hundreds of
-    cancels in one minute so cost a few conditional writes, and few of the owner's commits are rejected by them.
-    """
-
-    def __init__(self, *, schedules: ScheduleStore, edit: EditSchedule, clock: Clock, randomness: Randomness) -> None:
-        self._schedules = schedules
-        self._edit = edit
-        self._clock = clock
-        self._randomness = randomness
-
-    async def __call__(
+    async def many(
         self,
         client_id: ClientId,
         schedule_ids: Sequence[ScheduleId],
@@ -340,6 +181,64 @@ class CancelSchedules:
             raise lost
         return results
 
+    async def _ended(self, client_id: ClientId, row: Row) -> CancelResult:
+        if row.state != State.CANCELLED:
+            return AlreadyFinished(row)
+        if row.rescheduled_to is None:
+            return Cancelled(row)
+        await self._complete_reschedule.named_by(client_id, row)
+        return WasRescheduled(row)
+
+    async def _cancel_open(
+        self, partition: Partition, key: RowKey, row: Row, header: PartitionHeader, why: _Why
+    ) -> bool:
+        """Cancel a row that has no outcome, or isn't written yet. `row` (the original) has the attempts so far. True
+        only when applied."""
+        outcome = why.outcome(row, at=self._clock.wall_ms())
+        write = RowWrite(key=key, outcome=outcome, expect_state=State.SCHEDULED)
+        match await self._writer.update(partition, [write], header=header):
+            case Applied():
+                return True
+            case Rejected() | Unknown():
+                return False
+
+    async def _cancel_retrying(self, partition: Partition, row: Row, why: _Why) -> InFlight | InDoubt | None:
+        """One try at the retry row, then at the original. None: read the original again."""
+        assert row.next_attempt_at is not None
+        there = successor_partition(partition, row.next_attempt_at)
+        key = successor_key(row.schedule_id, row.next_attempt_at)
+        header, retry_rows = await self._schedules.read_rows(there, [key], serial=True)
+        retry_row = retry_rows.get(key)
+        if retry_row is not None and retry_row.state is not None:
+            if retry_row.state == State.CANCELLED:
+                # An earlier cancel died between its two writes; its reason counts, not this caller's.
+                await self._cancel_original(partition, row, _Why(retry_row.reason, retry_row.rescheduled_to))
+                return None
+            await self._writer.carry_over(partition, row, retry_row)
+            return None
+        if row.schedule_id in header.in_flight:
+            return InFlight(row)
+        if row.reason == IN_DOUBT:
+            if why.reason is not None:
+                return InDoubt(row)
+            why = _Why(IN_DOUBT, None)
+        if retry_row is None or not retry_row.defined:
+            # This external update may be the partition's only write, and retention finds partitions only by their index
+            # rows.
+            await self._schedules.occupy(there)
+        # The retry row first, because owners claim that one. After a crash in between, any reader completes the cancel.
+        if await self._cancel_open(there, key, row, header, why):
+            await self._cancel_original(partition, row, why)
+        return None
+
+    async def _cancel_original(self, partition: Partition, row: Row, why: _Why) -> None:
+        """Retrying originals are never claimed, so their own state is condition enough. The caller reads again."""
+        outcome = why.outcome(row, at=self._clock.wall_ms())
+        write = RowWrite(
+            key=row.key, outcome=outcome, expect_state=State.RETRYING, expect_next_attempt_at=row.next_attempt_at
+        )
+        await self._writer.update(partition, [write])
+
     async def _together(
         self, partition: Partition, left: list[ScheduleId], *, retrying: bool, turn: Turn
     ) -> dict[ScheduleId, CancelOutcome]:
@@ -352,7 +251,7 @@ class CancelSchedules:
                     left = await self._turn(partition, left, results, alone, retrying=retrying)
                 for schedule_id in alone:
                     async with turn():
-                        results[schedule_id] = await self._edit.cancel(partition.client_id, schedule_id)
+                        results[schedule_id] = await self.one(partition.client_id, schedule_id)
                 if not left:
                     return results
         except StoreUnavailable as error:
@@ -390,20 +289,13 @@ class CancelSchedules:
         if not pending_rows:
             return []
         at = UnixMillis(self._clock.wall_ms())
-        writes = tuple(
+        writes = [
             RowWrite(
                 key=row.key, outcome=outcome_after(row, state=State.CANCELLED, at=at), expect_state=State.SCHEDULED
             )
             for row in pending_rows
-        )
-        update = ExternalUpdate(
-            partition=partition,
-            edits=self._randomness.uuid4(),
-            version=header.version,
-            version_known=True,
-            writes=writes,
-        )
-        match await self._schedules.update(update):
+        ]
+        match await self._writer.update(partition, writes, header=header):
             case Applied() | Rejected() | Unknown():
                 # Read again even when applied: the next read finds them cancelled and answers the stored rows.
                 return [row.schedule_id for row in pending_rows]

@@ -8,15 +8,15 @@ from membership.conditional import Applied
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.ids import UnixMillis
 from scheduler_service.domain.schedules import Outcome, Row, State
-from scheduler_service.usecases.edit_schedule import (
+from scheduler_service.usecases.cancel_schedules import (
     AlreadyFinished,
     Cancelled,
     CancelResult,
     InFlight,
     NoSuchSchedule,
-    Resolved,
     WasRescheduled,
 )
+from scheduler_service.usecases.resolve_schedule import Resolved
 from scheduler_service.usecases.schedule_writer import MAX_TURNS
 from tests.contract.builders import update, write
 from tests.unit.usecases.late_rows import (
@@ -37,11 +37,11 @@ MOVED = "schedules.update_any_version"
 
 
 async def cancel(late: LateWorld) -> CancelResult:
-    return await late.editing.cancel(CLIENT, original().schedule_id)
+    return await late.cancel.one(CLIENT, original().schedule_id)
 
 
 async def resolve(late: LateWorld) -> Resolved | None:
-    return await late.editing.resolve(CLIENT, original().schedule_id)
+    return await late.resolve(CLIENT, original().schedule_id)
 
 
 async def cancelled_now(late: LateWorld, result: CancelResult) -> Row:
@@ -257,12 +257,12 @@ async def test_a_cancelled_row_is_not_called_later(late: LateWorld) -> None:
 @pytest.mark.parametrize("retrying", [False, True])
 async def test_a_cancel_says_why(late: LateWorld, retrying: bool) -> None:
     await (late.retrying(original(), T1) if retrying else late.store.insert(original()))
-    result = await late.editing.cancel(CLIENT, original().schedule_id, reason="cron-changed")
+    result = await late.cancel.one(CLIENT, original().schedule_id, reason="cron-changed")
     assert result == Cancelled(await late.found(original()))
     assert (await late.found(original())).reason == "cron-changed"
     if retrying:
         assert (await late.found(first_retry_row())).reason == "cron-changed"
-    again = await late.editing.cancel(CLIENT, original().schedule_id)
+    again = await late.cancel.one(CLIENT, original().schedule_id)
     assert isinstance(again, Cancelled)
     assert again.row.reason == "cron-changed", "the first reason stays"
 
