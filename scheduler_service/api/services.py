@@ -46,6 +46,7 @@ from scheduler_service.usecases.redeliver import ListDeadLetters, RedeliverSched
 from scheduler_service.usecases.reports import ShowJobResults
 from scheduler_service.usecases.reschedule_schedule import RescheduleSchedule
 from scheduler_service.usecases.resolve_schedule import ResolveSchedule
+from scheduler_service.usecases.schedule_request import CallbackPolicy
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from scheduler_service.usecases.show_crons import ShowCrons
 from scheduler_service.usecases.signing_secrets import SigningSecrets
@@ -174,15 +175,14 @@ def build_services(
     redeliver = RedeliverSchedule(schedules=storage.schedules, attempts=storage.attempts, writer=writer, clock=clock)
     pollers = PollerChooser(randomness)
     admit = AdmitCreates(judge_clock=judge_clock)
+    policy = CallbackPolicy(network=settings.network, bounds=settings.clients, encryption=encryption)
     create = CreateSchedules(
         writer=writer,
         pollers=pollers,
-        policy=settings.network,
+        policy=policy,
         admit=admit,
-        encryption=encryption,
         clock=clock,
         randomness=randomness,
-        bounds=settings.clients,
     )
     reschedule = RescheduleSchedule(
         schedules=storage.schedules,
@@ -190,8 +190,7 @@ def build_services(
         cancel=cancel,
         writer=writer,
         pollers=pollers,
-        policy=settings.network,
-        encryption=encryption,
+        policy=policy,
         clock=clock,
     )
     remember = RememberRequest(keys=storage.idempotency)
@@ -243,16 +242,15 @@ def build_services(
         request_crons=RequestCrons(
             change=change_crons,
             admit=admit,
-            check_url=settings.network.check_url,
+            policy=policy,
             clock=clock,
-            bounds=settings.clients,
         ),
         show_balance=ShowBalance(schedules=storage.schedules, balances=storage.balances, clock=clock),
         send_trial_call=SendTrialCall(
             clients=storage.clients,
             encryption=encryption,
             caller=trial_calls,
-            policy=settings.network,
+            policy=policy,
             admit=admit,
             clock=clock,
             randomness=randomness,

@@ -22,18 +22,16 @@ from typing import NamedTuple, TypeAlias
 
 from membership.errors import MinutehandError, StoreUnavailable
 from scheduler_service.domain.bulk_loads import BulkLoad
-from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.errors import FieldError, Invalid, SecretLocked
 from scheduler_service.domain.ids import Partition, RowKey
 from scheduler_service.domain.instants import format_instant, parse_instant
-from scheduler_service.domain.network import NetworkPolicy
-from scheduler_service.domain.ports import ScheduleStore, SecretEncryption
+from scheduler_service.domain.ports import ScheduleStore
 from scheduler_service.domain.quotas import derived_poller, pinned_poller
 from scheduler_service.domain.schedules import Definition, Row
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
-from scheduler_service.usecases.schedule_request import Draft, ScheduleRequest, draft, redraft, remembering
+from scheduler_service.usecases.schedule_request import CallbackPolicy, Draft, ScheduleRequest, draft, redraft
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
 AHEAD_MS = 600_000
@@ -41,7 +39,7 @@ AHEAD_MS = 600_000
 RETRY_SECONDS = 120.0
 """How long rows that storage does not acknowledge are repeated."""
 REMEMBERED = 4096
-"""URLs and ordering keys whose result is cached."""
+"""Ordering keys whose poller is cached."""
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0
 _COMPARED = ("method", "url", "headers", "body", "options", "label", "ordering_key", "created_at")
@@ -122,20 +120,12 @@ class Judged(NamedTuple):
 class JudgeItems:
     """Derives the rows of a load. Writes and reads nothing."""
 
-    def __init__(
-        self,
-        *,
-        policy: NetworkPolicy,
-        encryption: SecretEncryption,
-        clock: Clock,
-        bounds: ClientBounds = UNBOUND,
-        ahead_ms: int = AHEAD_MS,
-    ) -> None:
-        self._check_url = remembering(policy.check_url, count=REMEMBERED)
-        self._encryption = encryption
+    def __init__(self, *, policy: CallbackPolicy, clock: Clock, ahead_ms: int = AHEAD_MS) -> None:
+        self._check_url = policy.check_url
+        self._bounds = policy.bounds
+        self._encryption = policy.encryption
         self._pinned_poller = lru_cache(maxsize=REMEMBERED)(pinned_poller)
         self._clock = clock
-        self._bounds = bounds
         self._ahead_ms = ahead_ms
 
     def __call__(self, client: Client, load: BulkLoad, items: Sequence[Item]) -> list[Judged]:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeAlias
 
 from membership.errors import MinutehandError, StoreUnavailable
-from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import (
@@ -25,9 +24,7 @@ from scheduler_service.domain.ids import (
     new_schedule_id,
     poller_of,
 )
-from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.domain.once import OnceIds
-from scheduler_service.domain.ports import SecretEncryption
 from scheduler_service.domain.ports.schedules import Answered
 from scheduler_service.domain.quotas import PollerChooser, pinned_poller
 from scheduler_service.domain.schedules import Definition
@@ -35,17 +32,15 @@ from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.admission import AdmitCreates
 from scheduler_service.usecases.schedule_request import (
+    CallbackPolicy,
     Draft,
     ScheduleRequest,
     draft,
     redraft,
-    remembering,
     unjudged_due,
 )
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
-REMEMBERED_URLS = 4096
-"""Callers send the same URLs again and again; judging one costs more than all other rules together."""
 PIECE = 100
 """Items of a batch that are judged before other tasks get a turn of the event loop."""
 
@@ -61,22 +56,20 @@ class CreateSchedules:
         *,
         writer: ScheduleWriter,
         pollers: PollerChooser,
-        policy: NetworkPolicy,
+        policy: CallbackPolicy,
         admit: AdmitCreates,
-        encryption: SecretEncryption,
         clock: Clock,
         randomness: Randomness,
-        bounds: ClientBounds = UNBOUND,
     ) -> None:
         self.admit = admit
         """Call it before a body is read."""
         self._writer = writer
         self._pollers = pollers
-        self._check_url = remembering(policy.check_url, count=REMEMBERED_URLS)
-        self._encryption = encryption
+        self._check_url = policy.check_url
+        self._bounds = policy.bounds
+        self._seal_headers = policy.encryption.seal_headers
         self._clock = clock
         self._randomness = randomness
-        self._bounds = bounds
 
     async def one(self, client: Client, request: ScheduleRequest, *, once: OnceIds | None = None) -> Definition:
         """The row, durable. Raises what `admit` does, Invalid, ContentTooLarge, StoreUnavailable."""
@@ -203,7 +196,7 @@ class CreateSchedules:
             schedule_id=schedule_id,
             method=drawn.method,
             url=drawn.url,
-            headers=self._encryption.seal_headers(client.client_id, drawn.headers),
+            headers=self._seal_headers(client.client_id, drawn.headers),
             body=drawn.body,
             options=drawn.options,
             label=drawn.label,

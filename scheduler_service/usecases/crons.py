@@ -23,7 +23,6 @@ import msgspec
 
 from membership.conditional import APPLIED, Answer, Applied, Rejected, Unknown
 from membership.errors import StoreUnavailable
-from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.crons.expansion import is_due, offset_ms, rule_of, wake_up
 from scheduler_service.domain.crons.row import (
@@ -47,7 +46,7 @@ from scheduler_service.usecases.authenticate import Catalog
 from scheduler_service.usecases.cron_counts import CronCounts
 from scheduler_service.usecases.cron_request import CronDraft, CronRequest, draft_cron
 from scheduler_service.usecases.reading_steps import Told
-from scheduler_service.usecases.schedule_request import CheckUrl
+from scheduler_service.usecases.schedule_request import CallbackPolicy
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
 MAX_TURNS = 20
@@ -326,16 +325,15 @@ class RequestCrons:
         *,
         change: ChangeCrons,
         admit: AdmitCreates,
-        check_url: CheckUrl,
+        policy: CallbackPolicy,
         clock: Clock,
-        bounds: ClientBounds = UNBOUND,
     ) -> None:
         self.admit = admit
         """Call it before a body is read."""
         self._change = change
-        self._check_url = check_url
+        self._check_url = policy.check_url
+        self._bounds = policy.bounds
         self._clock = clock
-        self._bounds = bounds
 
     async def put(
         self, client: Client, cron_id: CronId, request: CronRequest, *, told: Told = lambda rows, size: None

@@ -29,9 +29,8 @@ from scheduler_service.domain.ids import (
     partition_of,
     poller_of,
 )
-from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.domain.options import encode_headers
-from scheduler_service.domain.ports import ScheduleStore, SecretEncryption
+from scheduler_service.domain.ports import ScheduleStore
 from scheduler_service.domain.quotas import PollerChooser, pinned_poller
 from scheduler_service.domain.retry_rows import RESCHEDULED, RESCHEDULED_OTHERWISE, rescheduled
 from scheduler_service.domain.schedules import Definition, PartitionHeader, Row
@@ -46,7 +45,13 @@ from scheduler_service.usecases.cancel_schedules import (
     WasRescheduled,
 )
 from scheduler_service.usecases.resolve_schedule import Resolved, ResolveSchedule
-from scheduler_service.usecases.schedule_request import CallbackRequest, accepted_content, asked_due, draft_callback
+from scheduler_service.usecases.schedule_request import (
+    CallbackPolicy,
+    CallbackRequest,
+    accepted_content,
+    asked_due,
+    draft_callback,
+)
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
 
@@ -80,8 +85,7 @@ class RescheduleSchedule:
         cancel: CancelSchedules,
         writer: ScheduleWriter,
         pollers: PollerChooser,
-        policy: NetworkPolicy,
-        encryption: SecretEncryption,
+        policy: CallbackPolicy,
         clock: Clock,
     ) -> None:
         self._schedules = schedules
@@ -90,7 +94,7 @@ class RescheduleSchedule:
         self._writer = writer
         self._pollers = pollers
         self._check_url = policy.check_url
-        self._encryption = encryption
+        self._seal_headers = policy.encryption.seal_headers
         self._clock = clock
 
     def faults(self, client: Client, request: RescheduleRequest) -> list[FieldError]:
@@ -212,7 +216,7 @@ class RescheduleSchedule:
         # It was valid when the old schedule was cancelled; refusing it now would leave neither of the two.
         callback = request.callback
         headers, body = accepted_content(callback)
-        sealed = self._encryption.seal_headers(client.client_id, encode_headers(headers))
+        sealed = self._seal_headers(client.client_id, encode_headers(headers))
         return msgspec.structs.replace(same, method=callback.method, url=callback.url, headers=sealed, body=body)
 
 

@@ -20,7 +20,7 @@ from scheduler_service.domain.clients import ClientSettings
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import DAY_MS, UnixMillis
 from scheduler_service.domain.instants import format_instant, parse_instant
-from scheduler_service.domain.network import MAX_URL_LENGTH, Refusal
+from scheduler_service.domain.network import MAX_URL_LENGTH, NetworkPolicy, Refusal
 from scheduler_service.domain.options import (
     NO_OPTIONS,
     Headers,
@@ -29,11 +29,14 @@ from scheduler_service.domain.options import (
     encode_headers,
     encode_options,
 )
+from scheduler_service.domain.ports import SecretEncryption
 
 PAST_TOLERANCE_MS = 60_000
 """A due this far in the past is stored as now; an older one is refused."""
 MAX_TEXT = 256
 """Characters of a label or an ordering key."""
+REMEMBERED_URLS = 4096
+"""Callers send the same URLs again and again; judging one costs more than all other rules together."""
 
 _LONGEST_HORIZON_DAYS = 36_500
 
@@ -87,10 +90,18 @@ class Draft(NamedTuple):
     ordering_key: str | None
 
 
-def remembering(check: CheckUrl, *, count: int) -> CheckUrl:
-    """The same with a cache of the last `count` URLs; a URL too long to be stored is not cached."""
-    remembered = lru_cache(maxsize=count)(check)
-    return lambda url: (remembered if len(url) <= MAX_URL_LENGTH else check)(url)
+class CallbackPolicy:
+    """What the operator demands of every callback before it is stored, beside the settings of its client: the network
+    policy, the `bounds` of retries and timeouts, the `encryption` of its headers. `check_url` is the network policy's.
+    """
+
+    def __init__(self, *, network: NetworkPolicy, encryption: SecretEncryption, bounds: ClientBounds = UNBOUND) -> None:
+        check = network.check_url
+        remembered = lru_cache(maxsize=REMEMBERED_URLS)(check)
+        # A URL too long to be stored is not cached.
+        self.check_url: CheckUrl = lambda url: (remembered if len(url) <= MAX_URL_LENGTH else check)(url)
+        self.bounds = bounds
+        self.encryption = encryption
 
 
 def draft(

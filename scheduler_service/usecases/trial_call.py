@@ -9,7 +9,6 @@ from msgspec import Meta
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import PollerId, UnixMillis, new_schedule_id
-from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.domain.options import NO_OPTIONS, ScheduleOptions, encode_headers, encode_options
 from scheduler_service.domain.ports import ClientStore, SecretEncryption, TrialCaller
 from scheduler_service.domain.schedules import Definition
@@ -17,7 +16,7 @@ from scheduler_service.domain.trial_calls import Exchange, TrialCall
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.admission import AdmitCreates
-from scheduler_service.usecases.schedule_request import CallbackRequest, draft_callback
+from scheduler_service.usecases.schedule_request import CallbackPolicy, CallbackRequest, draft_callback
 
 _POLLER = PollerId(0)
 """The poller in a trial call's id; the id is never looked up."""
@@ -39,7 +38,7 @@ class SendTrialCall:
         clients: ClientStore,
         encryption: SecretEncryption,
         caller: TrialCaller,
-        policy: NetworkPolicy,
+        policy: CallbackPolicy,
         admit: AdmitCreates,
         clock: Clock,
         randomness: Randomness,

@@ -26,7 +26,7 @@ from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.usecases.bulk_load import Item, JudgeItems, Loaded, LoadSchedules, Pace, Result
-from scheduler_service.usecases.schedule_request import ScheduleRequest
+from scheduler_service.usecases.schedule_request import CallbackPolicy, ScheduleRequest
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from scheduler_service.usecases.secret_encryption import SecretSettings, secret_encryption
 from spark.jobs.bulk_rows import Line, Reader
@@ -79,9 +79,8 @@ def load_part(work: Work, rows: Iterable[bytes]) -> Iterator[Part]:
 async def _load(work: Work, rows: Iterable[bytes]) -> Part:
     clock, randomness = SystemClock(), SystemRandomness()
     encryption = secret_encryption(work.secrets, randomness=randomness)
-    judge = JudgeItems(
-        policy=work.policy, encryption=encryption, clock=clock, bounds=work.bounds, ahead_ms=work.ahead_ms
-    )
+    policy = CallbackPolicy(network=work.policy, bounds=work.bounds, encryption=encryption)
+    judge = JudgeItems(policy=policy, clock=clock, ahead_ms=work.ahead_ms)
     if work.storage is None:
         return await _Task(work, judge, None, work.client)(rows)
     storage = await open_storage(work.storage)

@@ -15,7 +15,7 @@ from scheduler_service.usecases.idempotency import CreateIdempotently, RememberR
 from scheduler_service.usecases.redeliver import RedeliverSchedule
 from scheduler_service.usecases.reschedule_schedule import RescheduleSchedule
 from scheduler_service.usecases.resolve_schedule import ResolveSchedule
-from scheduler_service.usecases.schedule_request import CallbackRequest, ScheduleRequest
+from scheduler_service.usecases.schedule_request import CallbackPolicy, CallbackRequest, ScheduleRequest
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from scheduler_service.usecases.secret_encryption import NoEncryption
 from tests.simulation.asked import Asked
@@ -61,11 +61,10 @@ class Callers:
             create=CreateSchedules(
                 writer=writer,
                 pollers=pollers,
-                policy=NetworkPolicy(),
+                policy=CallbackPolicy(network=NetworkPolicy(), encryption=NoEncryption()),
                 admit=AdmitCreates(
                     judge_clock=JudgeClock(clock=clock, offset_ms=lambda: 0, alone=lambda: False, limit_ms=1_000)
                 ),
-                encryption=NoEncryption(),
                 clock=clock,
                 randomness=randomness,
             ),
@@ -81,8 +80,7 @@ class Callers:
                 cancel=CancelSchedules(schedules=storage.schedules, writer=writer, clock=clock),
                 writer=writer,
                 pollers=pollers,
-                policy=NetworkPolicy(),
-                encryption=NoEncryption(),
+                policy=CallbackPolicy(network=NetworkPolicy(), encryption=NoEncryption()),
                 clock=clock,
             ),
             resolve=resolve,

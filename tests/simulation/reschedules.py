@@ -20,6 +20,7 @@ from scheduler_service.usecases.reschedule_schedule import (
     RescheduleSchedule,
 )
 from scheduler_service.usecases.resolve_schedule import ResolveSchedule
+from scheduler_service.usecases.schedule_request import CallbackPolicy
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from scheduler_service.usecases.secret_encryption import NoEncryption
 from tests.simulation.asked import Asked
@@ -51,8 +52,7 @@ class DyingApi:
             cancel=CancelSchedules(schedules=schedules, writer=writer, clock=world.api_clock),
             writer=writer,
             pollers=PollerChooser(world.api_randomness),
-            policy=NetworkPolicy(),
-            encryption=NoEncryption(),
+            policy=CallbackPolicy(network=NetworkPolicy(), encryption=NoEncryption()),
             clock=world.api_clock,
         )
 
@@ -82,8 +82,7 @@ async def reschedule_once(world: World, asked: Asked, request: RescheduleRequest
         cancel=world.cancel_schedules,
         writer=world.writer,
         pollers=PollerChooser(world.api_randomness),
-        policy=NetworkPolicy(),
-        encryption=NoEncryption(),
+        policy=CallbackPolicy(network=NetworkPolicy(), encryption=NoEncryption()),
         clock=world.api_clock,
     )
     return await verb(world.clients[asked.client_id], asked.schedule_id, request)

@@ -26,7 +26,7 @@ from scheduler_service.usecases.bulk_load import (
     LoadSchedules,
     Pace,
 )
-from scheduler_service.usecases.schedule_request import ScheduleRequest
+from scheduler_service.usecases.schedule_request import CallbackPolicy, ScheduleRequest
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from scheduler_service.usecases.secret_encryption import NoEncryption
 from tests.support.api import NOW, ApiHarness, ManualClock, SeededRandomness
@@ -108,7 +108,7 @@ async def loading(world: ApiHarness) -> Loading:
         hints=world.hints,
     )
     writer, pace = Unsteady(real, clock), Pace(clock=clock, rate=1e6)
-    judge = JudgeItems(policy=NetworkPolicy(), encryption=NoEncryption(), clock=clock)
+    judge = JudgeItems(policy=CallbackPolicy(network=NetworkPolicy(), encryption=NoEncryption()), clock=clock)
     load = LoadSchedules(
         judge=judge,
         writer=writer,  # type: ignore[arg-type]
