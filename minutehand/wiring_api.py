@@ -84,8 +84,8 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
             members=members,
             clock=clock,
             ended=storage.metrics.edits.ended,
-            hints_dropped=lambda: dropped.value,
-            audit_findings=lambda: audits.findings,
+            hints_dropped=dropped,
+            audits=audits,
         )
         metrics.show(PROCESS_METRICS, of=shown)
         metrics.show(STORAGE_METRICS, of=storage.metrics)

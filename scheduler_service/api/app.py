@@ -32,10 +32,7 @@ def build_app(
     """The application. `exposition` is what `/metrics` shows; None: only this application's own metrics."""
     if exposition is None:
         exposition = Exposition(CollectorRegistry(), clock=services.clock, max_age_seconds=0)
-    metrics = ApiMetrics(
-        exposition.registry,
-        storage_available=lambda: services.health.storage.available,
-    )
+    metrics = ApiMetrics(exposition.registry, storage=services.health.storage)
     around = Surroundings(
         services=services,
         settings=settings,

@@ -4,15 +4,17 @@ Counting an answer costs 0.2 µs (`tests/bench/counting.py`): one dict entry and
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from prometheus_client import CollectorRegistry, generate_latest
 
+from scheduler_service.api.health import StorageHealth
 from scheduler_service.runtime.clock import Clock
-from scheduler_service.runtime.metrics import NOT_SHOWN, Distribution, Kind, Metric, Values, show
+from scheduler_service.runtime.metrics import NOT_SHOWN, Count, Distribution, Kind, Metric, Values, show
 from scheduler_service.usecases.members import MemberState, WatchMembers
+from scheduler_service.usecases.storage_probes import WatchAudits
 
 BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 """Seconds."""
@@ -41,12 +43,12 @@ class RouteMetrics:
 
 
 class ApiMetrics:
-    """The metrics of all routes. `storage_available` is called at each scrape."""
+    """The metrics of all routes, and whether storage answers them."""
 
-    def __init__(self, registry: CollectorRegistry, *, storage_available: Callable[[], bool]) -> None:
+    def __init__(self, registry: CollectorRegistry, *, storage: StorageHealth) -> None:
         self.registry = registry
         self.routes: dict[tuple[str, str], RouteMetrics] = {}
-        self.storage_available = storage_available
+        self.storage = storage
         show(registry, METRICS, of=self)
 
     def route(self, method: str, path: str) -> RouteMetrics:
@@ -82,7 +84,7 @@ METRICS: Final[tuple[Metric[ApiMetrics], ...]] = (
         "minutehand_api_storage_available",
         Kind.GAUGE,
         "1 while storage answers, 0 once it has not answered for a while.",
-        lambda metrics: float(metrics.storage_available()),
+        lambda metrics: float(metrics.storage.available),
     ),
 )
 """Metrics of requests."""
@@ -92,15 +94,14 @@ METRICS: Final[tuple[Metric[ApiMetrics], ...]] = (
 class Shown:
     """The sources of an API process's metrics beside those of its requests.
 
-    `ended`: schedules that this process ended, by state. `hints_dropped`, `audit_findings`: see the metrics; None: not
-    known.
+    `ended`: schedules that this process ended, by state.
     """
 
     members: WatchMembers
     clock: Clock
     ended: Mapping[str, int]
-    hints_dropped: Callable[[], int]
-    audit_findings: Callable[[], int | None]
+    hints_dropped: Count
+    audits: WatchAudits
 
 
 def _members(shown: Shown) -> Mapping[str, int]:
@@ -116,7 +117,7 @@ def _taking(shown: Shown) -> Values:
 
 def _audit_findings(shown: Shown) -> Values:
     """Absent without an audit: 0 would say that the books balance."""
-    found = shown.audit_findings()
+    found = shown.audits.findings
     return NOT_SHOWN if found is None else found
 
 
@@ -132,7 +133,7 @@ PROCESS_METRICS: Final[tuple[Metric[Shown], ...]] = (
         "minutehand_hints_dropped_total",
         Kind.COUNTER,
         "Near-term rows that no node was told of: the sweep of their minute finds them.",
-        lambda shown: shown.hints_dropped(),
+        lambda shown: shown.hints_dropped.value,
     ),
     Metric(
         "minutehand_audit_findings",

@@ -154,12 +154,7 @@ def build_services(
     catalog = Catalog(store=storage.clients, clock=clock, bounds=settings.clients)
     change = ChangeClient(store=storage.clients, catalog=catalog)
     keys = Keys(store=storage.clients, catalog=catalog, clock=clock, randomness=randomness)
-    judge_clock = JudgeClock(
-        clock=clock,
-        offset_ms=lambda: members.first_offset_ms,
-        alone=lambda: members.alone,
-        limit_ms=clock_limit_ms,
-    )
+    judge_clock = JudgeClock(clock=clock, compared=members, limit_ms=clock_limit_ms)
     writer = ScheduleWriter(
         schedules=storage.schedules,
         leases=storage.leases,

@@ -1,10 +1,22 @@
 """Whether creates are accepted now: by the client's state, and by the clock."""
 
-from collections.abc import Callable
+from typing import Protocol
 
 from scheduler_service.domain.clients import Client, ClientState
 from scheduler_service.domain.errors import ClientSuspended, ClockInDoubt, Conflict
 from scheduler_service.runtime.clock import Clock
+
+
+class ComparedClock(Protocol):
+    """This process's wall clock against the members', as `WatchMembers` compares them."""
+
+    @property
+    def first_offset_ms(self) -> int | None:
+        """How far it is ahead, as last known; None before it was ever compared."""
+
+    @property
+    def alone(self) -> bool:
+        """No member beats."""
 
 
 class JudgeClock:
@@ -18,16 +30,11 @@ class JudgeClock:
         compared once, and no member beats now                    allowed: overdue schedules are called when one is back
 
     A clock that was set and is trusted only because no member beats counts as never compared.
-
-    `offset_ms()`: this clock against the others as last known, None before that. `alone()`: no member beats.
     """
 
-    def __init__(
-        self, *, clock: Clock, offset_ms: Callable[[], int | None], alone: Callable[[], bool], limit_ms: int
-    ) -> None:
+    def __init__(self, *, clock: Clock, compared: ComparedClock, limit_ms: int) -> None:
         self._clock = clock
-        self._offset_ms = offset_ms
-        self._alone = alone
+        self._compared = compared
         self._limit_ms = limit_ms
 
     def doubted(self) -> bool:
@@ -43,9 +50,9 @@ class JudgeClock:
     def _doubt(self) -> str | None:
         if not self._clock.wall_trusted():
             return "this process's clock was stepped and does not agree with the nodes' yet"
-        offset_ms = self._offset_ms()
+        offset_ms = self._compared.first_offset_ms
         if offset_ms is None:
-            if self._alone():
+            if self._compared.alone:
                 return (
                     "no node is known to this process: nobody would make the calls, and there is no clock to compare "
                     "its own with; start a node"

@@ -19,6 +19,7 @@ from scheduler_service.usecases.schedule_request import CallbackPolicy, Callback
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from scheduler_service.usecases.secret_encryption import NoEncryption
 from tests.simulation.asked import Asked
+from tests.simulation.sim_clock import AgreedClock
 from tests.simulation.world import World
 
 
@@ -62,9 +63,7 @@ class Callers:
                 writer=writer,
                 pollers=pollers,
                 policy=CallbackPolicy(network=NetworkPolicy(), encryption=NoEncryption()),
-                admit=AdmitCreates(
-                    judge_clock=JudgeClock(clock=clock, offset_ms=lambda: 0, alone=lambda: False, limit_ms=1_000)
-                ),
+                admit=AdmitCreates(judge_clock=JudgeClock(clock=clock, compared=AgreedClock(), limit_ms=1_000)),
                 clock=clock,
                 randomness=randomness,
             ),

@@ -81,7 +81,7 @@ def creates_by_a_clock_never_compared(patch: pytest.MonkeyPatch) -> None:
     doubt = JudgeClock._doubt
 
     def trusting(self: JudgeClock) -> str | None:
-        return None if self._offset_ms() is None else doubt(self)
+        return None if self._compared.first_offset_ms is None else doubt(self)
 
     patch.setattr(JudgeClock, "_doubt", trusting)
 

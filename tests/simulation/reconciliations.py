@@ -17,6 +17,7 @@ from scheduler_service.usecases.reconcile import Reconcile
 from scheduler_service.usecases.reconciliations import ReconciliationRequest, RequestReconciliations
 from scheduler_service.usecases.redeliver import RedeliverSchedule
 from tests.simulation.asked import Asked
+from tests.simulation.sim_clock import AgreedClock
 from tests.simulation.world import World
 
 GIVES_UP = ClientSettings(retry=RetrySettings(max_attempts=1))
@@ -39,9 +40,7 @@ class Reconciliations:
         self.requests = RequestReconciliations(
             store=world.api_storage.reconciliations,
             remember=RememberRequest(keys=world.api_storage.idempotency),
-            admit=AdmitCreates(
-                judge_clock=JudgeClock(clock=world.api_clock, offset_ms=lambda: 0, alone=lambda: False, limit_ms=1_000),
-            ),
+            admit=AdmitCreates(judge_clock=JudgeClock(clock=world.api_clock, compared=AgreedClock(), limit_ms=1_000)),
             clock=world.api_clock,
             randomness=world.api_randomness,
         )

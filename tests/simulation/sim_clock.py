@@ -132,3 +132,10 @@ class SimClock:
 def _ring_once(rung: "asyncio.Future[None]") -> None:
     if not rung.done():
         rung.set_result(None)
+
+
+class AgreedClock:
+    """A `ComparedClock` that the members agree with."""
+
+    first_offset_ms = 0
+    alone = False

@@ -31,6 +31,7 @@ from scheduler_service.domain.trial_calls import TRIAL_HEADER, Exchange, TrialCa
 from scheduler_service.usecases.clients import create_built_in_clients
 from scheduler_service.usecases.members import WatchMembers
 from scheduler_service.usecases.secret_encryption import NoEncryption
+from scheduler_service.usecases.storage_probes import WatchAudits
 from tests.support.api_document import api_document
 from tests.support.memory import InMemoryConnection
 
@@ -222,6 +223,7 @@ class ApiHarness:
         self.members = ComparedMembers(
             store=self.storage.members, clock=self.clock, settings=MembershipSettings(), on_crash=_never
         )
+        self.audits = WatchAudits(store=self.storage.audits, clock=self.clock, on_crash=_never)
         self.services: ApiServices = build_services(
             storage=self.storage,
             clock=self.clock,

@@ -12,7 +12,7 @@ from scheduler_service.api.metrics import PROCESS_METRICS, Shown
 from scheduler_service.domain.ids import ClientId, Minute, PollerId, compose_schedule_id, minute_of, minute_start
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.schedules import Definition
-from scheduler_service.runtime.metrics import Metrics
+from scheduler_service.runtime.metrics import Count, Metrics
 from scheduler_service.usecases import cluster
 from tests.support.api import NOW, ApiHarness
 from tests.support.nodes import Nodes
@@ -337,7 +337,7 @@ async def test_a_node_that_does_not_answer(api: ApiHarness, nodes: Nodes) -> Non
 
 async def test_clock_and_members_are_shown_to_prometheus(api: ApiHarness, nodes: Nodes) -> None:
     metrics = Metrics(program="api", version="0")
-    shown = Shown(members=api.members, clock=api.clock, ended={}, hints_dropped=lambda: 0, audit_findings=lambda: None)
+    shown = Shown(members=api.members, clock=api.clock, ended={}, hints_dropped=Count(), audits=api.audits)
     metrics.show(PROCESS_METRICS, of=shown)
     assert b"minutehand_clock_offset_seconds 0.0" in metrics.exposition()
     assert b"\nminutehand_nodes_taking" not in metrics.exposition(), "nobody knows yet"

@@ -18,7 +18,7 @@ from poller_cluster.ops.server import OpsServer, OpsSettings, advertised_address
 from poller_cluster.settings import NodeSettings
 from scheduler_service.api.metrics import PROCESS_METRICS, Shown
 from scheduler_service.runtime.clock import SystemClock
-from scheduler_service.runtime.metrics import Kind, Metric, Metrics
+from scheduler_service.runtime.metrics import Count, Kind, Metric, Metrics
 from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.usecases.secret_encryption import NoEncryption
 from tests.support.api import ApiHarness, schedule
@@ -30,14 +30,13 @@ from tests.support.prometheus import series_names
 
 async def test_an_api_shows_what_is_documented() -> None:
     metrics = Metrics(program="api", version="1")
-    audits: list[int | None] = [None]
     async with ApiHarness(registry=metrics.registry) as api:
         shown = Shown(
             members=api.members,
             clock=api.clock,
             ended=api.storage.metrics.edits.ended,
-            hints_dropped=lambda: 0,
-            audit_findings=lambda: audits[-1],
+            hints_dropped=Count(),
+            audits=api.audits,
         )
         metrics.show(PROCESS_METRICS, of=shown)
         metrics.show(STORAGE_METRICS, of=api.storage.metrics)
@@ -45,7 +44,7 @@ async def test_an_api_shows_what_is_documented() -> None:
         made = await api.send("POST", "/v1/clients/shop/schedules", key=key, json=schedule())
         await api.send("DELETE", f"/v1/clients/shop/schedules/{made.json['schedule_id']}", key=key)
         before = (await api.send("GET", "/metrics", key=None)).body.decode()
-        audits.append(3)
+        api.audits.findings = 3
         await Nodes(api).beat(seconds=4)
         text = (await api.send("GET", "/metrics", key=None)).body.decode()
     assert "minutehand_audit_findings" not in check_exposition(before, program="api")
