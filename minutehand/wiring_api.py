@@ -77,7 +77,7 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
             settings=api,
             clock_limit_ms=settings.membership.clock_limit_ms,
         )
-        await create_built_in_clients(services.register_client)
+        await create_built_in_clients(services.clients.register)
         tasks.spawn(services.health.heartbeat.run(), name="loop-heartbeat")
         audits = WatchAudits(store=storage.audits, clock=clock, on_crash=stop.crashed)
         shown = Shown(

@@ -84,6 +84,7 @@ class PlainCreates:
         self.services = services
         self.settings = settings
         self.series = series
+        self.create = services.schedules.create
         self.limits = TimerQueue(settings.request_timeout_seconds, clock=services.clock)
         self.tasks = Tasks(_never)
         self._remembered: dict[bytes, _Headers] = {}
@@ -142,7 +143,7 @@ class PlainCreates:
         if once is None and query:
             return False
         try:
-            services.create_schedules.admit(client)
+            self.create.admit(client)
             rate = {**services.rate_limit.take(client), **told_at(client, now=now)}
         except MinutehandError:
             return False
@@ -221,16 +222,16 @@ class _PlainCreate:
 
     def begin(self, data: bytes, once: Once | None) -> bool:
         """False: nothing has happened, and the endpoint has to refuse it."""
-        services, held = self._of.services, len(data)
+        of, held = self._of, len(data)
         ids = None if once is None else OnceIds(self._client.client_id, once, data)
         try:
-            services.body_room.hold(self._principal, held)
+            of.services.body_room.hold(self._principal, held)
             self._held = held
             request = ONE.decode_if_right(data)
             if request is None:
                 # Only the branch below matters: the endpoint finds the faults and reports them.
                 raise Invalid([])
-            self._definition, self._give_up = services.create_schedules.begin(
+            self._definition, self._give_up = of.create.begin(
                 self._client, request, self._answered, run=self._run, once=ids
             )
         except (Refusal, Invalid):
@@ -239,7 +240,7 @@ class _PlainCreate:
         except Exception as error:
             self._answer(error)
             return True
-        self._limit = self._of.limits.begin(self._overdue)
+        self._limit = of.limits.begin(self._overdue)
         return True
 
     def _run(self, settling: Coroutine[Any, Any, None]) -> None:

@@ -46,6 +46,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from scheduler_service.api.problems import Refusal
+from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.rates import Rates
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.authenticate import Principal
@@ -65,14 +66,14 @@ TOO_MANY: Final = "too-many-requests"
 
 class BodyRoom:
     """What the bodies of each caller hold: memory, from their first byte to their answer, and connections, until they
-    have arrived. A caller may hold `limit` bytes and a share of the connections, so that bodies that never end hold no
-    more than that."""
+    have arrived. A caller may hold `held_body_bytes`, or one body, and a share of the connections, so that bodies that
+    never end hold no more than that."""
 
-    def __init__(self, *, limit: int, connections: int) -> None:
-        self._limit = limit
+    def __init__(self, *, settings: ApiSettings) -> None:
+        self._limit = max(settings.held_body_bytes, settings.max_body_bytes)
         self._held: dict[str, int] = {}
         self._awaited: dict[str, int] = {}
-        self.share_connections(connections)
+        self.share_connections(settings.max_connections)
 
     def share_connections(self, connections: int) -> None:
         """Set how many connections there may be; each caller gets 1 / CALLERS_TO_FILL of them."""
@@ -122,10 +123,10 @@ class _Turns:
 class RequestBudget:
     """Limits what each caller's requests may cost in this process."""
 
-    def __init__(self, *, clock: Clock, client_per_second: float, admin_per_second: float) -> None:
+    def __init__(self, *, settings: ApiSettings, clock: Clock) -> None:
         self._clock = clock
-        self._client_rate = client_per_second
-        self._admin_rate = admin_per_second
+        self._client_rate = settings.client_budget_per_second
+        self._admin_rate = settings.admin_budget_per_second
         self._rates = Rates()
         self._turns: dict[str, _Turns] = {}
 

@@ -1,4 +1,13 @@
-"""The use cases that routes call, and how they are built from ports."""
+"""The use cases that routes call, and how they are built from ports.
+
+    storage, clock, randomness
+        -> the catalog, and who is calling
+        -> the schedule writer, admission and the callback policy, which all that creates rows share
+        -> the verbs of each noun: clients, schedules, dead letters, crons, reconciliations, books, cluster
+
+A noun with several use cases has a class here, whose attributes are verbs: `services.crons.show`. Where one use case is
+the noun already it stands for itself: `services.keys`.
+"""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -94,47 +103,157 @@ class StoragePorts(Protocol):
     def audits(self) -> AuditStore: ...
 
 
+class ClientServices:
+    """Clients as administrators see them."""
+
+    def __init__(self, *, storage: StoragePorts, catalog: Catalog, keys: Keys, clock: Clock) -> None:
+        clients = storage.clients
+        change = ChangeClient(store=clients, catalog=catalog)
+        suspension = SuspendClient(change=change)
+        self.show = ShowClients(store=clients)
+        self.register = RegisterClient(
+            store=clients, leases=storage.leases, catalog=catalog, change=change, clock=clock
+        )
+        self.suspend = suspension.suspend
+        self.resume = suspension.resume
+        self.delete = DeleteClient(store=clients, change=change, keys=keys)
+
+
+class ScheduleServices:
+    """Schedules; `idempotently` has the verbs that take an idempotency key."""
+
+    def __init__(
+        self,
+        *,
+        storage: StoragePorts,
+        writer: ScheduleWriter,
+        admit: AdmitCreates,
+        policy: CallbackPolicy,
+        clock: Clock,
+        randomness: Randomness,
+    ) -> None:
+        schedules, pollers = storage.schedules, PollerChooser(randomness)
+        self.create = CreateSchedules(
+            writer=writer, pollers=pollers, policy=policy, admit=admit, clock=clock, randomness=randomness
+        )
+        self.list = ListSchedules(schedules=schedules)
+        self.resolve = ResolveSchedule(schedules=schedules, writer=writer)
+        self.attempts = ShowAttempts(resolve=self.resolve, attempts=storage.attempts)
+        self.cancel = CancelSchedules(schedules=schedules, writer=writer, clock=clock)
+        self.redeliver = RedeliverSchedule(schedules=schedules, attempts=storage.attempts, writer=writer, clock=clock)
+        self.reschedule = RescheduleSchedule(
+            schedules=schedules,
+            resolve=self.resolve,
+            cancel=self.cancel,
+            writer=writer,
+            pollers=pollers,
+            policy=policy,
+            clock=clock,
+        )
+        self.idempotently = CreateIdempotently(
+            remember=RememberRequest(keys=storage.idempotency),
+            create=self.create,
+            redeliver=self.redeliver,
+            reschedule=self.reschedule,
+            resolve=self.resolve,
+            writer=writer,
+            clock=clock,
+        )
+
+
+class DeadLetterServices:
+    """Schedules that failed for good."""
+
+    def __init__(self, *, storage: StoragePorts, redeliver: RedeliverSchedule) -> None:
+        self.list = ListDeadLetters(letters=storage.dead_letters, schedules=storage.schedules)
+        self.redrive = RedriveDeadLetters(letters=self.list, redeliver=redeliver)
+
+
+class CronServices:
+    """Crons; `request` has the changes that may lead to calls, `change` the others."""
+
+    def __init__(
+        self,
+        *,
+        storage: StoragePorts,
+        catalog: Catalog,
+        writer: ScheduleWriter,
+        admit: AdmitCreates,
+        policy: CallbackPolicy,
+        clock: Clock,
+    ) -> None:
+        crons = storage.crons
+        resolve = ResolveSchedule(schedules=storage.schedules, writer=writer)
+        self.change = ChangeCrons(
+            crons=crons, catalog=catalog, writer=writer, encryption=policy.encryption, clock=clock
+        )
+        self.request = RequestCrons(change=self.change, admit=admit, policy=policy, clock=clock)
+        self.show = ShowCrons(crons=crons, resolve=resolve, clock=clock)
+
+
+class ReconciliationServices:
+    """Durable requests about everything due in a window."""
+
+    def __init__(
+        self, *, storage: StoragePorts, admit: AdmitCreates, clock: Clock, randomness: Randomness, max_days: int
+    ) -> None:
+        self.request = RequestReconciliations(
+            store=storage.reconciliations,
+            remember=RememberRequest(keys=storage.idempotency),
+            admit=admit,
+            clock=clock,
+            randomness=randomness,
+            max_days=max_days,
+        )
+        self.show = ShowReconciliations(store=storage.reconciliations)
+
+
+class BookServices:
+    """The books, and what Spark jobs have counted and audited."""
+
+    def __init__(self, *, storage: StoragePorts, clock: Clock) -> None:
+        results = ShowJobResults(usage=storage.usage, audits=storage.audits)
+        self.balance = ShowBalance(schedules=storage.schedules, balances=storage.balances, clock=clock)
+        self.usage = results.usage
+        self.audits = results.audits
+
+
+class ClusterServices:
+    """Nodes and the pollers that they own."""
+
+    def __init__(self, *, storage: StoragePorts, members: WatchMembers, nodes: NodePorts, clock: Clock) -> None:
+        leases = storage.leases
+        draining = DrainNode(members=members, nodes=nodes)
+        self.show = ShowCluster(members=members, clients=storage.clients, leases=leases, clock=clock)
+        self.pollers = ShowPollers(members=members, leases=leases, schedules=storage.schedules, clock=clock)
+        self.drain = draining.drain
+        self.undrain = draining.undrain
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiServices:
     """What the routes may call: use cases and parts of the API, never a store (a test checks)."""
 
     clock: Clock
     randomness: Randomness
-    catalog: Catalog
     encryption: SecretEncryption
+    catalog: Catalog
     authenticate: Authenticate
-    show_clients: ShowClients
-    register_client: RegisterClient
-    suspend_client: SuspendClient
-    delete_client: DeleteClient
-    keys: Keys
-    signing_secrets: SigningSecrets
+    audit_log: AuditActions
     rate_limit: RateLimit
     request_budget: RequestBudget
     body_room: BodyRoom
-    create_schedules: CreateSchedules
-    resolve_schedule: ResolveSchedule
-    cancel_schedules: CancelSchedules
-    list_schedules: ListSchedules
-    show_attempts: ShowAttempts
-    list_dead_letters: ListDeadLetters
-    redeliver_schedule: RedeliverSchedule
-    redrive_dead_letters: RedriveDeadLetters
-    reschedule_schedule: RescheduleSchedule
-    create_idempotently: CreateIdempotently
-    change_crons: ChangeCrons
-    request_crons: RequestCrons
-    show_crons: ShowCrons
-    show_balance: ShowBalance
-    send_trial_call: SendTrialCall
-    request_reconciliations: RequestReconciliations
-    show_reconciliations: ShowReconciliations
-    show_job_results: ShowJobResults
     health: ApiHealth
-    show_cluster: ShowCluster
-    show_pollers: ShowPollers
-    drain_node: DrainNode
-    audit_log: AuditActions
+    clients: ClientServices
+    keys: Keys
+    signing_secrets: SigningSecrets
+    schedules: ScheduleServices
+    dead_letters: DeadLetterServices
+    crons: CronServices
+    reconciliations: ReconciliationServices
+    books: BookServices
+    cluster: ClusterServices
+    send_trial_call: SendTrialCall
 
 
 def build_services(
@@ -151,10 +270,12 @@ def build_services(
     clock_limit_ms: int,
 ) -> ApiServices:
     """The use cases of one process over one storage. `clock_limit_ms`: creates are refused at this clock offset."""
-    catalog = Catalog(store=storage.clients, clock=clock, bounds=settings.clients)
-    change = ChangeClient(store=storage.clients, catalog=catalog)
-    keys = Keys(store=storage.clients, catalog=catalog, clock=clock, randomness=randomness)
+    clients = storage.clients
+    catalog = Catalog(store=clients, clock=clock, bounds=settings.clients)
+    keys = Keys(store=clients, catalog=catalog, clock=clock, randomness=randomness)
     judge_clock = JudgeClock(clock=clock, compared=members, limit_ms=clock_limit_ms)
+    admit = AdmitCreates(judge_clock=judge_clock)
+    policy = CallbackPolicy(network=settings.network, bounds=settings.clients, encryption=encryption)
     writer = ScheduleWriter(
         schedules=storage.schedules,
         leases=storage.leases,
@@ -164,106 +285,32 @@ def build_services(
         low_watermark_of=members.low_watermark_of,
         clock_doubted=judge_clock.doubted,
     )
-    resolve = ResolveSchedule(schedules=storage.schedules, writer=writer)
-    cancel = CancelSchedules(schedules=storage.schedules, writer=writer, clock=clock)
-    letters = ListDeadLetters(letters=storage.dead_letters, schedules=storage.schedules)
-    redeliver = RedeliverSchedule(schedules=storage.schedules, attempts=storage.attempts, writer=writer, clock=clock)
-    pollers = PollerChooser(randomness)
-    admit = AdmitCreates(judge_clock=judge_clock)
-    policy = CallbackPolicy(network=settings.network, bounds=settings.clients, encryption=encryption)
-    create = CreateSchedules(
-        writer=writer,
-        pollers=pollers,
-        policy=policy,
-        admit=admit,
-        clock=clock,
-        randomness=randomness,
+    schedules = ScheduleServices(
+        storage=storage, writer=writer, admit=admit, policy=policy, clock=clock, randomness=randomness
     )
-    reschedule = RescheduleSchedule(
-        schedules=storage.schedules,
-        resolve=resolve,
-        cancel=cancel,
-        writer=writer,
-        pollers=pollers,
-        policy=policy,
-        clock=clock,
-    )
-    remember = RememberRequest(keys=storage.idempotency)
-    change_crons = ChangeCrons(crons=storage.crons, catalog=catalog, writer=writer, encryption=encryption, clock=clock)
     return ApiServices(
         clock=clock,
         randomness=randomness,
-        catalog=catalog,
         encryption=encryption,
+        catalog=catalog,
         authenticate=Authenticate(catalog=catalog, admin_key=settings.admin_key),
-        show_clients=ShowClients(store=storage.clients),
-        register_client=RegisterClient(
-            store=storage.clients, leases=storage.leases, catalog=catalog, change=change, clock=clock
-        ),
-        suspend_client=SuspendClient(change=change),
-        delete_client=DeleteClient(store=storage.clients, change=change, keys=keys),
-        keys=keys,
-        signing_secrets=SigningSecrets(
-            store=storage.clients, encryption=encryption, clock=clock, randomness=randomness
-        ),
-        rate_limit=RateLimit(clock=clock),
-        request_budget=RequestBudget(
-            clock=clock,
-            client_per_second=settings.client_budget_per_second,
-            admin_per_second=settings.admin_budget_per_second,
-        ),
-        body_room=BodyRoom(
-            limit=max(settings.held_body_bytes, settings.max_body_bytes), connections=settings.max_connections
-        ),
-        create_schedules=create,
-        resolve_schedule=resolve,
-        cancel_schedules=cancel,
-        list_schedules=ListSchedules(schedules=storage.schedules),
-        redeliver_schedule=redeliver,
-        reschedule_schedule=reschedule,
-        create_idempotently=CreateIdempotently(
-            remember=remember,
-            create=create,
-            redeliver=redeliver,
-            reschedule=reschedule,
-            resolve=resolve,
-            writer=writer,
-            clock=clock,
-        ),
-        redrive_dead_letters=RedriveDeadLetters(letters=letters, redeliver=redeliver),
-        show_attempts=ShowAttempts(resolve=resolve, attempts=storage.attempts),
-        list_dead_letters=letters,
-        change_crons=change_crons,
-        request_crons=RequestCrons(
-            change=change_crons,
-            admit=admit,
-            policy=policy,
-            clock=clock,
-        ),
-        show_balance=ShowBalance(schedules=storage.schedules, balances=storage.balances, clock=clock),
-        send_trial_call=SendTrialCall(
-            clients=storage.clients,
-            encryption=encryption,
-            caller=trial_calls,
-            policy=policy,
-            admit=admit,
-            clock=clock,
-            randomness=randomness,
-        ),
-        show_job_results=ShowJobResults(usage=storage.usage, audits=storage.audits),
-        show_crons=ShowCrons(crons=storage.crons, resolve=resolve, clock=clock),
-        request_reconciliations=RequestReconciliations(
-            store=storage.reconciliations,
-            remember=remember,
-            admit=admit,
-            clock=clock,
-            randomness=randomness,
-            max_days=settings.max_reconciled_days,
-        ),
-        show_reconciliations=ShowReconciliations(store=storage.reconciliations),
-        health=ApiHealth(clock=clock, probe=ProbeStorage(store=storage.clients, clock=clock), judge_clock=judge_clock),
-        show_cluster=ShowCluster(members=members, clients=storage.clients, leases=storage.leases, clock=clock),
-        show_pollers=ShowPollers(members=members, leases=storage.leases, schedules=storage.schedules, clock=clock),
-        drain_node=DrainNode(members=members, nodes=nodes),
         audit_log=AuditActions(store=storage.audit_log, clock=clock, randomness=randomness),
+        rate_limit=RateLimit(clock=clock),
+        request_budget=RequestBudget(settings=settings, clock=clock),
+        body_room=BodyRoom(settings=settings),
+        health=ApiHealth(clock=clock, probe=ProbeStorage(store=clients, clock=clock), judge_clock=judge_clock),
+        clients=ClientServices(storage=storage, catalog=catalog, keys=keys, clock=clock),
+        keys=keys,
+        signing_secrets=SigningSecrets(store=clients, encryption=encryption, clock=clock, randomness=randomness),
+        schedules=schedules,
+        dead_letters=DeadLetterServices(storage=storage, redeliver=schedules.redeliver),
+        crons=CronServices(storage=storage, catalog=catalog, writer=writer, admit=admit, policy=policy, clock=clock),
+        reconciliations=ReconciliationServices(
+            storage=storage, admit=admit, clock=clock, randomness=randomness, max_days=settings.max_reconciled_days
+        ),
+        books=BookServices(storage=storage, clock=clock),
+        cluster=ClusterServices(storage=storage, members=members, nodes=nodes, clock=clock),
+        send_trial_call=SendTrialCall(
+            clients=clients, caller=trial_calls, policy=policy, admit=admit, clock=clock, randomness=randomness
+        ),
     )

@@ -10,7 +10,7 @@ from scheduler_service.domain.clients import Client
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import PollerId, UnixMillis, new_schedule_id
 from scheduler_service.domain.options import NO_OPTIONS, ScheduleOptions, encode_headers, encode_options
-from scheduler_service.domain.ports import ClientStore, SecretEncryption, TrialCaller
+from scheduler_service.domain.ports import ClientStore, TrialCaller
 from scheduler_service.domain.schedules import Definition
 from scheduler_service.domain.trial_calls import Exchange, TrialCall
 from scheduler_service.runtime.clock import Clock
@@ -36,7 +36,6 @@ class SendTrialCall:
         self,
         *,
         clients: ClientStore,
-        encryption: SecretEncryption,
         caller: TrialCaller,
         policy: CallbackPolicy,
         admit: AdmitCreates,
@@ -46,9 +45,9 @@ class SendTrialCall:
         self.admit = admit
         """Call it before a body is read."""
         self._clients = clients
-        self._encryption = encryption
         self._caller = caller
         self._check_url = policy.check_url
+        self._encryption = policy.encryption
         self._clock = clock
         self._randomness = randomness
 

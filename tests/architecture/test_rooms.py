@@ -9,6 +9,7 @@ from typing import get_type_hints
 
 from scheduler_service.api.services import ApiServices
 from tests.architecture.sources import ROOMS, ROOT, dotted, imported_modules, room_modules
+from tests.support.api import ApiHarness
 
 SAYS_PURE = re.compile(r"\b[Pp]ure\b(?! ?-?Python)")
 OUTSIDE_WORLD = {"asyncio", "concurrent", "os", "random", "secrets", "socket", "subprocess", "threading", "time"}
@@ -117,8 +118,13 @@ def test_every_room_is_shipped_linted_and_typed() -> None:
     assert rooms <= set(settings["tool"]["mypy"]["files"])
 
 
-def test_routes_are_given_use_cases_and_no_store() -> None:
+async def test_routes_are_given_use_cases_and_no_store() -> None:
     """`encryption` seals and opens what is shown; it reads nothing."""
-    given = {name: kind.__module__ for name, kind in get_type_hints(ApiServices).items()}
+    services, kinds = ApiHarness().services, get_type_hints(ApiServices)
+    given = {name: kind.__module__ for name, kind in kinds.items()}
+    for noun in (name for name, module in given.copy().items() if module == ApiServices.__module__):
+        verbs = vars(getattr(services, noun))
+        given |= {f"{noun}.{verb}": type(getattr(one, "__self__", one)).__module__ for verb, one in verbs.items()}
+    assert {"schedules.create", "clients.suspend"} <= given.keys()
     stores = {name for name, module in given.items() if not module.startswith(MAY_BE_GIVEN)}
     assert stores == {"encryption"}

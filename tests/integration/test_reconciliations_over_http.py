@@ -44,8 +44,8 @@ async def work(api: ApiHarness, found: Reconciliation) -> None:
     once = Reconcile(
         store=store,
         schedules=api.storage.schedules,
-        redeliver=api.services.redeliver_schedule,
-        cancel=api.services.cancel_schedules,
+        redeliver=api.services.schedules.redeliver,
+        cancel=api.services.schedules.cancel,
         clock=api.clock,
         on_fault=lambda name, error: faults.append(error),
     )

@@ -282,7 +282,7 @@ class ApiHarness:
 
     async def add_built_in_clients(self) -> None:
         """What an API process does when it starts; nothing but crons needs it."""
-        await create_built_in_clients(self.services.register_client)
+        await create_built_in_clients(self.services.clients.register)
 
     async def register(self, client_id: str = "shop", *, quota: int = 3, settings: object = None) -> str:
         """A client with a key, which is answered."""

@@ -39,8 +39,8 @@ async def expand(api: ApiHarness, cron_id: str = "nightly") -> None:
         clients=storage.clients,
         known=lambda client_id: None,
         writer=writer,
-        resolve=services.resolve_schedule,
-        cancel=services.cancel_schedules,
+        resolve=services.schedules.resolve,
+        cancel=services.schedules.cancel,
         clock=api.clock,
         on_fault=_never,
     )

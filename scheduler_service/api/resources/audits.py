@@ -110,7 +110,7 @@ def _finding(finding: AuditFinding) -> AuditFindingView:
 async def list_audits(context: RequestContext) -> web.Response:
     client_id = context.client.client_id
     asked = read_audit_listing(client_id, context.query())
-    page = await context.services.show_job_results.audits(client_id, after=asked.after, limit=asked.limit)
+    page = await context.services.books.audits(client_id, after=asked.after, limit=asked.limit)
     return json_response(Items([audit_view(audit) for audit in page.items], audit_cursor(client_id, page.next)))
 
 

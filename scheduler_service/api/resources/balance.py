@@ -144,7 +144,7 @@ def _position(cursor: _Cursor) -> Position:
 async def get_balance(context: RequestContext) -> web.Response:
     client_id = context.client.client_id
     asked = read_balance(client_id, context.query(), now=context.services.clock.wall_ms())
-    books = await context.services.show_balance(client_id, position=asked.position, last=asked.last, limit=asked.limit)
+    books = await context.services.books.balance(client_id, position=asked.position, last=asked.last, limit=asked.limit)
     looked = books.looked
     context.spend(looked.hours + looked.partitions / PARTITIONS_PER_UNIT + looked.rows / ROWS_PER_UNIT)
     cursor = balance_cursor(client_id, asked, books.next)

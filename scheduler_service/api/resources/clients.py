@@ -46,7 +46,7 @@ async def put_client(context: RequestContext) -> web.Response:
     request = await context.body(_BODY, lambda wrong: [*named_wrong, *_rules(context, wrong)])
     if faults := [*named_wrong, *_rules(context, request)]:
         raise Invalid(faults)
-    registered = await context.services.register_client(
+    registered = await context.services.clients.register(
         client_id, poller_quota=request.poller_quota, settings=request.settings
     )
     client = registered.client
@@ -62,29 +62,29 @@ async def put_client(context: RequestContext) -> web.Response:
 
 
 async def list_clients(context: RequestContext) -> web.Response:
-    return json_response(Items([_view(context, client) for client in await context.services.show_clients.all()]))
+    return json_response(Items([_view(context, client) for client in await context.services.clients.show.all()]))
 
 
 async def get_client(context: RequestContext) -> web.Response:
-    return json_response(_view(context, await context.services.show_clients.one(context.client_id)))
+    return json_response(_view(context, await context.services.clients.show.one(context.client_id)))
 
 
 async def suspend_client(context: RequestContext) -> web.Response:
     await context.no_body()
-    client = await context.services.suspend_client.suspend(context.client_id)
+    client = await context.services.clients.suspend(context.client_id)
     context.log("client-suspended", client_id=client.client_id, revision=client.revision)
     return json_response(_view(context, client))
 
 
 async def resume_client(context: RequestContext) -> web.Response:
     await context.no_body()
-    client = await context.services.suspend_client.resume(context.client_id)
+    client = await context.services.clients.resume(context.client_id)
     context.log("client-resumed", client_id=client.client_id, revision=client.revision)
     return json_response(_view(context, client))
 
 
 async def delete_client(context: RequestContext) -> web.Response:
-    await context.services.delete_client(context.client_id)
+    await context.services.clients.delete(context.client_id)
     context.log("client-deleted", client_id=context.client_id)
     return no_content()
 

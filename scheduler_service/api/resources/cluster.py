@@ -27,7 +27,7 @@ FORCE: Final = choice_parameter(
 
 
 async def get_cluster(context: RequestContext) -> web.Response:
-    cluster = await context.services.show_cluster()
+    cluster = await context.services.cluster.show()
     view = ClusterView(
         nodes=[_node_view(node) for node in cluster.nodes],
         pollers=PollersView(total=cluster.pollers, owned=cluster.owned),
@@ -44,7 +44,7 @@ async def drain_node(context: RequestContext) -> web.Response:
     force = FORCE.of(context.query(), faults) or False
     if faults:
         raise Invalid(faults)
-    member = await context.services.drain_node.drain(NodeId(context.path("node_id")), force=force)
+    member = await context.services.cluster.drain(NodeId(context.path("node_id")), force=force)
     node_id, incarnation = member.incarnation
     context.log("node-drain-asked", node_id=node_id, incarnation=incarnation, forced=str(force).lower())
     return json_response(DrainingView(node_id=node_id, incarnation=incarnation, state=member.state), status=202)
@@ -52,7 +52,7 @@ async def drain_node(context: RequestContext) -> web.Response:
 
 async def undrain_node(context: RequestContext) -> web.Response:
     await context.no_body()
-    member = await context.services.drain_node.undrain(NodeId(context.path("node_id")))
+    member = await context.services.cluster.undrain(NodeId(context.path("node_id")))
     node_id, incarnation = member.incarnation
     context.log("node-undrain-asked", node_id=node_id, incarnation=incarnation)
     return json_response(DrainingView(node_id=node_id, incarnation=incarnation, state=member.state), status=202)
@@ -60,7 +60,7 @@ async def undrain_node(context: RequestContext) -> web.Response:
 
 async def list_pollers(context: RequestContext) -> web.Response:
     return json_response(
-        Items([_poller_view(poller) for poller in await context.services.show_pollers(context.client)])
+        Items([_poller_view(poller) for poller in await context.services.cluster.pollers(context.client)])
     )
 
 

@@ -110,7 +110,7 @@ def run_cursor(client_id: ClientId, cron_id: CronId, asked: RunsQuery, after: Un
 
 
 async def put_cron(context: RequestContext) -> web.Response:
-    client, crons, cron_id = context.client, context.services.request_crons, _cron_id(context)
+    client, crons, cron_id = context.client, context.services.crons.request, _cron_id(context)
     crons.admit(client)
     rate = context.services.rate_limit.take(client)
     request = await context.body(_REQUEST, lambda wrong: crons.faults(client, wrong))
@@ -125,13 +125,13 @@ async def put_cron(context: RequestContext) -> web.Response:
 
 
 async def get_cron(context: RequestContext) -> web.Response:
-    return _shown(context, await context.services.show_crons.one(context.client.client_id, _cron_id(context)))
+    return _shown(context, await context.services.crons.show.one(context.client.client_id, _cron_id(context)))
 
 
 async def list_crons(context: RequestContext) -> web.Response:
     client = context.client
     asked = read_cron_listing(client.client_id, context.query())
-    page = await context.services.show_crons.page(
+    page = await context.services.crons.show.page(
         client.client_id, after=asked.after, limit=asked.limit, told=context.has_read
     )
     now = context.services.clock.wall_ms()
@@ -140,27 +140,27 @@ async def list_crons(context: RequestContext) -> web.Response:
 
 
 async def delete_cron(context: RequestContext) -> web.Response:
-    return _changed(context, await context.services.change_crons.delete(context.client.client_id, _cron_id(context)))
+    return _changed(context, await context.services.crons.change.delete(context.client.client_id, _cron_id(context)))
 
 
 async def pause_cron(context: RequestContext) -> web.Response:
     cron_id = _cron_id(context)
     await context.no_body()
-    return _changed(context, await context.services.change_crons.pause(context.client.client_id, cron_id))
+    return _changed(context, await context.services.crons.change.pause(context.client.client_id, cron_id))
 
 
 async def resume_cron(context: RequestContext) -> web.Response:
     cron_id = _cron_id(context)
     await context.no_body()
-    return _changed(context, await context.services.request_crons.resume(context.client, cron_id))
+    return _changed(context, await context.services.crons.request.resume(context.client, cron_id))
 
 
 async def trigger_cron(context: RequestContext) -> web.Response:
     client, cron_id = context.client, _cron_id(context)
     await context.no_body()
-    context.services.request_crons.admit(client)
+    context.services.crons.request.admit(client)
     rate = context.services.rate_limit.take(client)
-    definition = await context.services.request_crons.trigger(client, cron_id)
+    definition = await context.services.crons.request.trigger(client, cron_id)
     context.record(schedule_id=str(definition.schedule_id))
     location = f"/v1/clients/{client.client_id}/schedules/{definition.schedule_id}"
     return json_response(
@@ -174,7 +174,7 @@ async def list_runs(context: RequestContext) -> web.Response:
     client, cron_id = context.client, _cron_id(context)
     query = context.query()
     asked = read_run_listing(client.client_id, cron_id, query, now=context.services.clock.wall_ms())
-    page = await context.services.show_crons.runs(client, cron_id, start=asked.begin, end=asked.end, limit=asked.limit)
+    page = await context.services.crons.show.runs(client, cron_id, start=asked.begin, end=asked.end, limit=asked.limit)
     views = [run_view(run) for run in page.items]
     return json_response(Items(views, run_cursor(client.client_id, cron_id, asked, page.next)))
 

@@ -88,7 +88,7 @@ def letter_cursor(client_id: ClientId, asked: LettersQuery, following: LetterKey
 async def list_dead_letters(context: RequestContext) -> web.Response:
     client = context.client
     asked = read_letter_listing(client.client_id, context.query(), now=context.services.clock.wall_ms())
-    page = await context.services.list_dead_letters.page(
+    page = await context.services.dead_letters.list.page(
         client, start=asked.start, end=asked.end, after=asked.after, limit=asked.limit
     )
     views = [letter_view(shown) for shown in page.items]
@@ -97,9 +97,9 @@ async def list_dead_letters(context: RequestContext) -> web.Response:
 
 async def redeliver_dead_letters(context: RequestContext) -> web.Response:
     client = context.client
-    context.services.create_schedules.admit(client)
+    context.services.schedules.create.admit(client)
     asked = read_redrive(client.client_id, await context.body(_REDRIVE), now=context.services.clock.wall_ms())
-    done = await context.services.redrive_dead_letters(
+    done = await context.services.dead_letters.redrive(
         client, start=asked.start, end=asked.end, after=asked.after, limit=asked.limit
     )
     cursor = letter_cursor(client.client_id, asked, done.next)

@@ -118,7 +118,7 @@ def reconciliation_view(reconciliation: Reconciliation) -> ReconciliationView:
 
 
 async def create_reconciliation(context: RequestContext) -> web.Response:
-    client, requests = context.client, context.services.request_reconciliations
+    client, requests = context.client, context.services.reconciliations.request
     requests.admit(client)
     data = await context.read()
     request, keyed, replayed = _REQUEST.decode(data, requests.faults), keyed_of(context, data), False
@@ -135,14 +135,14 @@ async def create_reconciliation(context: RequestContext) -> web.Response:
 
 
 async def get_reconciliation(context: RequestContext) -> web.Response:
-    found = await context.services.show_reconciliations.one(context.client.client_id, _reconciliation_id(context))
+    found = await context.services.reconciliations.show.one(context.client.client_id, _reconciliation_id(context))
     return json_response(reconciliation_view(found))
 
 
 async def list_reconciliations(context: RequestContext) -> web.Response:
     client_id = context.client.client_id
     asked = read_reconciliation_listing(client_id, context.query())
-    page = await context.services.show_reconciliations.page(client_id, before=asked.before, limit=asked.limit)
+    page = await context.services.reconciliations.show.page(client_id, before=asked.before, limit=asked.limit)
     views = [reconciliation_view(one) for one in page.items]
     return json_response(Items(views, reconciliation_cursor(client_id, page.next)))
 
@@ -150,7 +150,7 @@ async def list_reconciliations(context: RequestContext) -> web.Response:
 async def stop_reconciliation(context: RequestContext) -> web.Response:
     reconciliation_id = _reconciliation_id(context)
     await context.no_body()
-    stopped = await context.services.request_reconciliations.stop(context.client.client_id, reconciliation_id)
+    stopped = await context.services.reconciliations.request.stop(context.client.client_id, reconciliation_id)
     context.record(state=stopped.state)
     return json_response(reconciliation_view(stopped))
 

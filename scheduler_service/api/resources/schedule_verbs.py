@@ -145,7 +145,7 @@ def cancel_item(
 
 
 async def list_attempts(context: RequestContext) -> web.Response:
-    attempts = await context.services.show_attempts(context.client.client_id, schedule_id_of(context))
+    attempts = await context.services.schedules.attempts(context.client.client_id, schedule_id_of(context))
     return json_response(Items([attempt_view(attempt) for attempt in attempts]))
 
 
@@ -157,7 +157,7 @@ async def cancel_schedules(context: RequestContext) -> web.Response:
     if asked is None:
         texts: Sequence[str] = request.schedule_ids or ()
     else:
-        found = await context.services.list_schedules.lean(
+        found = await context.services.schedules.list.lean(
             asked.window, limit=asked.limit, position=asked.position, told=context.has_read
         )
         texts = [str(listed.row.schedule_id) for listed in found.items if not listed.row.ended]
@@ -165,7 +165,7 @@ async def cancel_schedules(context: RequestContext) -> web.Response:
         cursor = schedule_cursor(asked.window, found.next)
     ids = known_ids(texts)
     context.spend(len(ids) / CANCELS_PER_UNIT)
-    outcomes = await context.services.cancel_schedules.many(client_id, list(ids.values()))
+    outcomes = await context.services.schedules.cancel.many(client_id, list(ids.values()))
     items = [cancel_item(text, ids.get(text), outcomes) for text in texts]
     context.record(asked=len(items), cancelled=sum(item.status == 200 for item in items))
     return json_response(Items(items, cursor))
@@ -173,13 +173,13 @@ async def cancel_schedules(context: RequestContext) -> web.Response:
 
 async def redeliver_schedule(context: RequestContext) -> web.Response:
     client, schedule_id = context.client, schedule_id_of(context)
-    context.services.create_schedules.admit(client)
+    context.services.schedules.create.admit(client)
     await context.no_body()
     keyed, replayed = keyed_of(context), False
     if keyed is None:
-        result = await context.services.redeliver_schedule(client, schedule_id)
+        result = await context.services.schedules.redeliver(client, schedule_id)
     else:
-        result, replayed = await context.services.create_idempotently.redeliver(client, schedule_id, keyed)
+        result, replayed = await context.services.schedules.idempotently.redeliver(client, schedule_id, keyed)
     match result:
         case Redelivering(row=row):
             context.record(state=state_of(row))
@@ -196,8 +196,8 @@ async def redeliver_schedule(context: RequestContext) -> web.Response:
 
 
 async def reschedule_schedule(context: RequestContext) -> web.Response:
-    client, schedule_id, reschedule = context.client, schedule_id_of(context), context.services.reschedule_schedule
-    context.services.create_schedules.admit(client)
+    client, schedule_id, reschedule = context.client, schedule_id_of(context), context.services.schedules.reschedule
+    context.services.schedules.create.admit(client)
     rate = context.services.rate_limit.take(client)
     data = await context.read()
     request = _RESCHEDULE.decode(data, lambda wrong: reschedule.faults(client, wrong))
@@ -205,7 +205,7 @@ async def reschedule_schedule(context: RequestContext) -> web.Response:
     if keyed is None:
         result = await reschedule(client, schedule_id, request)
     else:
-        result, replayed = await context.services.create_idempotently.reschedule(client, schedule_id, request, keyed)
+        result, replayed = await context.services.schedules.idempotently.reschedule(client, schedule_id, request, keyed)
     match result:
         case Rescheduled(new=new):
             context.record(schedule_id=str(new.row.schedule_id))

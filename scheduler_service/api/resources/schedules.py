@@ -118,7 +118,7 @@ def schedule_cursor(window: Window, position: Position | None) -> str | None:
 
 
 async def create_schedule(context: RequestContext) -> web.Response:
-    client, create = context.client, context.services.create_schedules
+    client, create = context.client, context.services.schedules.create
     create.admit(client)
     once = await once_of(context)
     rate = {**context.services.rate_limit.take(client), **told(context)}
@@ -133,12 +133,12 @@ async def create_schedule(context: RequestContext) -> web.Response:
 
 
 async def _create_under_key(context: RequestContext, rate: Mapping[str, str]) -> web.Response:
-    client, create = context.client, context.services.create_schedules
+    client, create = context.client, context.services.schedules.create
     data = await context.read()
     keyed = keyed_of(context, data)
     assert keyed is not None
     request = ONE.decode(data, lambda wrong: create.faults(client, wrong))
-    once = await context.services.create_idempotently.create(client, [request], keyed)
+    once = await context.services.schedules.idempotently.create(client, [request], keyed)
     (made,) = once.items
     if isinstance(made, MinutehandError):
         raise made
@@ -151,7 +151,7 @@ async def _create_under_key(context: RequestContext, rate: Mapping[str, str]) ->
 
 
 async def create_batch(context: RequestContext) -> web.Response:
-    client, create = context.client, context.services.create_schedules
+    client, create = context.client, context.services.schedules.create
     create.admit(client)
     once, header = await once_of(context), told(context)
     data = await context.read()
@@ -162,7 +162,7 @@ async def create_batch(context: RequestContext) -> web.Response:
     rate = {**context.services.rate_limit.take(client, len(unread if batch is None else batch.items)), **header}
     requests = await _items(context, unread) if batch is None else batch.items
     if keyed is not None:
-        kept = await context.services.create_idempotently.create(client, requests, keyed)
+        kept = await context.services.schedules.idempotently.create(client, requests, keyed)
         context.record(created=_created(kept.items))
         view = await _batch_view(context, kept.items)
         return json_response(view, headers={**REPLAYED, **rate} if kept.replayed else rate)
@@ -173,7 +173,7 @@ async def create_batch(context: RequestContext) -> web.Response:
 
 async def get_schedule(context: RequestContext) -> web.Response:
     client_id = context.client.client_id
-    resolved = await context.services.resolve_schedule(
+    resolved = await context.services.schedules.resolve(
         client_id, schedule_id_of(context), consistency=context.client.settings.read_consistency
     )
     if resolved is None:
@@ -185,7 +185,7 @@ async def get_schedule(context: RequestContext) -> web.Response:
 
 async def cancel_schedule(context: RequestContext) -> web.Response:
     client_id = context.client.client_id
-    match await context.services.cancel_schedules.one(client_id, schedule_id_of(context)):
+    match await context.services.schedules.cancel.one(client_id, schedule_id_of(context)):
         case Cancelled(row=row):
             context.record(state=state_of(row))
             return json_response(schedule_view(client_id, row, context.services.encryption, in_flight=False))
@@ -197,7 +197,7 @@ async def list_schedules(context: RequestContext) -> web.Response:
     client_id = context.client.client_id
     query = context.query()
     asked = read_listing(client_id, query, now=context.services.clock.wall_ms())
-    found = await context.services.list_schedules(
+    found = await context.services.schedules.list(
         asked.window,
         limit=asked.limit,
         position=asked.position,
@@ -232,7 +232,7 @@ async def _items(context: RequestContext, items: Sequence[msgspec.Raw]) -> list[
 
 
 def _item(context: RequestContext, item: msgspec.Raw, *, most: int) -> ScheduleRequest | Invalid:
-    client, create = context.client, context.services.create_schedules
+    client, create = context.client, context.services.schedules.create
     try:
         return ONE.decode(bytes(item), lambda wrong: create.faults(client, wrong), most=most)
     except Invalid as invalid:

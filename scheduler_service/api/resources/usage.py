@@ -135,7 +135,7 @@ def _beginning(day: date) -> UnixMillis:
 
 async def get_usage(context: RequestContext) -> web.Response:
     asked = read_usage(context.query(), now=context.services.clock.wall_ms())
-    days = await context.services.show_job_results.usage(context.client.client_id, first=asked.first, last=asked.last)
+    days = await context.services.books.usage(context.client.client_id, first=asked.first, last=asked.last)
     return json_response(Items([usage_view(day) for day in days]))
 
 

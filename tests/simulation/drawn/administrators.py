@@ -42,7 +42,7 @@ class Administrators:
 
     async def register(self, client: str, *, quota: int, settings: ClientSettings, patience: int | None = None) -> None:
         async def verb(services: ApiServices) -> Client:
-            return (await services.register_client(ClientId(client), poller_quota=quota, settings=settings)).client
+            return (await services.clients.register(ClientId(client), poller_quota=quota, settings=settings)).client
 
         async with self._locks.setdefault(client, asyncio.Lock()):
             try:
@@ -74,8 +74,8 @@ class Administrators:
 
     async def _moved(self, client: str, state: ClientState, patience: int | None) -> bool:
         async def verb(services: ApiServices) -> Client:
-            change = services.suspend_client
-            return await (change.suspend if state is ClientState.SUSPENDED else change.resume)(ClientId(client))
+            clients = services.clients
+            return await (clients.suspend if state is ClientState.SUSPENDED else clients.resume)(ClientId(client))
 
         try:
             self.world.clients[client] = await self.world.asked_until_answered(verb, tries=patience)
@@ -89,13 +89,13 @@ class Administrators:
         """Never by force: the last one that takes pollers refuses."""
 
         async def verb(services: ApiServices) -> Member:
-            return await services.drain_node.drain(NodeId(node), force=False)
+            return await services.cluster.drain(NodeId(node), force=False)
 
         await self._told(node, verb, patience)
 
     async def undrain(self, node: str, *, patience: int | None) -> None:
         async def verb(services: ApiServices) -> Member:
-            return await services.drain_node.undrain(NodeId(node))
+            return await services.cluster.undrain(NodeId(node))
 
         await self._told(node, verb, patience)
 

@@ -63,8 +63,8 @@ class DrawnClients:
         async def verb(services: ApiServices) -> Sequence[Made]:
             known = await services.catalog.client(ClientId(client))
             if len(requests) == 1:
-                return [await services.create_schedules.one(known, requests[0])]
-            return await services.create_schedules.many(known, requests)
+                return [await services.schedules.create.one(known, requests[0])]
+            return await services.schedules.create.many(known, requests)
 
         try:
             self._acknowledged(await self.world.ask(verb))
@@ -78,7 +78,7 @@ class DrawnClients:
 
         async def verb(services: ApiServices) -> Sequence[Made]:
             known = await services.catalog.client(ClientId(client))
-            items = (await services.create_idempotently.create(known, requests, keyed)).items
+            items = (await services.schedules.idempotently.create(known, requests, keyed)).items
             if any(isinstance(item, RETRYABLE) for item in items):
                 self._acknowledged(items)
                 raise Unanswered("not every item")
@@ -108,8 +108,8 @@ class DrawnClients:
                 raise Invalid([FieldError("/once", fault)])
             known, ids = await services.catalog.client(ClientId(client)), OnceIds(ClientId(client), once, b"")
             if len(requests) == 1:
-                return [await services.create_schedules.one(known, requests[0], once=ids)]
-            items = await services.create_schedules.many(known, requests, once=ids)
+                return [await services.schedules.create.one(known, requests[0], once=ids)]
+            items = await services.schedules.create.many(known, requests, once=ids)
             if any(isinstance(item, RETRYABLE) for item in items):
                 self._acknowledged(items)
                 raise Unanswered("not every item")
@@ -155,7 +155,7 @@ class DrawnClients:
         schedule.cancel_wishes += 1
 
         async def verb(services: ApiServices) -> CancelResult:
-            return await services.cancel_schedules.one(schedule.client_id, schedule.schedule_id)
+            return await services.schedules.cancel.one(schedule.client_id, schedule.schedule_id)
 
         try:
             result = await self.world.asked_until_answered(verb, tries=patience)
@@ -173,7 +173,7 @@ class DrawnClients:
             ids = list(left)
 
             async def verb(services: ApiServices, ids: Sequence[ScheduleId] = ids) -> dict[ScheduleId, CancelOutcome]:
-                return await services.cancel_schedules.many(schedules[0].client_id, ids)
+                return await services.schedules.cancel.many(schedules[0].client_id, ids)
 
             try:
                 results = await self.world.asked_until_answered(verb, tries=patience)
@@ -211,9 +211,9 @@ class DrawnClients:
         async def verb(services: ApiServices) -> RescheduleResult:
             client = await self._admitted(services, client_id)
             if key is None:
-                return await services.reschedule_schedule(client, schedule_id, request)
+                return await services.schedules.reschedule(client, schedule_id, request)
             keyed = Keyed(client_id, key, fingerprint_of("POST", f"/{schedule_id}:reschedule", key.encode()))
-            return (await services.create_idempotently.reschedule(client, schedule_id, request, keyed))[0]
+            return (await services.schedules.idempotently.reschedule(client, schedule_id, request, keyed))[0]
 
         try:
             result = await self.world.asked_until_answered(verb, tries=patience)
@@ -239,9 +239,9 @@ class DrawnClients:
             client = await self._admitted(services, client_id)
             if key is None:
                 schedule.redeliver_wishes += 1  # without a key every repeat is a wish of its own
-                return await services.redeliver_schedule(client, schedule_id)
+                return await services.schedules.redeliver(client, schedule_id)
             keyed = Keyed(client_id, key, fingerprint_of("POST", f"/{schedule_id}:redeliver", b""))
-            return (await services.create_idempotently.redeliver(client, schedule_id, keyed))[0]
+            return (await services.schedules.idempotently.redeliver(client, schedule_id, keyed))[0]
 
         try:
             result = await self.world.asked_until_answered(verb, tries=patience)
@@ -259,7 +259,7 @@ class DrawnClients:
         async def verb(services: ApiServices) -> object:
             client = await services.catalog.client(schedule.client_id)
             consistency = client.settings.read_consistency
-            return await services.resolve_schedule(schedule.client_id, schedule.schedule_id, consistency=consistency)
+            return await services.schedules.resolve(schedule.client_id, schedule.schedule_id, consistency=consistency)
 
         try:
             await self.world.ask(verb)
@@ -269,7 +269,7 @@ class DrawnClients:
     @staticmethod
     async def _admitted(services: ApiServices, client_id: ClientId) -> Client:
         client = await services.catalog.client(client_id)
-        services.create_schedules.admit(client)
+        services.schedules.create.admit(client)
         return client
 
 

@@ -75,8 +75,8 @@ class _ThroughApi:
     def __getattr__(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
         async def ask(*arguments: object) -> object:
             async def verb(services: ApiServices) -> object:
-                services.create_schedules.admit(await services.catalog.client(OWNER))
-                return await getattr(services.change_crons, name)(*arguments)
+                services.schedules.create.admit(await services.catalog.client(OWNER))
+                return await getattr(services.crons.change, name)(*arguments)
 
             return await self._world.ask(verb)
 

@@ -34,7 +34,7 @@ class Windows:
 
         async def verb(services: ApiServices) -> Reconciliation:
             known = await services.catalog.client(ClientId(client))
-            requests = services.request_reconciliations
+            requests = services.reconciliations.request
             requests.admit(known)  # a clock in doubt gives no id
             chosen[:] = chosen or [requests.new_id()]
             return await requests.create(known, request, reconciliation_id=chosen[0], created_by=client)
@@ -49,7 +49,7 @@ class Windows:
 
     async def stop(self, client: str, asked_id: ReconciliationId) -> None:
         async def verb(services: ApiServices) -> Reconciliation:
-            return await services.request_reconciliations.stop(ClientId(client), asked_id)
+            return await services.reconciliations.request.stop(ClientId(client), asked_id)
 
         try:
             await self.world.asked_until_answered(verb, tries=5)
@@ -64,7 +64,7 @@ class Windows:
         while position is not None:
 
             async def verb(services: ApiServices, position: Position = position) -> Books:
-                return await services.show_balance(ClientId(client), position=position, last=last, limit=3)
+                return await services.books.balance(ClientId(client), position=position, last=last, limit=3)
 
             try:
                 books = await self.world.ask(verb)

@@ -95,7 +95,7 @@ class Way:
 
             plain.begin = counted  # type: ignore[method-assign, assignment]
             plain.begin_alike = counted_alike  # type: ignore[method-assign, assignment]
-            for owner in (api.services, api.services.create_schedules, api.services.create_schedules._pollers):
+            for owner in (api.services, api.services.schedules.create, api.services.schedules.create._pollers):
                 name = "randomness" if owner is api.services else "_randomness"
                 object.__setattr__(owner, name, randomness)
             await warm(api, keys["shop"])

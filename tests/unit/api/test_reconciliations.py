@@ -163,7 +163,7 @@ async def test_ten_run_at_a_time_and_an_end_makes_room(api: ApiHarness, key: str
 
 async def test_an_id_is_good_for_one_however_often_it_is_asked_for(api: ApiHarness, key: str) -> None:
     made = await asked(api, key)
-    requests, store = api.services.request_reconciliations, api.storage.reconciliations
+    requests, store = api.services.reconciliations.request, api.storage.reconciliations
     client = await api.storage.clients.read_client(SHOP)
     (known,) = await store.read_newest(SHOP)
     request = msgspec.convert(ASKED, ReconciliationRequest)

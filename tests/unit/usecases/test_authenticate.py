@@ -12,7 +12,7 @@ SHOP = ClientId("shop")
 
 
 async def client_key(world: ApiHarness, client_id: ClientId = SHOP) -> str:
-    await world.services.register_client(client_id, poller_quota=1, settings=None)
+    await world.services.clients.register(client_id, poller_quota=1, settings=None)
     return (await world.services.keys.create(client_id)).text
 
 
@@ -48,7 +48,7 @@ async def test_several_keys_are_good_at_once_and_each_is_revoked_alone(world: Ap
 
 async def test_the_key_of_a_deleted_client_is_worthless_even_unrevoked(world: ApiHarness) -> None:
     key = await client_key(world)
-    await world.services.suspend_client.suspend(SHOP)
+    await world.services.clients.suspend(SHOP)
     assert (await world.services.authenticate(f"Bearer {key}")).client_id == SHOP
     revoke = world.storage.clients.revoke_key
 
@@ -56,7 +56,7 @@ async def test_the_key_of_a_deleted_client_is_worthless_even_unrevoked(world: Ap
         """The process ends between the state and the keys."""
 
     world.services.keys._store.revoke_key = lost  # type: ignore[method-assign]
-    await world.services.delete_client(SHOP)
+    await world.services.clients.delete(SHOP)
     world.services.keys._store.revoke_key = revoke  # type: ignore[method-assign]
     with pytest.raises(Unauthenticated):
         await world.services.authenticate(f"Bearer {key}")

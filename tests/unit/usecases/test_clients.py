@@ -38,7 +38,7 @@ async def add_built_in(world: ApiHarness) -> None:
 
 
 async def test_a_new_client_has_its_pollers(world: ApiHarness) -> None:
-    client, created = await world.services.register_client(SHOP, poller_quota=3, settings=None)
+    client, created = await world.services.clients.register(SHOP, poller_quota=3, settings=None)
     assert created
     assert (client.poller_quota, client.poller_ceiling, client.state) == (3, 3, ClientState.ACTIVE)
     assert await world.storage.clients.read_client(SHOP) == client
@@ -46,7 +46,7 @@ async def test_a_new_client_has_its_pollers(world: ApiHarness) -> None:
 
 
 async def test_new_pollers_are_watched_from_before_now(world: ApiHarness) -> None:
-    await world.services.register_client(SHOP, poller_quota=1, settings=None)
+    await world.services.clients.register(SHOP, poller_quota=1, settings=None)
     lease = await world.storage.leases.read_lease(PollerKey(SHOP, 0))
     assert lease is not None
     assert lease.watermark < minute_of(NOW)
@@ -60,61 +60,61 @@ async def test_pollers_are_there_before_the_client_is(world: ApiHarness, monkeyp
     with monkeypatch.context() as patched:
         patched.setattr(type(world.storage.leases), "create_pollers", lost)
         with pytest.raises(StoreUnavailable):
-            await world.services.register_client(SHOP, poller_quota=3, settings=None)
+            await world.services.clients.register(SHOP, poller_quota=3, settings=None)
     assert await world.storage.clients.read_client(SHOP) is None
-    await world.services.register_client(SHOP, poller_quota=3, settings=None)
+    await world.services.clients.register(SHOP, poller_quota=3, settings=None)
 
     with monkeypatch.context() as patched:
         patched.setattr(type(world.storage.leases), "create_pollers", lost)
         with pytest.raises(StoreUnavailable):
-            await world.services.register_client(SHOP, poller_quota=5, settings=None)
+            await world.services.clients.register(SHOP, poller_quota=5, settings=None)
     client = await world.storage.clients.read_client(SHOP)
     assert client is not None
     assert client.poller_quota == 3
 
 
 async def test_a_grown_quota_gets_new_pollers_and_a_shrunk_one_keeps_the_old(world: ApiHarness) -> None:
-    await world.services.register_client(SHOP, poller_quota=2, settings=None)
-    client, created = await world.services.register_client(SHOP, poller_quota=5, settings=None)
+    await world.services.clients.register(SHOP, poller_quota=2, settings=None)
+    client, created = await world.services.clients.register(SHOP, poller_quota=5, settings=None)
     assert not created
     assert (client.poller_quota, client.poller_ceiling) == (5, 5)
     assert await pollers_of(world) == [0, 1, 2, 3, 4]
-    client, _ = await world.services.register_client(SHOP, poller_quota=1, settings=None)
+    client, _ = await world.services.clients.register(SHOP, poller_quota=1, settings=None)
     assert (client.poller_quota, client.poller_ceiling) == (1, 5)
     assert await pollers_of(world) == [0, 1, 2, 3, 4]
-    client, _ = await world.services.register_client(SHOP, poller_quota=4, settings=None)
+    client, _ = await world.services.clients.register(SHOP, poller_quota=4, settings=None)
     assert (client.poller_quota, client.poller_ceiling) == (4, 5)
 
 
 async def test_asking_again_changes_nothing_but_the_revision(world: ApiHarness) -> None:
     settings = ClientSettings(timeout_seconds=3)
-    first, _ = await world.services.register_client(SHOP, poller_quota=2, settings=settings)
-    again, created = await world.services.register_client(SHOP, poller_quota=2, settings=settings)
+    first, _ = await world.services.clients.register(SHOP, poller_quota=2, settings=settings)
+    again, created = await world.services.clients.register(SHOP, poller_quota=2, settings=settings)
     assert not created
     assert again.revision > first.revision
     assert content(again) == content(first)
 
 
 async def test_settings_are_replaced_wholly(world: ApiHarness) -> None:
-    await world.services.register_client(SHOP, poller_quota=2, settings=ClientSettings(timeout_seconds=3))
-    client, _ = await world.services.register_client(SHOP, poller_quota=2, settings=ClientSettings(retention_days=9))
+    await world.services.clients.register(SHOP, poller_quota=2, settings=ClientSettings(timeout_seconds=3))
+    client, _ = await world.services.clients.register(SHOP, poller_quota=2, settings=ClientSettings(retention_days=9))
     assert client.settings == ClientSettings(retention_days=9)
     assert client.revision == 2
 
 
 async def test_two_who_change_at_once_both_take_effect(world: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    await world.services.register_client(SHOP, poller_quota=2, settings=None)
+    await world.services.clients.register(SHOP, poller_quota=2, settings=None)
     update = type(world.storage.clients).update_client
     turns = []
 
     async def overtaken(self: Any, *, expected_revision: int, client: Client) -> Any:
         if not turns:
             turns.append(1)
-            await world.services.suspend_client.suspend(SHOP)
+            await world.services.clients.suspend(SHOP)
         return await update(self, expected_revision=expected_revision, client=client)
 
     monkeypatch.setattr(type(world.storage.clients), "update_client", overtaken)
-    client, _ = await world.services.register_client(SHOP, poller_quota=4, settings=None)
+    client, _ = await world.services.clients.register(SHOP, poller_quota=4, settings=None)
     assert (client.poller_quota, client.state) == (4, ClientState.SUSPENDED)
 
 
@@ -123,52 +123,52 @@ async def test_an_unknown_answer_is_never_read_as_either(
     world: ApiHarness, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     if method == "update_client":
-        await world.services.register_client(SHOP, poller_quota=2, settings=None)
+        await world.services.clients.register(SHOP, poller_quota=2, settings=None)
 
     async def unknown(*args: object, **kwargs: object) -> Unknown:
         return Unknown("timed out")
 
     monkeypatch.setattr(type(world.storage.clients), method, unknown)
     with pytest.raises(StoreUnavailable):
-        await world.services.register_client(SHOP, poller_quota=4, settings=None)
+        await world.services.clients.register(SHOP, poller_quota=4, settings=None)
 
 
 async def test_suspend_and_resume_may_be_repeated(world: ApiHarness) -> None:
-    await world.services.register_client(SHOP, poller_quota=1, settings=None)
-    suspended = await world.services.suspend_client.suspend(SHOP)
+    await world.services.clients.register(SHOP, poller_quota=1, settings=None)
+    suspended = await world.services.clients.suspend(SHOP)
     assert suspended.state is ClientState.SUSPENDED
-    assert content(await world.services.suspend_client.suspend(SHOP)) == content(suspended)
-    resumed = await world.services.suspend_client.resume(SHOP)
+    assert content(await world.services.clients.suspend(SHOP)) == content(suspended)
+    resumed = await world.services.clients.resume(SHOP)
     assert resumed.state is ClientState.ACTIVE
-    assert content(await world.services.suspend_client.resume(SHOP)) == content(resumed)
+    assert content(await world.services.clients.resume(SHOP)) == content(resumed)
 
 
 async def test_only_a_suspended_client_is_deleted_and_its_id_stays_reserved(world: ApiHarness) -> None:
-    await world.services.register_client(SHOP, poller_quota=1, settings=None)
+    await world.services.clients.register(SHOP, poller_quota=1, settings=None)
     key = await world.services.keys.create(SHOP)
     with pytest.raises(Conflict) as caught:
-        await world.services.delete_client(SHOP)
+        await world.services.clients.delete(SHOP)
     assert caught.value.kind == "not-suspended"
-    await world.services.suspend_client.suspend(SHOP)
-    await world.services.delete_client(SHOP)
-    await world.services.delete_client(SHOP)
+    await world.services.clients.suspend(SHOP)
+    await world.services.clients.delete(SHOP)
+    await world.services.clients.delete(SHOP)
     stored = await world.storage.clients.read_key(key.key.key_id)
     assert stored is not None
     assert stored.revoked_at == NOW
     with pytest.raises(Conflict) as caught:
-        await world.services.register_client(SHOP, poller_quota=1, settings=None)
+        await world.services.clients.register(SHOP, poller_quota=1, settings=None)
     assert caught.value.kind == "client-deleted"
-    for verb in (world.services.suspend_client.suspend, world.services.suspend_client.resume):
+    for verb in (world.services.clients.suspend, world.services.clients.resume):
         with pytest.raises(NotFound):
             await verb(SHOP)
     assert await pollers_of(world) == [0]
 
 
 async def test_deleting_a_client_leaves_an_administrator_of_that_name_alone(world: ApiHarness) -> None:
-    await world.services.register_client(SHOP, poller_quota=1, settings=None)
+    await world.services.clients.register(SHOP, poller_quota=1, settings=None)
     admin = await world.services.keys.create(SHOP, admin=True)
-    await world.services.suspend_client.suspend(SHOP)
-    await world.services.delete_client(SHOP)
+    await world.services.clients.suspend(SHOP)
+    await world.services.clients.delete(SHOP)
     stored = await world.storage.clients.read_key(admin.key.key_id)
     assert stored is not None
     assert stored.revoked_at is None
@@ -177,17 +177,17 @@ async def test_deleting_a_client_leaves_an_administrator_of_that_name_alone(worl
 
 async def test_of_a_built_in_client_only_the_quota_changes(world: ApiHarness) -> None:
     with pytest.raises(NotFound):
-        await world.services.register_client(CRON, poller_quota=2, settings=None)
+        await world.services.clients.register(CRON, poller_quota=2, settings=None)
     await add_built_in(world)
-    client, _ = await world.services.register_client(CRON, poller_quota=4, settings=None)
+    client, _ = await world.services.clients.register(CRON, poller_quota=4, settings=None)
     assert client.poller_quota == 4
     assert await pollers_of(world, CRON) == [0, 1, 2, 3]
     with pytest.raises(Invalid):
-        await world.services.register_client(CRON, poller_quota=4, settings=ClientSettings())
+        await world.services.clients.register(CRON, poller_quota=4, settings=ClientSettings())
     for verb in (
-        world.services.suspend_client.suspend,
-        world.services.suspend_client.resume,
-        world.services.delete_client,
+        world.services.clients.suspend,
+        world.services.clients.resume,
+        world.services.clients.delete,
     ):
         with pytest.raises(Conflict) as caught:
             await verb(CRON)

@@ -19,7 +19,7 @@ SHOP = ClientId("shop")
 
 
 async def registered(world: ApiHarness, quota: int = 4) -> Client:
-    return (await world.services.register_client(SHOP, poller_quota=quota, settings=None)).client
+    return (await world.services.clients.register(SHOP, poller_quota=quota, settings=None)).client
 
 
 def request(**fields: object) -> ScheduleRequest:
@@ -28,7 +28,7 @@ def request(**fields: object) -> ScheduleRequest:
 
 async def test_the_id_says_where_the_row_is(world: ApiHarness) -> None:
     client = await registered(world)
-    made = await world.services.create_schedules.one(client, request(delay_seconds=3600, label="order-17"))
+    made = await world.services.schedules.create.one(client, request(delay_seconds=3600, label="order-17"))
     assert is_schedule_id(made.schedule_id)
     assert (due_of(made.schedule_id), made.due) == (NOW + 3_600_000, NOW + 3_600_000)
     assert poller_of(made.schedule_id) == made.poller_id < 4
@@ -47,15 +47,15 @@ async def test_the_id_says_where_the_row_is(world: ApiHarness) -> None:
 
 async def test_the_owner_hears_of_near_ones_only(world: ApiHarness) -> None:
     client = await registered(world)
-    near = await world.services.create_schedules.one(client, request(delay_seconds=1))
-    await world.services.create_schedules.one(client, request(delay_seconds=3600))
+    near = await world.services.schedules.create.one(client, request(delay_seconds=1))
+    await world.services.schedules.create.one(client, request(delay_seconds=3600))
     assert world.hints.hints == [(near.partition, near.key)]
 
 
 async def test_an_ordering_key_pins_the_poller(world: ApiHarness) -> None:
     client = await registered(world, quota=16)
     pollers = {
-        (await world.services.create_schedules.one(client, request(delay_seconds=delay, ordering_key="a"))).poller_id
+        (await world.services.schedules.create.one(client, request(delay_seconds=delay, ordering_key="a"))).poller_id
         for delay in range(60, 600, 60)
     }
     assert pollers == {pinned_poller(SHOP, "a", quota=16)}
@@ -63,7 +63,7 @@ async def test_an_ordering_key_pins_the_poller(world: ApiHarness) -> None:
 
 async def test_a_batch_fills_pollers_evenly(world: ApiHarness) -> None:
     client = await registered(world)
-    made = await world.services.create_schedules.many(client, [request(delay_seconds=90)] * 800)
+    made = await world.services.schedules.create.many(client, [request(delay_seconds=90)] * 800)
     pollers = Counter(item.poller_id for item in made if isinstance(item, Definition))
     assert pollers == {0: 200, 1: 200, 2: 200, 3: 200}
     assert len({item.schedule_id for item in made if isinstance(item, Definition)}) == 800
@@ -84,7 +84,7 @@ async def test_each_item_of_a_batch_fails_for_itself(
     monkeypatch.setattr(world.connection, "write_batch", write_but_b)
     unread = Invalid([FieldError("/callback", "is required")])
     wrong = request(callback=callback(url="ftp://x"))
-    made = await world.services.create_schedules.many(
+    made = await world.services.schedules.create.many(
         client,
         [
             request(label="a", delay_seconds=delay),
@@ -101,18 +101,18 @@ async def test_each_item_of_a_batch_fails_for_itself(
 
 async def test_nothing_is_created_for_a_suspended_client(world: ApiHarness) -> None:
     await registered(world)
-    client = await world.services.suspend_client.suspend(SHOP)
+    client = await world.services.clients.suspend(SHOP)
     with pytest.raises(ClientSuspended):
-        await world.services.create_schedules.one(client, request())
+        await world.services.schedules.create.one(client, request())
     with pytest.raises(ClientSuspended):
-        await world.services.create_schedules.many(client, [request()])
+        await world.services.schedules.create.many(client, [request()])
     assert world.connection.rows("schedules") == []
 
 
 async def test_nothing_is_created_for_a_built_in_client(world: ApiHarness) -> None:
     client = msgspec.structs.replace(await registered(world), client_id=ClientId("$cron"))
     with pytest.raises(Conflict):
-        await world.services.create_schedules.one(client, request())
+        await world.services.schedules.create.one(client, request())
 
 
 async def test_a_create_without_answer_is_not_acknowledged(world: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,6 +123,6 @@ async def test_a_create_without_answer_is_not_acknowledged(world: ApiHarness, mo
 
     monkeypatch.setattr(world.connection, "write_batch", lost)
     with pytest.raises(StoreUnavailable):
-        await world.services.create_schedules.one(client, request())
+        await world.services.schedules.create.one(client, request())
     with pytest.raises(StoreUnavailable):
-        await world.services.create_schedules.many(client, [request(), request(label="b"), Invalid([])])
+        await world.services.schedules.create.many(client, [request(), request(label="b"), Invalid([])])

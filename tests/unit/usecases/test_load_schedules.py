@@ -98,7 +98,7 @@ class Loading:
 @pytest.fixture
 async def loading(world: ApiHarness) -> Loading:
     clock = world.clock
-    client = (await world.services.register_client(SHOP, poller_quota=4, settings=None)).client
+    client = (await world.services.clients.register(SHOP, poller_quota=4, settings=None)).client
     storage = world.storage
     real = ScheduleWriter(
         schedules=storage.schedules,
