@@ -101,7 +101,7 @@ class StorageMetrics:
 
     requests: RequestCounts = field(default_factory=RequestCounts)
     commits: CommitCounts = field(default_factory=CommitCounts)
-    edits: UpdateCounts = field(default_factory=UpdateCounts)
+    external_updates: UpdateCounts = field(default_factory=UpdateCounts)
     pauses: PauseCounts = field(default_factory=PauseCounts)
 
 

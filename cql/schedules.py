@@ -89,16 +89,15 @@ class CqlScheduleStore:
         self,
         connection: Connection,
         *,
-        group_commit: GroupCommit,
-        each_quorum: GroupCommit,
+        commits: Mapping[WriteConsistency, GroupCommit],
         settings: StorageSettings,
         tasks: Tasks,
         clock: Clock,
         randomness: Randomness,
-        edits: UpdateCounts | None = None,
+        external_updates: UpdateCounts | None = None,
         pauses: PauseCounts | None = None,
     ) -> None:
-        """`each_quorum` takes the inserts that ask for EACH_QUORUM; `edits` counts schedules that external updates end;
+        """`commits` take the inserts of each consistency; `external_updates` counts schedules that such updates end;
         `tasks` runs the requests that several callers share."""
         self._connection = connection
         self._turns = PartitionTurns(
@@ -109,11 +108,8 @@ class CqlScheduleStore:
             randomness=randomness,
             pauses=pauses or PauseCounts(),
         )
-        self._edits = edits or UpdateCounts()
-        self._commits: Mapping[WriteConsistency, GroupCommit] = {
-            "LOCAL_QUORUM": group_commit,
-            "EACH_QUORUM": each_quorum,
-        }
+        self._external_updates = external_updates or UpdateCounts()
+        self._commits = commits
         self._max_write_bytes = settings.max_write_bytes
         self.packs: Callable[[], bool] = lambda: False
         """Whether every running program can read packed cells (`packed`)."""
@@ -278,7 +274,7 @@ class CqlScheduleStore:
             raise ValueError("an external update writes rows, and tests the state of each")
         answer = await self._turns.update(update)
         if isinstance(answer, Applied):
-            self._edits.applied(update)
+            self._external_updates.applied(update)
         return answer
 
     async def _send_update(self, update: ExternalUpdate) -> Answer[WriteRejection]:

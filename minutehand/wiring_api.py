@@ -1,22 +1,26 @@
 """Wires an API process: storage, use cases, hints to the nodes, the server."""
 
+from collections.abc import Iterator
 from contextlib import AsyncExitStack
 
 from cql.metrics import METRICS as STORAGE_METRICS
+from cql.metrics import StorageMetrics
 from cql.packed import PACKED_SINCE
 from cql.storage import open_storage
 from minutehand.config import Settings
 from minutehand.metrics_port import MetricsPort
-from minutehand.processes.health import told_health
+from minutehand.processes.health import HealthSettings, told_health
 from minutehand.running import StopSignal, spare_collector
 from minutehand.version import VERSION
 from poller_cluster.trial_calls import TrialCalls
 from scheduler_service.api.app import build_app
+from scheduler_service.api.health import ApiHealth
 from scheduler_service.api.http.server import ApiServer
 from scheduler_service.api.metrics import PROCESS_METRICS, Exposition, Shown
-from scheduler_service.api.services import build_services
+from scheduler_service.api.services import ApiServices, build_services
+from scheduler_service.api.settings import ApiSettings
 from scheduler_service.node_client import HintForwarder, HttpNodePorts
-from scheduler_service.runtime.clock import SystemClock
+from scheduler_service.runtime.clock import Clock, SystemClock
 from scheduler_service.runtime.lifecycle import Service, Tasks
 from scheduler_service.runtime.logging import get_logger
 from scheduler_service.runtime.metrics import Count, Metrics
@@ -36,7 +40,6 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
     assert api is not None
     assert token is not None
     clock, randomness = SystemClock(), SystemRandomness()
-    metrics = Metrics(program="api", version=VERSION)
     encryption = secret_encryption(
         settings.secrets, randomness=randomness, older_programs=lambda: members.older_programs
     )
@@ -47,24 +50,12 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
         parts.push_async_callback(tasks.close)
         members = WatchMembers(store=storage.members, clock=clock, settings=settings.membership, on_crash=stop.crashed)
         storage.schedules.packs = lambda: members.knows >= PACKED_SINCE
-        timekeeper = Timekeeper(
-            clock=clock,
-            witnesses=lambda: members.witnesses,
-            alone=lambda: members.alone,
-            servers=members.servers.ahead_ms,
-        )
-        tasks.spawn(timekeeper.run(), name="timekeeper")
+        tasks.spawn(_timekeeper(members, clock=clock).run(), name="timekeeper")
         dropped = Count()
         hints = HintForwarder(
             members=members, clock=clock, settings=settings.hints, token=token, on_dropped=dropped.add
         )
-        trial_calls = TrialCalls(
-            clock=clock,
-            policy=settings.network,
-            settings=settings.delivery,
-            destinations=settings.node.destinations,
-            version=VERSION,
-        )
+        trial_calls = _trial_calls(settings, clock=clock)
         services = build_services(
             storage=storage,
             clock=clock,
@@ -83,27 +74,65 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
         shown = Shown(
             members=members,
             clock=clock,
-            ended=storage.metrics.edits.ended,
+            ended=storage.metrics.external_updates.ended,
             hints_dropped=dropped,
             audits=audits,
         )
-        metrics.show(PROCESS_METRICS, of=shown)
-        metrics.show(STORAGE_METRICS, of=storage.metrics)
-        exposition = Exposition(metrics.registry, clock=clock, max_age_seconds=api.metrics_max_age_seconds)
-        app = build_app(services=services, settings=api, exposition=exposition)
-        health = services.health
-        told = told_health(settings.health, live=health.heartbeat.reasons, ready=health.unready)
-        server = ApiServer(app, services=services, settings=api)
-        shown_on = () if api.metrics_port is None else (MetricsPort(exposition, host=api.host, port=api.metrics_port),)
-        parts_of_it: tuple[Service, ...] = (members, hints, audits, *told, *shown_on, server)
+        exposition = _exposition(shown, storage.metrics, max_age_seconds=api.metrics_max_age_seconds)
+        listeners = _listeners(settings.health, api, services, exposition)
+        parts_of_it: tuple[Service, ...] = (members, hints, audits, *listeners)
         for service in parts_of_it:
             parts.push_async_callback(service.stop)
             await service.start()
         parts.push_async_callback(trial_calls.stop)  # stops before the server, which waits for pending answers
         spare_collector()
-        await stop.wait()
-        # Unready first: the delay gives load balancers time to stop sending requests.
-        health.stopping = True
-        if stop.failure is None:
-            await clock.sleep(api.shutdown_delay_seconds)
+        await _until_stopped(stop, services.health, clock=clock, delay_seconds=api.shutdown_delay_seconds)
     _log.info("api-stopped")
+
+
+def _timekeeper(members: WatchMembers, *, clock: SystemClock) -> Timekeeper:
+    return Timekeeper(
+        clock=clock,
+        witnesses=lambda: members.witnesses,
+        alone=lambda: members.alone,
+        servers=members.servers.ahead_ms,
+    )
+
+
+def _trial_calls(settings: Settings, *, clock: Clock) -> TrialCalls:
+    return TrialCalls(
+        clock=clock,
+        policy=settings.network,
+        settings=settings.delivery,
+        destinations=settings.node.destinations,
+        version=VERSION,
+    )
+
+
+def _exposition(shown: Shown, storage: StorageMetrics, *, max_age_seconds: float) -> Exposition:
+    """The page of the process's metrics; the application adds those of its requests."""
+    metrics = Metrics(program="api", version=VERSION)
+    metrics.show(PROCESS_METRICS, of=shown)
+    metrics.show(STORAGE_METRICS, of=storage)
+    return Exposition(metrics.registry, clock=shown.clock, max_age_seconds=max_age_seconds)
+
+
+def _listeners(
+    settings: HealthSettings, api: ApiSettings, services: ApiServices, exposition: Exposition
+) -> Iterator[Service]:
+    """What the process is asked through: its health, its metrics where they have a port of their own, and the API,
+    last of all, when everything behind it runs."""
+    health = services.health
+    yield from told_health(settings, live=health.heartbeat.reasons, ready=health.unready)
+    if api.metrics_port is not None:
+        yield MetricsPort(exposition, host=api.host, port=api.metrics_port)
+    app = build_app(services=services, settings=api, exposition=exposition)
+    yield ApiServer(app, services=services, settings=api)
+
+
+async def _until_stopped(stop: StopSignal, health: ApiHealth, *, clock: Clock, delay_seconds: float) -> None:
+    """Unready first when asked to end: the delay gives load balancers time to stop sending requests."""
+    await stop.wait()
+    health.stopping = True
+    if stop.failure is None:
+        await clock.sleep(delay_seconds)

@@ -110,14 +110,14 @@ async def serve_node(settings: Settings, *, node_id: NodeId, stop: StopSignal) -
         storage.schedules.packs = lambda: node.membership_agent.view.all_know(PACKED_SINCE)
         storage.metrics.requests.listener = node.budget.observe
         targets.watch(lambda: node.membership_agent.view)
-        edits = storage.metrics.edits
+        updates = storage.metrics.external_updates
         show_node(
             node,
             clock=clock,
             metrics=metrics,
             attempts_in_flight=lambda: engine.in_flight,
             hints_dropped=lambda: dropped.value,
-            ended=EndedElsewhere(ended=edits.ended, skipped=edits.skipped),
+            ended=EndedElsewhere(ended=updates.ended, skipped=updates.skipped),
         )
         metrics.show(STORAGE_METRICS, of=storage.metrics)
         ops = OpsServer(

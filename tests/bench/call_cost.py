@@ -186,8 +186,7 @@ class Bench:
         commits = cast(GroupCommit, None)
         store = CqlScheduleStore(
             cast(Any, self.connection),
-            group_commit=commits,
-            each_quorum=commits,
+            commits={"LOCAL_QUORUM": commits, "EACH_QUORUM": commits},
             settings=StorageSettings(),
             tasks=self._tasks,
             clock=self.clock,

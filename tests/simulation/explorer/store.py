@@ -70,7 +70,8 @@ class LossySchedules(CqlScheduleStore):
     def __init__(self, memory: InMemoryConnection) -> None:
         directly = Directly(memory)
         nobody: dict[str, Any] = dict.fromkeys(("tasks", "clock", "randomness"))  # for turns, which are not taken
-        super().__init__(memory, group_commit=directly, each_quorum=directly, settings=StorageSettings(), **nobody)
+        commits = {"LOCAL_QUORUM": directly, "EACH_QUORUM": directly}
+        super().__init__(memory, commits=commits, settings=StorageSettings(), **nobody)
         self._turns = AtOnce(update=self._send_update, read=self._read_serially, pauses=PauseCounts(), **nobody)
 
     async def open(self, partition: Partition, *, epoch: int, expect_epoch: int | None) -> Answer[PartitionHeader]:

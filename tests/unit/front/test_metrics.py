@@ -34,7 +34,7 @@ async def test_an_api_shows_what_is_documented() -> None:
         shown = Shown(
             members=api.members,
             clock=api.clock,
-            ended=api.storage.metrics.edits.ended,
+            ended=api.storage.metrics.external_updates.ended,
             hints_dropped=Count(),
             audits=api.audits,
         )
