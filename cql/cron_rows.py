@@ -10,10 +10,10 @@ from cql.connection import UNSET, Item, Parameters
 from cql.decoding import decode_enum, decode_json, undecodable
 from scheduler_service.domain.crons.row import (
     Cron,
-    CronAdvance,
     CronCallback,
     CronMark,
     CronOptions,
+    CronProgress,
     CronRun,
     CronStanding,
     CronState,
@@ -75,7 +75,7 @@ def item_bytes(item: Item) -> int:
     return _CRON_BYTES + sum(len(value) for value in item[1] if isinstance(value, str))
 
 
-def commit_item(change: CronAdvance) -> Item:
+def commit_item(change: CronProgress) -> Item:
     cron = change.cron
     return "crons.advance", (
         change.state.value,

@@ -29,7 +29,7 @@ from cql.cron_writes import CronWrites
 from cql.decoding import UndecodableRow
 from cql.settings import StorageSettings
 from membership.conditional import APPLIED, Answer
-from scheduler_service.domain.crons.row import Cron, CronAdvance, CronMark, CronRun, CronStanding
+from scheduler_service.domain.crons.row import Cron, CronMark, CronProgress, CronRun, CronStanding
 from scheduler_service.domain.errors import ContentTooLarge
 from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, UnixMillis
 from scheduler_service.runtime.concurrently import concurrently
@@ -94,7 +94,7 @@ class CqlCronStore:
         item = confirm_item(cron)
         return await self._writes.write(cron.client_id, cron.cron_id, item, expected_revision=cron.revision)
 
-    async def advance(self, client_id: ClientId, changes: Sequence[CronAdvance]) -> Answer[None]:
+    async def advance(self, client_id: ClientId, changes: Sequence[CronProgress]) -> Answer[None]:
         cron_ids = {change.cron.cron_id for change in changes}
         if len(cron_ids) != len(changes) or len(changes) > CRONS_PER_ADVANCE:
             raise ValueError(f"an advance is of {CRONS_PER_ADVANCE} crons at most, each once")

@@ -77,7 +77,7 @@ class Part:
         return not self.ended and self.submission.wanted
 
     def halves(self) -> "tuple[Part, Part]":
-        """Replace it by two parts."""
+        """Replace it by two parts, which are sent at once: their `size` stays 0, as only queues count it."""
         self.ended = True
         submission, middle = self.submission, len(self.rows) // 2
         submission.parts -= 1

@@ -17,7 +17,7 @@ class MinuteSettings:
     """An outcome waits this long for others to share its write, unless nothing else is under way."""
     record_after_longest_ms: int = 4_000
     """How long it may wait on a node with many busy minutes. Longer: fewer writes, more in doubt after a crash."""
-    advances_per_second: int = 32
+    commits_per_second: int = 32
     """What a node's busy minutes should write together, about; they wait longer for that, up to the bound above."""
     record_rows: int = 500
     """Outcomes in one advance; as many waiting make it due at once. More: fewer writes for Cassandra, each of which

@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from minutehand.client._models import NewSchedule
-from minutehand.client._pace import Pace
+from minutehand.client._runtime import Runtime
 
 HEADER = "minutehand-once"
 REFUSED = "once-refused"
@@ -55,8 +55,8 @@ class Tokens:
     """Makes the tokens of one connection. Threads may share it: a race costs an even spread over pollers, nothing
     else."""
 
-    def __init__(self, pace: Pace) -> None:
-        self._pace = pace
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
         self._told: dict[str, _Told] = {}
         self._rests_until = -math.inf
         self._placed: dict[tuple[str, int], int] = {}
@@ -70,7 +70,7 @@ class Tokens:
         if told is not None and pollers != told.pollers:
             # A token above the client's quota is refused, so a changed quota counts even from a slow answer.
             told = self._told[client_id] = told._replace(pollers=pollers)
-        now, wall = self._pace.monotonic(), self._pace.wall()
+        now, wall = self._runtime.monotonic(), self._runtime.wall()
         way = now - sent_at
         if way > _LONGEST_WAY_SECONDS:
             return
@@ -83,33 +83,33 @@ class Tokens:
 
     def rest(self) -> None:
         """Make no tokens for a while: an API does not know them."""
-        self._rests_until = self._pace.monotonic() + _RESTS_SECONDS
+        self._rests_until = self._runtime.monotonic() + _RESTS_SECONDS
 
     def new(self, creating: Creating) -> str | None:
         """A new token; None when there is no usable estimate."""
-        told, now = self._told.get(creating.client_id), self._pace.monotonic()
+        told, now = self._told.get(creating.client_id), self._runtime.monotonic()
         if told is None or now < self._rests_until or now - told.at > _RELIED_ON_SECONDS or self._leapt(told):
             return None
         # Rounded up: an estimate behind the API's clock would count delays from before they were asked for.
         asked_at = int((told.ahead + now) * 1000) + 1
-        return f"{asked_at}.{told.pollers}.{self._poller(creating, asked_at, told.pollers)}.{self._pace.nonce()}"
+        return f"{asked_at}.{told.pollers}.{self._poller(creating, asked_at, told.pollers)}.{self._runtime.nonce()}"
 
     def _leapt(self, told: _Told) -> bool:
-        return abs(self._pace.wall() - self._pace.monotonic() - told.leap) > _LEAP_SECONDS
+        return abs(self._runtime.wall() - self._runtime.monotonic() - told.leap) > _LEAP_SECONDS
 
     def _poller(self, creating: Creating, asked_at: int, pollers: int) -> int:
         """Round robin for each due minute, from a random poller on; the API spreads the items of a batch itself."""
         if pollers == 1:
             return 0
         if creating.schedule is None:
-            return int(self._pace.fraction() * pollers)
+            return int(self._runtime.fraction() * pollers)
         key, placed = (creating.client_id, _minute(creating.schedule, asked_at)), self._placed
         turn = placed.get(key)
         if turn is None:
             if len(placed) >= _REMEMBERED_MINUTES:
                 # Losing the turns costs evenness for a moment; the bound keeps memory constant.
                 placed.clear()
-            turn = int(self._pace.fraction() * pollers) * RUN_LENGTH
+            turn = int(self._runtime.fraction() * pollers) * RUN_LENGTH
         placed[key] = turn + 1
         return turn // RUN_LENGTH % pollers
 

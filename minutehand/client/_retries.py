@@ -6,7 +6,7 @@ from typing import Any
 from minutehand.client._calls import Operation
 from minutehand.client._errors import MinutehandApiError, MinutehandClientError, MinutehandUnreachable
 from minutehand.client._once import REFUSED, Tokens
-from minutehand.client._pace import Pace
+from minutehand.client._runtime import Runtime
 
 DEFAULT_RETRIES = 4
 DEFAULT_DEADLINE_SECONDS = 60.0
@@ -37,12 +37,12 @@ class Turns:
     schedule twice: where an API knows no tokens, another one is asked.
     """
 
-    def __init__(self, operation: Operation[Any], *, limits: Limits, pace: Pace, tokens: Tokens) -> None:
+    def __init__(self, operation: Operation[Any], *, limits: Limits, runtime: Runtime, tokens: Tokens) -> None:
         self._operation = operation
         self._tokens = tokens
         self._limits = limits
-        self._pace = pace
-        self._began = pace.monotonic()
+        self._runtime = runtime
+        self._began = runtime.monotonic()
         self._done = 0
         self._perhaps_made = False
         self.token: str | None = None
@@ -52,7 +52,7 @@ class Turns:
             if operation.creating is not None:
                 self.token = tokens.new(operation.creating)
             if self.token is None:
-                self.key = pace.new_key()
+                self.key = runtime.new_key()
 
     def pause_after(self, error: MinutehandClientError) -> float | None:
         """Seconds to wait before the repeat: what the API asks for plus 0.2 s, doubled with every repeat up to 10 s,
@@ -62,7 +62,7 @@ class Turns:
         if unknown:
             self._tokens.rest()
         if self.token is not None and not self._perhaps_made and (unknown or is_token_refused(error)):
-            self.token, self.key = None, self._pace.new_key()
+            self.token, self.key = None, self._runtime.new_key()
             return 0.0
         pause = self._pause_after(error, passing=unknown or is_passing(error))
         if pause is None and unknown:
@@ -79,8 +79,8 @@ class Turns:
             return None
         backoff = min(_CAP_SECONDS, _BASE_SECONDS * 2.0**self._done)
         asked = error.retry_after_seconds if isinstance(error, MinutehandApiError) else None
-        pause = (asked or 0.0) + backoff * (1 + self._pace.fraction()) / 2
-        if self._pace.monotonic() + pause > self._began + self._limits.deadline_seconds:
+        pause = (asked or 0.0) + backoff * (1 + self._runtime.fraction()) / 2
+        if self._runtime.monotonic() + pause > self._began + self._limits.deadline_seconds:
             return None
         self._done += 1
         self._perhaps_made = self._perhaps_made or perhaps_done(error)

@@ -290,10 +290,9 @@ class Destination(Generic[J]):
         self._tell_of_room()
 
     def _tell_of_room(self) -> None:
-        taken = self.outstanding + self.reserved
-        if not self._refused or taken > self._tell_at:
+        if not self._refused or self.outstanding + self.reserved > self._tell_at:
             return
-        if self.room(self._refused) >= self._quarter() or (self._refused == DUE and taken == 0):
+        if self.room(self._refused) >= self._quarter():
             self._tell()
 
     def _quarter(self) -> int:

@@ -181,7 +181,7 @@ class MinuteAdmission:
     def again(self, queue: WaitQueue, first: PendingRow, now: int) -> Again:
         kind, key = queue
         if kind == KEY:
-            return Again(self._room_in_line(key, first, now))
+            return Again(self._room_in_queue(key, first, now))
         client = self._client()
         if client is None:
             return Again(0)
@@ -195,7 +195,7 @@ class MinuteAdmission:
             destination.refuse(part)
         return Again(room, due_by=now + due_within(part, lead_ms=lead_ms, ahead_ms=ahead_ms))
 
-    def _room_in_line(self, key: str, first: PendingRow, now: int) -> int:
+    def _room_in_queue(self, key: str, first: PendingRow, now: int) -> int:
         if not self._knows_order():
             return 1 if self._free_first < 0 and now >= first.row.due + LATE_MS else 0
         if self._order.rank(key, first.row.schedule_id) == 0:

@@ -16,10 +16,10 @@ hints, and follow-ups. One step is under way at a time, so a partition never has
     step: a rescan is wanted, and its pause is over    -           RUNNING     -
     opened: applied, or rejected by an older epoch     READING     READING     READING
     opened: rejected by a newer epoch                  LOST        LOST        LOST
-    advanced: applied, or rejected with our version    READING     RUNNING     SWEEPING
-    advanced: rejected by a newer epoch                LOST        LOST        LOST
-    advanced: rejected, other epoch or version found   READING     READING     READING
-    advanced: rejected for `edits` or rows' states     READING     RUNNING     SWEEPING
+    committed: applied, or rejected with our version   READING     RUNNING     SWEEPING
+    committed: rejected by a newer epoch               LOST        LOST        LOST
+    committed: rejected, other epoch or version found  READING     READING     READING
+    committed: rejected for `edits` or rows' states    READING     RUNNING     SWEEPING
     settled: the balance is written                    -           -           SETTLED
     step: draining, nothing claimed, ended or owed     DRAINED     DRAINED     DRAINED
 
@@ -240,7 +240,7 @@ class PollerMinute:
         # All attempts have ended and no row waits: no other outcome could share the write.
         return idle and self.rows.claimed_count <= ended
 
-    def advanced(self, answer: Answer[WriteRejection]) -> None:
+    def committed(self, answer: Answer[WriteRejection]) -> None:
         """The answer to the commit of the last step. Unknown: the same commit comes again."""
         commit = self._unanswered
         assert commit is not None
@@ -258,7 +258,7 @@ class PollerMinute:
                     self._commit_rejected(commit, current)
 
     def _commit_applied(self, commit: OwnerCommit) -> None:
-        self._header.advanced(commit)
+        self._header.committed(commit)
         self.account.stamp = Stamp(self._header.version, self.account.stamp.edits)
         claims, self._unanswered, self._claiming = self._claiming, None, ()
         for write in commit.writes:

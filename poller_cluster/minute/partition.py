@@ -61,7 +61,7 @@ class KnownHeader:
             writes=writes,
         )
 
-    def advanced(self, commit: OwnerCommit) -> None:
+    def committed(self, commit: OwnerCommit) -> None:
         self.claim_epoch = commit.epoch
         self.version = next_version(commit)
         self.settled(write.key for write in commit.writes)

@@ -96,8 +96,8 @@ class RecordPace:
 
     @property
     def record_after_ms(self) -> int:
-        """Such that all busy minutes together write about `advances_per_second` commits, within the two bounds."""
-        even = self._busy * 1000 // self._settings.advances_per_second
+        """Such that all busy minutes together write about `commits_per_second` commits, within the two bounds."""
+        even = self._busy * 1000 // self._settings.commits_per_second
         return max(self._settings.record_after_ms, min(even, self._settings.record_after_longest_ms))
 
 
@@ -332,7 +332,7 @@ class MinuteRun:
                     await schedules.open(partition, epoch=machine.epoch, expect_epoch=expect),
                 )
             case WriteCommit(commit=commit):
-                await self._report(machine.advanced, await schedules.commit(commit))
+                await self._report(machine.committed, await schedules.commit(commit))
             case WriteBalance():
                 await self._context.books.settle(partition, machine.epoch, machine.account)
                 machine.settled()

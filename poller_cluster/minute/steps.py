@@ -75,7 +75,7 @@ class OpenPartition:
 
 @dataclass(frozen=True, slots=True)
 class WriteCommit:
-    """Write the commit; report `advanced`. After Unknown the same step comes again."""
+    """Write the commit; report `committed`. After Unknown the same step comes again."""
 
     commit: OwnerCommit
 

@@ -263,7 +263,7 @@ def next_version(reconciliation: Reconciliation) -> int:
     return (reconciliation.version or 0) + 1
 
 
-class Pace:
+class Spacing:
     """Spreads instants: in each poller one every `step_ms`, from `start` (Unix milliseconds) on."""
 
     def __init__(self, *, start: int, step_ms: float) -> None:

@@ -51,8 +51,8 @@ _SLOWEST = 64
 _FASTER = 1.1
 
 
-class Pace:
-    """The rate of a bulk load: lowered while storage is slow.
+class LoadThrottle:
+    """Limits the rate of a bulk load, and lowers it while storage is slow.
 
         answers in time   a tenth faster, up to the rate
         slow answers      half as fast, down to a 64th of the rate
@@ -212,7 +212,7 @@ class LoadSchedules:
     """Makes the rows of loads durable, for clients that the caller has looked up and found active."""
 
     def __init__(
-        self, *, judge: JudgeItems, writer: ScheduleWriter, schedules: ScheduleStore, clock: Clock, pace: Pace
+        self, *, judge: JudgeItems, writer: ScheduleWriter, schedules: ScheduleStore, clock: Clock, pace: LoadThrottle
     ) -> None:
         self._judge = judge
         self._writer = writer

@@ -1,9 +1,9 @@
 """Expand: places everything that is due for some crons of one client; any process may do it, any number of times.
 
-    read serially -> cancel children of older revisions -> runs -> children, wake-up -> advance
+    read serially -> cancel children of older revisions -> runs -> children, wake-up -> progress
                      (once for each revision)
 
-Every step may be repeated and interrupted: ids of children derive from the cron, and the advance is written on
+Every step may be repeated and interrupted: ids of children derive from the cron, and progress is written on
 condition that the cron was neither changed nor advanced meanwhile. If it was, that writer sets the next wake-up. An
 expander that pauses while the cron is changed may place children of the previous revision: they are found when they are
 about to be claimed (`poller_cluster.crons.fire_checks`).
@@ -215,14 +215,14 @@ class ExpandCrons:
         if error is None and expansion.wake_up is not None:
             error = refused.get(expansion.wake_up.schedule_id)
         if error is not None:
-            self._stands_alone(expansion.advance.cron, error)
+            self._stands_alone(expansion.progress.cron, error)
         return error is not None
 
     async def _advance(self, client_id: ClientId, expansions: Sequence[Expansion], turn: Turn) -> None:
         if not expansions:
             return
         async with turn():
-            answer = await self._crons.advance(client_id, [expansion.advance for expansion in expansions])
+            answer = await self._crons.advance(client_id, [expansion.progress for expansion in expansions])
         match answer:
             case Applied():
                 return
@@ -249,7 +249,7 @@ def _grouped(expansions: Iterable[Expansion]) -> Iterable[list[Expansion]]:
     children = size = 0
     for expansion in expansions:
         more = len(expansion.children)
-        longer = more * expansion.advance.cron.callback.size
+        longer = more * expansion.progress.cron.callback.size
         if group and (children + more > CHILDREN_AT_ONCE or size + longer > MAX_BYTES):
             yield group
             group, children, size = [], 0, 0

@@ -43,11 +43,11 @@ from scheduler_service.domain.ids import (
 from scheduler_service.domain.ports import ReconciliationStore, ScheduleStore
 from scheduler_service.domain.reconciliations import (
     Action,
-    Pace,
     Reconciliation,
     ReviewedRow,
     ReviewPage,
     Seen,
+    Spacing,
     advanced,
     closed,
     concerned,
@@ -173,7 +173,7 @@ class Reconcile:
         work, following = await self._review(reconciliation, turn)
         rows = [row for row in work.rows if concerned(reconciliation, row)]
         now = self._clock.wall_ms()
-        pace = Pace(
+        spacing = Spacing(
             start=max(now, reconciliation.progress.lead), step_ms=MINUTE_MS / (GUARANTEED_CALLS_PER_MINUTE * share)
         )
         outcomes: Counter[Seen] = Counter()
@@ -185,13 +185,13 @@ class Reconcile:
             left = [row for row in some if not _is_done(reconciliation, row)]
             acted += len(left)
             outcomes[_done_as(reconciliation.action)] += len(some) - len(left)
-            outcomes.update(await self._handle(client, reconciliation, left, pace, turn))
+            outcomes.update(await self._handle(client, reconciliation, left, spacing, turn))
         following_state = advanced(
             reconciliation,
             following=following,
             seen=Counter(row.shown_state for row in rows),
             outcomes=outcomes,
-            lead=pace.end if reconciliation.action is Action.REDELIVER else 0,
+            lead=spacing.end if reconciliation.action is Action.REDELIVER else 0,
             at=self._clock.wall_ms(),
         )
         async with turn():
@@ -207,8 +207,8 @@ class Reconcile:
         rows = [row for row in work.rows if row.original and handled(reconciliation, row)]
         left = [row for row in rows if not _is_done(reconciliation, row)]
         outcomes = Counter({_done_as(reconciliation.action): len(rows) - len(left)})
-        pace = Pace(start=self._clock.wall_ms(), step_ms=0.0)
-        outcomes.update(await self._handle(client, reconciliation, left, pace, turn))
+        spacing = Spacing(start=self._clock.wall_ms(), step_ms=0.0)
+        outcomes.update(await self._handle(client, reconciliation, left, spacing, turn))
         ended = closed(
             reconciliation,
             seen=Counter(row.shown_state for row in rows),
@@ -274,7 +274,7 @@ class Reconcile:
     # Handling.
 
     async def _handle(
-        self, client: Client, reconciliation: Reconciliation, rows: Sequence[ReviewedRow], pace: Pace, turn: Turn
+        self, client: Client, reconciliation: Reconciliation, rows: Sequence[ReviewedRow], spacing: Spacing, turn: Turn
     ) -> Mapping[Seen, int]:
         """The results, counted. Raises StoreUnavailable when the result of any row is unknown."""
         match reconciliation.action:
@@ -288,7 +288,7 @@ class Reconcile:
                         raise result
                 return Counter(_CANCELLED[type(result)] for result in results.values())
             case Action.REDELIVER:
-                asked = [(row, pace.next(poller_of(row.schedule_id))) for row in rows]
+                asked = [(row, spacing.next(poller_of(row.schedule_id))) for row in rows]
                 return Counter(
                     await concurrently(lambda each: self._redelivered(client, reconciliation, *each, turn), asked)
                 )

@@ -53,7 +53,7 @@ from spark.window import Window, add_clients, add_window
 
 AGAIN_AFTER_SECONDS = 10.0
 
-KINDS = ("stranded", "pointer-without-copy", "pointer-left-behind")
+KINDS = ("stranded", "pointer-without-retry-row", "pointer-left-behind")
 MAX_REPAIRS = 100_000
 """Repairs of one run; further rows are found again by the next run."""
 AT_ONCE = 16
@@ -75,9 +75,9 @@ async def repair(storage: Storage, rows: Sequence[Broken], *, clock: Clock, rand
     """Repair what the use cases can put right; answers how many were requeued, completed, or had moved on. Raises
     StoreUnavailable; repairs made before it stay.
 
-        stranded               requeued, as the schedule writer does with a late create: it is called
-        pointer-without-copy   its retry row is placed
-        pointer-left-behind    the retry row's outcome is carried over
+        stranded                    requeued, as the schedule writer does with a late create: it is called
+        pointer-without-retry-row   its retry row is placed
+        pointer-left-behind         the retry row's outcome is carried over
 
     Each row is read again, serially, and left alone where it has moved on. Repairs compete with owners and cancels
     under the same conditions, so exactly one wins. A row whose minute an owner has opened may have been called before

@@ -25,7 +25,7 @@ from scheduler_service.domain.ids import Partition, RowKey
 from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.randomness import SystemRandomness
-from scheduler_service.usecases.bulk_load import Item, JudgeItems, Loaded, LoadSchedules, Pace, Result
+from scheduler_service.usecases.bulk_load import Item, JudgeItems, Loaded, LoadSchedules, LoadThrottle, Result
 from scheduler_service.usecases.schedule_request import CallbackPolicy, ScheduleRequest
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from scheduler_service.usecases.secret_encryption import SecretSettings, secret_encryption
@@ -97,7 +97,7 @@ async def _load(work: Work, rows: Iterable[bytes]) -> Part:
             randomness=randomness,
             hints=_Unsaid(),
         )
-        pace = Pace(clock=clock, rate=work.rate)
+        pace = LoadThrottle(clock=clock, rate=work.rate)
         load = LoadSchedules(judge=judge, writer=writer, schedules=storage.schedules, clock=clock, pace=pace)
         return await _Task(work, judge, load, work.bounds.in_force(found))(rows)
     finally:

@@ -11,7 +11,7 @@ What is complete. A run that ends by itself has judged every row; rejected rows 
 and the next run says how it continues.
 
 Rows of one minute are written by the same task, in order, so that they share requests. The rate is divided among the
-tasks that can run at the same time; each slows down while storage is slow (`usecases.bulk_load.Pace`).
+tasks that can run at the same time; each slows down while storage is slow (`usecases.bulk_load.LoadThrottle`).
 """
 
 import asyncio

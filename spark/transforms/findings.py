@@ -1,17 +1,17 @@
 """Violations of invariants that raw rows show.
 
-    doubled-fire           another schedule of the same cron for the same instant, and neither was withdrawn
-    stranded               no outcome, and the minute is settled: it would never be called
-    lost-outcome           the same, and the books count it as ended: it has lost its outcome
-    undefined              an outcome, and no definition
-    unknown-state          a state that no program writes
-    misplaced              its id names another partition
-    pointer-without-copy   names a retry row that does not exist
-    pointer-left-behind    names a retry row that has ended, or points on, and does not follow it
-    copy-without-pointer   a retry row that waits, and its schedule does not name it
-    wrong-balance          the stored balance differs from the rows that it was counted from
-    unindexed              a partition with rows that is not in the index of occupied minutes
-    overdue-cron           should have been expanded long ago
+    doubled-fire                another schedule of the same cron for the same instant, and neither was withdrawn
+    stranded                    no outcome, and the minute is settled: it would never be called
+    lost-outcome                the same, and the books count it as ended: it has lost its outcome
+    undefined                   an outcome, and no definition
+    unknown-state               a state that no program writes
+    misplaced                   its id names another partition
+    pointer-without-retry-row   names a retry row that does not exist
+    pointer-left-behind         names a retry row that has ended, or points on, and does not follow it
+    retry-row-without-pointer   a retry row that waits, and its schedule does not name it
+    wrong-balance               the stored balance differs from the rows that it was counted from
+    unindexed                   a partition with rows that is not in the index of occupied minutes
+    overdue-cron                should have been expanded long ago
 
 A row has one finding at most. What is wrong in a settled minute may exist for a moment in one that is not settled, so
 `rows` have a column `settled`, and rows of unsettled minutes are checked only for what is wrong anywhere: ids, states,
@@ -32,7 +32,7 @@ COLUMNS = ("client_id", "poller_id", "minute", "due", "schedule_id", "kind", "de
 READS = ("kind", "created_at", "state", "next_attempt_at", "origin_due", "cron_id", "nominal_due")
 """The columns of `schedules` that the findings need beside the key."""
 ROW = ("client_id", "poller_id", "minute", "due", "schedule_id")
-POINTER, WAITING, UNDEFINED, LOST = "pointer", "waiting-copy", "undefined", "stranded"
+POINTER, WAITING, UNDEFINED, LOST = "pointer", "waiting", "undefined", "stranded"
 """Suspicions of rows that have to be compared with others: a schedule that names a retry row, a retry row that waits,
 an outcome without a definition. LOST is a finding by itself."""
 
@@ -86,20 +86,21 @@ def unfollowed(suspects: DataFrame, retry_rows: DataFrame) -> DataFrame:
         "client_id",
         "schedule_id",
         F.col("due").alias("next_attempt_at"),
-        F.col("created_at").alias("copied_at"),
-        F.col("state").alias("copy_state"),
-        F.col("settled").alias("copy_settled"),
+        F.col("created_at").alias("retry_created_at"),
+        F.col("state").alias("retry_state"),
+        F.col("settled").alias("retry_settled"),
     )
     pointers = suspects.where(F.col("suspicion") == POINTER)
     joined = pointers.join(there, ["client_id", "schedule_id", "next_attempt_at"], "left")
-    missing = F.col("copied_at").isNull() & F.col("copy_state").isNull()
-    over = F.col("copy_state").isNotNull() & F.col("copy_settled")
+    missing = F.col("retry_created_at").isNull() & F.col("retry_state").isNull()
+    over = F.col("retry_state").isNotNull() & F.col("retry_settled")
+    at = _told("next_attempt_at")
     detail = (
         F.when(F.col("next_attempt_at").isNull(), F.lit("is retrying and names no attempt"))
-        .when(missing, F.concat(F.lit("names an attempt that there is not, at "), _told("next_attempt_at")))
-        .otherwise(F.concat(F.lit("names an attempt that is "), "copy_state", F.lit(", at "), _told("next_attempt_at")))
+        .when(missing, F.concat(F.lit("names an attempt that does not exist, at "), at))
+        .otherwise(F.concat(F.lit("names an attempt that is "), "retry_state", F.lit(", at "), at))
     )
-    kind = F.when(missing, "pointer-without-copy").otherwise("pointer-left-behind")
+    kind = F.when(missing, "pointer-without-retry-row").otherwise("pointer-left-behind")
     return _findings(joined.where(missing | over), kind, detail)
 
 
@@ -114,7 +115,7 @@ def unpointed(suspects: DataFrame, originals: DataFrame) -> DataFrame:
     """Findings about waiting retry rows and undefined outcomes. `originals`: the rows at `named_originals`, with state
     and next_attempt_at.
 
-    A waiting retry row is stranded if its schedule names it, and copy-without-pointer if not. An outcome without a
+    A waiting retry row is stranded if its schedule names it, and retry-row-without-pointer if not. An outcome without a
     definition is valid where the schedule has the same end: it was cancelled before its retry row was written."""
     known = originals.select(
         "client_id",
@@ -128,7 +129,7 @@ def unpointed(suspects: DataFrame, originals: DataFrame) -> DataFrame:
     names_it = F.coalesce(retrying & (F.col("original_next") == F.col("due")), F.lit(False))
     waits = F.col("suspicion") == WAITING
     same_end = F.coalesce(F.col("original_state") == F.col("state"), F.lit(False))
-    kind = F.when(~waits, UNDEFINED).when(names_it, LOST).otherwise("copy-without-pointer")
+    kind = F.when(~waits, UNDEFINED).when(names_it, LOST).otherwise("retry-row-without-pointer")
     detail = (
         F.when(~waits, F.concat(F.lit("is "), F.col("state"), F.lit(" and has no definition")))
         .when(names_it, F.lit("has no outcome, and its minute is settled"))

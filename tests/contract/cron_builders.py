@@ -3,7 +3,7 @@
 from typing import Any
 from uuid import UUID
 
-from scheduler_service.domain.crons.row import Cron, CronAdvance, CronCallback, CronOptions, CronRun, CronState
+from scheduler_service.domain.crons.row import Cron, CronCallback, CronOptions, CronProgress, CronRun, CronState
 from scheduler_service.domain.ids import ClientId, CronId, PollerId, ScheduleId, UnixMillis
 
 BEGAN = UnixMillis(1_772_000_000_123)
@@ -33,7 +33,7 @@ def cron(client_id: ClientId, name: str = "daily", *, revision: int = 1, **other
     return Cron(**{**values, **other})
 
 
-def progress(of: Cron, **other: Any) -> CronAdvance:
+def progress(of: Cron, **other: Any) -> CronProgress:
     """One fire, an hour on."""
     values: dict[str, Any] = {
         "state": of.state,
@@ -42,7 +42,7 @@ def progress(of: Cron, **other: Any) -> CronAdvance:
         "swept": of.revision,
         "wake_at": UnixMillis(of.expanded_through + 3_500_000),
     }
-    return CronAdvance(cron=of, **{**values, **other})
+    return CronProgress(cron=of, **{**values, **other})
 
 
 def run(client_id: ClientId, nominal_due: int, *, revision: int = 1, name: str = "daily") -> CronRun:

@@ -157,7 +157,7 @@ def test_an_audit_finds_what_was_done_to_the_rows_and_nothing_else(
         with pytest.raises(JobRefused, match="exists"):
             shop.audit(output=str(output))
 
-        mended = {"stranded", "pointer-without-copy"}
+        mended = {"stranded", "pointer-without-retry-row"}
         assert findings(shop.audit()) == dict.fromkeys(wanted.keys() - mended, 1)
 
         cluster.start_node("n1")
@@ -265,7 +265,7 @@ def damage(shop: Shop, called: list[Schedule]) -> dict[str, str | None]:
         "stranded": str(stranded.schedule_id),
         "unindexed": None,
         "misplaced": str(misplaced.schedule_id),
-        "pointer-without-copy": str(pointer.schedule_id),
+        "pointer-without-retry-row": str(pointer.schedule_id),
         "doubled-fire": str(doubled),
         "overdue-cron": None,
     }

@@ -105,9 +105,9 @@ def test_schedules_whose_next_attempt_is_missing_or_over(spark: SparkSession) ->
         retry_row(64, 4, state="delivered", settled=False),
     )
     assert named(findings.unfollowed(suspects, retry_rows)) == {
-        (2, id_of(2), "pointer-without-copy", "names an attempt that there is not, at 2026-11-21T09:01:02.000Z"),
+        (2, id_of(2), "pointer-without-retry-row", "names an attempt that does not exist, at 2026-11-21T09:01:02.000Z"),
         (3, id_of(3), "pointer-left-behind", "names an attempt that is delivered, at 2026-11-21T09:01:03.000Z"),
-        (5, id_of(5), "pointer-without-copy", "is retrying and names no attempt"),
+        (5, id_of(5), "pointer-without-retry-row", "is retrying and names no attempt"),
     }
 
 
@@ -138,8 +138,8 @@ def test_rows_in_the_place_of_retry_rows(spark: SparkSession) -> None:
     )
     assert named(findings.unpointed(suspects, originals)) == {
         (61, id_of(1), "stranded", "has no outcome, and its minute is settled"),
-        (62, id_of(2), "copy-without-pointer", "waits, and its schedule does not name it"),
-        (63, id_of(3), "copy-without-pointer", "waits, and its schedule does not name it"),
+        (62, id_of(2), "retry-row-without-pointer", "waits, and its schedule does not name it"),
+        (63, id_of(3), "retry-row-without-pointer", "waits, and its schedule does not name it"),
         (67, id_of(7), "undefined", "is cancelled and has no definition"),
     }
 

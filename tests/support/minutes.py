@@ -141,8 +141,8 @@ class MinuteBench:
                     opened = await store.open(self.partition, epoch=machine.epoch, expect_epoch=expect)
                 machine.opened(answer or opened)
             case WriteCommit(commit=commit):
-                advanced: Answer[Any] = await store.commit(commit) if effect else Unknown("not done")
-                machine.advanced(answer or advanced)
+                committed: Answer[Any] = await store.commit(commit) if effect else Unknown("not done")
+                machine.committed(answer or committed)
             case WriteBalance():
                 self.balances += 1
                 machine.settled()
@@ -200,7 +200,7 @@ class MinuteBench:
     async def as_owner(
         self, *, epoch: int, in_flight: Iterable[Definition] = (), writes: Iterable[RowWrite] = ()
     ) -> None:
-        """Another incarnation's advance."""
+        """Another incarnation's owner commit."""
         header = await self.header()
         commit = OwnerCommit(
             partition=self.partition,

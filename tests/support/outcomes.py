@@ -21,7 +21,7 @@ async def created(api: ApiHarness, key: str, **fields: object) -> ScheduleId:
 
 
 async def record(api: ApiHarness, schedule_id: ScheduleId, outcome: Outcome | None, *, in_flight: bool = False) -> None:
-    """An advance of the owner of epoch 1, from a process of its own; without an outcome it only claims."""
+    """An owner commit of epoch 1, from a process of its own; without an outcome it only claims."""
     partition, key = partition_of(SHOP, schedule_id), key_of(schedule_id)
     schedules = Storage.over(api.storage.connection).schedules
     header, _ = await schedules.read_rows(partition, [key], serial=True)

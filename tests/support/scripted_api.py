@@ -131,7 +131,7 @@ EXCHANGE: dict[str, Any] = {
 }
 
 
-class ScriptedPace:
+class ScriptedRuntime:
     """Time that moves by pauses only, which it remembers; `chance` is what every draw gives, `leapt` by how much the
     wall clock was set."""
 

@@ -21,8 +21,8 @@ from minutehand.client._models import (
     Health,
 )
 from minutehand.client._outcomes import AuditEntry
-from minutehand.client._pace import Pace, SystemPace
 from minutehand.client._retries import DEFAULT_DEADLINE_SECONDS, DEFAULT_RETRIES, Limits
+from minutehand.client._runtime import Runtime, SystemRuntime
 from minutehand.client._settings import ClientSettings
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ class AsyncMinutehand:
         retries: int = DEFAULT_RETRIES,
         retry_deadline_seconds: float = DEFAULT_DEADLINE_SECONDS,
         transport: httpx.AsyncBaseTransport | None = None,
-        pace: Pace | None = None,
+        runtime: Runtime | None = None,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
         """`timeout_seconds` bounds one request. Repeats (see the package) are at most `retries`, and none begins later
@@ -52,7 +52,7 @@ class AsyncMinutehand:
             timeout_seconds=timeout_seconds,
             limits=Limits(retries, retry_deadline_seconds),
             transport=transport,
-            pace=pace or SystemPace(),
+            runtime=runtime or SystemRuntime(),
             ssl_context=ssl_context,
         )
         self.clients = AsyncClients(self)

@@ -9,8 +9,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 
 import httpx
 
-from minutehand.client._pace import Pace
 from minutehand.client._requests import CLOSED, KEPT_SECONDS, MAX_CONNECTIONS
+from minutehand.client._runtime import Runtime
 
 _ONE_CONNECTION = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=KEPT_SECONDS)
 
@@ -19,11 +19,11 @@ class AsyncTransports:
     """Gives requests their transport: the caller's, or one of its own connections."""
 
     def __init__(
-        self, given: httpx.AsyncBaseTransport | None, *, ssl_context: ssl.SSLContext | None, pace: Pace
+        self, given: httpx.AsyncBaseTransport | None, *, ssl_context: ssl.SSLContext | None, runtime: Runtime
     ) -> None:
         self._given = given
         self._ssl_context = ssl_context
-        self._connections = AsyncConnections(self._connection, most=MAX_CONNECTIONS, pace=pace)
+        self._connections = AsyncConnections(self._connection, most=MAX_CONNECTIONS, runtime=runtime)
 
     def one(self, *, within: float) -> AbstractAsyncContextManager[httpx.AsyncBaseTransport]:
         """A transport for one request. Raises httpx.PoolTimeout when none gets free within so many seconds,
@@ -48,10 +48,10 @@ class AsyncConnections:
     process 5.5 ms with it, and costs 0.39 ms without.
     """
 
-    def __init__(self, make: Callable[[], httpx.AsyncBaseTransport], *, most: int, pace: Pace) -> None:
+    def __init__(self, make: Callable[[], httpx.AsyncBaseTransport], *, most: int, runtime: Runtime) -> None:
         self._make = make
         self._room = asyncio.Semaphore(most)
-        self._pace = pace
+        self._runtime = runtime
         self._idle: deque[tuple[httpx.AsyncBaseTransport, float]] = deque()
         self._closed = False
 
@@ -73,7 +73,7 @@ class AsyncConnections:
         finally:
             self._room.release()
             if transport is not None and whole:
-                self._idle.append((transport, self._pace.monotonic()))
+                self._idle.append((transport, self._runtime.monotonic()))
             elif transport is not None:
                 # After a cancelled request httpcore may have lost its connection and would wait for it for ever.
                 await _end(transport)
@@ -86,7 +86,7 @@ class AsyncConnections:
 
     async def _close_idle(self) -> None:
         """Close those idle for longer than the API keeps them open."""
-        while self._idle and (self._closed or self._idle[0][1] < self._pace.monotonic() - KEPT_SECONDS):
+        while self._idle and (self._closed or self._idle[0][1] < self._runtime.monotonic() - KEPT_SECONDS):
             await _end(self._idle.popleft()[0])
 
 

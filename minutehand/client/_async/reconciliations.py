@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime
 
 from minutehand.client._async.parts import AsyncPart, every
-from minutehand.client._pace import SystemPace
 from minutehand.client._reconciliations import (
     Reconciliation,
     create_reconciliation,
@@ -12,9 +11,10 @@ from minutehand.client._reconciliations import (
     list_reconciliations,
     stop_reconciliation,
 )
+from minutehand.client._runtime import SystemRuntime
 
 EVERY_SECONDS = 2.0
-_PACE = SystemPace()
+_RUNTIME = SystemRuntime()
 
 
 class AsyncReconciliations(AsyncPart):
@@ -54,5 +54,5 @@ class AsyncReconciliations(AsyncPart):
         """Poll every `every_seconds` until it has ended; `on_progress` is called each time."""
         while (found := await self.get(reconciliation_id)).running:
             on_progress(found)
-            await _PACE.sleep_async(every_seconds)
+            await _RUNTIME.sleep_async(every_seconds)
         return found

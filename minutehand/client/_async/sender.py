@@ -9,9 +9,9 @@ from minutehand.client._async.connections import AsyncTransports
 from minutehand.client._calls import Operation
 from minutehand.client._errors import MinutehandClientError
 from minutehand.client._once import Tokens
-from minutehand.client._pace import Pace
 from minutehand.client._requests import CLOSED, NO_ANSWER, Requests, hear
 from minutehand.client._retries import Limits, Turns
+from minutehand.client._runtime import Runtime
 
 T = TypeVar("T")
 
@@ -27,18 +27,18 @@ class AsyncSender:
         timeout_seconds: float,
         limits: Limits,
         transport: httpx.AsyncBaseTransport | None,
-        pace: Pace,
+        runtime: Runtime,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
         self._requests = Requests(url, key, timeout_seconds)
-        self._transports = AsyncTransports(transport, ssl_context=ssl_context, pace=pace)
+        self._transports = AsyncTransports(transport, ssl_context=ssl_context, runtime=runtime)
         self._limits = limits
-        self._pace = pace
-        self._tokens = Tokens(pace)
+        self._runtime = runtime
+        self._tokens = Tokens(runtime)
         self._closed = False
 
     async def perform(self, operation: Operation[T]) -> T:
-        turns = Turns(operation, limits=self._limits, pace=self._pace, tokens=self._tokens)
+        turns = Turns(operation, limits=self._limits, runtime=self._runtime, tokens=self._tokens)
         while True:
             try:
                 return await self._once(operation, turns)
@@ -46,7 +46,7 @@ class AsyncSender:
                 pause = turns.pause_after(error)
                 if pause is None:
                     raise
-            await self._pace.sleep_async(pause)
+            await self._runtime.sleep_async(pause)
 
     async def _once(self, operation: Operation[T], turns: Turns) -> T:
         if self._closed:
@@ -54,7 +54,7 @@ class AsyncSender:
         try:
             request = self._requests.request(operation, turns)
             async with self._transports.one(within=request.extensions["timeout"]["pool"]) as transport:
-                sent_at = self._pace.monotonic()
+                sent_at = self._runtime.monotonic()
                 response = await transport.handle_async_request(request)
                 try:
                     body = await response.aread()

@@ -19,8 +19,8 @@ from minutehand.client._models import (
     Health,
 )
 from minutehand.client._outcomes import AuditEntry
-from minutehand.client._pace import Pace, SystemPace
 from minutehand.client._retries import DEFAULT_DEADLINE_SECONDS, DEFAULT_RETRIES, Limits
+from minutehand.client._runtime import Runtime, SystemRuntime
 from minutehand.client._settings import ClientSettings
 from minutehand.client._sync.client_scope import ClientScope
 from minutehand.client._sync.parts import every
@@ -41,7 +41,7 @@ class Minutehand:
         retries: int = DEFAULT_RETRIES,
         retry_deadline_seconds: float = DEFAULT_DEADLINE_SECONDS,
         transport: httpx.BaseTransport | None = None,
-        pace: Pace | None = None,
+        runtime: Runtime | None = None,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
         """`timeout_seconds` bounds one request. Repeats (see the package) are at most `retries`, and none begins later
@@ -53,7 +53,7 @@ class Minutehand:
             timeout_seconds=timeout_seconds,
             limits=Limits(retries, retry_deadline_seconds),
             transport=transport,
-            pace=pace or SystemPace(),
+            runtime=runtime or SystemRuntime(),
             ssl_context=ssl_context,
         )
         self.clients = Clients(self)

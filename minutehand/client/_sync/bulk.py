@@ -10,7 +10,7 @@ from typing import Self
 from minutehand.client._bulk import BulkItem, Gathering, check, counted, results_of, unanswered
 from minutehand.client._calls import create_encoded, encoded
 from minutehand.client._models import NewSchedule
-from minutehand.client._pace import SystemPace
+from minutehand.client._runtime import SystemRuntime
 from minutehand.client._sync.parts import Perform
 
 
@@ -31,7 +31,7 @@ class Bulk:
         self._perform = perform
         self._client_id = client_id
         self._wait_seconds = wait_seconds
-        self._monotonic = SystemPace().monotonic
+        self._monotonic = SystemRuntime().monotonic
         self._gathering = Gathering["ThreadFuture[BulkItem]"](batch_items, batch_bytes)
         self._late_at = 0.0
         self._under_way = 0

@@ -5,8 +5,8 @@ from contextlib import AbstractContextManager, nullcontext
 
 import httpx
 
-from minutehand.client._pace import Pace
 from minutehand.client._requests import KEPT_SECONDS, MAX_CONNECTIONS
+from minutehand.client._runtime import Runtime
 
 _CONNECTIONS = httpx.Limits(
     max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_CONNECTIONS, keepalive_expiry=KEPT_SECONDS
@@ -16,7 +16,9 @@ _CONNECTIONS = httpx.Limits(
 class Transports:
     """Gives requests their transport: the caller's, or one with its own connections."""
 
-    def __init__(self, given: httpx.BaseTransport | None, *, ssl_context: ssl.SSLContext | None, pace: Pace) -> None:
+    def __init__(
+        self, given: httpx.BaseTransport | None, *, ssl_context: ssl.SSLContext | None, runtime: Runtime
+    ) -> None:
         self._transport = given or httpx.HTTPTransport(
             verify=True if ssl_context is None else ssl_context, trust_env=False, limits=_CONNECTIONS
         )

@@ -4,7 +4,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
-from minutehand.client._pace import SystemPace
 from minutehand.client._reconciliations import (
     Reconciliation,
     create_reconciliation,
@@ -12,10 +11,11 @@ from minutehand.client._reconciliations import (
     list_reconciliations,
     stop_reconciliation,
 )
+from minutehand.client._runtime import SystemRuntime
 from minutehand.client._sync.parts import Part, every
 
 EVERY_SECONDS = 2.0
-_PACE = SystemPace()
+_RUNTIME = SystemRuntime()
 
 
 class Reconciliations(Part):
@@ -55,5 +55,5 @@ class Reconciliations(Part):
         """Poll every `every_seconds` until it has ended; `on_progress` is called each time."""
         while (found := self.get(reconciliation_id)).running:
             on_progress(found)
-            _PACE.sleep(every_seconds)
+            _RUNTIME.sleep(every_seconds)
         return found

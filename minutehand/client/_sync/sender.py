@@ -9,9 +9,9 @@ import httpx
 from minutehand.client._calls import Operation
 from minutehand.client._errors import MinutehandClientError
 from minutehand.client._once import Tokens
-from minutehand.client._pace import Pace
 from minutehand.client._requests import CLOSED, NO_ANSWER, Requests, hear
 from minutehand.client._retries import Limits, Turns
+from minutehand.client._runtime import Runtime
 from minutehand.client._sync.connections import Transports
 
 T = TypeVar("T")
@@ -28,18 +28,18 @@ class Sender:
         timeout_seconds: float,
         limits: Limits,
         transport: httpx.BaseTransport | None,
-        pace: Pace,
+        runtime: Runtime,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
         self._requests = Requests(url, key, timeout_seconds)
-        self._transports = Transports(transport, ssl_context=ssl_context, pace=pace)
+        self._transports = Transports(transport, ssl_context=ssl_context, runtime=runtime)
         self._limits = limits
-        self._pace = pace
-        self._tokens = Tokens(pace)
+        self._runtime = runtime
+        self._tokens = Tokens(runtime)
         self._closed = False
 
     def perform(self, operation: Operation[T]) -> T:
-        turns = Turns(operation, limits=self._limits, pace=self._pace, tokens=self._tokens)
+        turns = Turns(operation, limits=self._limits, runtime=self._runtime, tokens=self._tokens)
         while True:
             try:
                 return self._once(operation, turns)
@@ -47,7 +47,7 @@ class Sender:
                 pause = turns.pause_after(error)
                 if pause is None:
                     raise
-            self._pace.sleep(pause)
+            self._runtime.sleep(pause)
 
     def _once(self, operation: Operation[T], turns: Turns) -> T:
         if self._closed:
@@ -55,7 +55,7 @@ class Sender:
         try:
             request = self._requests.request(operation, turns)
             with self._transports.one(within=request.extensions["timeout"]["pool"]) as transport:
-                sent_at = self._pace.monotonic()
+                sent_at = self._runtime.monotonic()
                 response = transport.handle_request(request)
                 try:
                     body = response.read()

@@ -125,7 +125,7 @@ def endpoint(route: Route, around: Surroundings) -> Endpoint:
         except Exception as error:
             response = crashed(error, route, request_id=context.request_id)
         finally:
-            deadline.met()
+            deadline.disarm()
             context.release()
         if health.stopping:
             response.force_close()

@@ -92,8 +92,8 @@ class Deadline(Wait):
         self.task: asyncio.Task[object] | None = task
         self.expired = False
 
-    def met(self) -> None:
-        """Disarm: the request ended, or its handler has its own time-out. Drops the reference to the task."""
+    def disarm(self) -> None:
+        """The request ended, or its handler has its own time-out. Drops the reference to the task."""
         self.over()
         self.task = None
 

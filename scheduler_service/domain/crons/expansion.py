@@ -28,7 +28,7 @@ import msgspec
 
 from scheduler_service.domain.crons.expression import parse_expression
 from scheduler_service.domain.crons.occurrences import SEARCHED_MS, Dst
-from scheduler_service.domain.crons.row import CRON_CLIENT, Cron, CronAdvance, CronRun, CronState
+from scheduler_service.domain.crons.row import CRON_CLIENT, Cron, CronProgress, CronRun, CronState
 from scheduler_service.domain.crons.rule import Rule, spread_offset_ms
 from scheduler_service.domain.crons.zones import tzdata_version
 from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, PollerId, ScheduleId, UnixMillis, derived_schedule_id
@@ -79,11 +79,11 @@ def wake_up(cron: Cron, *, at: UnixMillis, quota: int) -> Definition:
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """To be written in this order: the runs, the children and the wake-up, the advance. Each is repeatable."""
+    """To be written in this order: the runs, the children and the wake-up, the progress. Each is repeatable."""
 
     children: tuple[Child, ...]
     wake_up: Definition | None
-    advance: CronAdvance
+    progress: CronProgress
 
 
 class WakeUp(msgspec.Struct, frozen=True):
@@ -123,7 +123,7 @@ def plan(cron: Cron, *, now: int, wake_quota: int, retention_ms: int, kept: Coll
         kept = ()
     fires = cron.fires + len(kept)
     if cron.state is not CronState.ACTIVE:
-        return Expansion((), None, _advance(cron, cron.state, cron.expanded_through, fires, None))
+        return Expansion((), None, _progress(cron, cron.state, cron.expanded_through, fires, None))
     offset = offset_ms(cron)
     after = max(cron.expanded_through, now - retention_ms)
     through, children = after, list[Child]()
@@ -150,13 +150,13 @@ def plan(cron: Cron, *, now: int, wake_quota: int, retention_ms: int, kept: Coll
         # The last fires are placed but not yet due: the cron stays active, so that they can still be withdrawn.
         return _to_go_on(cron, children, through, fires, ends_at, quota=wake_quota, swept=cron.revision)
     fires += len(children)
-    return Expansion(tuple(children), None, _advance(cron, CronState.FINISHED, through, fires, None))
+    return Expansion(tuple(children), None, _progress(cron, CronState.FINISHED, through, fires, None))
 
 
 def _to_go_on(
     cron: Cron, children: list[Child], through: int, fires: int, wake_at: UnixMillis, *, quota: int, swept: int
 ) -> Expansion:
-    advance = CronAdvance(
+    progress = CronProgress(
         cron=cron,
         state=CronState.ACTIVE,
         expanded_through=UnixMillis(through),
@@ -164,7 +164,7 @@ def _to_go_on(
         swept=swept,
         wake_at=wake_at,
     )
-    return Expansion(tuple(children), wake_up(cron, at=wake_at, quota=quota), advance)
+    return Expansion(tuple(children), wake_up(cron, at=wake_at, quota=quota), progress)
 
 
 def _catch_up_seconds(cron: Cron) -> float:
@@ -220,8 +220,8 @@ def _child_options(cron: Cron) -> str:
     )
 
 
-def _advance(cron: Cron, state: CronState, through: int, fires: int, wake_at: UnixMillis | None) -> CronAdvance:
-    return CronAdvance(
+def _progress(cron: Cron, state: CronState, through: int, fires: int, wake_at: UnixMillis | None) -> CronProgress:
+    return CronProgress(
         cron=cron,
         state=state,
         expanded_through=UnixMillis(through),

@@ -93,7 +93,7 @@ class Cron(msgspec.Struct, frozen=True, kw_only=True):
     confirmations: int = 0
 
 
-class CronAdvance(msgspec.Struct, frozen=True, kw_only=True):
+class CronProgress(msgspec.Struct, frozen=True, kw_only=True):
     """The progress of one cron, applied if revision, expanded_through and swept are still those of `cron`."""
 
     cron: Cron

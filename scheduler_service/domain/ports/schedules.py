@@ -7,7 +7,7 @@ from membership.conditional import Answer
 from membership.errors import MinutehandError
 from scheduler_service.domain.books import CountPage, Stamp
 from scheduler_service.domain.clients import ReadConsistency, WriteConsistency
-from scheduler_service.domain.crons.row import Cron, CronAdvance, CronMark, CronRun, CronStanding
+from scheduler_service.domain.crons.row import Cron, CronMark, CronProgress, CronRun, CronStanding
 from scheduler_service.domain.ids import (
     ClientId,
     CronId,
@@ -113,10 +113,10 @@ class ScheduleStore(Protocol):
     async def open(self, partition: Partition, *, epoch: int, expect_epoch: int | None) -> Answer[PartitionHeader]:
         """Set claim_epoch = epoch if it is `expect_epoch` (None: null)."""
 
-    async def commit(self, advance: OwnerCommit) -> Answer[WriteRejection]:
+    async def commit(self, commit: OwnerCommit) -> Answer[WriteRejection]:
         """The owner's conditional batch, all or nothing. Raises ContentTooLarge for what the server would refuse."""
 
-    async def update(self, edit: ExternalUpdate) -> Answer[WriteRejection]:
+    async def update(self, update: ExternalUpdate) -> Answer[WriteRejection]:
         """The conditional batch of any other writer, all or nothing."""
 
     async def occupy(self, partition: Partition) -> None:
@@ -185,7 +185,7 @@ class CronStore(Protocol):
         """Raise the confirmations if the cron has not been changed or confirmed since it was read: then no write that
         was decided before takes effect later. Answers and raises as `write` does."""
 
-    async def advance(self, client_id: ClientId, changes: Sequence[CronAdvance]) -> Answer[None]:
+    async def advance(self, client_id: ClientId, changes: Sequence[CronProgress]) -> Answer[None]:
         """Write the progress of these crons, all or nothing. Raises ValueError for more than 100, or one twice."""
 
     async def reseal(self, cron: Cron) -> Answer[None]:

@@ -20,7 +20,7 @@ async def test_only_what_is_overdue_is_cancelled() -> None:
         tasks.append(asyncio.ensure_future(begin(deadlines, clock, begun)))
         await asyncio.sleep(0)
         clock.advance(1)
-    begun[1].met()
+    begun[1].disarm()
     clock.advance(2)
     assert [one.expired for one in begun] == [True, False, False]
     clock.advance(1)
@@ -36,7 +36,7 @@ async def test_what_was_met_leaves_nothing_behind() -> None:
     clock = ManualClock()
     deadlines = Deadlines(5.0, clock=clock)
     for _ in range(100):
-        deadlines.begin(clock.monotonic()).met()
+        deadlines.begin(clock.monotonic()).disarm()
     clock.advance(5)
     assert len(deadlines._queue) == 0
     assert deadlines._timer is None
@@ -51,7 +51,7 @@ async def test_one_timer_serves_all() -> None:
     clock = ManualClock()
     deadlines = Deadlines(5.0, clock=clock)
     for _ in range(100):
-        deadlines.begin(clock.monotonic()).met()
+        deadlines.begin(clock.monotonic()).disarm()
     assert len(clock._timers) == 1
     deadlines.close()
 

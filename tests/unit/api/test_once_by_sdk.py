@@ -7,7 +7,7 @@ import pytest
 
 from minutehand.client import AsyncMinutehand, Callback, NewSchedule
 from tests.support.api import ApiHarness
-from tests.support.scripted_api import ScriptedPace
+from tests.support.scripted_api import ScriptedRuntime
 from tests.unit.api.test_idempotency import calls, keys
 
 CALL = Callback(url="https://receiver.example/hook", json={"order": 17})
@@ -34,7 +34,7 @@ class Losing(httpx.AsyncHTTPTransport):
 def sdk(api: ApiHarness, key: str, transport: Losing) -> AsyncMinutehand:
     assert api.server is not None
     return AsyncMinutehand(
-        f"http://127.0.0.1:{api.server.port}", key, transport=transport, pace=ScriptedPace(chance=0.5)
+        f"http://127.0.0.1:{api.server.port}", key, transport=transport, runtime=ScriptedRuntime(chance=0.5)
     )
 
 

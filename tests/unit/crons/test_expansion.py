@@ -24,7 +24,7 @@ from scheduler_service.domain.crons.expansion import (
     wake_up,
     woken_by,
 )
-from scheduler_service.domain.crons.row import CRON_CLIENT, Cron, CronAdvance, CronOptions, CronState
+from scheduler_service.domain.crons.row import CRON_CLIENT, Cron, CronOptions, CronProgress, CronState
 from scheduler_service.domain.ids import DAY_MS, HOUR_MS, MINUTE_MS, ClientId, UnixMillis, due_of, poller_of
 from scheduler_service.domain.options import decode_options
 from tests.contract.cron_builders import cron as any_cron
@@ -51,14 +51,14 @@ def planned(of: Cron, *, now: int = NOW, retention_ms: int = 30 * DAY_MS, kept: 
     return plan(of, now=now, wake_quota=QUOTA, retention_ms=retention_ms, kept=kept)
 
 
-def advanced(advance: CronAdvance) -> Cron:
+def advanced(progress: CronProgress) -> Cron:
     return msgspec.structs.replace(
-        advance.cron,
-        state=advance.state,
-        expanded_through=advance.expanded_through,
-        fires=advance.fires,
-        swept=advance.swept,
-        wake_at=advance.wake_at,
+        progress.cron,
+        state=progress.state,
+        expanded_through=progress.expanded_through,
+        fires=progress.fires,
+        swept=progress.swept,
+        wake_at=progress.wake_at,
     )
 
 
@@ -108,7 +108,7 @@ def test_every_fire_up_to_the_new_mark_has_one_child_or_is_kept(of: Cron, data: 
     claimed = data.draw(st.sets(st.sampled_from(ahead), max_size=5)) if ahead else set[int]()
     kept = {*claimed, *data.draw(st.sets(st.integers(NOW, NOW + WINDOW_MS), max_size=2))}
     found = planned(of, kept=kept)
-    mark = found.advance.expanded_through
+    mark = found.progress.expanded_through
     passed_by = kept if of.swept < of.revision else set[int]()
     fires = [fire for fire in rule_of(of).fires(of.expanded_through, mark) if fire not in passed_by]
     assert nominals(found) == fires
@@ -131,7 +131,7 @@ def test_from_turn_to_turn_no_fire_is_left_out_or_made_twice(of: Cron, waits: li
     for wait in waits:
         expansion = planned(at, now=now)
         made += nominals(expansion)
-        at = advanced(expansion.advance)
+        at = advanced(expansion.progress)
         if at.wake_at is None:
             assert at.state is CronState.FINISHED
             break
@@ -149,12 +149,12 @@ def test_from_turn_to_turn_no_fire_is_left_out_or_made_twice(of: Cron, waits: li
 @given(crons())
 def test_who_is_woken_in_time_makes_every_fire_before_it_is_due(of: Cron) -> None:
     found = planned(of)
-    if found.advance.wake_at is None or len(found.children) == MAX_CHILDREN:
+    if found.progress.wake_at is None or len(found.children) == MAX_CHILDREN:
         return
-    following = next(rule_of(of).fires(found.advance.expanded_through, NOW + 10 * DAY_MS), None)
-    ended = of.options.max_fires is not None and found.advance.fires >= of.options.max_fires
+    following = next(rule_of(of).fires(found.progress.expanded_through, NOW + 10 * DAY_MS), None)
+    ended = of.options.max_fires is not None and found.progress.fires >= of.options.max_fires
     if following is not None and not ended:
-        assert following + offset_ms(of) - found.advance.wake_at >= LEAD_MS
+        assert following + offset_ms(of) - found.progress.wake_at >= LEAD_MS
 
 
 def test_the_lead_is_shorter_than_the_window_and_each_cron_has_its_own() -> None:
@@ -168,8 +168,8 @@ def test_a_backlog_is_made_in_turns_each_due_at_once() -> None:
     of = cron(since=NOW - DAY_MS)
     found = planned(of)
     assert len(found.children) == MAX_CHILDREN
-    assert (found.advance.wake_at, found.advance.expanded_through) == (NOW, NOW - DAY_MS + MAX_CHILDREN * MINUTE_MS)
-    assert is_due(advanced(found.advance), NOW)
+    assert (found.progress.wake_at, found.progress.expanded_through) == (NOW, NOW - DAY_MS + MAX_CHILDREN * MINUTE_MS)
+    assert is_due(advanced(found.progress), NOW)
 
 
 def test_missed_fires_are_skipped_beyond_the_catch_up_and_passed_over_beyond_the_retention() -> None:
@@ -193,18 +193,18 @@ def test_nothing_is_made_of_a_cron_that_is_not_active_but_what_was_kept_is_count
     of = cron(state=state, revision=2, swept=1, fires=3)
     found = planned(of, kept=[NOW + MINUTE_MS])
     assert (found.children, found.wake_up) == ((), None)
-    assert (found.advance.state, found.advance.fires, found.advance.swept) == (state, 4, 2)
-    assert (found.advance.wake_at, found.advance.expanded_through) == (None, of.expanded_through)
-    assert not is_due(advanced(found.advance), NOW + DAY_MS)
+    assert (found.progress.state, found.progress.fires, found.progress.swept) == (state, 4, 2)
+    assert (found.progress.wake_at, found.progress.expanded_through) == (None, of.expanded_through)
+    assert not is_due(advanced(found.progress), NOW + DAY_MS)
 
 
 def test_the_last_fire_leaves_a_cron_active_until_it_is_over() -> None:
     found = planned(cron(max_fires=3, spread_seconds=30))
     assert len(found.children) == 3
     last = found.children[-1].definition.due
-    assert (found.advance.state, found.advance.wake_at) == (CronState.ACTIVE, last + 1)
-    over = planned(advanced(found.advance), now=last + 1)
-    assert (over.children, over.wake_up, over.advance.state) == ((), None, CronState.FINISHED)
+    assert (found.progress.state, found.progress.wake_at) == (CronState.ACTIVE, last + 1)
+    over = planned(advanced(found.progress), now=last + 1)
+    assert (over.children, over.wake_up, over.progress.state) == ((), None, CronState.FINISHED)
 
 
 def test_kept_fires_are_passed_by_though_they_are_beyond_the_window() -> None:
@@ -214,7 +214,7 @@ def test_kept_fires_are_passed_by_though_they_are_beyond_the_window() -> None:
     kept = NOW + 5 * MINUTE_MS
     found = planned(of, kept=[kept])
     assert nominals(found) == [NOW + number * MINUTE_MS for number in range(1, 5)]
-    assert (found.advance.expanded_through, found.advance.fires, found.advance.swept) == (kept, 5, 2)
+    assert (found.progress.expanded_through, found.progress.fires, found.progress.swept) == (kept, 5, 2)
 
 
 def test_kept_fires_behind_a_backlog_are_found_again_by_the_next_turn() -> None:
@@ -222,11 +222,11 @@ def test_kept_fires_behind_a_backlog_are_found_again_by_the_next_turn() -> None:
     near, far = of.expanded_through + MINUTE_MS, NOW + MINUTE_MS
     found = planned(of, kept=[near, far])
     assert len(found.children) == MAX_CHILDREN
-    assert (found.advance.swept, found.advance.fires) == (1, MAX_CHILDREN + 1)
-    at, now = advanced(found.advance), NOW
+    assert (found.progress.swept, found.progress.fires) == (1, MAX_CHILDREN + 1)
+    at, now = advanced(found.progress), NOW
     while at.swept < 2:
         found = planned(at, now=now, kept=[far])
-        at = advanced(found.advance)
+        at = advanced(found.progress)
         assert far not in nominals(found)
     assert at.expanded_through >= far
     fires = sum(1 for _ in rule_of(of).fires(of.expanded_through, at.expanded_through))
@@ -237,7 +237,7 @@ def test_kept_fires_count_for_the_last_one() -> None:
     of = cron(max_fires=3, revision=2, swept=1)
     found = planned(of, kept=[NOW + MINUTE_MS, NOW + 30_000])
     assert nominals(found) == [NOW + 2 * MINUTE_MS]
-    assert found.advance.fires == 3
+    assert found.progress.fires == 3
 
 
 def test_revisions_and_instants_make_different_rows() -> None:

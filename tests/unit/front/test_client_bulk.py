@@ -18,7 +18,7 @@ from minutehand.client import (
     MinutehandUnreachable,
     NewSchedule,
 )
-from tests.support.scripted_api import PROBLEM, SCHEDULE, ScriptedPace, problem
+from tests.support.scripted_api import PROBLEM, SCHEDULE, ScriptedRuntime, problem
 from tests.support.turns import until
 
 CALL = Callback(url="https://a.example/")
@@ -65,14 +65,14 @@ class Api:
         return self.answer(request)
 
     def plain(self) -> Minutehand:
-        return Minutehand("http://api.test", "k", transport=httpx.MockTransport(self), pace=ScriptedPace())
+        return Minutehand("http://api.test", "k", transport=httpx.MockTransport(self), runtime=ScriptedRuntime())
 
     def waiting(self) -> AsyncMinutehand:
         async def answer(request: httpx.Request) -> httpx.Response:
             found = self(request)
             return await found if isinstance(found, Awaitable) else found
 
-        return AsyncMinutehand("http://api.test", "k", transport=httpx.MockTransport(answer), pace=ScriptedPace())
+        return AsyncMinutehand("http://api.test", "k", transport=httpx.MockTransport(answer), runtime=ScriptedRuntime())
 
 
 async def added(api: Api, kind: str, numbers: list[int], **bounds: Any) -> tuple[list[Any], Any]:

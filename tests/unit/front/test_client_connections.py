@@ -12,7 +12,7 @@ import pytest
 from minutehand.client import AsyncMinutehand, Callback, MinutehandUnreachable
 from minutehand.client._async.connections import AsyncConnections
 from minutehand.client._requests import KEPT_SECONDS, MAX_CONNECTIONS
-from tests.support.scripted_api import SCHEDULE, ScriptedPace
+from tests.support.scripted_api import SCHEDULE, ScriptedRuntime
 
 CALL = Callback(url="https://a.example/")
 ANSWER = msgspec.json.encode(SCHEDULE)
@@ -166,12 +166,12 @@ async def test_connections_that_nobody_uses_any_more_are_closed() -> None:
         made.append(Kept())
         return made[-1]
 
-    pace = ScriptedPace()
-    connections = AsyncConnections(make, most=2, pace=pace)
+    runtime = ScriptedRuntime()
+    connections = AsyncConnections(make, most=2, runtime=runtime)
     async with connections.one(within=1), connections.one(within=1):
         pass
     for _ in range(3):
-        pace.now += KEPT_SECONDS * 0.6
+        runtime.now += KEPT_SECONDS * 0.6
         async with connections.one(within=1) as used:
             pass
     first, second = made
@@ -191,11 +191,11 @@ async def test_one_that_cannot_be_closed_well_is_nobodys_fault() -> None:
         made[-1].broken = True
         return made[-1]
 
-    pace = ScriptedPace()
-    connections = AsyncConnections(make, most=3, pace=pace)
+    runtime = ScriptedRuntime()
+    connections = AsyncConnections(make, most=3, runtime=runtime)
     async with connections.one(within=1), connections.one(within=1), connections.one(within=1):
         pass
-    pace.now += 2 * KEPT_SECONDS
+    runtime.now += 2 * KEPT_SECONDS
     async with connections.one(within=1):
         pass
     await connections.close()
@@ -206,7 +206,7 @@ async def test_a_transport_that_cannot_be_made_takes_no_place() -> None:
     def fail() -> httpx.AsyncBaseTransport:
         raise OSError("no certificates")
 
-    connections = AsyncConnections(fail, most=1, pace=ScriptedPace())
+    connections = AsyncConnections(fail, most=1, runtime=ScriptedRuntime())
     for _ in range(2):
         with pytest.raises(OSError, match="no certificates"):
             async with connections.one(within=0.1):

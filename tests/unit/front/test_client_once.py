@@ -9,8 +9,8 @@ import pytest
 
 from minutehand.client import Callback, Minutehand, MinutehandApiError, MinutehandUnreachable, NewSchedule
 from minutehand.client._once import RUN_LENGTH
-from minutehand.client._pace import SystemPace
-from tests.support.scripted_api import PROBLEM, SCHEDULE, Script, ScriptedPace, problem
+from minutehand.client._runtime import SystemRuntime
+from tests.support.scripted_api import PROBLEM, SCHEDULE, Script, ScriptedRuntime, problem
 from tests.unit.front.test_client_retries import lost
 
 CALL = Callback(url="https://a.example/")
@@ -49,12 +49,12 @@ def asked(token: str) -> int:
 
 @pytest.mark.parametrize("name", CREATES)
 def test_the_first_goes_under_a_key_and_its_answer_makes_tokens_of_the_others(name: str) -> None:
-    pace, script = ScriptedPace(), Script(*[made(f"{NOW}.7") for _ in range(3)])
-    pace.chance = 0.5
-    with script.api(retries=1, pace=pace) as api:
+    runtime, script = ScriptedRuntime(), Script(*[made(f"{NOW}.7") for _ in range(3)])
+    runtime.chance = 0.5
+    with script.api(retries=1, runtime=runtime) as api:
         for _ in range(3):
             CREATES[name](api.client("shop"))
-            pace.now += 10
+            runtime.now += 10
     # 3.5 rounded down, of seven pollers.
     assert unders(script) == ["key", f"{NOW + 10_001}.7.3.nonce-0000000001", f"{NOW + 10_001}.7.3.nonce-0000000002"]
 
@@ -68,12 +68,12 @@ async def test_a_repeat_is_the_very_same_request(name: str, kind: str) -> None:
             if kind == "asynchronous":
                 await answer
 
-    pace, script = ScriptedPace(), Script(made(), lost(), refused(503, "overloaded"), made())
+    runtime, script = ScriptedRuntime(), Script(made(), lost(), refused(503, "overloaded"), made())
     if kind == "plain":
-        with script.api(retries=3, pace=pace) as api:
+        with script.api(retries=3, runtime=runtime) as api:
             await both(api.client("shop"))
     else:
-        async with script.async_api(retries=3, pace=pace) as api:
+        async with script.async_api(retries=3, runtime=runtime) as api:
             await both(api.client("shop"))
     first, *others = [(request.url, request.content) for request in script.requests[1:]]
     assert others == [first, first]
@@ -82,7 +82,7 @@ async def test_a_repeat_is_the_very_same_request(name: str, kind: str) -> None:
 
 def test_every_client_and_connection_learns_for_itself() -> None:
     script = Script(made(), made(), made(), made())
-    with script.api(retries=1, pace=ScriptedPace()) as api:
+    with script.api(retries=1, runtime=ScriptedRuntime()) as api:
         for client in ("shop", "other", "shop"):
             CREATES["one"](api.client(client))
     assert [under(request)[:3] for request in script.requests] == ["key", "key", str(NOW)[:3]]
@@ -93,7 +93,7 @@ def test_an_api_that_tells_nothing_or_nonsense_is_asked_under_keys(name: str) ->
     nonsense = ["", "x", "1.x", f"{NOW}.0", f"-{NOW}.1", f"{NOW}.1.", f"{NOW}.10000", f"0{NOW}.1", f"{NOW}.1 "]
     for told in (None, *nonsense, f"{NOW}\u00b2.3", f"{NOW}.\u00b3", "9" * 400 + ".3", "9" * 5_000 + ".3"):
         script = Script(made(told), made(told))
-        with script.api(retries=1, pace=ScriptedPace()) as api:
+        with script.api(retries=1, runtime=ScriptedRuntime()) as api:
             for _ in range(2):
                 CREATES[name](api.client("shop"))
         assert unders(script) == ["key", "key"]
@@ -102,7 +102,7 @@ def test_an_api_that_tells_nothing_or_nonsense_is_asked_under_keys(name: str) ->
 def test_an_answer_is_heard_whatever_it_is() -> None:
     unread = httpx.Response(201, content=b"{", headers={"Minutehand-Once": f"{NOW}.1"})
     script = Script(unread, made())
-    with script.api(retries=1, pace=ScriptedPace()) as api:
+    with script.api(retries=1, runtime=ScriptedRuntime()) as api:
         with pytest.raises(MinutehandUnreachable):
             CREATES["one"](api.client("shop"))
         CREATES["one"](api.client("shop"))
@@ -111,23 +111,23 @@ def test_an_answer_is_heard_whatever_it_is() -> None:
 
 def test_what_is_never_repeated_has_no_token_and_a_callers_key_comes_first() -> None:
     script = Script(made(), made(), made())
-    with script.api(retries=0, pace=ScriptedPace()) as api:
+    with script.api(retries=0, runtime=ScriptedRuntime()) as api:
         for _ in range(2):
             CREATES["one"](api.client("shop"))
-    with script.api(retries=1, pace=ScriptedPace()) as api:
+    with script.api(retries=1, runtime=ScriptedRuntime()) as api:
         api.client("shop").schedules.create(CALL, idempotency_key="mine", delay_seconds=1)
     assert unders(script) == ["plain", "plain", "key"]
 
 
 @pytest.mark.parametrize("pass_", ["ten-minutes", "a-leap", "a-leap-back"])
 def test_what_was_told_is_not_relied_on_for_ever(pass_: str) -> None:
-    pace, script = ScriptedPace(), Script(made(), made(), made())
-    with script.api(retries=1, pace=pace) as api:
+    runtime, script = ScriptedRuntime(), Script(made(), made(), made())
+    with script.api(retries=1, runtime=runtime) as api:
         CREATES["one"](api.client("shop"))
         if pass_ == "ten-minutes":
-            pace.now += 601
+            runtime.now += 601
         else:
-            pace.leapt += 2 if pass_ == "a-leap" else -2
+            runtime.leapt += 2 if pass_ == "a-leap" else -2
         for _ in range(2):
             CREATES["one"](api.client("shop"))
     assert under(script.requests[1]) == "key"
@@ -136,17 +136,17 @@ def test_what_was_told_is_not_relied_on_for_ever(pass_: str) -> None:
 
 def test_the_shortest_way_counts_until_it_is_old() -> None:
     """Its way there is what the reckoned clock is ahead by. What took longer than a second says nothing."""
-    pace, reckoned, way, back = ScriptedPace(), list[float | str](), 0.0, 0.0
-    begun = pace.now
+    runtime, reckoned, way, back = ScriptedRuntime(), list[float | str](), 0.0, 0.0
+    begun = runtime.now
 
     def answer(request: httpx.Request) -> httpx.Response:
-        clock = NOW / 1000 + pace.now - begun
+        clock = NOW / 1000 + runtime.now - begun
         token = under(request)
         reckoned.append(token if token == "key" else round(asked(token) / 1000 - clock, 2))
-        pace.now += way + back
+        runtime.now += way + back
         return made(f"{int((clock + way) * 1000)}.1")
 
-    with Minutehand("http://api.test", "k", transport=httpx.MockTransport(answer), pace=pace) as api:
+    with Minutehand("http://api.test", "k", transport=httpx.MockTransport(answer), runtime=runtime) as api:
         for there, again, pause in (
             (3.0, 0.0, 1.0),
             (0.2, 0.9, 1.0),
@@ -161,7 +161,7 @@ def test_the_shortest_way_counts_until_it_is_old() -> None:
         ):
             way, back = there, again
             CREATES["one"](api.client("shop"))
-            pace.now += pause
+            runtime.now += pause
     assert reckoned == ["key", "key", "key", 0.6, 0.6, 0.5, 0.5, 0.5, 0.9, 0.0]
 
 
@@ -180,7 +180,7 @@ def test_a_token_refused_before_anything_can_have_been_made_is_given_up_for_a_ke
     answer: httpx.Response, before: list[httpx.Response | httpx.TransportError]
 ) -> None:
     script = Script(made(), *before, answer, lost(), made())
-    with script.api(retries=5, pace=ScriptedPace()) as api:
+    with script.api(retries=5, runtime=ScriptedRuntime()) as api:
         for _ in range(2):
             CREATES["one"](api.client("shop"))
     assert [one[:3] for one in unders(script)] == ["key", *["179" for _ in before], "179", "key", "key"]
@@ -189,7 +189,7 @@ def test_a_token_refused_before_anything_can_have_been_made_is_given_up_for_a_ke
 
 def test_a_token_refused_later_is_told_to_the_caller() -> None:
     script = Script(made(), lost(), refused(409, "once-refused"))
-    with script.api(retries=3, pace=ScriptedPace()) as api:
+    with script.api(retries=3, runtime=ScriptedRuntime()) as api:
         CREATES["one"](api.client("shop"))
         with pytest.raises(MinutehandApiError) as caught:
             CREATES["one"](api.client("shop"))
@@ -207,11 +207,11 @@ async def test_what_may_have_been_made_is_asked_for_again_beside_apis_that_know_
 
     async def creates(script: Script, times: int) -> None:
         if kind == "plain":
-            with script.api(retries=3, pace=ScriptedPace()) as api:
+            with script.api(retries=3, runtime=ScriptedRuntime()) as api:
                 for _ in range(times):
                     CREATES["one"](api.client("shop"))
         else:
-            async with script.async_api(retries=3, pace=ScriptedPace()) as other:
+            async with script.async_api(retries=3, runtime=ScriptedRuntime()) as other:
                 for _ in range(times):
                     await CREATES["one"](other.client("shop"))
 
@@ -229,10 +229,10 @@ async def test_what_may_have_been_made_is_asked_for_again_beside_apis_that_know_
 
 
 def test_beside_apis_that_know_no_tokens_none_is_made_for_a_minute() -> None:
-    pace, script = ScriptedPace(), Script(made(), refused(422, "invalid", "/once"), *[made() for _ in range(4)])
-    with script.api(retries=1, pace=pace) as api:
+    runtime, script = ScriptedRuntime(), Script(made(), refused(422, "invalid", "/once"), *[made() for _ in range(4)])
+    with script.api(retries=1, runtime=runtime) as api:
         for pause in (0, 0, 59, 1, 0):
-            pace.now += pause
+            runtime.now += pause
             CREATES["one"](api.client("shop"))
     assert [one[:3] for one in unders(script)] == ["key", "179", "key", "key", "179", "179"]
 
@@ -242,7 +242,7 @@ def test_what_a_refusal_of_a_token_tells_replaces_what_was_told() -> None:
     other = refused(409, "once-refused")
     other.headers["Minutehand-Once"] = f"{NOW + 90_000}.2"
     script = Script(made(f"{NOW}.3"), other, made(None), made(None))
-    with script.api(retries=1, pace=ScriptedPace(chance=0.0)) as api:
+    with script.api(retries=1, runtime=ScriptedRuntime(chance=0.0)) as api:
         for _ in range(3):
             CREATES["one"](api.client("shop"))
     assert unders(script)[1:] == [
@@ -270,17 +270,17 @@ async def test_what_is_closed_sends_nothing_more(kind: str) -> None:
 
 def test_other_refusals_are_what_they_are() -> None:
     script = Script(made(), refused(422, "invalid", "/due"))
-    with script.api(retries=3, pace=ScriptedPace()) as api:
+    with script.api(retries=3, runtime=ScriptedRuntime()) as api:
         CREATES["one"](api.client("shop"))
         with pytest.raises(MinutehandApiError, match="/due"):
             CREATES["one"](api.client("shop"))
 
 
 def test_pollers_are_taken_by_turns_for_each_minute() -> None:
-    pace = ScriptedPace(chance=0.0)
+    runtime = ScriptedRuntime(chance=0.0)
     script = Script(*[made(f"{NOW}.2") for _ in range(1 + 4 * RUN_LENGTH)])
     due = datetime.fromtimestamp(NOW / 1000 + 3_600, UTC)
-    with script.api(retries=1, pace=pace) as api:
+    with script.api(retries=1, runtime=runtime) as api:
         schedules = api.client("shop").schedules
         schedules.create(CALL, due=due)
         for number in range(4 * RUN_LENGTH):
@@ -300,14 +300,14 @@ def test_pollers_are_taken_by_turns_for_each_minute() -> None:
 @pytest.mark.parametrize("due", ["tomorrow", "2026-11-21T09:30:00Z", "9999-12-31T23:59:59-23:59"])
 def test_whatever_the_due_it_is_the_api_that_judges_it(due: str) -> None:
     script = Script(made(f"{NOW}.5"), made(f"{NOW}.5"))
-    with script.api(retries=1, pace=ScriptedPace(chance=0.0)) as api:
+    with script.api(retries=1, runtime=ScriptedRuntime(chance=0.0)) as api:
         for _ in range(2):
             api.client("shop").schedules.create(CALL, due=due)
     assert under(script.requests[1]).split(".")[1:3] == ["5", "0"]
 
 
 def test_many_tokens_are_all_different() -> None:
-    nonces = {SystemPace().nonce() for _ in range(100)}
+    nonces = {SystemRuntime().nonce() for _ in range(100)}
     assert {len(nonce) for nonce in nonces} == {24}
     assert len(nonces) == 100
-    assert abs(SystemPace().wall() - datetime.now(UTC).timestamp()) < 60
+    assert abs(SystemRuntime().wall() - datetime.now(UTC).timestamp()) < 60

@@ -15,8 +15,8 @@ from minutehand.client import (
     MinutehandUnreachable,
     NewSchedule,
 )
-from minutehand.client._pace import SystemPace
-from tests.support.scripted_api import PROBLEM, RECONCILIATION, SCHEDULE, Script, ScriptedPace, problem
+from minutehand.client._runtime import SystemRuntime
+from tests.support.scripted_api import PROBLEM, RECONCILIATION, SCHEDULE, Script, ScriptedRuntime, problem
 
 CALL = Callback(url="https://a.example/")
 ID = str(SCHEDULE["schedule_id"])
@@ -71,10 +71,10 @@ async def perform(script: Script, ask: Callable[[Any], Any], *, kind: str, **set
 @pytest.mark.parametrize("name", REPEATED)
 async def test_what_is_harmless_is_sent_again_as_it_was(name: str, kind: str) -> None:
     answer, ask = REPEATED[name]
-    pace = ScriptedPace()
+    runtime = ScriptedRuntime()
     script = Script(lost(), httpx.ConnectError("refused"), later(), later(429), answer())
-    await perform(script, ask, kind=kind, retries=4, pace=pace)
-    assert pace.pauses == [0.2, 0.4, 0.8, 1.6]
+    await perform(script, ask, kind=kind, retries=4, runtime=runtime)
+    assert runtime.pauses == [0.2, 0.4, 0.8, 1.6]
     assert len({(one.method, one.url, one.content, one.headers.get(KEY)) for one in script.requests}) == 1
     assert script.requests[0].headers.get(KEY) == ("key-1" if name in KEYED else None)
 
@@ -83,15 +83,15 @@ async def test_what_is_harmless_is_sent_again_as_it_was(name: str, kind: str) ->
 @pytest.mark.parametrize("name", SENT_ONCE)
 async def test_what_may_do_more_the_second_time_is_sent_once(name: str, kind: str) -> None:
     for answer, error in ((lost(), MinutehandUnreachable), (later(), MinutehandApiError)):
-        pace, script = ScriptedPace(), Script(answer)
+        runtime, script = ScriptedRuntime(), Script(answer)
         with pytest.raises(error):
-            await perform(script, SENT_ONCE[name], kind=kind, retries=4, pace=pace)
-        assert (len(script.requests), pace.pauses, script.requests[0].headers.get(KEY)) == (1, [], None)
+            await perform(script, SENT_ONCE[name], kind=kind, retries=4, runtime=runtime)
+        assert (len(script.requests), runtime.pauses, script.requests[0].headers.get(KEY)) == (1, [], None)
 
 
 def test_a_probe_is_sent_once() -> None:
     script = Script(lost())
-    with script.api(retries=4, pace=ScriptedPace()) as api, pytest.raises(MinutehandUnreachable):
+    with script.api(retries=4, runtime=ScriptedRuntime()) as api, pytest.raises(MinutehandUnreachable):
         api.health()
 
 
@@ -114,17 +114,17 @@ async def test_a_key_of_the_callers_own(kind: str) -> None:
 
 
 def test_every_call_has_a_key_of_its_own() -> None:
-    pace, script = ScriptedPace(), Script(made(), made())
-    with script.api(retries=1, pace=pace) as api:
+    runtime, script = ScriptedRuntime(), Script(made(), made())
+    with script.api(retries=1, runtime=runtime) as api:
         for _ in range(2):
             api.client("shop").schedules.create(CALL, delay_seconds=1)
     assert [one.headers[KEY] for one in script.requests] == ["key-1", "key-2"]
-    assert len({UUID(SystemPace().new_key()) for _ in range(10)}) == 10
+    assert len({UUID(SystemRuntime().new_key()) for _ in range(10)}) == 10
 
 
 def test_what_is_never_repeated_has_no_key_but_the_callers() -> None:
     script = Script(made(), made())
-    with script.api(retries=0, pace=ScriptedPace()) as api:
+    with script.api(retries=0, runtime=ScriptedRuntime()) as api:
         schedules = api.client("shop").schedules
         schedules.create(CALL, delay_seconds=1)
         schedules.create(CALL, delay_seconds=1, idempotency_key="mine")
@@ -133,63 +133,66 @@ def test_what_is_never_repeated_has_no_key_but_the_callers() -> None:
 
 @pytest.mark.parametrize("retries", [0, 2])
 def test_so_often_and_no_more(retries: int) -> None:
-    pace, script = ScriptedPace(), Script(*[later() for _ in range(9)])
-    with script.api(retries=retries, pace=pace) as api, pytest.raises(MinutehandApiError):
+    runtime, script = ScriptedRuntime(), Script(*[later() for _ in range(9)])
+    with script.api(retries=retries, runtime=runtime) as api, pytest.raises(MinutehandApiError):
         api.client("shop").schedules.get(ID)
-    assert (len(script.requests), len(pace.pauses)) == (1 + retries, retries)
+    assert (len(script.requests), len(runtime.pauses)) == (1 + retries, retries)
 
 
 def test_pauses_grow_to_ten_seconds_with_half_jitter() -> None:
     for chance, expected in ((0.0, [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]), (1.0, [0.2, 0.4, 0.8, 1.6, 3.2, 6.4])):
-        pace, script = ScriptedPace(chance=chance), Script(*[later() for _ in expected], made(200))
-        with script.api(retries=9, pace=pace) as api:
+        runtime, script = ScriptedRuntime(chance=chance), Script(*[later() for _ in expected], made(200))
+        with script.api(retries=9, runtime=runtime) as api:
             api.client("shop").schedules.get(ID)
-        assert pace.pauses == pytest.approx(expected)
+        assert runtime.pauses == pytest.approx(expected)
 
 
 def test_the_api_is_not_asked_sooner_than_it_says() -> None:
-    pace = ScriptedPace(chance=0.0)
+    runtime = ScriptedRuntime(chance=0.0)
     script = Script(later(**{"Retry-After": "7"}), later(429, **{"Retry-After": "soon"}), made(200))
-    with script.api(retries=4, pace=pace) as api:
+    with script.api(retries=4, runtime=runtime) as api:
         api.client("shop").schedules.get(ID)
-    assert pace.pauses == pytest.approx([7.1, 0.2])
+    assert runtime.pauses == pytest.approx([7.1, 0.2])
 
 
 def test_none_is_begun_after_the_deadline() -> None:
-    pace, script = ScriptedPace(), Script(later(), later(**{"Retry-After": "30"}))
-    with script.api(retries=4, pace=pace, retry_deadline_seconds=30) as api, pytest.raises(MinutehandApiError) as error:
+    runtime, script = ScriptedRuntime(), Script(later(), later(**{"Retry-After": "30"}))
+    with (
+        script.api(retries=4, runtime=runtime, retry_deadline_seconds=30) as api,
+        pytest.raises(MinutehandApiError) as error,
+    ):
         api.client("shop").schedules.get(ID)
-    assert (error.value.retry_after_seconds, pace.pauses) == (30.0, [0.2])
+    assert (error.value.retry_after_seconds, runtime.pauses) == (30.0, [0.2])
 
 
 @pytest.mark.parametrize("status", [400, 404, 409, 422, 500])
 def test_other_refusals_are_final(status: int) -> None:
     script = Script(problem(status, {**PROBLEM, "status": status}))
-    with script.api(retries=4, pace=ScriptedPace()) as api, pytest.raises(MinutehandApiError):
+    with script.api(retries=4, runtime=ScriptedRuntime()) as api, pytest.raises(MinutehandApiError):
         api.client("shop").schedules.get(ID)
 
 
 @pytest.mark.parametrize(("status", "again"), [(502, True), (503, True), (504, True), (500, False), (404, False)])
 def test_a_proxy_without_an_api_behind_it(status: int, again: bool) -> None:
-    pace, script = ScriptedPace(), Script(httpx.Response(status, text="<html>"), made(200))
-    with script.api(retries=4, pace=pace) as api:
+    runtime, script = ScriptedRuntime(), Script(httpx.Response(status, text="<html>"), made(200))
+    with script.api(retries=4, runtime=runtime) as api:
         if again:
             assert api.client("shop").schedules.get(ID).schedule_id == ID
         else:
             with pytest.raises(MinutehandUnreachable):
                 api.client("shop").schedules.get(ID)
-    assert len(pace.pauses) == again
+    assert len(runtime.pauses) == again
 
 
 def test_what_can_never_be_sent_is_not_tried_again() -> None:
     def refuse(request: httpx.Request) -> httpx.Response:
         raise httpx.LocalProtocolError("Illegal header value")
 
-    pace, transport = ScriptedPace(), httpx.MockTransport(refuse)
-    api = Minutehand("http://api.test", "k", pace=pace, transport=transport)
+    runtime, transport = ScriptedRuntime(), httpx.MockTransport(refuse)
+    api = Minutehand("http://api.test", "k", runtime=runtime, transport=transport)
     with api, pytest.raises(MinutehandUnreachable):
         api.client("shop").schedules.get(ID)
-    assert pace.pauses == []
+    assert runtime.pauses == []
 
 
 async def test_settings_that_make_no_sense() -> None:

@@ -161,19 +161,19 @@ def expect(kind: type[S], minute: PollerMinute, seconds: float, room: int = ROOM
 
 
 def advance(minute: PollerMinute, seconds: float, room: int = ROOM) -> OwnerCommit:
-    """The advance that the machine asks to write; not answered yet."""
+    """The commit that the machine asks to write; not answered yet."""
     return expect(WriteCommit, minute, seconds, room).commit
 
 
 def apply(minute: PollerMinute, seconds: float, room: int = ROOM) -> OwnerCommit:
-    """The advance that the machine asks to write; answered 'applied'."""
+    """The commit that the machine asks to write; answered 'applied'."""
     written = advance(minute, seconds, room)
-    minute.advanced(APPLIED)
+    minute.committed(APPLIED)
     return written
 
 
 def claim(minute: PollerMinute, seconds: float, room: int = ROOM) -> list[Claim]:
-    """What an applied advance hands out."""
+    """What an applied commit hands out."""
     apply(minute, seconds, room)
     return minute.take_claims()
 

@@ -163,10 +163,10 @@ def test_a_row_cancelled_before_it_was_deferred_stays_cancelled() -> None:
     judge.verdicts[dead] = DEFERRED
     minute = judged(judge, dead)
     written = advance(minute, 0)
-    minute.advanced(rejected(met_by(written, edits=EDITS)))
+    minute.committed(rejected(met_by(written, edits=EDITS)))
     written = advance(minute, 0)
     assert [write.expect_state for write in written.writes] == [State.SCHEDULED]
-    minute.advanced(rejected(met_by(written, edits=EDITS), with_state(dead, State.CANCELLED)))
+    minute.committed(rejected(met_by(written, edits=EDITS), with_state(dead, State.CANCELLED)))
     apply(minute, 0)
     assert minute.follow_ups.take() == []
 

@@ -84,9 +84,9 @@ def test_hands_out_nothing_before_the_commit_is_applied() -> None:
     advance(minute, 9)
     assert minute.take_claims() == []
     assert (minute.claims_under_way, minute.write_unanswered) == (1, True)
-    minute.advanced(Unknown("timed out"))
+    minute.committed(Unknown("timed out"))
     assert minute.take_claims() == []
-    minute.advanced(APPLIED)
+    minute.committed(APPLIED)
     assert [each.row for each in minute.take_claims()] == [soon]
     assert (minute.claims_under_way, minute.write_unanswered) == (0, False)
     assert minute.take_claims() == []
@@ -153,7 +153,7 @@ def test_an_unknown_commit_is_repeated_word_for_word() -> None:
     minute.unclaimed(first.key)
     minute.hint([row(30, 9).key])
     for seconds in (10.5, 40, SWEEP + 60):
-        minute.advanced(Unknown("timed out"))
+        minute.committed(Unknown("timed out"))
         assert advance(minute, seconds) is written
     assert written.writes == ()
 
@@ -162,7 +162,7 @@ def test_draining_repeats_an_unknown_commit_first() -> None:
     minute = reading(row(10))
     written = advance(minute, 9)
     minute.draining = True
-    minute.advanced(Unknown("timed out"))
+    minute.committed(Unknown("timed out"))
     assert advance(minute, 9) is written
 
 
@@ -171,7 +171,7 @@ def test_a_rejection_that_shows_our_own_version_counts_as_applied(edits: UUID | 
     soon = row(10)
     minute = reading(soon, header=opened_by(EPOCH, version=4))
     assert advance(minute, 9).version == 4
-    minute.advanced(rejected(opened_by(EPOCH, soon, version=5, edits=edits)))
+    minute.committed(rejected(opened_by(EPOCH, soon, version=5, edits=edits)))
     assert [each.row for each in minute.take_claims()] == [soon]
     minute.attempt_ended(soon.key, outcome(), now=at(10))
     assert advance(minute, 10).version == 5
@@ -181,7 +181,7 @@ def test_a_rejection_that_shows_our_own_version_counts_as_applied(edits: UUID | 
 def test_a_newer_epoch_takes_the_minute_away(epoch: int) -> None:
     minute = reading(row(10))
     advance(minute, 9)
-    minute.advanced(rejected(opened_by(epoch, version=1)))
+    minute.committed(rejected(opened_by(epoch, version=1)))
     assert minute.phase is Phase.LOST
     assert minute.take_claims() == []
     assert step(minute, 10) == Stop()
@@ -205,7 +205,7 @@ def test_another_version_than_known_means_reading_again() -> None:
     soon = row(10)
     minute = reading(soon)
     advance(minute, 9)
-    minute.advanced(rejected(opened_by(EPOCH, version=8)))
+    minute.committed(rejected(opened_by(EPOCH, version=8)))
     assert minute.phase is Phase.READING
     assert minute.take_claims() == []
     read(minute, soon, header=opened_by(EPOCH, version=8), seconds=9)
@@ -215,7 +215,7 @@ def test_another_version_than_known_means_reading_again() -> None:
 def test_a_partition_opened_by_an_older_owner_meanwhile_is_opened_first() -> None:
     minute = reading(row(10))
     assert advance(minute, 9).expect_epoch is None
-    minute.advanced(rejected(opened_by(OLDER, version=1)))
+    minute.committed(rejected(opened_by(OLDER, version=1)))
     assert minute.take_claims() == []
     assert len(minute.rows) == 0
     read(minute, row(10), header=opened_by(OLDER, version=1), seconds=9)

@@ -64,7 +64,7 @@ def test_what_is_given_back_while_a_commit_is_out_needs_one_of_its_own() -> None
     assert advance(minute, 15).in_flight == ids(first, second)
     minute.unclaimed(first.key)
     minute.draining = True
-    minute.advanced(APPLIED)
+    minute.committed(APPLIED)
     minute.take_claims()
     assert apply(minute, 15).in_flight == ids(second)
 
@@ -76,7 +76,7 @@ def test_a_rejected_release_is_written_again() -> None:
     minute.draining = True
     minute.unclaimed(waiting.key)
     first = advance(minute, 10)
-    minute.advanced(rejected(met_by(first, started, waiting, edits=OTHER_EDITS)))
+    minute.committed(rejected(met_by(first, started, waiting, edits=OTHER_EDITS)))
     again = advance(minute, 10)
     assert (again.in_flight, again.edits_known) == (ids(started), False)
 
@@ -125,10 +125,10 @@ def test_a_drain_records_without_waiting_for_company() -> None:
 def test_a_drain_hears_the_answer_and_the_recheck_of_its_last_claim() -> None:
     soon = row(10)
     minute = reading(soon, header=PartitionHeader(edits=EDITS))
-    minute.advanced(rejected(met_by(advance(minute, 9), edits=OTHER_EDITS)))
+    minute.committed(rejected(met_by(advance(minute, 9), edits=OTHER_EDITS)))
     advance(minute, 9)
     minute.draining = True
-    minute.advanced(APPLIED)
+    minute.committed(APPLIED)
     assert step(minute, 9) == RecheckClaimed((soon.key,))
     minute.claims_rechecked(by_key(soon))
     minute.take_claims()

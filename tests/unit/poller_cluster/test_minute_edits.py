@@ -30,7 +30,7 @@ def edited_before_the_claim(*rows: Row) -> PollerMinute:
     """A machine whose claim was rejected because `edits` alone had moved."""
     minute = reading(*rows, header=PartitionHeader(edits=EDITS))
     written = advance(minute, 9)
-    minute.advanced(rejected(met_by(written, edits=OTHER_EDITS)))
+    minute.committed(rejected(met_by(written, edits=OTHER_EDITS)))
     return minute
 
 
@@ -84,10 +84,10 @@ def test_an_outcome_already_on_its_way_tests_its_row_in_the_fallback() -> None:
     minute.attempt_ended(soon.key, outcome(), now=at(10))
     first = advance(minute, 10)
     assert [write.expect_state for write in first.writes] == [None]
-    minute.advanced(rejected(met_by(first, soon, edits=OTHER_EDITS)))
+    minute.committed(rejected(met_by(first, soon, edits=OTHER_EDITS)))
     second = advance(minute, 10)
     assert [write.expect_state for write in second.writes] == [State.SCHEDULED]
-    minute.advanced(APPLIED)
+    minute.committed(APPLIED)
     assert len(minute.rows) == 0
 
 
@@ -100,7 +100,7 @@ def test_an_outcome_is_never_written_over_one_that_an_external_update_made() -> 
         minute.attempt_ended(each.key, outcome(), now=at(10))
     written = advance(minute, 10)
     met = met_by(written, edited, other, edits=OTHER_EDITS)
-    minute.advanced(rejected(met, with_state(edited, State.CANCELLED), other))
+    minute.committed(rejected(met, with_state(edited, State.CANCELLED), other))
     again = advance(minute, 10)
     assert [write.key for write in again.writes] == [other.key]
     assert again.in_flight == frozenset()
@@ -116,7 +116,7 @@ def test_a_claim_is_not_lost_when_an_outcome_beside_it_is_void() -> None:
     written = advance(minute, 15)
     assert written.in_flight == ids(later)
     met = met_by(written, edited, edits=OTHER_EDITS)
-    minute.advanced(rejected(met, with_state(edited, State.CANCELLED)))
+    minute.committed(rejected(met, with_state(edited, State.CANCELLED)))
     again = advance(minute, 15)
     assert (again.in_flight, again.writes) == (ids(later), ())
 
@@ -144,7 +144,7 @@ def test_edits_known_are_those_of_the_first_page() -> None:
     soon, other = row(10, 1), row(11, 2)
     minute = reading(soon, other, header=PartitionHeader(edits=EDITS), seconds=-5)
     assert advance(minute, 9).edits == EDITS
-    minute.advanced(APPLIED)
+    minute.committed(APPLIED)
     for each in (soon, other):
         minute.attempt_ended(each.key, outcome(), now=at(11))
     apply(minute, 11.5)
@@ -162,9 +162,9 @@ def test_a_row_edited_behind_the_sweep_is_read_and_counted_once() -> None:
     read(minute, soon, seconds=SWEEP, header=opened_by(EPOCH, soon, edits=EDITS))
     minute.attempt_ended(soon.key, outcome(), now=at(SWEEP))
     met = met_by(advance(minute, SWEEP), soon, edits=OTHER_EDITS)
-    minute.advanced(rejected(met))
+    minute.committed(rejected(met))
     advance(minute, SWEEP)
-    minute.advanced(rejected(met, with_state(soon, State.CANCELLED)))
+    minute.committed(rejected(met, with_state(soon, State.CANCELLED)))
     assert apply(minute, SWEEP).in_flight == frozenset()
     assert step(minute, SWEEP) == ReadHinted((soon.key,))
     minute.hinted_read([soon.key], by_key(with_state(soon, State.CANCELLED)), trusted=True)

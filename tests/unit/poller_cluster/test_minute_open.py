@@ -181,7 +181,7 @@ def test_our_own_claims_are_not_in_doubt_when_the_header_is_read_again() -> None
     minute = reading(mine, other)
     claim(minute, 9)
     advance(minute, 29)
-    minute.advanced(rejected(opened_by(EPOCH, mine, version=9)))
+    minute.committed(rejected(opened_by(EPOCH, mine, version=9)))
     read(minute, mine, seconds=29, header=opened_by(EPOCH, mine, version=9), more=True)
     minute.unclaimed(mine.key)
     assert apply(minute, 29, room=0).in_flight == frozenset()

@@ -24,7 +24,7 @@ from scheduler_service.usecases.bulk_load import (
     JudgeItems,
     Loaded,
     LoadSchedules,
-    Pace,
+    LoadThrottle,
 )
 from scheduler_service.usecases.schedule_request import CallbackPolicy, ScheduleRequest
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
@@ -72,7 +72,7 @@ class Loading:
     world: ApiHarness
     clock: ManualClock
     writer: Unsteady
-    pace: Pace
+    pace: LoadThrottle
     load: LoadSchedules
     client: Client
 
@@ -107,7 +107,7 @@ async def loading(world: ApiHarness) -> Loading:
         randomness=SeededRandomness(5),
         hints=world.hints,
     )
-    writer, pace = Unsteady(real, clock), Pace(clock=clock, rate=1e6)
+    writer, pace = Unsteady(real, clock), LoadThrottle(clock=clock, rate=1e6)
     judge = JudgeItems(policy=CallbackPolicy(network=NetworkPolicy(), encryption=NoEncryption()), clock=clock)
     load = LoadSchedules(
         judge=judge,
@@ -252,7 +252,7 @@ async def test_the_index_comes_first(loading: Loading) -> None:
 
 async def test_a_pace_holds_the_rate() -> None:
     clock = ManualClock()
-    pace = Pace(clock=clock, rate=100)
+    pace = LoadThrottle(clock=clock, rate=100)
     for _ in range(5):
         await pace.take(50)
     assert clock.now - NOW == 2_000
@@ -263,7 +263,7 @@ async def test_a_pace_holds_the_rate() -> None:
 
 
 async def test_a_pace_goes_down_and_up_again() -> None:
-    pace = Pace(clock=ManualClock(), rate=6400)
+    pace = LoadThrottle(clock=ManualClock(), rate=6400)
     pace.answered(SLOW_SECONDS + 0.1)
     assert pace.rate == 3200
     for _ in range(10):
@@ -273,4 +273,4 @@ async def test_a_pace_goes_down_and_up_again() -> None:
         pace.answered(SLOW_SECONDS)
     assert pace.rate == 6400
     with pytest.raises(ValueError, match="above 0"):
-        Pace(clock=ManualClock(), rate=0)
+        LoadThrottle(clock=ManualClock(), rate=0)

@@ -25,11 +25,11 @@ from scheduler_service.domain.ids import (
 )
 from scheduler_service.domain.reconciliations import (
     Action,
-    Pace,
     Progress,
     Reconciliation,
     ReconciliationState,
     Seen,
+    Spacing,
     new_reconciliation_id,
 )
 from scheduler_service.domain.schedules import Definition, ExternalUpdate, Kind, Outcome, RowWrite, State
@@ -336,7 +336,7 @@ async def test_what_is_being_retried_is_cancelled_only_if_that_was_asked_for(
 
 
 def test_a_pace_gives_every_poller_its_own_instants() -> None:
-    pace = Pace(start=1_000, step_ms=0.5)
-    assert [pace.next(PollerId(poller)) for poller in (0, 0, 1, 0, 1)] == [1_000, 1_000, 1_000, 1_001, 1_000]
-    assert pace.end == 1_002
-    assert Pace(start=5, step_ms=9).end == 5
+    spacing = Spacing(start=1_000, step_ms=0.5)
+    assert [spacing.next(PollerId(poller)) for poller in (0, 0, 1, 0, 1)] == [1_000, 1_000, 1_000, 1_001, 1_000]
+    assert spacing.end == 1_002
+    assert Spacing(start=5, step_ms=9).end == 5

@@ -8,7 +8,7 @@ import uuid
 from typing import Protocol
 
 
-class Pace(Protocol):
+class Runtime(Protocol):
     """Time and randomness as retries need them; a port for tests."""
 
     def monotonic(self) -> float:
@@ -31,7 +31,7 @@ class Pace(Protocol):
     async def sleep_async(self, seconds: float) -> None: ...
 
 
-class SystemPace:
+class SystemRuntime:
     """The system's time and randomness."""
 
     def monotonic(self) -> float:
