@@ -55,10 +55,11 @@ class ClusterSettings:
     """What the processes of one cluster must know of each other. Raises ValueError for a token that is too weak."""
 
     token: str | None = field(default=None, repr=False)
-    """Secret shared by all APIs and nodes, at least 16 characters: nodes take hints only from those who know it."""
+    """Secret shared by all APIs and nodes, at least 16 characters: nodes accept hints and requests only with it."""
     node_id: str | None = None
-    """The name of this node among the members, the same after a restart and different from all others'. None: derived
-    from the host name, which suits one `minutehand node` a host. Of several processes, NAME-0 is the first."""
+    """Name of this node among the members; it stays the same after a restart and differs from all others'. None:
+    derived from the host name, which suits one `minutehand node` a host. With several processes under one command,
+    NAME-0 is the first."""
 
     def __post_init__(self) -> None:
         token = self.token
@@ -73,17 +74,17 @@ class ClusterSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkSettings:
-    """Where callbacks may go. By default every address that is not plainly public is refused. APIs and nodes must
-    have the same. Raises ValueError for what is no network, port or scheme."""
+    """Where callbacks may go. By default every address that is not plainly public is refused. APIs and nodes must have
+    the same policy. Raises ValueError for values that are no network, port or scheme."""
 
     allow: tuple[str, ...] = ()
     """Networks that are allowed although they are not public, such as 10.1.0.0/16 for receivers inside it."""
     deny: tuple[str, ...] = ()
-    """Networks that are refused in any case; wins over `allow`."""
+    """Networks that are refused in any case, even if `allow` contains them."""
     allow_ports: tuple[int, ...] | None = None
     """The only ports that may be called. None: every port."""
     schemes: tuple[str, ...] = tuple(sorted(DEFAULT_PORTS))
-    """http, https or both. Only https keeps callbacks from being read and changed on their way."""
+    """http, https or both. Only https protects callbacks from being read and changed in transit."""
 
     def __post_init__(self) -> None:
         self.policy()

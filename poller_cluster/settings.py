@@ -1,4 +1,4 @@
-"""What an operator may tune about a node."""
+"""Settings of a node. Field docstrings are shown to operators in the reference of settings."""
 
 from dataclasses import dataclass, field
 
@@ -7,33 +7,37 @@ from scheduler_service.domain.client_bounds import ClientBounds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MinuteSettings:
-    """Times in milliseconds, bounds in rows."""
+    """How a node works on a minute. Times in milliseconds, bounds in rows."""
 
     claim_ahead_ms: int = 5_000
-    """Rows due sooner than this may be claimed; until then a cancel is certain."""
+    """Milliseconds before its due from which a row may be claimed. Until then a cancel always succeeds."""
     claim_lead_ms: int = 1_000
-    """A claim is written when the next row is due within this; it then takes everything within `claim_ahead_ms`."""
+    """A claim is written when the next row is due within this many milliseconds; it covers all rows due within
+    `claim_ahead_ms`."""
     record_after_ms: int = 500
-    """An outcome waits this long for others to share its write, unless nothing else is under way."""
+    """Milliseconds that an outcome waits for others to share its write, unless nothing else is under way."""
     record_after_longest_ms: int = 4_000
-    """How long it may wait on a node with many busy minutes. Longer: fewer writes, more in doubt after a crash."""
+    """The longest that an outcome may wait so on a node with many busy minutes, in milliseconds. Longer: fewer writes,
+    and more calls in doubt after a crash."""
     commits_per_second: int = 32
-    """What a node's busy minutes should write together, about; they wait longer for that, up to the bound above."""
+    """Owner commits that a node's busy minutes should write a second, together and approximately. To keep to it,
+    outcomes wait longer, up to `record_after_longest_ms`."""
     record_rows: int = 500
-    """Outcomes in one advance; as many waiting make it due at once. More: fewer writes for Cassandra, each of which
-    takes longer, and more in doubt after a crash."""
+    """Outcomes in one owner commit, at most; it is written as soon as this many wait. More: fewer writes for Cassandra,
+    each of which takes longer, and more calls in doubt after a crash."""
     window_rows: int = 2_000
-    """Rows of one minute held in memory; what does not fit stays in Cassandra and is read when there is room."""
+    """Rows of one minute held in memory; the others stay in Cassandra and are read when there is room."""
     rows_memory_mb: int = 160
-    """MiB for the rows of all minutes of a process, about; busy minutes hold fewer rows each for it. Less: more reads
-    of fewer rows where very much is due."""
+    """Approximate MiB for the rows of all minutes of a process; busy minutes hold fewer rows each to keep to it. Less:
+    more reads of fewer rows when very many rows are due."""
     page_reads_at_once: int = 16
-    """Pages of rows that a process reads at a time. More of them time out rather than go faster."""
+    """Pages of rows that a process reads at the same time. Beyond the default, reads time out rather than finish
+    sooner."""
     rescan_apart_ms: int = 2_000
-    """From the end of a read of a whole minute to the next one where more rows are created near their time than can be
-    told one by one. Longer: fewer reads, and such rows are that much later."""
+    """Milliseconds between two reads of a whole minute, which happen when more rows are created near their due than
+    hints can announce. Longer: fewer reads, and such rows are that much later."""
     grace_ms: int = 10_000
-    """From the minute's end to its sweep."""
+    """Milliseconds from a minute's end to its sweep."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,21 +45,22 @@ class DestinationSettings:
     """How receivers are protected from their callers, and callers from their receivers."""
 
     destination_share: float = 0.8
-    """The part of a client's max_in_flight that one host may take up unless the client says otherwise."""
+    """Share of a client's `max_in_flight` that one host may take, unless the client sets a limit for that host."""
     destination_connections: int = 200
-    """Calls of one client to one host at the same time, unless the client says otherwise: a host that answers in 20 ms
-    takes 10,000 a second over so many."""
+    """Concurrent calls of one client to one host, unless the client sets a limit for that host. A host that answers in
+    20 ms gets 10,000 calls a second over 200."""
     destinations_per_client: int = 1000
-    """Hosts of one client whose failures and rates are remembered. More costs memory, less forgets sooner."""
+    """Hosts of one client whose failures and rates are remembered. More: more memory. Fewer: they are forgotten
+    sooner."""
     breaker_failures: int = 20
-    """Failures in a row after which a client's calls to a receiver's host are held back. Well above the attempts of one
-    schedule, so that a single bad callback does not stop its neighbours."""
+    """Consecutive failures after which the breaker holds back a client's calls to a host. Keep it well above the
+    attempts of one schedule, so that a single bad callback does not stop the calls to other paths of its host."""
     breaker_open_seconds: float = 5.0
-    """How long they are held back the first time; doubled each time the host fails again when it is tried."""
+    """Seconds for which the breaker holds calls back the first time; doubled each time the probes of the host fail."""
     breaker_longest_seconds: float = 300.0
-    """The longest they are held back at a time."""
+    """The most seconds for which the breaker holds calls back at a time."""
     breaker_probes: int = 3
-    """Calls at the same time to a host that is tried again."""
+    """Concurrent calls to a host that the breaker is probing."""
 
     def __post_init__(self) -> None:
         if not 0 < self.destination_share <= 1:
@@ -77,13 +82,13 @@ class ReconciliationSettings:
     """How fast reconciliations go through their windows, each on one node."""
 
     redeliver_share: float = 0.5
-    """The part of what a client's pollers are guaranteed (each 1,000 calls a minute) at which all that is to be
-    redelivered for it is spread. More is done sooner, and leaves fresh calls less of the guarantee."""
+    """Share of the guaranteed rate of a client's pollers (1,000 calls a minute each) over which its redeliveries are
+    spread. Higher: redeliveries end sooner, and leave fresh calls less of the guarantee."""
     cancels_per_second: float = 500.0
-    """Schedules that one reconciliation cancels a second. More is done sooner, at Cassandra's cost."""
+    """Schedules that one reconciliation cancels a second. Higher: it ends sooner, at the cost of Cassandra's time."""
     rows_read_per_second: float = 5_000.0
-    """Schedules, and minutes of pollers, that one reconciliation reads a second. More is done sooner, at the cost of a
-    node's and Cassandra's time."""
+    """Schedules, plus minutes of pollers, that one reconciliation reads a second. Higher: it ends sooner, at the cost
+    of a node's and Cassandra's time."""
 
     def __post_init__(self) -> None:
         if not 0 < self.redeliver_share <= 1:
@@ -95,18 +100,18 @@ class ReconciliationSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackgroundSettings:
-    """How much of storage a node may use for the past: recovery, ends of retried calls on their way to their schedules,
+    """How much of storage a node may use for the past: recovery, outcomes of retry rows on the way to their originals,
     recounts, searches, reconciliations, retention."""
 
     requests_at_once: int = 16
-    """Requests of that kind that a node has under way at once while storage answers well. More catches up sooner after
-    an outage, at the cost of Cassandra's time; fewer are made by themselves while Cassandra is slow."""
+    """Concurrent requests for the past while storage answers well. More: a node catches up sooner after an outage, at
+    the cost of Cassandra's time. A node makes fewer by itself while Cassandra is slow."""
     slow_ms: int = 250
-    """Milliseconds above which the p99 of all of a node's storage requests counts as slow: then fewer are made for the
-    past. Lower spares the present more, and recovers later."""
+    """Milliseconds; if the p99 of all of a node's storage requests is above it, fewer requests are made for the past.
+    Lower: fresh calls are protected more, and recovery takes longer."""
     longest_pause_seconds: float = 5.0
-    """The longest pause between two of them while Cassandra leaves requests without an answer. Longer gives it more
-    rest, and an outage takes that much longer to be noticed as over."""
+    """The longest pause in seconds between two requests for the past while Cassandra leaves them unanswered. Longer:
+    Cassandra gets more rest, and its return is noticed later."""
 
     def __post_init__(self) -> None:
         for name in ("requests_at_once", "slow_ms"):
@@ -118,7 +123,7 @@ class BackgroundSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSettings:
-    """Bounds of one node process."""
+    """How much one node takes on."""
 
     minute: MinuteSettings = field(default_factory=MinuteSettings)
     destinations: DestinationSettings = field(default_factory=DestinationSettings)
@@ -126,20 +131,20 @@ class NodeSettings:
     reconciliations: ReconciliationSettings = field(default_factory=ReconciliationSettings)
     background: BackgroundSettings = field(default_factory=BackgroundSettings)
     recovery_minutes_at_once: int = 4
-    """Minutes of the past that run beside the present after a takeover or an outage; one client gets half of them at
-    most. More recovers sooner, at the cost of fresh calls' lateness."""
+    """Past minutes that run beside the present after a takeover or an outage; one client gets half of them at most.
+    More: recovery ends sooner, and fresh calls are later."""
     capacity_per_minute: int = 300_000
-    """Calls a minute that this node is sized for; shown against what the quotas guarantee."""
+    """Calls a minute that this node is sized for; shown beside what the quotas guarantee."""
     weight: float = 1.0
-    """This node's share of the pollers, relative to the others'."""
+    """This node's share of the pollers, relative to the weights of the others."""
     named_clients: int = 0
-    """Clients that the metrics show by name, those with the most calls; all others are shown together. `/metrics` asks
-    for no key, so everybody who reaches the node's port reads these names. More costs Prometheus memory: up to twice as
-    many series a metric, on every node."""
+    """Clients that the metrics show by name, those with the most calls; all others are shown together. `/metrics` needs
+    no key, so everybody who reaches the node's port can read these names. More: more memory in Prometheus, up to twice
+    as many series for each metric on every node."""
     retention_waits_for_archive: bool = False
-    """Whether schedules past their client's retention are kept until their day is archived by `minutehand spark run
-    archive`. Then run it every day: what is not archived is kept for ever. The same on all nodes, or it holds for
-    none."""
+    """Whether schedules past their client's retention are kept until `minutehand spark run archive` has archived their
+    day. Run it every day then: what is not archived is kept forever. It must be the same on all nodes; one node without
+    it deletes what the others keep."""
 
     def __post_init__(self) -> None:
         if self.recovery_minutes_at_once < 1:

@@ -43,15 +43,17 @@ class HintSettings:
     """How near-term creates are announced to the nodes. Raises ValueError for values that can't work."""
 
     delay_seconds: float = 0.005
-    """How long hints gather before they are sent. Longer: fewer requests, and calls due at once are that much later."""
+    """Seconds for which hints are gathered before they are sent. Longer: fewer requests, and calls due at once are that
+    much later."""
     queue_rows: int = 20_000
-    """Rows that may wait to be told to one node. Of what comes on top only minutes and pollers are told, up to as many:
-    their owner reads those again, which takes seconds."""
+    """Rows that may be queued for one node. Beyond that only their partitions are queued, up to the same number: the
+    owner reads those minutes again, which takes seconds."""
     timeout_seconds: float = 1.0
-    """How long a node may take to accept hints before they are forgotten."""
+    """Seconds that a node may take to accept hints before they are dropped."""
     repeat_seconds: float = 5.0
-    """Hints as old as this are told again to a poller's new owner. Shorter than this process may see a change after the
-    nodes do, and calls are late when nodes come and go; longer costs memory, `queue_rows` hints at most."""
+    """Hints up to this age in seconds are repeated to a poller's new owner. If it is shorter than the delay with which
+    an API process sees a change that the nodes have seen, calls are late when nodes come and go; longer costs memory,
+    `queue_rows` hints at most."""
 
     def __post_init__(self) -> None:
         if not self.delay_seconds >= 0:

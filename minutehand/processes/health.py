@@ -45,11 +45,11 @@ class HealthSettings:
     on its own port (api.port, ops.port) instead. Raises ValueError for ports that don't exist."""
 
     host: str = "127.0.0.1"
-    """Address to listen on. The default answers this machine only."""
+    """Address to listen on. The default accepts connections from this machine only."""
     port: int | None = None
-    """Port to listen on; 0 takes a free one. None: nowhere."""
+    """Port to listen on; 0 takes a free one. None: no such port."""
     socket: str | None = None
-    """Path of the Unix socket on which one of several processes reports its health to the command. The command sets
+    """Path of the Unix socket over which one of several processes reports its health to the command. The command sets
     it."""
 
     def __post_init__(self) -> None:

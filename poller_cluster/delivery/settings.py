@@ -1,4 +1,4 @@
-"""What an operator may tune about delivery."""
+"""Settings of delivery. Field docstrings are shown to operators in the reference of settings."""
 
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -6,51 +6,53 @@ from ipaddress import ip_address
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliverySettings:
-    """Bounds of one engine, a node's; trial calls that an API process sends follow them too. Raises ValueError where
-    they contradict one another."""
+    """Bounds of the delivery engine of one node; trial calls that an API process sends follow them too. Raises
+    ValueError for values that contradict one another."""
 
     max_in_flight: int = 2000
-    """Attempts at the same time. Each may hold a socket; where the process may not open as many file descriptors, fewer
-    are made at a time."""
+    """Concurrent attempts. Each may hold a socket; lowered if the process may not open as many file descriptors."""
     max_idle_connections: int = 1000
-    """Connections kept open between requests, a tenth of them by HTTP/2; of one client's to one address of a receiver
-    a fifth of the others at most. More saves handshakes; each costs a descriptor here and at a receiver."""
+    """Connections kept open between requests: HTTP/2 may have a tenth of them, and one client's connections to one
+    address of a receiver a fifth of those by HTTP/1.1. More: fewer handshakes; each costs a descriptor here and at a
+    receiver."""
     idle_seconds: int = 30
-    """How long a connection is kept unused. Longer than a receiver keeps it costs a failed write now and then."""
+    """Seconds for which an unused connection is kept. If receivers close theirs sooner, some requests must be sent
+    again."""
     connection_lifetime_seconds: int = 300
-    """How long a connection is used at most, so that changes in DNS are followed."""
+    """Seconds after which a connection gets no further requests, so that changes in DNS are followed."""
     dns_cache_seconds: int = 30
-    """How long an address is remembered at most; less where its DNS record says so, but a second at least. 0: every
-    attempt looks its name up. While name servers do not answer, addresses are used until they are
-    `connection_lifetime_seconds` older than that."""
+    """Seconds for which an address is remembered at most; less if its DNS record says so, but at least one second. 0:
+    every attempt looks its name up. While name servers do not answer, an address may be used for another
+    `connection_lifetime_seconds`."""
     nameservers: tuple[str, ...] = ()
-    """Name servers to ask instead of those of /etc/resolv.conf, as addresses, with a port where it is not 53:
-    10.0.0.10, 127.0.0.1:5353, [::1]:5353. Hosts files and search domains are as the system has them."""
+    """Addresses of the name servers to ask instead of those in /etc/resolv.conf, with a port unless it is 53:
+    10.0.0.10, 127.0.0.1:5353, [::1]:5353. The system's hosts file and search domains still apply."""
     lookups_at_once: int = 1000
-    """Look-ups of names that name servers have not answered yet, of all clients. No client has more of them than are
-    still free, and the last eighth is for clients that have none. More: more questions at a time to name servers."""
+    """Unanswered DNS look-ups of all clients together. No client may have more than are still free, and the last eighth
+    is kept for clients that have none. More: more concurrent questions to name servers."""
     lookups_per_client: int = 100
-    """Of them one client's; more wait for their turn. A client whose names nobody answers has so many open for about
-    the connect time-out."""
+    """Unanswered DNS look-ups of one client; further ones wait. A client whose names are not answered keeps this many
+    open for about the connect time-out."""
     names_per_client: int = 1000
-    """Names of a client whose addresses are remembered, those asked for last. More costs memory, less look-ups."""
+    """Names of one client whose addresses are remembered, the most recently used. More: more memory. Fewer: more
+    look-ups."""
     connect_timeout_seconds: float = 5.0
-    """For resolving, connecting and TLS together; never more than the request's own time-out."""
+    """Seconds for resolving, connecting and TLS together; never more than the request's own time-out."""
     response_bytes: int = 65_536
-    """How much of an answer is read. The connection is closed when there is more."""
+    """Bytes of an answer's body that are read. If there are more, the connection is closed."""
     framing_bytes: int = 393_216
-    """How much of an answer may come beside its body, about: headers, chunk sizes and extensions, trailers, TLS. The
-    connection is closed when there is more."""
+    """Approximate bytes of an answer besides its body: headers, chunk sizes and extensions, trailers, TLS. If there are
+    more, the connection is closed."""
     answer_seconds: float = 5.0
-    """How long an answer may take from its status to its end, about. The connection is closed after that; the status
-    decides. Never more than what is left of the request's own time-out."""
+    """Approximate seconds that an answer may take from its status line to its end. After that the connection is closed,
+    and the status decides. Never more than what is left of the request's own time-out."""
     excerpt_bytes: int = 1024
-    """How much of a failed attempt's answer is kept."""
+    """Bytes of the body of a failed attempt's answer that are kept."""
     stop_grace_seconds: float = 15.0
-    """How long `stop` waits for attempts under way. Those that last longer end as `stopped`, in doubt."""
+    """Seconds for which a stopping process waits for attempts under way. Longer ones end as `stopped`, in doubt."""
     ca_file: str | None = None
-    """PEM bundle of the authorities that receivers' certificates are checked against. None: the system's, as
-    OpenSSL finds them (SSL_CERT_FILE, SSL_CERT_DIR)."""
+    """PEM file of the authorities that receivers' certificates are verified against. None: the system's, as OpenSSL
+    finds them (SSL_CERT_FILE, SSL_CERT_DIR)."""
 
     def __post_init__(self) -> None:
         if self.max_in_flight < 1:

@@ -63,13 +63,14 @@ class OpsSettings:
     """Where a node listens for hints, health checks and metrics. Raises ValueError for ports that don't exist."""
 
     host: str = "127.0.0.1"
-    """Address to listen on. The default answers this machine only: APIs on other machines can't send hints then."""
+    """Address to listen on. The default accepts connections from this machine only: APIs on other machines can't send
+    hints then."""
     port: int = 0
-    """Port to listen on; 0 takes a free one, so that several nodes fit on one machine. Of several processes of one
-    command it is the first one's, and the others take those above it."""
+    """Port to listen on; 0 takes a free one, so that several nodes fit on one machine. With several processes under one
+    command, the first takes this port and each further one the next."""
     advertised_host: str | None = None
-    """Name or address under which the APIs reach this node. None: the address it listens on, or this machine's name
-    where that is every address."""
+    """Name or address at which APIs reach this node. None: the address that it listens on, or this machine's name if it
+    listens on every address."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65_535:

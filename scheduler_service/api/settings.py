@@ -26,109 +26,110 @@ _ABOVE_ZERO = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiSettings:
-    """Settings of one API process. Raises ValueError, with a sentence for the operator, where they can't work."""
+    """Settings of one API process. Raises ValueError, with a sentence for the operator, for values that can't work."""
 
     admin_key: str = field(repr=False)
-    """The configured administrator's bearer key, at least 16 printable characters without spaces. It may do everything,
-    and alone makes other administrators' keys."""
+    """Bearer key of the configured administrator: at least 16 printable ASCII characters without spaces. It may call
+    every route; only this key makes other administrators' keys."""
 
     host: str = "127.0.0.1"
-    """Address to listen on. The default answers this machine only; `0.0.0.0` answers every network it is in."""
+    """Address to listen on. The default accepts connections from this machine only, `0.0.0.0` from every network."""
 
     port: int = 8080
     """Port to listen on; 0 takes a free one."""
 
     tls_cert_file: str | None = None
-    """PEM file of the certificate to show, with what leads to its authority. May be replaced while the API runs: new
-    connections get the new one. None: plain HTTP, for behind a proxy that ends TLS."""
+    """PEM file of the certificate, with the intermediate certificates up to its authority. It may be replaced while the
+    API runs: new connections get the new one. None: plain HTTP, for use behind a proxy that terminates TLS."""
 
     tls_key_file: str | None = None
-    """PEM file of its key, without a password. May be the same file."""
+    """PEM file of the certificate's key, without a password. It may be the same file."""
 
     tls_client_ca_file: str | None = None
-    """PEM file of the authorities of which everybody who connects must show a certificate, probes included. None:
-    nobody is asked for one."""
+    """PEM file of authorities. Every peer, probes included, must then present a certificate of one of them. None: no
+    client certificate is required."""
 
     share_port: bool = False
-    """Let several processes listen on the same port (SO_REUSEPORT), the kernel spreading connections over them."""
+    """Let several processes listen on the same port (SO_REUSEPORT); the kernel spreads connections over them."""
 
     backlog: int = 1024
     """Connections that may wait to be accepted."""
 
     max_connections: int = 2000
-    """Connections at the same time, of this process. Beyond, the one that has been waiting longest for a request is
-    closed for a new one; where none waits, one that does not take its answer. Where there is none either, the new one
-    is answered 503 and closed. Fewer where the process may not open as many file descriptors. Each may take up to 0.5
-    MiB before its key is known."""
+    """Open connections of this process. Beyond that, a new connection replaces the one that has waited longest for a
+    request, else one whose answer is not being read; if there is none either, the new one is answered 503 and closed.
+    Lowered if the process may not open as many file descriptors. A connection may use up to 0.5 MiB before its key is
+    known."""
 
     head_timeout_seconds: float = 10.0
-    """From the opening of a connection, or the first byte of a later request, until its headers are there. Later ones
-    are answered 408."""
+    """Seconds from the opening of a connection, or the first byte of a later request, until its headers are complete.
+    Slower requests are answered 408."""
 
     answer_timeout_seconds: float = 60.0
-    """An answer that its caller has not taken after this long is broken off."""
+    """Seconds after which an answer that its caller has not read is aborted."""
 
     max_body_bytes: int = 4 * 1024 * 1024
-    """Larger request bodies are refused with 413, before they are read where their length is announced."""
+    """Larger request bodies are refused with 413, before they are read if their length is announced."""
 
     held_body_bytes: int = 64 * 1024 * 1024
-    """Bodies of requests under way that one client, or one administrator's key, may have in this process together; what
-    does not fit is answered 429. One body of the longest always fits."""
+    """Bytes that the request bodies of one client, or of one administrator's key, may occupy together in this process;
+    requests beyond that are answered 429. One body of `max_body_bytes` always fits."""
 
     max_header_bytes: int = 16 * 1024
-    """Longest request line and longest single header; longer ones are answered 400."""
+    """Longest request line and longest single header, in bytes; longer ones are answered 400."""
 
     max_headers: int = 100
     """Headers of one request; more are answered 400."""
 
     max_head_bytes: int = 64 * 1024
-    """Request line and headers together; more are answered 400, if they don't come all at once."""
+    """Bytes of request line and headers together; more are answered 400, unless they arrive all at once."""
 
     request_timeout_seconds: float = 5.0
-    """A request without answer after this long gets 503 and Retry-After; what it wrote may take effect all the same."""
+    """Seconds after which a request without an answer gets 503 and Retry-After; what it wrote may still take effect."""
 
     retry_after_seconds: int = 1
-    """What Retry-After says beside a 503."""
+    """The value of Retry-After in a 503, in seconds."""
 
     keep_alive_seconds: float = 75.0
-    """An idle connection is closed after this long. Keep it above the idle time-out of a proxy in front."""
+    """Seconds after which an idle connection is closed. Keep it above the idle time-out of a proxy in front."""
 
     shutdown_seconds: float = 10.0
-    """How long requests that are under way may take when the process stops."""
+    """Seconds that requests under way may take when the process stops."""
 
     shutdown_delay_seconds: float = 0.0
-    """How long the process, told to stop, goes on taking connections while `/readyz` says that it is stopping. Give it
-    what a load balancer needs to notice; every answer meanwhile is its connection's last."""
+    """Seconds for which a process that was told to stop still accepts connections while `/readyz` says that it is
+    stopping. Set it to the time that a load balancer needs to notice; every answer meanwhile is the last of its
+    connection."""
 
     client_budget_per_second: float = 250.0
-    """What a client's requests beside its creates may cost in a second, of this process, in units of about 1 ms of CPU
-    of one core; ten seconds' worth may be spent at once. Beyond, they are answered 429 until it has come in again.
+    """What a client's requests other than creates may cost this process a second, in units of about 1 ms of CPU of one
+    core; ten seconds' worth may be spent at once. Beyond that they are answered 429 until the budget has refilled.
     Looking at one schedule costs 1, a preview 3, three schedules of a bulk cancel 1, a list 10 and 1 for each 50
     schedules that it looks at, 64 KiB that it reads and 16 KiB that it answers. Lower: a client can take less of the
     API from others."""
 
     admin_budget_per_second: float = 1000.0
-    """The same for each administrator's key, on whatever routes. Higher: a program that manages many clients is not
-    held up."""
+    """The same budget for each administrator's key, on all routes. Higher: a program that manages many clients is
+    delayed less."""
 
     metrics_max_age_seconds: float = 1.0
-    """`/metrics` is rendered again after so long, however often it is asked for. 0: for every request, at about 20 ms
-    of CPU each, for everybody who reaches its port."""
+    """Seconds for which a rendered page of `/metrics` is reused. 0: each request renders it, at about 20 ms of CPU, for
+    everybody who reaches its port."""
 
     metrics_port: int | None = None
-    """Serve `/metrics` on this port of `host` instead of on `port`, over plain HTTP, so that who reaches the API need
-    not reach its metrics. 0 takes a free one. Of several processes of one command the first takes this one, and each
-    further one the next. None: on the API's port."""
+    """Serve `/metrics` on this port of `host` instead of on `port`, over plain HTTP, so that callers of the API need
+    not reach its metrics. 0 takes a free one. With several processes under one command, the first takes this port and
+    each further one the next. None: on the API's port."""
 
     clients: ClientBounds = field(default_factory=ClientBounds)
-    """What clients may be given. The nodes must have the same."""
+    """Bounds of clients' settings. Nodes must have the same."""
     max_reconciled_days: int = 31
-    """Days that the window of one reconciliation may span. Longer ones run longer; what is older than a client's
-    retention is not there any more."""
+    """Days that the window of one reconciliation may span. A longer window takes longer; schedules older than a
+    client's retention are deleted already."""
 
     network: NetworkPolicy = field(default_factory=NetworkPolicy)
-    """Where callbacks may go, as far as their URL tells. By default addresses that are not plainly public are refused.
-    The nodes must have the same policy: theirs judges the address that a connection is opened to."""
+    """Where callbacks may go, judged by their URL. By default addresses that are not plainly public are refused. Nodes
+    must have the same policy: theirs judges the address that a connection is opened to."""
 
     def __post_init__(self) -> None:
         key = self.admin_key
@@ -140,7 +141,7 @@ class ApiSettings:
         if (self.tls_cert_file is None) != (self.tls_key_file is None):
             raise ValueError("tls_cert_file and tls_key_file go together: give both or neither")
         if self.tls_client_ca_file is not None and self.tls_cert_file is None:
-            raise ValueError("tls_client_ca_file: needs tls_cert_file and tls_key_file, for it is TLS that asks")
+            raise ValueError("tls_client_ca_file: needs tls_cert_file and tls_key_file")
         for name in ("port", "metrics_port"):
             if (port := getattr(self, name)) is not None and not 0 <= port <= 65_535:
                 raise ValueError(f"{name}: must be from 0 to 65535")

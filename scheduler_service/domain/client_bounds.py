@@ -43,56 +43,57 @@ _WRITES: Final = ("LOCAL_QUORUM", "EACH_QUORUM")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientBounds:
-    """The most that clients may be given by their settings; lower is stricter. What is stored already is held to them
-    too. APIs and nodes must have the same. Raises ValueError for what can't be a bound."""
+    """Upper bounds of clients' settings; lower is stricter. A bound also applies to settings that are stored already.
+    APIs and nodes must have the same. Raises ValueError for values that can't be a bound."""
 
     retry_max_attempts: int = 100
-    """Attempts of one schedule."""
+    """Most attempts of one schedule."""
 
     retry_base_seconds: float = 3600.0
-    """The delay before the first retry."""
+    """Longest delay before the first retry, in seconds."""
 
     retry_cap_seconds: float = 86_400.0
-    """The delay before any retry."""
+    """Longest delay before any retry, in seconds."""
 
     retry_deadline_seconds: float = 604_800.0
-    """From a schedule's due to its last retry."""
+    """Most seconds from a schedule's due to its last retry."""
 
     timeout_seconds: float = 60.0
-    """For one attempt. A receiver that does not answer holds a place among a client's `max_in_flight` for so long."""
+    """Longest time-out of one attempt, in seconds. A receiver that does not answer takes up one of its client's
+    `max_in_flight` for this long."""
 
     max_in_flight: int = 10_000
-    """A client's attempts under way at the same time, over all nodes."""
+    """Most concurrent attempts of one client, over all nodes."""
 
     destinations: int = 100
-    """Receivers' hosts with limits of their own."""
+    """Most hosts for which a client may set limits."""
 
     horizon_days: int = 3650
-    """How far ahead a schedule may be due. Schedules are kept until then."""
+    """Most days ahead that a schedule may be due. Schedules are kept until then."""
 
     retention_days: int = 90
-    """How long schedules that have ended are kept. This is most of what storage holds."""
+    """Most days for which schedules that have ended are kept. They are most of what storage holds."""
 
     payload_bytes: int = 1_048_576
-    """The body of one callback. The owner of a minute holds the bodies of what is due next in memory."""
+    """Most bytes of the body of one callback. The owner of a minute holds the bodies that are due next in memory."""
 
     header_bytes: int = 16_384
-    """Names and values of one callback's headers."""
+    """Most bytes of the names and values of one callback's headers."""
 
     create_rate_per_second: float = 1_000_000.0
-    """Creates a second, with a burst of ten seconds' worth. Each API process counts for itself, so what a client gets
-    is at most this times the number of API processes (hosts x `--processes`)."""
+    """Most creates a second, with a burst of ten seconds' worth. Each API process counts for itself, so a client gets
+    at most this times the number of API processes (hosts x `--processes`)."""
 
     max_crons: int = 1_000_000
-    """Crons of one client. Each is read once a minute by the search for forgotten ones, and each that fires once a
-    minute costs four of its pollers' guaranteed calls in a thousand."""
+    """Most crons of one client. The search for overdue crons reads each once a minute, and a cron that fires once a
+    minute costs 0.4 % of one poller's guaranteed rate."""
 
     read_consistency: str = "LOCAL_ONE"
-    """LOCAL_QUORUM keeps clients from choosing LOCAL_ONE for looking at their schedules."""
+    """LOCAL_QUORUM: clients may not choose LOCAL_ONE for reading their schedules."""
 
     write_consistency: str = "EACH_QUORUM"
-    """LOCAL_QUORUM keeps clients from choosing EACH_QUORUM for their creates, which are refused while any data centre
-    is away."""
+    """LOCAL_QUORUM: clients may not choose EACH_QUORUM for their creates, which are refused while a data centre does
+    not answer."""
 
     def __post_init__(self) -> None:
         for one in fields(self):

@@ -32,12 +32,12 @@ _OURS = ("minutehand", "membership")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggingSettings:
-    """What a process says, on its standard error. Raises ValueError for words that are not known."""
+    """What a process logs to its standard error. Raises ValueError for unknown words."""
 
     level: str = "info"
-    """The least that is said: debug, info, warning or error. At info, nothing is said per call."""
+    """Least severe level that is logged: debug, info, warning or error. At info there is no line for each call."""
     format: str = "auto"
-    """json (a line an event, for machines), console (for people), or auto: console on a terminal, json elsewhere."""
+    """json (one line an event, for machines), console (for people), or auto: console on a terminal, else json."""
 
     def __post_init__(self) -> None:
         if self.level not in LEVELS:

@@ -30,12 +30,12 @@ class SecretSettings:
     """How clients' signing secrets and callbacks' headers are stored. APIs and nodes must have the same."""
 
     key_ring_file: str | None = None
-    """File with the keys that secrets are encrypted under, `ID KEY` a line; the first one encrypts, all decrypt. See
-    `minutehand secrets`. May change while processes run. None: new secrets are stored in the clear."""
+    """File of the keys that secrets are encrypted under, one `ID KEY` a line; the first one encrypts, all decrypt. See
+    `minutehand secrets`. It may change while processes run. None: new secrets are stored unencrypted."""
     encrypt_headers: bool = True
-    """Callbacks' headers are encrypted too, where there is a key ring. False: new ones are stored in the clear, what is
-    encrypted stays readable. For an upgrade from programs that can't read those: an API waits by itself while it sees
-    older nodes, jobs and `minutehand secrets rotate` do not."""
+    """Whether callbacks' headers are encrypted too, if there is a key ring. False: new ones are stored unencrypted;
+    encrypted ones stay readable. Use false while upgrading from programs that can't read encrypted headers: an API
+    waits by itself while it sees older nodes, but jobs and `minutehand secrets rotate` do not."""
 
 
 class NoEncryption:

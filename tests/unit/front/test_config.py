@@ -164,7 +164,7 @@ def test_a_secret_given_wrongly_is_not_repeated(tmp_path: Path) -> None:
         ),
         ({**SECRETS, "MINUTEHAND_API_TLS_CERT_FILE": "x"}, "tls_cert_file and tls_key_file go together"),
         ({**SECRETS, "MINUTEHAND_API_TLS_CLIENT_CA_FILE": "x"}, "tls_client_ca_file: needs tls_cert_file"),
-        ({"MINUTEHAND_CASSANDRA_TLS_SERVER_NAME": "x"}, "tls_ca_file: needed for TLS"),
+        ({"MINUTEHAND_CASSANDRA_TLS_SERVER_NAME": "x"}, "tls_ca_file: must be given"),
         ({"MINUTEHAND_LOGGING_LEVEL": "loud"}, "level: use one of debug, info, warning, error."),
         ({"MINUTEHAND_OPS_PORT": "70000"}, "port: must be from 0 to 65535."),
     ],

@@ -21,7 +21,7 @@ from membership.view import MembersView
         ({"gap_seconds": 1.0}, "gap_seconds is 1; it must lie between"),
         ({"gap_seconds": 6.0}, "gap_seconds is 6"),
         ({"beat_seconds": 0.0}, "beat_seconds must be above 0"),
-        ({"send_margin_seconds": -1.0}, "send_margin_seconds not below"),
+        ({"send_margin_seconds": -1.0}, "send_margin_seconds must not be negative"),
     ],
 )
 def test_contradictions_are_refused(changed: dict[str, float], words: str) -> None:
