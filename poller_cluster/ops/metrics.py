@@ -10,6 +10,7 @@ from poller_cluster.node import Node
 from scheduler_service.runtime.busiest import OTHER
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.metrics import Kind, Metric, Metrics
+from scheduler_service.runtime.process_metrics import process_metrics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,81 +85,75 @@ METRICS: Final[tuple[Metric[Shown], ...]] = (
     Metric(
         "minutehand_fire_lateness_seconds",
         Kind.HISTOGRAM,
-        "From a call's due to the start of its first attempt. `share`: guaranteed by its poller, beyond that, or "
-        "deferred (its receiver was left alone, its ordering key was taken, it was created too late).",
+        "Seconds from a call's due to the start of its first attempt. `share`: guaranteed, beyond the guarantee of its "
+        "poller, or deferred (the breaker was open, the ordering key was busy, or it was created too late).",
         lambda shown: shown.node.books.counts.lateness,
         labels=("share",),
     ),
     Metric(
-        "minutehand_schedules_total",
-        Kind.COUNTER,
-        "Schedules that ended, by how; one that is redelivered ends once more.",
-        lambda shown: _together(shown.node.books.counts.outcomes, shown.ended.ended),
-        labels=("outcome",),
-    ),
-    Metric(
         "minutehand_skipped_total",
         Kind.COUNTER,
-        "Schedules that ended as skipped, by why: `late` by their client's late policy, `missed` fires of crons.",
+        "Schedules that ended as skipped, by reason: `late` by their client's late policy, `missed` fires of crons.",
         lambda shown: _together(shown.node.books.counts.skipped, shown.ended.skipped),
         labels=("reason",),
     ),
     Metric(
         "minutehand_attempts_total",
         Kind.COUNTER,
-        "Attempts that ended, by what they came to.",
+        "Attempts that ended, by class of result.",
         lambda shown: shown.node.books.counts.attempts,
         labels=("code_class",),
     ),
     Metric(
         "minutehand_attempt_duration_seconds",
         Kind.HISTOGRAM,
-        "From an attempt's start to its end.",
+        "Seconds from an attempt's start to its end.",
         lambda shown: shown.node.books.counts.duration,
     ),
     Metric(
         "minutehand_attempts_in_flight",
         Kind.GAUGE,
-        "Calls that this node is making now.",
+        "Attempts that this node is making now.",
         lambda shown: shown.attempts_in_flight(),
     ),
     Metric(
         "minutehand_client_fires_total",
         Kind.COUNTER,
-        "First attempts, by client: the busiest by name, the rest as `other`.",
+        "First attempts by client; the busiest clients (node.named_clients) by name, the others as `other`.",
         lambda shown: _clients(shown, "fires"),
         labels=("client",),
     ),
     Metric(
         "minutehand_client_lateness_seconds_total",
         Kind.COUNTER,
-        "The lateness of all first attempts added up, by client: see minutehand_client_fires_total.",
+        "Sum of the lateness of first attempts by client, with the labels of minutehand_client_fires_total.",
         lambda shown: _clients(shown, "lateness_seconds"),
         labels=("client",),
     ),
     Metric(
         "minutehand_client_backlog_rows",
         Kind.GAUGE,
-        "Rows that are due and have no outcome, by client: see minutehand_client_fires_total.",
+        "Rows in memory that are due and have no outcome, by client, with the labels of minutehand_client_fires_total.",
         _client_backlog,
         labels=("client",),
     ),
     Metric(
         "minutehand_backlog_rows",
         Kind.GAUGE,
-        "Rows in memory that are due and have no outcome; those of suspended clients are held and don't count.",
+        "Rows in memory that are due and have no outcome, without those of suspended clients.",
         lambda shown: shown.node.backlog.rows(),
     ),
     Metric(
         "minutehand_oldest_due_age_seconds",
         Kind.GAUGE,
-        "Since the oldest of them was due, or since the oldest minute that recovery has not looked at; 0 without any.",
+        "Seconds since the due of the oldest row that is due and has no outcome, or since the oldest minute that "
+        "recovery has not read; 0 if there is neither.",
         lambda shown: shown.node.backlog.oldest_age_seconds(),
     ),
     Metric(
         "minutehand_over_quota_rows_total",
         Kind.COUNTER,
-        "Calls beyond the thousand a minute that a poller guarantees: made after everybody's guaranteed ones.",
+        "Calls beyond the 1,000 a minute that their poller guarantees; they are made after all guaranteed ones.",
         lambda shown: shown.node.dispatcher.over_quota,
     ),
     Metric(
@@ -170,62 +165,62 @@ METRICS: Final[tuple[Metric[Shown], ...]] = (
     Metric(
         "minutehand_pollers",
         Kind.GAUGE,
-        "Pollers of all clients that this node knows of, its own or not. More than minutehand_leases_held of all "
-        "nodes: some have no owner.",
+        "Pollers of all clients that this node knows of, its own or not. If minutehand_leases_held of all nodes "
+        "adds up to less, some pollers have no owner.",
         lambda shown: shown.node.balancer.known,
     ),
     Metric(
         "minutehand_lease_takeovers_total",
         Kind.COUNTER,
-        "Pollers taken over from nodes that had not handed them over: they died, or left too soon.",
+        "Pollers taken over from nodes that died, or stopped before they had released them.",
         lambda shown: shown.node.balancer.takeovers,
     ),
     Metric(
         "minutehand_fenced_writes_total",
         Kind.COUNTER,
-        "Writes refused because another node owned the poller meanwhile.",
+        "Conditional writes rejected because another node owned the poller by then.",
         lambda shown: shown.node.books.counts.fenced,
     ),
     Metric(
         "minutehand_in_doubt_total",
         Kind.COUNTER,
-        "Rows met that an earlier owner may have called: called again, or failed for clients that want that.",
+        "Rows found that an earlier owner may have called: called again, or failed for at-most-once clients.",
         lambda shown: shown.node.books.counts.in_doubt,
     ),
     Metric(
         "minutehand_trusted",
         Kind.GAUGE,
-        "1 while this node may make calls.",
+        "1 while this node's heartbeats are confirmed, so that it may make calls; else 0.",
         lambda shown: shown.node.membership_agent.trusted(),
     ),
     Metric(
         "minutehand_clients_locked",
         Kind.GAUGE,
-        "Clients whose calls wait because a signing secret of theirs can't be decrypted: the key ring lacks its key.",
+        "Clients whose calls wait because the key ring lacks the key of a signing secret.",
         lambda shown: shown.node.clients.locked,
     ),
     Metric(
         "minutehand_attempts_unrecorded_total",
         Kind.COUNTER,
-        "Failed attempts of which no record could be kept.",
+        "Failed attempts whose record could not be stored.",
         lambda shown: shown.node.books.unrecorded,
     ),
     Metric(
         "minutehand_crons_expanded_total",
         Kind.COUNTER,
-        "Times that a cron was looked at and its next fires placed.",
+        "Expansions of crons: the next fires were placed.",
         lambda shown: shown.node.crons.expand.crons_expanded,
     ),
     Metric(
         "minutehand_cron_fires_placed_total",
         Kind.COUNTER,
-        "Fires of crons that became schedules.",
+        "Fires of crons that were placed as schedules.",
         lambda shown: shown.node.crons.expand.children_placed,
     ),
     Metric(
         "minutehand_crons_forgotten_total",
         Kind.COUNTER,
-        "Crons that nothing had woken and the search for such found. Not 0: wake-ups are late, or get lost.",
+        "Crons whose wake-up was missing, found by the overdue scan. Above 0: wake-ups are late, or were lost.",
         lambda shown: shown.node.crons.search.found,
     ),
     Metric(
@@ -237,76 +232,54 @@ METRICS: Final[tuple[Metric[Shown], ...]] = (
     Metric(
         "minutehand_reconciliations_finished_total",
         Kind.COUNTER,
-        "Reconciliations that this node brought to the end of their windows.",
+        "Reconciliations that this node finished.",
         lambda shown: shown.node.reconciler.finished,
     ),
     Metric(
         "minutehand_reconciled_rows_total",
         Kind.COUNTER,
-        "Schedules that reconciliations looked after: redelivered, cancelled, or counted.",
+        "Schedules that reconciliations redelivered, cancelled or counted.",
         lambda shown: shown.node.reconciler.rows,
     ),
     Metric(
         "minutehand_background_slots",
         Kind.GAUGE,
-        "Storage requests that this node may have under way at once for the past: recovery, ends of retried calls, "
-        "recounts, searches. It has fewer while storage is slow or does not answer.",
+        "Storage requests that the background budget (recovery, recounts, searches, retention) allows at once. Fewer "
+        "while storage is slow or does not answer.",
         lambda shown: shown.node.budget.pace.size,
     ),
     Metric(
         "minutehand_background_pause_seconds",
         Kind.GAUGE,
-        "Pause between two such requests, about; above 0 while storage leaves requests without an answer.",
+        "Approximate pause between two requests of the background budget; above 0 while storage leaves requests "
+        "unanswered.",
         lambda shown: shown.node.budget.pace.pause_seconds,
     ),
     Metric(
         "minutehand_background_waiting",
         Kind.GAUGE,
-        "Work for the past that waits for its turn at storage.",
+        "Requests that wait for the background budget.",
         lambda shown: shown.node.budget.slots.waiting,
     ),
     Metric(
         "minutehand_background_shrunk_total",
         Kind.COUNTER,
-        "Times that this node did less for the past because storage was slow or did not answer.",
+        "Times that the background budget was lowered because storage was slow or did not answer.",
         lambda shown: shown.node.budget.pace.shrunk,
     ),
     Metric(
         "minutehand_destinations_open",
         Kind.GAUGE,
-        "Receiver hosts that are left alone because they keep failing, each client's counted by itself.",
+        "Destinations (one host as one client calls it) whose breaker is open.",
         lambda shown: shown.node.dispatcher.destinations_open(),
     ),
-    Metric(
-        "minutehand_hints_dropped_total",
-        Kind.COUNTER,
-        "Near-term rows that no node was told of: the sweep of their minute finds them.",
-        lambda shown: shown.hints_dropped(),
-    ),
-    Metric(
-        "minutehand_clock_trusted",
-        Kind.GAUGE,
-        "1 unless the system's clock was stepped and it is not known yet which time is right.",
-        lambda shown: shown.clock.wall_trusted(),
-    ),
-    Metric(
-        "minutehand_clock_offset_seconds",
-        Kind.GAUGE,
-        "This process's wall clock against the members' median; positive is ahead. 0 while it is not known.",
-        lambda shown: shown.node.membership_agent.view.offset_ms / 1000.0,
-    ),
-    Metric(
-        "minutehand_storage_clock_offset_seconds",
-        Kind.GAUGE,
-        "This process's wall clock against the median of Cassandra's servers, to a second or so; positive is ahead.",
-        lambda shown: shown.node.membership_agent.servers.ahead_of_most_ms() / 1000.0,
-    ),
-    Metric(
-        "minutehand_members",
-        Kind.GAUGE,
-        "Nodes by state, as this process sees them. Those that ended are forgotten after a while.",
-        _members,
-        labels=("state",),
+    *process_metrics(
+        ended=lambda shown: _together(shown.node.books.counts.outcomes, shown.ended.ended),
+        hints_dropped=lambda shown: shown.hints_dropped(),
+        clock_trusted=lambda shown: shown.clock.wall_trusted(),
+        clock_offset_ms=lambda shown: shown.node.membership_agent.view.offset_ms,
+        storage_clock_offset_ms=lambda shown: shown.node.membership_agent.servers.ahead_of_most_ms(),
+        members=_members,
     ),
 )
 """The metrics of a node, besides those of `cql`."""

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from scheduler_service.api.health import StorageHealth
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.metrics import NOT_SHOWN, Count, Distribution, Kind, Metric, Values, show
+from scheduler_service.runtime.process_metrics import process_metrics
 from scheduler_service.usecases.members import MemberState, WatchMembers
 from scheduler_service.usecases.storage_probes import WatchAudits
 
@@ -69,21 +70,21 @@ METRICS: Final[tuple[Metric[ApiMetrics], ...]] = (
     Metric(
         "minutehand_api_requests_total",
         Kind.COUNTER,
-        "Requests answered, by route template and status.",
+        "Requests answered, by method, route template and status.",
         ApiMetrics.requests,
         labels=("method", "route", "status"),
     ),
     Metric(
         "minutehand_api_request_duration_seconds",
         Kind.HISTOGRAM,
-        "Time from a request's headers to its answer.",
+        "Seconds from a request's headers to its answer.",
         ApiMetrics.seconds,
         labels=("method", "route"),
     ),
     Metric(
         "minutehand_api_storage_available",
         Kind.GAUGE,
-        "1 while storage answers, 0 once it has not answered for a while.",
+        "1; 0 once storage has not answered this process for some seconds.",
         lambda metrics: float(metrics.storage.available),
     ),
 )
@@ -123,55 +124,25 @@ def _audit_findings(shown: Shown) -> Values:
 
 PROCESS_METRICS: Final[tuple[Metric[Shown], ...]] = (
     Metric(
-        "minutehand_schedules_total",
-        Kind.COUNTER,
-        "Schedules that ended, by how; one that is redelivered ends once more.",
-        lambda shown: shown.ended,
-        labels=("outcome",),
-    ),
-    Metric(
-        "minutehand_hints_dropped_total",
-        Kind.COUNTER,
-        "Near-term rows that no node was told of: the sweep of their minute finds them.",
-        lambda shown: shown.hints_dropped.value,
-    ),
-    Metric(
         "minutehand_audit_findings",
         Kind.GAUGE,
-        "What audits of all clients' books found that must not be, the newest of each window; absent without any.",
+        "Findings in the newest audit of each window over all clients; absent if there was no audit.",
         _audit_findings,
-    ),
-    Metric(
-        "minutehand_clock_trusted",
-        Kind.GAUGE,
-        "1 unless the system's clock was stepped and it is not known yet which time is right.",
-        lambda shown: shown.clock.wall_trusted(),
-    ),
-    Metric(
-        "minutehand_clock_offset_seconds",
-        Kind.GAUGE,
-        "This process's wall clock against the members' median; positive is ahead. 0 while it is not known.",
-        lambda shown: (shown.members.offset_ms or 0) / 1000.0,
-    ),
-    Metric(
-        "minutehand_storage_clock_offset_seconds",
-        Kind.GAUGE,
-        "This process's wall clock against the median of Cassandra's servers, to a second or so; positive is ahead.",
-        lambda shown: shown.members.servers.ahead_of_most_ms() / 1000.0,
-    ),
-    Metric(
-        "minutehand_members",
-        Kind.GAUGE,
-        "Nodes by state, as this process sees them. Those that ended are forgotten after a while.",
-        _members,
-        labels=("state",),
     ),
     Metric(
         "minutehand_nodes_taking",
         Kind.GAUGE,
-        "Nodes that beat and take pollers, as this API sees them; those that drain don't count. 0: nobody "
-        "is called. Absent for the first seconds.",
+        "Nodes that beat and take pollers, as this process sees them, without nodes that drain. 0: no calls are "
+        "made. Absent for the first seconds.",
         _taking,
+    ),
+    *process_metrics(
+        ended=lambda shown: shown.ended,
+        hints_dropped=lambda shown: shown.hints_dropped.value,
+        clock_trusted=lambda shown: shown.clock.wall_trusted(),
+        clock_offset_ms=lambda shown: shown.members.offset_ms or 0,
+        storage_clock_offset_ms=lambda shown: shown.members.servers.ahead_of_most_ms(),
+        members=_members,
     ),
 )
 """Metrics of the process and of what it sees of the cluster."""

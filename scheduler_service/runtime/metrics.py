@@ -78,7 +78,7 @@ NOT_SHOWN: Final[Mapping[str, Value]] = {}
 class Metric(Generic[T]):
     """One metric: `read` returns its value, or its values by label, from the object that counts.
 
-    Raises ValueError for names against Prometheus's conventions.
+    Raises ValueError for names that violate Prometheus's conventions.
     """
 
     name: str
@@ -165,5 +165,11 @@ def _build(program_and_version: tuple[str, str]) -> Values:
 
 
 BUILD: tuple[Metric[tuple[str, str]], ...] = (
-    Metric("minutehand_build_info", Kind.GAUGE, "1, with what runs as labels.", _build, labels=("program", "version")),
+    Metric(
+        "minutehand_build_info",
+        Kind.GAUGE,
+        "Always 1; the labels say which program and version runs.",
+        _build,
+        labels=("program", "version"),
+    ),
 )

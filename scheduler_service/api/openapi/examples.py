@@ -231,7 +231,8 @@ EXAMPLES: Final[Mapping[str, Example]] = {
     "livez": Example(answer={"status": "ok", "reasons": []}),
     "readyz": Example(answer={"status": "ok", "reasons": []}),
     "metrics": Example(
-        answer="# HELP minutehand_api_requests_total Requests answered, by route template and status.\n", partial=True
+        answer="# HELP minutehand_api_requests_total Requests answered, by method, route template and status.\n",
+        partial=True,
     ),
     "get_openapi": Example(
         answer={"openapi": "3.1.1", "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema"}, partial=True
