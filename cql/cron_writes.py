@@ -193,7 +193,7 @@ class CronWrites:
         for one in losers:
             cron = None if one.cron_id is None else crons.get(one.cron_id)
             if cron is None and met.get(one.cron_id) is not None:
-                _fail(one, undecodable("a write met it", table="crons", key=f"{client_id}/{one.cron_id}"))
+                _fail(one, undecodable("a write was under way", table="crons", key=f"{client_id}/{one.cron_id}"))
             else:
                 _end(one, Rejected(cron))
 

@@ -38,7 +38,7 @@ from scheduler_service.runtime.lifecycle import Tasks
 T = TypeVar("T")
 
 CRONS_PER_READ = 100
-CRONS_PER_ADVANCE = 100
+CRONS_PER_WRITE = 100
 LONGEST_READ_DAYS = 400
 """Runs are kept for 90 days and placed a little ahead, and each month costs a request: a longer range is an error."""
 
@@ -96,10 +96,10 @@ class CqlCronStore:
 
     async def advance(self, client_id: ClientId, changes: Sequence[CronProgress]) -> Answer[None]:
         cron_ids = {change.cron.cron_id for change in changes}
-        if len(cron_ids) != len(changes) or len(changes) > CRONS_PER_ADVANCE:
-            raise ValueError(f"an advance is of {CRONS_PER_ADVANCE} crons at most, each once")
+        if len(cron_ids) != len(changes) or len(changes) > CRONS_PER_WRITE:
+            raise ValueError(f"at most {CRONS_PER_WRITE} crons share a write of their progress, each once")
         if any(change.cron.client_id != client_id for change in changes):
-            raise ValueError(f"an advance of {client_id}'s crons names those of other clients")
+            raise ValueError(f"a write of {client_id}'s crons names crons of other clients")
         if not changes:
             return APPLIED
         return await self._writes.advance(client_id, [commit_item(change) for change in changes])

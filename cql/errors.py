@@ -68,7 +68,7 @@ _TLS: Final[tuple[tuple[str, str], ...]] = (
     ("certificate has expired", "has a certificate that has expired: have it renewed"),
     (
         "certificate verify failed",
-        "has a certificate that no authority in cassandra.tls_ca_file has signed: name the file of the right ones",
+        "has a certificate that no authority in cassandra.tls_ca_file has signed: name the file of its authority",
     ),
     (
         "wrong version number",
@@ -78,10 +78,10 @@ _TLS: Final[tuple[tuple[str, str], ...]] = (
         "record layer failure",
         "does not speak TLS on this port: leave cassandra.tls_ca_file out, or name the port that does",
     ),
-    ("certificate required", "asks for our certificate: set cassandra.tls_cert_file and cassandra.tls_key_file"),
-    ("bad certificate", "does not take our certificate: see cassandra.tls_cert_file"),
-    ("unknown ca", "does not take our certificate: see cassandra.tls_cert_file"),
-    ("handshake failure", "found no common ground for TLS: it may ask for our certificate (cassandra.tls_cert_file)"),
+    ("certificate required", "requires our certificate: set cassandra.tls_cert_file and cassandra.tls_key_file"),
+    ("bad certificate", "refuses our certificate: see cassandra.tls_cert_file"),
+    ("unknown ca", "refuses our certificate: see cassandra.tls_cert_file"),
+    ("handshake failure", "ended the TLS handshake: it may require our certificate (cassandra.tls_cert_file)"),
 )
 """Texts of the TLS library (the driver passes on only its message) with advice. The first match counts."""
 _HUNG_UP: Final = ("connection reset", "was closed", "has been closed", "socket is closed", "connection is closed")
@@ -120,7 +120,7 @@ def unanswered_reason(error: BaseException) -> str | None:
 def translate(error: BaseException, *, statement: str) -> MinutehandError | None:
     """The error to raise instead; None if it is not the driver's. StoreUnavailable leaves out the driver's text."""
     if (reason := unanswered_reason(error)) is not None:
-        return StoreUnavailable(f"Cassandra gave no answer to {statement} ({reason}); try again.")
+        return StoreUnavailable(f"Cassandra did not answer {statement} ({reason}); try again.")
     if not isinstance(error, _REFUSED):
         return None
     text = str(error)
@@ -135,7 +135,7 @@ def why_not_let_in(error: BaseException, settings: StorageSettings) -> StoreRefu
         words = " ".join(str(one).lower().replace("_", " ").split())
         if isinstance(one, AuthenticationFailed):
             if not settings.logs_in:
-                return _refused(settings, "asks for a login: set cassandra.username and cassandra.password, or files")
+                return _refused(settings, "requires a login: set cassandra.username and cassandra.password, or files")
             return _refused(settings, "refuses the user or the password: see cassandra.username and cassandra.password")
         for said, advice in _TLS:
             if said in words:

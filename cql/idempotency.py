@@ -42,4 +42,4 @@ class CqlIdempotencyStore:
             kept = await self.read(client_id, key)
         except StoreUnavailable as error:
             return Unknown(str(error))
-        return Unknown("what is kept under the key went meanwhile") if kept is None else Rejected(kept)
+        return Unknown("the entry of the key was deleted meanwhile") if kept is None else Rejected(kept)

@@ -63,7 +63,7 @@ class CqlLeaseStore:
                     case Applied():
                         continue
                     case Rejected():
-                        reason = "somebody else creates them too"
+                        reason = "another process creates them too"
                     case Unknown(why):
                         reason = why
                 break

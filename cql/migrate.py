@@ -134,8 +134,8 @@ async def check_schema(session: Session, settings: StorageSettings, *, needed: i
         raise SchemaOutdated(_outdated(settings.keyspace, f"is at version {applied} of {needed}"))
     if (must_know := await _must_know(session)) > needed:
         raise ProgramOutdated(
-            f"The keyspace {settings.keyspace} has given up what this program uses: it knows migrations up to "
-            f"{needed:04}, and {must_know:04} is the least; run a newer release."
+            f"The keyspace {settings.keyspace} has dropped what this program uses: it knows migrations up to "
+            f"{needed:04}, and must know {must_know:04}; run a newer release."
         )
     if applied > needed:
         _log.info("schema-ahead", version=applied, known=needed)

@@ -35,7 +35,7 @@ async def node_certificates(settings: StorageSettings) -> list[bytes]:
 
     certificates = [one for one in await concurrently(shown, nodes) if one is not None]
     if not certificates:
-        raise StoreUnavailable(f"No Cassandra in {settings.local_dc} shows a certificate any more; try again.")
+        raise StoreUnavailable(f"No Cassandra server in {settings.local_dc} showed a certificate; try again.")
     return certificates
 
 

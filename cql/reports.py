@@ -140,7 +140,7 @@ class CqlBulkLoadStore:
                 return answer
             case Rejected():
                 met = await self.read(load.client_id, load.load_id)
-                return Unknown("the load is not to be read") if met is None else Rejected(met)
+                return Unknown("the load can't be read") if met is None else Rejected(met)
 
     async def note(self, client_id: ClientId, load_id: str, *, state: BulkState, at: UnixMillis) -> None:
         """Store the state of the latest run of a load. Raises StoreUnavailable."""

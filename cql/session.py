@@ -113,8 +113,8 @@ class Session:
                 about=" ".join(text.split()[:6]),
             )
         agree = self._cluster.control_connection.wait_for_schema_agreement
-        if not await self._blocking(agree, about="the schema's spreading"):
-            raise StoreUnavailable("The servers of the cluster don't agree on the schema; see to those that are down.")
+        if not await self._blocking(agree, about="schema agreement"):
+            raise StoreUnavailable("The Cassandra servers don't agree on the schema; bring back those that are down.")
 
     async def select(
         self, name: str, parameters: Parameters, *, serial: bool = False, consistency: Consistency = "LOCAL_QUORUM"

@@ -221,7 +221,7 @@ class LeaseBalancer:
         try:
             rows = {row.poller: row for row in await self._store.read_leases(client_id)}
         except StoreUnavailable as error:
-            _LOG.debug("leases not read: %s", error, extra={"action": "leases-unread", "client_id": client_id})
+            _LOG.debug("could not read leases: %s", error, extra={"action": "leases-unread", "client_id": client_id})
             return
         finally:
             self._reading.pop(client_id, None)
@@ -248,7 +248,7 @@ class LeaseBalancer:
         if poller not in self._without_row:
             self._without_row[poller] = None
             _LOG.error(
-                "%s has no lease row, so nobody knows where to start: it is not served. Register its client again.",
+                "%s has no lease row, so its low watermark is unknown and it is not served. Register its client again.",
                 poller,
                 extra={"action": "lease-row-missing", "poller": str(poller)},
             )

@@ -34,10 +34,10 @@ TAKEN: Final = "taken"
 FAILED: Final = "failed"
 STOPPED: Final = "stopped"
 _REASONS = {
-    SUPERSEDED: "a newer process runs under this node id: give every node an id of its own",
-    DEAD: "the other nodes declared this process dead while it was silent: start it again",
-    TAKEN: "another process began the same incarnation: start this one again",
-    FAILED: "it met an error that it cannot handle: see the log, and start it again",
+    SUPERSEDED: "a newer process runs under this node id: give every node a different id",
+    DEAD: "the other nodes declared this process dead while it was silent: restart it",
+    TAKEN: "another process began the same incarnation: restart this one",
+    FAILED: "an unhandled exception: see the log, and restart it",
     STOPPED: "it was stopped",
 }
 
@@ -124,7 +124,7 @@ class MembershipAgent:
 
     @property
     def clock_is_off(self) -> bool:
-        """Whether the wall clock is off by so much that pollers are given up."""
+        """Whether the wall clock is off by so much that its pollers are released."""
         return self._clock_is_off
 
     @property
@@ -208,7 +208,7 @@ class MembershipAgent:
                     return
                 if not told:
                     _LOG.warning(
-                        "%s waits: older processes of this node have not ended: %s",
+                        "%s waits until older processes of this node have ended: %s",
                         *(self.incarnation, ", ".join(map(str, older))),
                         extra={"action": "incarnation-waits", "incarnation": str(self.incarnation)},
                     )
@@ -301,8 +301,8 @@ class MembershipAgent:
             self._clock_is_off = off
             self._wake.set()
             _LOG.warning(
-                "the wall clock is %d ms off the other nodes', or Cassandra's: %s",
-                *(offset, "pollers are given up" if off else "pollers are taken again"),
+                "the wall clock differs by %d ms from the other nodes' or Cassandra's: %s",
+                *(offset, "its pollers are released" if off else "it takes pollers again"),
                 extra={
                     "action": "clock-off" if off else "clock-agrees",
                     "incarnation": str(self.incarnation),

@@ -92,7 +92,7 @@ class Observer:
             return
         self._answered = answers
         if answers:
-            _LOG.info("the members are read again", extra={"action": "members-read", "incarnation": str(self._me)})
+            _LOG.info("members can be read again", extra={"action": "members-read", "incarnation": str(self._me)})
         else:
             _LOG.warning(
                 "the members can't be read: %s",

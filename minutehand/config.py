@@ -181,7 +181,7 @@ def _read_file(file: Path, faults: list[Fault]) -> dict[str, Any]:
 def _refuse_unknown(document: Mapping[str, Any], source: str, faults: list[Fault]) -> None:
     known = [table.name for table in TABLES]
     faults += [
-        Fault(source, f"has a table or key {name!r} that is not known: use one of {', '.join(known)}.")
+        Fault(source, f"has an unknown table or key {name!r}: use one of {', '.join(known)}.")
         for name in document
         if name not in known
     ]
@@ -217,7 +217,7 @@ def _contradictions(rooms: Mapping[str, Any]) -> list[Fault]:
             Fault(
                 "cassandra.request_timeout_seconds",
                 f"is {storage.request_timeout_seconds:g}; it must be below api.request_timeout_seconds "
-                f"({api.request_timeout_seconds:g}), or callers hear of storage trouble before the API does.",
+                f"({api.request_timeout_seconds:g}), or requests time out before storage does.",
             )
         )
     least_grace_ms = LATE_AFTER_MS + 2 * membership.clock_limit_ms
@@ -225,8 +225,8 @@ def _contradictions(rooms: Mapping[str, Any]) -> list[Fault]:
         faults.append(
             Fault(
                 "minute.grace_ms",
-                f"is {minute.grace_ms}; it must be at least {least_grace_ms}, what a create may be late plus what two "
-                "clocks may differ, or a row could be created behind the sweep.",
+                f"is {minute.grace_ms}; it must be at least {least_grace_ms}: the time by which a create may be late, "
+                "plus the difference between two clocks; else a row could be created after the sweep.",
             )
         )
     return faults

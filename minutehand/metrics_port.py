@@ -34,7 +34,7 @@ class MetricsPort:
         except OSError as error:
             await self.stop()
             raise CannotListen(
-                f"the metrics can't be shown on {self._host}:{self._asked_port} ({error.strerror}): "
+                f"the metrics can't be served on {self._host}:{self._asked_port} ({error.strerror}): "
                 "choose another api.metrics_port"
             ) from error
 

@@ -55,7 +55,7 @@ class StopSignal:
     def crashed(self, name: str, error: BaseException) -> None:
         """A task ended with an unhandled exception; the process exits."""
         _log.error("task-crashed", task=name, exc_info=error)
-        self.fail(f"The part {name!r} met an error that it can't handle ({type(error).__name__}); the log has it.")
+        self.fail(f"The part {name!r} raised an unhandled exception ({type(error).__name__}); see the log.")
 
 
 def run_process(main: Callable[[StopSignal], Coroutine[Any, Any, None]]) -> None:
@@ -86,7 +86,7 @@ async def _with_signals(main: Callable[[StopSignal], Coroutine[Any, Any, None]])
     except asyncio.CancelledError:
         if len(received) < 2:
             raise
-        raise ProcessFailed("Stopped at once by a second signal; what was under way is in doubt.") from None
+        raise ProcessFailed("Stopped at once by a second signal; calls under way are in doubt.") from None
     except MinutehandError:
         raise
     except Exception as error:

@@ -123,7 +123,7 @@ def verify(
         raise TimestampError(f"the callback was signed {-age:.0f} s in the future; check this machine's clock")
     signed = b"%b.%b.%b" % (_bytes(webhook_id), _bytes(timestamp_text), body)
     if not _matches(signed, keys, signatures):
-        raise BadSignatureError("no signature matches; is it the right secret, and are these the bytes as they came?")
+        raise BadSignatureError("no signature matches; check the secret, and pass the raw bytes of the body")
     return VerifiedCallback(
         webhook_id=webhook_id,
         timestamp=timestamp,

@@ -1,7 +1,7 @@
 """One budget for all storage requests that a node makes for the past, so that they never delay those for the present.
 
 Work for the past is: reads of minutes in recovery, carrying the ends of retry rows to their originals, recounts,
-requeues, searches of other minutes for ordering keys, the search for forgotten crons, slices of reconciliations,
+requeues, searches of other minutes for ordering keys, the overdue scan of crons, slices of reconciliations,
 retention. All of it can wait, and after an outage there is much of it at once, on every node. Each kind of work first
 takes a slot and holds it for one request, or for one short sequence of requests:
 

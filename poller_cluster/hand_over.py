@@ -142,14 +142,14 @@ class HandOver:
         ):
             self._require_still_asked(asked_after)
             if self._clock.monotonic() >= deadline:
-                raise NotSeen("storage does not show yet that this node drains; ask again")
+                raise NotSeen("storage does not yet show that this node drains; repeat the request")
             await self._clock.sleep(LOOK_SECONDS)
         await self._require_another()
         self._require_still_asked(asked_after)
 
     def _require_still_asked(self, asked_after: int) -> None:
         if self._taken_back != asked_after:
-            raise NotSeen("this node was told to take pollers again meanwhile")
+            raise NotSeen("meanwhile this node was told to take pollers again")
 
     async def _require_another(self) -> None:
         view, rows = self._members.view, {row.incarnation: row for row in await self._rows()}
@@ -158,7 +158,7 @@ class HandOver:
             beats = view.silence.get(member.incarnation, 0.0) < self._silent_after
             if member.incarnation != self._incarnation and row.state is NodeState.LIVE and beats:
                 return
-        raise LastNode("no other node takes pollers: nobody would be called")
+        raise LastNode("no other node takes pollers, so no calls would be made")
 
     async def _rows(self) -> list[Heartbeat]:
         return list(await self._store.read_heartbeats())

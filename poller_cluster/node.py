@@ -281,7 +281,7 @@ class Node:
             archives=self._stores.archives if self._settings.retention_waits_for_archive else None,
         )
         self._spawn(retention.run(), "retention")
-        self._spawn(self.crons.search.run(), "search for forgotten crons")
+        self._spawn(self.crons.search.run(), "overdue scan of crons")
         self._spawn(self.reconciler.run(), "search for reconciliations")
         await self.balancer.start()
         self._clients_changed()

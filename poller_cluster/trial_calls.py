@@ -78,7 +78,7 @@ class TrialCalls:
     async def call(self, trial_call: TrialCall) -> Exchange:
         """Raises TooManyTrialCalls; TrialCallsFull where too many of all clients are under way, and when stopping."""
         if self._stopped or self.in_flight >= AT_ONCE:
-            raise TrialCallsFull("as many trial calls are under way as this process makes")
+            raise TrialCallsFull("this process has as many trial calls under way as it allows")
         client = trial_call.client
         settings = client.settings.effective(poller_quota=client.poller_quota)
         destination = self._destinations.of(client.client_id, trial_call.definition.url, settings, share=1.0)
@@ -96,17 +96,19 @@ class TrialCalls:
     def _admit(self, client_id: ClientId, destination: Destination[None]) -> None:
         now = self._clock.monotonic()
         if self._under_way.get(client_id, 0) >= AT_ONCE_PER_CLIENT:
-            raise TooManyTrialCalls(f"{AT_ONCE_PER_CLIENT} of this client are under way", retry_after_seconds=1.0)
+            raise TooManyTrialCalls(
+                f"{AT_ONCE_PER_CLIENT} trial calls of this client are under way", retry_after_seconds=1.0
+            )
         paid_until = max(self._paid_until.get(client_id, now), now)
         wait = paid_until - now - (BURST - 1) * SECONDS_BETWEEN
         if wait > 0:
             raise TooManyTrialCalls(
-                f"this client had {BURST} of late; one a second may follow", retry_after_seconds=wait
+                f"this client has used its burst of {BURST}; one a second may follow", retry_after_seconds=wait
             )
         delay = destination.delay(now)
         if delay is None or delay > 0:
             raise TooManyTrialCalls(
-                f"the client's limits for {destination.name} leave no room now", retry_after_seconds=delay or 1.0
+                f"the client's limits for {destination.name} are reached now", retry_after_seconds=delay or 1.0
             )
         if len(self._paid_until) >= _REMEMBERED:
             self._paid_until = {one: until for one, until in self._paid_until.items() if until > now}

@@ -32,8 +32,11 @@ TIMEOUT_SECONDS = 3.0
 
 MAX_ANSWER_BYTES = 4_096
 _CONFLICTS: Final = {
-    "last-node": ("last-node", "no other node takes pollers: nobody would be called; start another one, or force it"),
-    "stopping": ("node-stopping", "the node is being stopped: it takes no pollers again"),
+    "last-node": (
+        "last-node",
+        "no other node takes pollers, so no calls would be made; start another, or force it",
+    ),
+    "stopping": ("node-stopping", "the node is being stopped: it can't take pollers again"),
 }
 """Kind and sentence of a conflict, by the reason in the node's answer."""
 
@@ -301,7 +304,7 @@ class HttpNodePorts:
             # A node also answers 409 when it is not the incarnation that is meant.
             raise NodeUnreachable(f"another process than node {node_id}'s answers at {address}")
         if status == 401:
-            raise NodeUnreachable(f"node {node_id} does not know this API's cluster token: both need the same")
+            raise NodeUnreachable(f"node {node_id} refuses this API's cluster token: both must have the same")
         if status >= 300:
             raise NodeUnreachable(f"node {node_id} answered {status} at {address}")
 

@@ -97,7 +97,7 @@ def results_of(answer: Batch, count: int) -> list[BulkItem]:
 def unanswered(error: BaseException, count: int) -> list[BulkItem]:
     """The results of a batch without an answer. A transport of the caller's may raise anything."""
     if not isinstance(error, MinutehandClientError):
-        told = MinutehandUnreachable(f"a batch came to no answer ({type(error).__name__}: {error})")
+        told = MinutehandUnreachable(f"a batch got no answer ({type(error).__name__}: {error})")
         told.__cause__, error = error, told
     return [BulkItem(error=error)] * count
 

@@ -93,7 +93,9 @@ def address_of(url: str) -> str:
 def headers_for(key: str) -> dict[str, str]:
     """The headers of every request. Raises ValueError for what can't be a key."""
     if not key or not key.isascii() or not key.isprintable() or " " in key:
-        raise ValueError("that is no key: keys are printable ASCII without spaces or line breaks; is it copied whole?")
+        raise ValueError(
+            "this is no key: keys are printable ASCII without spaces or line breaks; was it copied completely?"
+        )
     return {"Authorization": f"Bearer {key}", "Content-Type": JSON, "Accept": JSON}
 
 

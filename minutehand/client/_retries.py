@@ -67,7 +67,7 @@ class Turns:
         pause = self._pause_after(error, passing=unknown or is_passing(error))
         if pause is None and unknown:
             raise MinutehandUnreachable(
-                "a create got no answer and may have been made; the API that was asked again knows no tokens",
+                "a create got no answer and may have been made; the API that it was repeated to knows no tokens",
                 passing=True,
             ) from error
         return pause

@@ -63,5 +63,5 @@ def list_usage(client_id: str, *, start: date | str | None, end: date | str | No
 
 def _day(value: date | str | None) -> str | None:
     if isinstance(value, datetime):
-        raise ValueError("days are asked for: give a date, such as datetime.now(UTC).date()")
+        raise ValueError("give a date, such as datetime.now(UTC).date()")
     return value.isoformat() if isinstance(value, date) else value

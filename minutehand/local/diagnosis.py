@@ -50,7 +50,7 @@ def explain_exit(settings: ServerSettings, exit_code: int, *, native_setting: st
     if exit_code == _KILLED:
         # Only the system sends KILL to a starting server: it does so when memory runs out.
         return too_little
-    reason = last_complaint(text) or f"it ended with code {exit_code} and without a word."
+    reason = last_complaint(text) or f"it ended with code {exit_code} and without output."
     return StartFailed(reason=reason, log_file=settings.log_file if log else settings.console_file)
 
 

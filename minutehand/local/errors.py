@@ -98,7 +98,7 @@ class JarMismatch(LocalError):
     def __init__(self, *, jar: str, repository: str) -> None:
         super().__init__(
             f"{jar} as served by {repository} is not the file that the lock names (sha256 differs).",
-            "Do not use that repository; name another one in MINUTEHAND_MAVEN_REPOSITORY.",
+            "Name another repository in MINUTEHAND_MAVEN_REPOSITORY.",
         )
 
 

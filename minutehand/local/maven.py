@@ -57,14 +57,14 @@ class MavenRepository:
         context = self._context(directory, on_bytes)
         artifact = context.create_dependency(jar.coordinate).artifact
         (directory / jar.path).unlink(missing_ok=True)
-        with _failing_as(f"it does not hand out {jar.filename}"):
+        with _failing_as(f"it lacks {jar.filename}"):
             path: Path = artifact.resolve()
         return path
 
     def resolve(self, root: str, directory: Path) -> list[Path]:
         """Download `root` and its runtime dependencies below `directory`; answer the jars' paths."""
         context = self._context(directory, lambda size: None)
-        with _failing_as(f"it does not hand out all that {root} needs"):
+        with _failing_as(f"it lacks files that {root} needs"):
             inputs, transitive = context.resolver.resolve([context.create_dependency(root)])
             return [one.artifact.resolve() for one in [*inputs, *transitive]]
 
@@ -72,7 +72,7 @@ class MavenRepository:
         try:
             from jgo.maven import MavenContext, ProfileConstraints, PythonResolver
         except ImportError as error:
-            raise LocalExtraMissing("Nothing is installed that fetches jars (the package jgo is missing).") from error
+            raise LocalExtraMissing("The package jgo, which downloads jars, is missing.") from error
 
         @contextmanager
         def listen(filename: str, size: int) -> Iterator[Callable[[int], None]]:

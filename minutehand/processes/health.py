@@ -161,7 +161,7 @@ class HealthOfSeveral:
             if seen.silent_since is not None:
                 reasons.append(Reason(PROCESS_SILENT, f"{name} does not answer"))
             elif seen.told is None:
-                reasons.append(Reason(PROCESS_DOWN, f"{name} is not running, or only just starting"))
+                reasons.append(Reason(PROCESS_DOWN, f"{name} is not running, or is just starting"))
             else:
                 reasons += _named(name, seen.told.ready)
         return reasons
@@ -275,6 +275,6 @@ def listening(settings: HealthSettings) -> Iterator[socket.socket]:
 
 def _why(settings: HealthSettings, error: OSError) -> str:
     return (
-        f"The processes' health can't be told on {settings.host}:{settings.port} ({error.strerror}): "
+        f"The processes' health can't be served on {settings.host}:{settings.port} ({error.strerror}): "
         "choose another health.host or health.port."
     )

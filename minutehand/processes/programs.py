@@ -88,7 +88,7 @@ class Program:
     def last_words(self) -> str:
         """The last line of its output."""
         lines = self.log_file.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        return lines[-1] if lines else f"it ended with code {self.exit_code()} and without a word."
+        return lines[-1] if lines else f"it ended with code {self.exit_code()} and without output."
 
 
 def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:

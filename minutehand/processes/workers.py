@@ -121,7 +121,7 @@ def run_workers(works: Sequence[Work], *, grace_seconds: float) -> None:
                     worker.look(now)
                 if all(worker.code is not None and not worker.proven for worker in workers):
                     raise WorkersFailed(
-                        f"None of {len(workers)} processes could start.", "Their own words, above, say why."
+                        f"None of {len(workers)} processes could start.", "Their output above says why."
                     )
                 time.sleep(_POLL_SECONDS)
             _end(workers, received, grace_seconds)
@@ -131,7 +131,7 @@ def run_workers(works: Sequence[Work], *, grace_seconds: float) -> None:
     # A process that is still starting has no handlers yet and may die of the signal itself.
     good = {None, 0, *(128 + number for number in received)}
     if failed := [worker.work.name for worker in workers if worker.code not in good]:
-        raise WorkersFailed(f"These processes did not end in good order: {', '.join(failed)}.", "Their log says why.")
+        raise WorkersFailed(f"These processes did not end cleanly: {', '.join(failed)}.", "Their log says why.")
 
 
 def _end(workers: Sequence[_Worker], received: Sequence[signal.Signals], grace_seconds: float) -> None:

@@ -82,7 +82,7 @@ class CronSearch:
         except StoreUnavailable:
             return
         except Exception as error:
-            self._on_fault(f"search for forgotten crons of {client.client_id}", error)
+            self._on_fault(f"overdue scan of crons of {client.client_id}", error)
 
     async def search(self, client: ServedClient) -> int:
         """Expand the forgotten crons of one client; returns how many there were. Raises StoreUnavailable."""

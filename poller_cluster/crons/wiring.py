@@ -1,4 +1,4 @@
-"""Builds a node's parts for crons: the expander, the check of fires, the search for forgotten crons."""
+"""Builds a node's parts for crons: the expander, the check of fires, the overdue scan of crons."""
 
 from collections.abc import Callable, Collection, Coroutine
 from typing import Any

@@ -128,7 +128,7 @@ def not_connected(error: OSError) -> Verdict:
 def not_secured(error: Exception) -> Verdict:
     """The TLS handshake failed."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        detail = f"the certificate is not to be trusted: {error.verify_message}"
+        detail = f"the certificate is not trusted: {error.verify_message}"
     elif isinstance(error, ssl.SSLError):
         detail = f"the TLS handshake failed: {error.reason}"
     else:

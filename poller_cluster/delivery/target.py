@@ -17,7 +17,7 @@ _LOOPBACK = ("::1", "127.0.0.1")
 _REMEMBERED = 2_048
 
 
-REFUSED = "the network policy refuses what the URL's host leads to"
+REFUSED = "the network policy refuses the address of the URL's host"
 
 
 class Target(NamedTuple):

@@ -337,7 +337,7 @@ class MinuteRun:
                 await self._context.books.settle(partition, machine.epoch, machine.account)
                 machine.settled()
             case Wait() | Stop():
-                raise AssertionError("not a thing to ask storage")
+                raise AssertionError("not a request to storage")
 
     def _free_rows(self) -> int:
         """How many rows a page may have."""

@@ -305,10 +305,10 @@ class _Connection(RequestHandler):
         if request.writer.output_size > 0:
             raise ConnectionError("an answer was begun already")
         if status < 500:
-            answer = _detail("this is not an HTTP/1.1 request that can be read", status=400)
+            answer = _detail("this is no valid HTTP/1.1 request", status=400)
         else:
             _log.error("ops-request-crashed", exc_info=exc)
-            answer = _detail("a fault of this node's: its log says more", status=500)
+            answer = _detail("a fault of this node; its log says more", status=500)
         answer.force_close()
         return answer
 
@@ -349,4 +349,4 @@ class StartingServer:
         return health_response(self._unhealthy())
 
     async def _ready(self, request: web.Request) -> web.Response:
-        return health_response([Reason(STARTING, "it has only just begun, or storage does not answer")])
+        return health_response([Reason(STARTING, "it has just started, or storage does not answer")])

@@ -80,11 +80,15 @@ def unready(node: Node, *, clock: Clock) -> Sequence[Reason]:
     """Why a node may not make calls now, or should not be relied on. Empty when it is ready."""
     reasons = []
     if node.draining:
-        reasons.append(Reason(DRAINING, "its pollers are being handed over, or are"))
+        reasons.append(Reason(DRAINING, "it is draining, or has drained"))
     if not node.running:
-        reasons.append(Reason(STARTING, "it is no member yet: storage does not answer, or its former process lives on"))
+        reasons.append(
+            Reason(STARTING, "it is no member yet: storage does not answer, or its former process has not ended")
+        )
     elif not node.membership_agent.trusted():
         reasons.append(Reason(TRUST_LOST, "its heartbeats are not confirmed: storage does not answer"))
     if not clock.wall_trusted():
-        reasons.append(Reason(CLOCK_UNTRUSTED, "the system's clock was stepped and does not agree with the others'"))
+        reasons.append(
+            Reason(CLOCK_UNTRUSTED, "the machine's clock was stepped and does not agree with the other members'")
+        )
     return reasons

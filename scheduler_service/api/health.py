@@ -114,11 +114,11 @@ class ApiHealth:
             self.storage.failed("a probe got no answer")
         reasons = []
         if self.stopping:
-            reasons.append(Reason(STOPPING, "this process was told to end"))
+            reasons.append(Reason(STOPPING, "this process was told to stop"))
         if not self.storage.available:
             reasons.append(Reason(STORAGE_AWAY, "storage has not answered for a while"))
         if self.shedding.now():
-            reasons.append(Reason(SHEDDING, "creates are being refused, for as many as may be are waiting for storage"))
+            reasons.append(Reason(SHEDDING, "creates are refused because the queue for storage is full"))
         try:
             self._judge_clock()
         except ClockInDoubt as error:

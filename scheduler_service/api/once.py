@@ -18,14 +18,14 @@ from scheduler_service.domain.once import ONCE_PATTERN, Once, OnceIds, age_fault
 ONCE: Final = Parameter(
     name="once",
     sentence="A token, `ASKED_AT.POLLERS.POLLER.NONCE`: repeating the request with the same token and body within 15 "
-    "minutes writes the same schedules with the same ids, so a create that got no answer can be sent again. "
-    "Nothing is kept for it, and each repeat counts as a create: the answer is the first one's whatever has "
-    "become of the schedules, and another body makes others. ASKED_AT: Unix milliseconds, as of which dues, "
-    "horizon and `created_at` are judged, so up to 15 minutes ago; what was due since is called at once. "
-    "POLLERS: not above the client's present quota. Both are from the header Minutehand-Once of an earlier "
-    "answer, ASKED_AT moved on by the time since. POLLER: 0 to POLLERS - 1, by turns. NONCE: 16 to 64 "
-    "random letters, digits, `-` and `_`. Not beside an Idempotency-Key, which costs more, and tells when "
-    "it is used with another body.",
+    "minutes writes the same schedules with the same ids, so a create that got no answer can be repeated. Nothing "
+    "is stored for it, and each repeat counts as a create. A repeat is answered like the first request, whatever "
+    "became of the schedules since; another body makes other schedules. ASKED_AT: Unix milliseconds, at most 15 "
+    "minutes ago; dues, horizon and `created_at` are judged as of it, and what was due since is called at once. "
+    "POLLERS: not above the client's present quota. Both are from the header Minutehand-Once of an earlier answer, "
+    "with the time since then added to ASKED_AT. POLLER: 0 to POLLERS - 1, in turns. NONCE: 16 to 64 random "
+    "letters, digits, `-` and `_`. Can't be combined with an Idempotency-Key, which costs more and detects another "
+    "body.",
     schema={"type": "string", "pattern": ONCE_PATTERN},
     read=parse_once,
 )
@@ -46,7 +46,7 @@ async def once_of(context: RequestContext) -> Once | None:
     faults: list[FieldError] = []
     once = ONCE.of(context.request.query, faults)
     if once is not None and IDEMPOTENCY_KEY in context.request.headers:
-        faults.append(FieldError("/once", "is given beside an Idempotency-Key; give one of them"))
+        faults.append(FieldError("/once", "is given together with an Idempotency-Key; give only one of them"))
     if faults:
         raise Invalid(faults)
     return None if once is None else await _judged(context, once)

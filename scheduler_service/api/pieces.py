@@ -259,7 +259,7 @@ def _sentence(message: str, plain: Any) -> str:
         return f"must be one of {', '.join(str(one.value) for one in plain)}"
     if message.startswith("Invalid enum value"):
         # The value is not repeated: it may be a secret in the wrong place.
-        return "is none of the values that there are"
+        return "is not an allowed value"
 
     def words(match: re.Match[str]) -> str:
         return " or ".join(_WORDS.get(name, name) for name in match[1].split(" | "))

@@ -319,4 +319,4 @@ def _date(seconds: int) -> str:
 
 def _never(name: str, error: BaseException) -> None:
     """An unhandled exception of the late rule's task: it should have reported every error as an answer."""
-    raise AssertionError(f"{name} met an error that it did not tell") from error
+    raise AssertionError(f"{name} failed without a logged error") from error

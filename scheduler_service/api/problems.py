@@ -39,24 +39,24 @@ class Kind(NamedTuple):
 
 
 KINDS: Final[Mapping[str, Kind]] = {
-    "malformed": Kind(400, "Malformed request", "The body is not JSON in UTF-8. `detail` says where it breaks off."),
+    "malformed": Kind(400, "Malformed request", "The body is not JSON in UTF-8. `detail` says where the fault is."),
     "unauthorized": Kind(
         401,
         "No valid key",
-        "Send a key that is good: Authorization: Bearer KEY. Keys are made by an administrator and may be revoked.",
+        "Send a valid key: Authorization: Bearer KEY. An administrator creates keys, and may revoke them.",
     ),
-    "forbidden": Kind(403, "Not for this key", "The key is good, but this needs an administrator's."),
+    "forbidden": Kind(403, "Not for this key", "The key is valid, but this needs an administrator's key."),
     "client-suspended": Kind(
         403,
         "The client is suspended",
-        "Nothing can be created for it until an administrator resumes it. Reading and cancelling work.",
+        "Nothing can be created for it until an administrator resumes it. Reading and cancelling still work.",
     ),
-    "not-found": Kind(404, "Not found", "There is nothing by that name, or nothing that this key may know of."),
+    "not-found": Kind(404, "Not found", "Nothing has that name, or nothing that this key may see."),
     "method-not-allowed": Kind(405, "Method not allowed", "The Allow header lists the methods of this path."),
     "request-timeout": Kind(
         408, "Request time-out", "The request did not arrive in time. Send it faster, or send less."
     ),
-    "conflict": Kind(409, "Conflict", "The thing is in a state that excludes the request."),
+    "conflict": Kind(409, "Conflict", "The current state excludes the request; `detail` says why."),
     "in-flight": Kind(
         409,
         "The schedule is being called",
@@ -65,62 +65,65 @@ KINDS: Final[Mapping[str, Kind]] = {
     "in-doubt": Kind(
         409,
         "The schedule may have been called",
-        "A node stopped while it called the receiver, and nobody knows the answer. The schedule is called again, "
-        "marked as a redelivery, so nothing can be called in its place. Wait for its end; or cancel it, which is "
-        "answered with reason in-doubt: it is not called again, and may have been called before.",
+        "A node stopped while it called the receiver, and the answer is unknown. The schedule is called again, marked "
+        "as a redelivery, so no other schedule can replace it. Wait for its end, or cancel it: the answer then has "
+        "the reason in-doubt, and the schedule is not called again, but may have been called before.",
     ),
     "rescheduled": Kind(
         409,
         "The schedule was rescheduled",
-        "`rescheduled_to` is the schedule that is called instead. Ask for that one: cancelling this one leaves it.",
+        "`rescheduled_to` is the schedule that is called instead. Send the request for that one: cancelling this one "
+        "does not cancel it.",
     ),
-    "already-finished": Kind(409, "The schedule has ended", "`state` says how. What has ended can't be cancelled."),
+    "already-finished": Kind(
+        409, "The schedule has ended", "`state` says how. A schedule that has ended can't be cancelled."
+    ),
     "already-open": Kind(
         409,
         "The schedule has not ended",
-        "It is still to be called, or is being called again already. Only what has ended can be redelivered.",
+        "It is still to be called, or is being redelivered already. Only a schedule that has ended can be redelivered.",
     ),
-    "cancelled": Kind(409, "The schedule was cancelled", "That is for good: create another one."),
+    "cancelled": Kind(409, "The schedule was cancelled", "A cancel is final: create another schedule."),
     "cron-finished": Kind(
-        409, "The cron has finished", "It has had its last fire. Put it with another rule, or another end, to go on."
+        409,
+        "The cron has finished",
+        "It has had its last fire. To continue it, put it with another rule or a later end.",
     ),
     "reconciliation-finished": Kind(
-        409, "The reconciliation has finished", "It has gone through its whole window: there is nothing left to stop."
+        409, "The reconciliation has finished", "It has processed its whole window: there is nothing left to stop."
     ),
     "too-many-reconciliations": Kind(
         409,
         "Too many reconciliations are running",
-        "A client may have ten running at a time. Wait for one to finish, or stop one.",
+        "A client may have ten running at the same time. Wait until one finishes, or stop one.",
     ),
     "last-node": Kind(
         409,
         "No other node takes pollers",
-        "Nobody would be called once this node has handed over. Start another one, take back the drain of one, or ask "
-        "with `force=true`.",
+        "No calls would be made once this node has drained. Start another node, undrain one, or send the request with "
+        "`force=true`.",
     ),
     "node-stopping": Kind(
-        409, "The node is being stopped", "It hands over what it owns and ends. Restarted, it takes its share again."
+        409, "The node is being stopped", "It releases its pollers and ends. Once restarted, it takes its share again."
     ),
     "once-refused": Kind(
         409,
         "The token can't be used",
-        "`once` was asked for more than 15 minutes ago, or is more than a minute ahead, or names more pollers than the "
-        "client's quota. Nothing was done now; `Minutehand-Once` says what tokens are made of now. Where the same was "
-        "sent before, it may have been created then: list the schedules of its minute. What was never sent before can "
-        "be sent with a new token, or under an Idempotency-Key.",
+        "The token in `once` is more than 15 minutes old or more than a minute ahead, or names more pollers than the "
+        "client's quota. This request did nothing; `Minutehand-Once` has the parts of a new token. If the same request "
+        "was sent before, it may have created its schedules then: list the schedules of their minute. Otherwise send "
+        "it with a new token, or under an Idempotency-Key.",
     ),
     "too-many-crons": Kind(
         409,
         "Too many crons",
-        "The client has as many crons as its setting `max_crons` gives it: delete some, or ask for a higher one. Or it "
-        "has twice as many with those that were deleted within its retention: wait, or use an id again.",
+        "The client has as many crons as its setting `max_crons` allows: delete some, or ask for a higher limit. Or it "
+        "has twice as many, counting those deleted within its retention: wait, or reuse the id of a deleted one.",
     ),
     "not-suspended": Kind(409, "The client is not suspended", "Only a suspended client can be deleted: suspend it."),
     "client-deleted": Kind(409, "The client was deleted", "Its id stays reserved. Choose another id."),
-    "built-in-client": Kind(
-        409, "The client is Minutehand's own", "An administrator may change its quota, and nothing else."
-    ),
-    "content-too-large": Kind(413, "Content too large", "The body has more bytes than are taken. Send less at once."),
+    "built-in-client": Kind(409, "The client is built in", "An administrator may change its quota, and nothing else."),
+    "content-too-large": Kind(413, "Content too large", "The body has more bytes than the limit. Send less at once."),
     "unsupported-media-type": Kind(
         415, "Unsupported media type", "Send Content-Type: application/json, in UTF-8 and without Content-Encoding."
     ),
@@ -130,62 +133,63 @@ KINDS: Final[Mapping[str, Kind]] = {
     "too-many-trial-calls": Kind(
         429,
         "Too many trial calls",
-        "A client may send a few trial calls at a time, and one a second. Nothing was sent; retry after Retry-After.",
+        "A client may send a few trial calls at the same time, and one a second. Nothing was sent; retry after "
+        "Retry-After.",
     ),
     "too-many-creates": Kind(
         429,
         "Too many creates",
-        "The client has used up its rate of creates. Nothing was stored; ask again after Retry-After. `RateLimit` says "
-        "what is left, `RateLimit-Policy` what there is. Clients with more to create need a higher quota or rate.",
+        "The client has used up its rate of creates. Nothing was stored; retry after Retry-After. `RateLimit` says "
+        "what is left, `RateLimit-Policy` the limit. A client that must create more needs a higher quota or rate.",
     ),
     "too-many-requests": Kind(
         429,
         "Too many requests",
-        "The requests of the last seconds have used up what this key's client, or administrator, is given: each costs "
-        "about what it takes the API to answer it. Nothing was done; ask again after Retry-After.",
+        "The requests of the last seconds have used up the budget of this key's client or administrator; each request "
+        "costs about the work that it takes the API to answer it. Nothing was done; retry after Retry-After.",
     ),
     "idempotency-key-reused": Kind(
         422,
-        "The idempotency key stands for another request",
-        "Within 24 hours a key is good for one request and its repeats, byte for byte. Choose a new key for a new one.",
+        "The idempotency key was used for another request",
+        "Within 24 hours a key is valid for one request and its exact repeats. Choose a new key for a new request.",
     ),
     "internal": Kind(
-        500, "Internal error", "This is a fault of Minutehand's. Its log has the details under the request_id."
+        500, "Internal error", "This is a fault of Minutehand. Its log has the details under the request_id."
     ),
     "overloaded": Kind(
         503,
         "Overloaded",
-        "Too much is waiting already; retry after Retry-After. Nothing was stored, except that what is created, or "
-        "called again, after its minute may have been.",
+        "Too many requests are waiting; retry after Retry-After. Nothing was stored, except perhaps a schedule that "
+        "was created, or redelivered, after its minute.",
     ),
     "storage-unavailable": Kind(
         503,
         "Storage is not reachable",
-        "Storage gave no answer in time. What you asked for may have taken effect; retry after Retry-After.",
+        "Storage gave no answer in time. The request may have taken effect; retry after Retry-After.",
     ),
     "clock-in-doubt": Kind(
         503,
         "The clock is in doubt",
-        "This API process's clock does not agree with the nodes', or was not compared with them yet: for a second "
-        "after its start, or for as long as no node runs. Nothing was stored; retry after Retry-After, through "
-        "another process if there is one. For operators: set the machine's clock right, or start a node.",
+        "The clock of this API process differs from the nodes', or has not been compared with them yet: that takes a "
+        "second after its start, and needs a running node. Nothing was stored; retry after Retry-After, if possible "
+        "with another API process. For operators: correct the machine's clock, or start a node.",
     ),
     "secret-locked": Kind(
         503,
         "A signing secret can't be read",
-        "A call can't be signed with all of the client's secrets now, so none is made. For operators: the API's log "
-        "names the key that is missing.",
+        "The call can't be signed with all of the client's secrets now, so it is not made. For operators: the API's "
+        "log names the missing key of the key ring.",
     ),
     "node-unreachable": Kind(
         503,
         "The node does not answer",
-        "It gave no answer on its own port. What you asked for may have reached it; ask again, which is harmless.",
+        "It gave no answer on its own port. The request may have reached it; repeating it is harmless.",
     ),
 }
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """A fault of a request. `pointer`: a JSON pointer (RFC 6901) into its body, or `/NAME` of a query parameter or
+    """A fault of a request. `pointer`: a JSON pointer (RFC 6901) into its body, or `/NAME` for a query parameter or
     header."""
 
     pointer: str

@@ -25,9 +25,9 @@ from scheduler_service.domain.rates import BURST_SECONDS, Rates
 from scheduler_service.runtime.clock import Clock
 
 RATE_HEADERS: Final[Mapping[str, str]] = {
-    "RateLimit-Policy": f'`"creates";q=BURST;w={BURST_SECONDS}`: so many creates are given to this client in so many '
-    "seconds, by each API process.",
-    "RateLimit": '`"creates";r=LEFT;t=SECONDS`: so many more may be asked for now; the whole burst after so long.',
+    "RateLimit-Policy": f'`"creates";q=BURST;w={BURST_SECONDS}`: each API process allows this client BURST creates '
+    f"in {BURST_SECONDS} seconds.",
+    "RateLimit": '`"creates";r=LEFT;t=SECONDS`: LEFT creates are allowed now; the whole burst again after SECONDS.',
 }
 RATED: Final = ("too-many-creates",)
 """A problem of every route that counts creates."""
@@ -56,7 +56,7 @@ class RateLimit:
         what = "one create" if count == 1 else f"{count} creates"
         raise Refusal(
             "too-many-creates",
-            f"there is no room for {what} now; this client is given {rate:.12g} a second. Ask again in {seconds} s",
+            f"the rate limit of {rate:.12g} creates a second leaves no room for {what} now; retry in {seconds} s",
             headers={**headers, "Retry-After": str(seconds)},
         )
 

@@ -86,7 +86,7 @@ class BodyRoom:
         whose = _whose(principal)
         awaited = self._awaited.get(whose, 0)
         if awaited >= self._most_awaited:
-            detail = f"{awaited} requests under way wait for their bodies, which is what is given; ask again"
+            detail = f"{awaited} requests of this caller wait for their bodies, which is the limit; retry later"
             raise Refusal(TOO_MANY, detail, headers={"Retry-After": "1", "Connection": "close"})
         self._awaited[whose] = awaited + 1
         try:
@@ -101,7 +101,7 @@ class BodyRoom:
         whose = _whose(principal)
         held = self._held.get(whose, 0) + size
         if held > self._limit:
-            detail = f"the bodies of other requests under way take the {self._limit} bytes that are given; ask again"
+            detail = f"the bodies of this caller's requests exceed the limit of {self._limit} bytes; retry later"
             raise too_many(detail, 1)
         self._held[whose] = held
 
@@ -136,7 +136,7 @@ class RequestBudget:
         wait = self._rates.take(whose, cost, rate=rate, now=self._clock.monotonic()).wait_seconds
         if wait is not None:
             seconds = max(math.ceil(wait), 1)
-            detail = f"the requests of the last seconds have used up what is given; ask again in {seconds} s"
+            detail = f"the requests of the last seconds have used up the budget; retry in {seconds} s"
             raise too_many(detail, seconds)
 
     def owe(self, principal: Principal, cost: float) -> None:

@@ -29,14 +29,14 @@ AdminName = Annotated[str, Meta(pattern=CLIENT_ID_PATTERN)]
 
 
 class ClientRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The quota and settings that a client is to have. Settings that are left out have their defaults."""
+    """The quota and settings that the client shall have. Settings that are left out get their defaults."""
 
     poller_quota: Annotated[int, Meta(ge=1, le=MAX_POLLERS)]
     settings: ClientSettings | None = None
 
 
 class ClientView(msgspec.Struct, frozen=True, kw_only=True):
-    """A client. `settings` are those in force, within the operator's bounds; `stored_settings` are as they were put, so
+    """A client. `settings` are in force, within the operator's bounds; `stored_settings` are as they were put, so
     putting them again changes nothing."""
 
     client_id: str
@@ -67,7 +67,7 @@ class NewKeyView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AdminKeyRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The name of the administrator whose key it is to be."""
+    """The name of the administrator that the key is for."""
 
     name: AdminName
 
@@ -130,7 +130,7 @@ class CallbackView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class ScheduleView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A schedule and what became of it so far. `in_flight`: a node has claimed it and may be calling right now.
+    """A schedule and its outcome so far. `in_flight`: a node has claimed it and may be calling right now.
     `redelivered_at`: when its last redelivery was requested. `reason` in-doubt: a node stopped while it called the
     receiver, and the answer is unknown. `rescheduled_to`: it was cancelled, and that schedule is called instead."""
 
@@ -190,9 +190,9 @@ class ReadyView(msgspec.Struct, frozen=True):
 
 
 class NodeView(msgspec.Struct, frozen=True, kw_only=True):
-    """A node. `state`: live, draining, left or dead. `beat_age_seconds`: since this API process saw its heartbeat
-    advance, null if it never did. `clock_offset_ms`: its wall clock against the median, positive is ahead, null while
-    unknown. `pollers`: how many it owns."""
+    """A node. `state`: live, draining, left or dead. `beat_age_seconds`: seconds since this API process saw a new
+    heartbeat of it, null if it never did. `clock_offset_ms`: its wall clock minus the median, null while unknown.
+    `pollers`: how many it owns."""
 
     node_id: str
     incarnation: int
@@ -214,8 +214,9 @@ class PollersView(msgspec.Struct, frozen=True):
 
 
 class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
-    """The cluster. The calls a minute that the quotas of all clients guarantee, and those that the live nodes are sized
-    for. `not_calling`: a sentence that says why no calls are made now; null while calls are made."""
+    """The cluster. `guaranteed_calls_per_minute`: what the quotas of all clients guarantee; `capacity_per_minute`: what
+    the live nodes are sized for. `not_calling`: a sentence that says why no calls are made now; null while calls are
+    made."""
 
     nodes: list[NodeView]
     pollers: PollersView
@@ -225,7 +226,7 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DrainingView(msgspec.Struct, frozen=True, kw_only=True):
-    """A node that has begun to hand over its pollers, or, `live`, to take pollers again."""
+    """A node that has begun to drain, or (`live`) to take pollers again."""
 
     node_id: str
     incarnation: int
@@ -241,8 +242,8 @@ class PollerOwner(msgspec.Struct, frozen=True):
 
 class PollerView(msgspec.Struct, frozen=True, kw_only=True):
     """A poller. All minutes before `watermark` are settled. `open_minutes`: minutes with schedules from there to now;
-    `backlog`: schedules in them that are due and have not ended; with `cut`, both are lower bounds. `lagging`: it is
-    behind the other pollers of its owner."""
+    `backlog`: schedules in them that are due and have not ended. With `cut`, both are lower bounds. `lagging`: its
+    watermark is behind those of the other pollers of its owner."""
 
     poller_id: int
     owner: PollerOwner | None
@@ -256,8 +257,8 @@ class PollerView(msgspec.Struct, frozen=True, kw_only=True):
 
 class LatenessView(msgspec.Struct, frozen=True, kw_only=True):
     """How much later than due the first attempts began. p50 and p99 are upper bounds: the lowest of the steps 5, 10,
-    20, 50, 100, 200, 500 ms, 1, 2, 5, 10, 30 s, 1, 10, 60 min that so many did not exceed, or `max_seconds` if that is
-    less."""
+    20, 50, 100, 200, 500 ms, 1, 2, 5, 10, 30 s, 1, 10, 60 min that this share did not exceed, or `max_seconds` if that
+    is less."""
 
     p50_seconds: float
     p99_seconds: float

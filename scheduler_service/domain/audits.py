@@ -23,8 +23,8 @@ def new_audit_id(*, at: int, randomness: Randomness) -> AuditId:
 
 
 class AuditCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """The calls of the window as their rows tell: accepted = delivered + failed + cancelled + skipped + open, and what
-    is in a state that there is not (each of which is a finding)."""
+    """The calls of the window, counted from their rows: accepted = delivered + failed + cancelled + skipped + open,
+    plus those in an unknown state (each of which is a finding)."""
 
     accepted: int = 0
     delivered: int = 0
@@ -35,8 +35,8 @@ class AuditCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that must not be. What it is about is null where it is about more: a partition, a cron. `minute` and
-    `due` are Unix milliseconds."""
+    """One violation. Fields that do not apply are null: it may concern a partition or a cron. `minute` and `due` are
+    Unix milliseconds."""
 
     kind: str
     detail: str

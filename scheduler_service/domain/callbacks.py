@@ -49,7 +49,7 @@ def check_method(method: str, *, pointer: str) -> list[Problem]:
 def check_body(method: str, size: int, *, max_bytes: int, pointer: str) -> list[Problem]:
     """`size` in bytes as they will be sent."""
     if size and method in METHODS_WITHOUT_BODY:
-        return [Problem(pointer, f"a {method} carries no body")]
+        return [Problem(pointer, f"a {method} request has no body")]
     if size > max_bytes:
         return [Problem(pointer, f"the body has {size} bytes; at most {max_bytes} are allowed")]
     return []
@@ -89,7 +89,7 @@ def _wrong_with_name(name: str) -> str | None:
         return "this header is set by Minutehand"
     folded = _folded(name)
     if folded in _OF_CONNECTION or folded in _OF_FRAMING or folded.startswith("proxy-"):
-        return "this header belongs to the connection and can't be given"
+        return "this header belongs to the connection and can't be set"
     return None
 
 

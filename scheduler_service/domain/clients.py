@@ -41,61 +41,62 @@ class RetrySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
 
 
 class LatePolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What becomes of a call that could not be made in time: fired however late, or skipped after some seconds.
+    """Whether a call that could not be made in time is made however late (fire), or skipped after some seconds (skip).
 
-    Lateness counts from the due. Where a node that was running learned of a schedule only after that, it counts from
-    then: a create that was answered in time is not skipped for that."""
+    Lateness counts from the due. If a running node learned of a schedule only after that, lateness counts from then, so
+    a create that was answered in time is not skipped.
+    """
 
     kind: Literal["fire", "skip"] = "fire"
     after_seconds: Annotated[float, Meta(ge=0, le=604_800)] = 0.0
 
 
 class DestinationLimit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Bounds for one receiver host."""
+    """Limits for one receiver's host."""
 
     max_in_flight: Annotated[int, Meta(ge=1, le=10_000)] | None = None
     max_per_second: Annotated[float, Meta(gt=0, le=100_000)] | None = None
 
 
 class ClientSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=False):
-    """What a client may tune. Null: derived from the quota. The operator may have set lower bounds than those here."""
+    """A client's settings. Null: derived from the quota. The operator may have set lower bounds than those here."""
 
     retry: Annotated[RetrySettings, Meta(description="When failed attempts are repeated.")] = RetrySettings()
     timeout_seconds: Annotated[
-        float, Meta(ge=0.1, le=60, description="For one attempt, from connecting to the end of the answer.")
+        float, Meta(ge=0.1, le=60, description="Seconds for one attempt, from connecting to the end of the answer.")
     ] = 10.0
     max_in_flight: Annotated[
         Annotated[int, Meta(ge=1, le=10_000)] | None,
-        Meta(description="Attempts at the same time, over all nodes. Null: 100 for each poller, at most 10,000."),
+        Meta(description="Concurrent attempts, over all nodes. Null: 100 for each poller, at most 10,000."),
     ] = None
     destinations: Annotated[
         dict[str, DestinationLimit],
         Meta(max_length=100, description="Limits of single receivers, by host, or host:port."),
     ] = {}
-    late_policy: Annotated[LatePolicy, Meta(description="What becomes of calls that could not be made in time.")] = (
-        LatePolicy()
-    )
+    late_policy: Annotated[
+        LatePolicy, Meta(description="Whether calls that could not be made in time fire or are skipped.")
+    ] = LatePolicy()
     in_doubt: Annotated[
         Literal["redeliver", "drop"],
         Meta(
-            description="What becomes of a call that a crashed node may have made: made (perhaps again), or failed. "
-            "redeliver may call twice; drop may call not at all."
+            description="What to do with a call that a crashed node may have made. redeliver: call (perhaps again); "
+            "drop: end it as failed (perhaps without a call)."
         ),
     ] = "redeliver"
-    horizon_days: Annotated[int, Meta(ge=1, le=3650, description="How far ahead a schedule may be due.")] = 730
+    horizon_days: Annotated[int, Meta(ge=1, le=3650, description="Most days ahead that a schedule may be due.")] = 730
     retention_days: Annotated[
-        int, Meta(ge=1, le=90, description="How long schedules that have ended can be looked at, and redelivered.")
+        int, Meta(ge=1, le=90, description="Days for which schedules that have ended can be read and redelivered.")
     ] = 7
-    payload_bytes: Annotated[int, Meta(ge=1, le=1_048_576, description="The longest body of a callback.")] = 65_536
+    payload_bytes: Annotated[int, Meta(ge=1, le=1_048_576, description="Most bytes of a callback's body.")] = 65_536
     header_bytes: Annotated[
-        int, Meta(ge=1, le=16_384, description="Names and values of a callback's headers, at most.")
+        int, Meta(ge=1, le=16_384, description="Most bytes of the names and values of a callback's headers.")
     ] = 8_192
     create_rate_per_second: Annotated[
         Annotated[float, Meta(ge=0.1, le=1_000_000)] | None,
         Meta(
-            description="Schedules that may be asked for in a second, with a burst of ten seconds' worth; a batch "
-            "counts its items. Null: 100 for each poller. Every API process counts for itself: with N of them, "
-            "those that spread their requests may get N times as many."
+            description="Creates a second, with a burst of ten seconds' worth; a batch counts its items. Null: 100 for "
+            "each poller. Every API process counts for itself, so a client that spreads its requests over N of them "
+            "gets up to N times as many."
         ),
     ] = None
     max_crons: Annotated[
@@ -103,26 +104,25 @@ class ClientSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
         Meta(
             ge=1,
             le=1_000_000,
-            description="Crons that are there at the same time. With those that were deleted within the retention, "
-            "there may be twice as many, or 1,000 more if that is more.",
+            description="Most crons at the same time. Counting those deleted within the retention, there may be "
+            "twice as many, or 1,000 more if that is more.",
         ),
     ] = 10_000
     read_consistency: Annotated[
         ReadConsistency,
         Meta(
-            description="For looking at a schedule and listing them. LOCAL_QUORUM shows what was answered before. "
-            "LOCAL_ONE asks one replica: faster, and still there when most are away, but a state may be an older one, "
-            "and a list may lack what was created a moment ago. Cancels, the books and the calls themselves are never "
-            "decided by it."
+            description="For reading and listing schedules. LOCAL_QUORUM shows everything that was answered before. "
+            "LOCAL_ONE asks one replica: faster, and possible while most are down, but a state may be outdated, and a "
+            "list may lack recent creates. Cancels, the books and the calls themselves never depend on it."
         ),
     ] = "LOCAL_QUORUM"
     write_consistency: Annotated[
         WriteConsistency,
         Meta(
             description="For creating schedules: one, a batch, a triggered run. LOCAL_QUORUM needs only the home data "
-            "centre. EACH_QUORUM also waits until most replicas in every other one have the schedule, so losing the "
-            "home loses none that was answered: creates are slower by the way there, and refused with 503 while any of "
-            "them is away. What becomes of a schedule is recorded at home in any case."
+            "centre. EACH_QUORUM also waits for most replicas in every other data centre, so no accepted schedule is "
+            "lost with the home: creates are slower by that distance, and refused with 503 while any of the data "
+            "centres is down. Outcomes are recorded at home in any case."
         ),
     ] = "LOCAL_QUORUM"
 

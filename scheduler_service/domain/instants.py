@@ -41,7 +41,7 @@ def parse_instant(text: str) -> UnixMillis:
             zone = timezone(offset if sign == "+" else -offset)
         whole = datetime.fromisoformat(f"{day}T{time}").replace(tzinfo=zone)
     except ValueError:
-        raise ValueError(f"{text!r} names no instant of the calendar") from None
+        raise ValueError(f"{text!r} is no instant of the calendar") from None
     milliseconds = 0 if fraction is None else -(-int(fraction) * 1000 // 10 ** len(fraction))
     return UnixMillis((whole - _EPOCH) // _SECOND * 1000 + milliseconds)
 
@@ -88,7 +88,7 @@ def window_faults(start: int, end: int, *, longest_days: int) -> list[FieldError
         return [FieldError("/to", "must be after from")]
     if end - start > longest_days * DAY_MS:
         longest = "24 hours" if longest_days == 1 else f"{longest_days} days"
-        return [FieldError("/to", f"is more than {longest} after from; ask for less at a time")]
+        return [FieldError("/to", f"is more than {longest} after from; choose a shorter window")]
     return []
 
 

@@ -10,8 +10,8 @@ from scheduler_service.domain.ids import ClientId, UnixMillis
 
 
 class Used(msgspec.Struct, frozen=True, kw_only=True):
-    """Schedules by what became of them (accepted = delivered + failed + cancelled + skipped + open), attempts made for
-    them, bytes of their bodies, and the lateness of first attempts in milliseconds, null where there was none."""
+    """Schedules by outcome (accepted = delivered + failed + cancelled + skipped + open), attempts made for them, bytes
+    of their bodies, and the lateness of first attempts in milliseconds, null if there was none."""
 
     accepted: int = 0
     delivered: int = 0

@@ -49,17 +49,17 @@ class JudgeClock:
 
     def _doubt(self) -> str | None:
         if not self._clock.wall_trusted():
-            return "this process's clock was stepped and does not agree with the nodes' yet"
+            return "this process's clock was stepped and does not agree with the nodes' clocks yet"
         offset_ms = self._compared.first_offset_ms
         if offset_ms is None:
             if self._compared.alone:
                 return (
-                    "no node is known to this process: nobody would make the calls, and there is no clock to compare "
-                    "its own with; start a node"
+                    "this process sees no node that could make the calls, and no clock to compare its own with; start "
+                    "a node"
                 )
-            return "this process has not compared its clock with the nodes' yet"
+            return "this process has not compared its clock with the nodes' clocks yet"
         if abs(offset_ms) >= self._limit_ms:
-            return f"this process's clock is {abs(offset_ms)} ms off the nodes', or Cassandra's"
+            return f"this process's clock differs by {abs(offset_ms)} ms from the nodes' or Cassandra's"
         return None
 
 
@@ -81,5 +81,5 @@ class AdmitCreates:
     def work(self, client: Client) -> None:
         """The same for work that makes no calls, which a suspended client may request."""
         if client.built_in:
-            raise Conflict("built-in-client", f"{client.client_id!r} is Minutehand's own: it takes no work of yours")
+            raise Conflict("built-in-client", f"{client.client_id!r} is a built-in client: it takes no other work")
         self._judge_clock()

@@ -86,14 +86,14 @@ class ChangeClient:
                 case Rejected(current=found):
                     current = found
                 case Unknown():
-                    raise StoreUnavailable("the store did not say whether the client was changed; ask again")
-        raise StoreUnavailable("others keep changing this client; ask again")
+                    raise StoreUnavailable("storage did not say whether the client was changed; repeat the request")
+        raise StoreUnavailable("others keep changing this client; repeat the request")
 
 
 def refuse_built_in(client: Client) -> None:
     """Raises Conflict for clients that are Minutehand's own."""
     if client.built_in:
-        raise Conflict("built-in-client", f"{client.client_id!r} is Minutehand's own: only its quota may be changed")
+        raise Conflict("built-in-client", f"{client.client_id!r} is a built-in client: only its quota may be changed")
 
 
 class Registered(NamedTuple):
@@ -145,7 +145,7 @@ class RegisterClient:
 
         async def step(current: Client) -> Client:
             if current.built_in and settings is not None:
-                detail = "the settings of Minutehand's own clients can't be changed; leave them out"
+                detail = "the settings of built-in clients can't be changed; leave them out"
                 raise Invalid([FieldError("/settings", detail)])
             if poller_quota > current.poller_ceiling:
                 await self._create_pollers(client_id, range(current.poller_ceiling, poller_quota))
@@ -187,7 +187,7 @@ class RegisterClient:
             case Rejected():
                 return None
             case Unknown():
-                raise StoreUnavailable("the store did not say whether the client was registered; ask again")
+                raise StoreUnavailable("storage did not say whether the client was registered; repeat the request")
 
     async def _create_pollers(self, client_id: ClientId, poller_ids: Sequence[int]) -> None:
         watermark = minute_of(self._clock.wall_ms()) - WATERMARK_MARGIN_MINUTES

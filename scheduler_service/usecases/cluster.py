@@ -72,12 +72,10 @@ def why_nobody_calls(nodes: Sequence[NodeShown]) -> str | None:
     if any(node.pollers for node in beating):
         return None
     if not beating:
-        return "no node beats: start a node, or see why those that run do not reach storage"
+        return "no node beats: start a node, or find out why running nodes do not reach storage"
     if all(node.member.state is MemberState.DRAINING for node in beating):
-        return (
-            "every node has handed over its pollers: take one back with `minutehand nodes undrain NODE`, or start one"
-        )
-    return "no node owns a poller: see the log of those that are live"
+        return "all nodes are drained: undrain one with `minutehand nodes undrain NODE`, or start one"
+    return "no node owns a poller: see the logs of the live nodes"
 
 
 class ShowCluster:

@@ -101,7 +101,7 @@ class CronCounts:
             await makes.none.wait()
             credit = await self._counted(client, told)
         if credit.crons <= 0:
-            raise Conflict("too-many-crons", f"this client has {most} crons, and may have no more")
+            raise Conflict("too-many-crons", f"this client has {most} crons, the most that it may have")
         if not again and credit.rows <= 0:
             raise Conflict(
                 "too-many-crons",

@@ -55,7 +55,7 @@ class CronDraft(NamedTuple):
 
 
 class DstRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What becomes of fixed times of day that a change of clocks skips (`gap`) or repeats (`fold`)."""
+    """What to do with fixed times of day that a change of clocks skips (`gap`) or repeats (`fold`)."""
 
     gap: Gap = "shift"
     fold: Fold = "first"
@@ -65,9 +65,9 @@ class CronRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """A rule and the call to make at each of its fires.
 
     `expression` has five fields, read in `timezone` (an IANA name). It fires from `starts_at` to before `ends_at` (RFC
-    3339 with an offset), `max_fires` times at most, each up to `spread_seconds` late by an amount that is the cron's
-    own. Fires missed by more than `catch_up_seconds` are skipped. `overlap` skip: a fire is skipped while the one
-    before has not ended.
+    3339 with an offset), `max_fires` times at most. Each fire is delayed by up to `spread_seconds`, always by the same
+    time for one cron. Fires missed by more than `catch_up_seconds` are skipped. `overlap` skip: a fire is skipped while
+    the previous one has not ended.
     """
 
     expression: str

@@ -259,8 +259,8 @@ class ChangeCrons:
                 case Rejected(current=current):
                     known, sure = current, True
                 case Unknown():
-                    raise StoreUnavailable("the store did not say whether the cron was changed; ask again")
-        raise StoreUnavailable("others keep changing this cron; ask again")
+                    raise StoreUnavailable("storage did not say whether the cron was changed; repeat the request")
+        raise StoreUnavailable("others keep changing this cron; repeat the request")
 
     async def _confirm(self, known: Cron, *, sure: bool) -> Answer[Cron | None]:
         answer = await self._crons.confirm(known)

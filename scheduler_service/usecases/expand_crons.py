@@ -86,7 +86,7 @@ class ExpandCrons:
         if client is None or client.state is not ClientState.ACTIVE:
             return
         if wakers is None:
-            raise StoreUnavailable(f"the built-in client {CRON_CLIENT!r} is not there yet")
+            raise StoreUnavailable(f"the built-in client {CRON_CLIENT!r} does not exist yet")
         ids = list(dict.fromkeys(cron_ids))
         crons: list[Cron] = []
         at = done = read = 0

@@ -87,7 +87,7 @@ class RememberRequest:
 
 def _remembered(keyed: Keyed, kept: Kept, *, replayed: bool) -> Remembered:
     if kept.fingerprint != keyed.fingerprint:
-        raise KeyReused("another request was made under this Idempotency-Key within the last 24 hours")
+        raise KeyReused("another request used this Idempotency-Key within the last 24 hours")
     return Remembered(kept.ids, kept.created_at, replayed)
 
 
@@ -197,7 +197,7 @@ class CreateIdempotently:
         (judged,) = await self._create.defined(client, [request], now=remembered.at)
         if isinstance(judged, Invalid):
             return judged
-        detail = "was refused under this Idempotency-Key by settings that have changed since; send it under another"
+        detail = "was refused under this Idempotency-Key by settings that have changed since; use another key"
         return Invalid([FieldError("", detail)])
 
     async def _see_created(self, client: Client, definition: Definition) -> Resolved:

@@ -64,10 +64,10 @@ class KeyRing:
             if key is None:
                 raise RingInvalid(f"line {number}: the key {key_id} is not {KEY_BYTES} bytes in base64")
             if key_id in keys:
-                raise RingInvalid(f"line {number}: the id {key_id} is there twice")
+                raise RingInvalid(f"line {number}: the id {key_id} occurs twice")
             keys[key_id] = key
         if not keys:
-            raise RingInvalid("there is no key in it: make one with `minutehand secrets new-key`")
+            raise RingInvalid("it has no key: make one with `minutehand secrets new-key`")
         return cls(next(iter(keys)), keys)
 
     def seal(self, secret: SigningSecret, *, randomness: Randomness) -> SigningSecret:
@@ -124,6 +124,6 @@ def _whose(secret: SigningSecret) -> bytes:
 def _unreadable(secret: SigningSecret, key_id: str) -> SecretLocked:
     return SecretLocked(
         f"the signing secret {secret.secret_id} of client {secret.client_id} does not open with the key {key_id} of "
-        f"the ring: the file that {SETTING} names has another key of that id, or what is stored was changed",
+        f"the ring: the file that {SETTING} names has another key with that id, or the stored value was changed",
         key_id=key_id,
     )

@@ -180,7 +180,7 @@ class Reconcile:
         acted = 0
         for begin in range(0, len(rows), TOGETHER):
             if not ours():
-                raise NotOurs("this reconciliation is another node's now")
+                raise NotOurs("another node works on this reconciliation now")
             some = rows[begin : begin + TOGETHER]
             left = [row for row in some if not _is_done(reconciliation, row)]
             acted += len(left)
@@ -315,7 +315,7 @@ class Reconcile:
             if current is following:
                 return following
             if current is None:
-                raise StoreUnavailable("the reconciliation is not kept any more")
+                raise StoreUnavailable("the reconciliation has been deleted")
             if current.version != reconciliation.version:
                 return current
         raise StoreUnavailable("no answer about the progress of a reconciliation")

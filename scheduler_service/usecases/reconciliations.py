@@ -54,8 +54,9 @@ MAX_DAYS = 31
 
 
 class ReconciliationRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Count, call again or cancel all schedules due from `from` to before `to` (RFC 3339 with an offset) that are in
-    one of `states`: of redeliver delivered, failed or skipped, of cancel scheduled or retrying, of report any."""
+    """Count (report), redeliver or cancel all schedules due from `from` to before `to` (RFC 3339 with an offset) that
+    are in one of `states`. redeliver applies to delivered, failed and skipped, cancel to scheduled and retrying, report
+    to any."""
 
     start: Instant = msgspec.field(name="from")
     end: Instant = msgspec.field(name="to")
@@ -97,7 +98,7 @@ class RequestReconciliations:
         possible = HANDLED.get(request.action, tuple(State))
         for position, state in enumerate(request.states):
             if state not in possible:
-                detail = f"{request.action} is about {', '.join(possible)}"
+                detail = f"{request.action} applies to {', '.join(possible)}"
                 faults.append(FieldError(f"/states/{position}", detail))
         return faults
 
@@ -160,7 +161,7 @@ class RequestReconciliations:
             if current.state is ReconciliationState.STOPPED:
                 return current
             if current.state is ReconciliationState.FINISHED:
-                raise Conflict("reconciliation-finished", "it has finished before", state=current.state.value)
+                raise Conflict("reconciliation-finished", "it has already finished", state=current.state.value)
             ended = stopped(current, at=self._clock.wall_ms())
             match await self._store.write(ended, expected_version=current.version):
                 case Applied():

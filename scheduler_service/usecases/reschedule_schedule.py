@@ -56,8 +56,8 @@ from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
 
 class RescheduleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """When to call instead: `due` (RFC 3339 with an offset) or `delay_seconds` from now, exactly one of them. And what,
-    if not the same."""
+    """The new instant: `due` (RFC 3339 with an offset) or `delay_seconds` from now, exactly one of them; and a new
+    callback, unless it stays the same."""
 
     due: str | None = None
     delay_seconds: float | None = None

@@ -63,8 +63,8 @@ class CallbackRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 class ScheduleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, gc=False):
     """One call to make, at `due` (RFC 3339 with an offset) or `delay_seconds` from now: exactly one of them.
 
-    Rows of one `ordering_key` go one at a time, in due order. `skip_after_seconds`: do not call at all when the first
-    attempt would start later than this after the due; `late_policy` says what counts as late.
+    Schedules with the same `ordering_key` are called one at a time, in order of due. `skip_after_seconds`: skip the
+    call if the first attempt would start later than this after the due; `late_policy` says what counts as late.
     """
 
     callback: CallbackRequest

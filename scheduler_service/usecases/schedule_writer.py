@@ -278,7 +278,7 @@ class ScheduleWriter:
 
     def _check_clock(self) -> None:
         if self._clock_doubted():
-            raise StoreUnavailable("this process's clock is in doubt: the row's owner places it, or another process")
+            raise StoreUnavailable("this process's clock is in doubt: the row's owner or another process must place it")
 
     async def _look_after(self, definition: Definition, *, in_doubt: bool = False) -> Definition | None:
         """Decide what becomes of a late insert; answers the next retry row to insert, or None when there is none."""

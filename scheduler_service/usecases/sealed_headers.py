@@ -71,7 +71,7 @@ class HeaderCipher:
             return known
         key_id, _, text = headers.removeprefix(_FORM).partition(":")
         if not headers.startswith(_FORM):
-            raise SecretLocked(f"callback headers of client {client_id} are encrypted by a newer program", key_id="")
+            raise SecretLocked(f"callback headers of client {client_id} were encrypted by a newer program", key_id="")
         if (cipher := self._ciphers.get(key_id)) is None:
             raise SecretLocked(
                 f"callback headers of client {client_id} are encrypted under the key {key_id}, which is not in the "

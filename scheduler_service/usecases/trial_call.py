@@ -23,7 +23,7 @@ _POLLER = PollerId(0)
 
 
 class TrialCallRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A callback to send once, now. `timeout_seconds`: as the client has it unless given."""
+    """A callback to send once, now. `timeout_seconds`: the client's setting unless given."""
 
     callback: CallbackRequest
     timeout_seconds: Annotated[float, Meta(ge=0.1, le=60)] | None = None

@@ -128,5 +128,5 @@ def _torn(manifest: Manifest | None, present: Sequence[File], *, day: str, clien
     if missing := {one.name for one in manifest.files} - {one.name for one in present}:
         return f"{len(missing)} of its {len(manifest.files)} files are missing"
     if set(present) != set(manifest.files):
-        return "its files are not those that were written"
+        return "its files differ from those that were written"
     return None

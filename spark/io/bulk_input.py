@@ -24,7 +24,7 @@ REQUIRED = ("due", "url")
 
 _CORRUPT = "_minutehand_corrupt"
 _COLUMNS = ("file", "block", "id", "key", "due", "row", "broken")
-_NO_CELLS = "its cells are not those of the header"
+_NO_CELLS = "its number of cells differs from the header's"
 
 
 class UnreadableInput(Exception):

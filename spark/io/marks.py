@@ -88,4 +88,4 @@ def open_marks(settings: StorageSettings, run: RunId) -> Iterator[Marks]:
             finally:
                 runner.run(storage.close())
     except MinutehandError as error:
-        raise JobRefused(f"the storage does not do it: {error}") from error
+        raise JobRefused(f"the storage can't do it: {error}") from error

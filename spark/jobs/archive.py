@@ -58,7 +58,7 @@ def run(context: Context, arguments: Namespace) -> Report:
     files = Files(context.session, arguments.output)
     chosen = {one.client_id: one for one in known_clients(context, arguments.clients)}
     if built_in := [name for name in chosen if name.startswith("$")]:
-        raise JobRefused(f"{', '.join(built_in)}: Minutehand's own clients are not archived")
+        raise JobRefused(f"{', '.join(built_in)}: built-in clients are not archived")
     start, end = _span(arguments, context.now, chosen.values())
     report = _archive(context, files, chosen, start, end, again=arguments.again)
     if arguments.so_far:

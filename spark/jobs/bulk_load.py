@@ -323,7 +323,7 @@ async def begin(storage: StorageSettings, asked: LoadQuery, *, now: int, write: 
         if client is None or client.state is ClientState.DELETED:
             raise JobRefused(f"there is no client {asked.client_id!r}")
         if client.built_in:
-            raise JobRefused(f"{asked.client_id!r} is Minutehand's own: it takes no schedules of yours")
+            raise JobRefused(f"{asked.client_id!r} is a built-in client: it takes no other schedules")
         if client.state is ClientState.SUSPENDED:
             raise JobRefused(f"client {asked.client_id!r} is suspended: an administrator must resume it first")
         pollers = client.poller_quota if asked.pollers is None else asked.pollers

@@ -136,7 +136,7 @@ def _missing(
     for one in whole:
         mark = marked.get((one.day, one.client_id))
         if mark is not None and mark.rows and (mark.rows, mark.digest) != (one.rows, one.digest):
-            found.append(Problem(day=one.day, client_id=one.client_id, why="not the folder that was marked"))
+            found.append(Problem(day=one.day, client_id=one.client_id, why="another folder than was marked"))
     return found
 
 
@@ -149,7 +149,7 @@ def _why_missing(client: KnownClient, at: int, mark: ArchivedDay | None) -> str 
     if mark is None:
         return "not archived" if at >= first_day(client) else None
     if mark.rows:
-        return f"archived in {mark.place}, and not here"
+        return f"archived in {mark.place}, not here"
     return "past its client's retention when it was archived: nothing was left" if mark.past_retention else None
 
 

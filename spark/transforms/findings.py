@@ -64,7 +64,7 @@ def wrong_by_itself(suspects: DataFrame) -> DataFrame:
     """Unknown states, misplaced and stranded rows, and undefined ones that are no retry rows."""
     simple = ~F.col("suspicion").isin(POINTER, WAITING) & ((F.col("suspicion") != UNDEFINED) | is_call())
     detail = (
-        F.when(F.col("suspicion") == "unknown-state", F.concat(F.lit("is in a state that there is not: "), "state"))
+        F.when(F.col("suspicion") == "unknown-state", F.concat(F.lit("is in an unknown state: "), "state"))
         .when(F.col("suspicion") == "misplaced", F.lit("its id names another partition"))
         .when(F.col("suspicion") == UNDEFINED, F.concat(F.lit("is "), F.col("state"), F.lit(" and has no definition")))
         .otherwise(F.lit("has no outcome, and its minute is settled"))
@@ -187,7 +187,7 @@ def with_lost_outcomes(found: DataFrame, lost: DataFrame) -> DataFrame:
     return joined.select(
         *ROW,
         F.when(is_lost, "lost-outcome").otherwise(F.col("kind")).alias("kind"),
-        F.when(is_lost, "has no outcome, and its minute's books say that it had one")
+        F.when(is_lost, "has no outcome, but the books of its minute count one")
         .otherwise(F.col("detail"))
         .alias("detail"),
     )

@@ -1,6 +1,6 @@
 """SIGTERM under load: what an API process was asked is answered or was never read, what a node held is called once.
 
-The figures are printed: how long a process takes to end, what its callers met, how late its calls became.
+The figures are printed: how long a process takes to end, what its callers were answered, how late its calls became.
 """
 
 import signal

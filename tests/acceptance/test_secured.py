@@ -158,7 +158,7 @@ def test_why_there_is_no_connection_is_one_sentence(
 ) -> None:
     for wrong, words in (
         ({"password": "wrong"}, "refuses the user or the password: see cassandra.username and cassandra.password."),
-        ({"username": None, "password": None}, "asks for a login: set cassandra.username and cassandra.password"),
+        ({"username": None, "password": None}, "requires a login: set cassandra.username and cassandra.password"),
         ({"tls_ca_file": str(strangers)}, "has a certificate that no authority in cassandra.tls_ca_file has signed"),
         ({"tls_server_name": "cassandra.example"}, "has a certificate for another name: set cassandra.tls_server_name"),
         ({"tls_ca_file": None}, "closes plain connections: if it speaks only TLS, set cassandra.tls_ca_file."),

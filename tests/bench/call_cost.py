@@ -3,7 +3,7 @@
     python -m tests.bench.call_cost [--rows N] [--pollers N] [--rounds N] [--spread SECONDS] [--profile N]
 
 The minutes' runs, the dispatcher and the delivery engine are real, and so are the sockets to a receiver in a process of
-its own. Cassandra is not: pages are there at once, and advances are made into the bytes of their request and applied a
+its own. Cassandra is not: pages are there at once, and owner commits are encoded as requests and applied a
 turn of the loop later. So what is left out is the driver; the best of many rounds differs little from run to run. All
 rows of a round are due within `--spread` seconds that have passed when it begins, unless it is negative: then they are
 still to come.

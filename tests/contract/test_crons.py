@@ -212,8 +212,8 @@ async def test_progress_makes_no_cron(storage: Storage, names: Names) -> None:
 
 async def test_progress_is_of_one_client_and_bounded(storage: Storage, names: Names) -> None:
     one, stranger = cron(names.client()), cron(names.client("-b"))
-    for changes in ([progress(stranger)], [progress(one)] * 2):
-        with pytest.raises(ValueError, match="advance"):
+    for changes, wrong in (([progress(stranger)], "of other clients"), ([progress(one)] * 2, "each once")):
+        with pytest.raises(ValueError, match=wrong):
             await storage.crons.advance(one.client_id, changes)
     with pytest.raises(ValueError, match="100 crons"):
         await storage.crons.advance(one.client_id, [progress(cron(one.client_id, f"{n}")) for n in range(101)])

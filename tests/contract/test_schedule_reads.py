@@ -127,7 +127,7 @@ async def test_an_empty_partition_has_neither_rows_nor_a_header(storage: Storage
 
 
 async def test_a_header_without_rows_is_seen_by_every_read(storage: Storage, names: Names) -> None:
-    """An owner opened and advanced an empty partition: the server answers a row of null keys, or none at all."""
+    """An owner opened an empty partition and committed to it: the server answers a row of null keys, or none at all."""
     where = partition(names.client())
     gone = definition(names.client())
     assert await storage.schedules.open(where, epoch=4, expect_epoch=None) == APPLIED

@@ -1,4 +1,4 @@
-"""Open, advance and edit: conditions, atomicity, and what a rejection shows."""
+"""Open, owner commit and external update: conditions, atomicity, and what a rejection shows."""
 
 import asyncio
 from uuid import UUID
@@ -277,7 +277,7 @@ async def test_bulk_edits_are_all_or_nothing(storage: Storage, names: Names) -> 
 
 
 async def test_edits_at_once_share_writes_and_each_gets_its_own_answer(storage: Storage, names: Names) -> None:
-    """More than one write holds, of rows that are retried; two edits come too late, one for a row that is missing."""
+    """More than one write holds, of rows that are retried; two updates come too late, one for a row that is missing."""
     client = names.client()
     rows = [definition(client, offset=number, tail=number) for number in range(ROWS_PER_UPDATE + 50)]
     missing = definition(client, offset=999, tail=999)

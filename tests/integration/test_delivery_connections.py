@@ -41,7 +41,7 @@ async def engine(make_engine: EngineMaker, tmp_path: Path, receiver: RawReceiver
 
 class TestUnasked:
     async def test_bytes_after_the_end_of_an_answer(self, engine: DeliveryEngine, receiver: RawReceiver) -> None:
-        """They are nobody's answer."""
+        """They answer no request."""
         receiver.script["/x"] = writing(OK + b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n")
         for number in range(1, 4):
             assert (await attempt(engine, post(receiver.url("/x")))).status == 200

@@ -107,7 +107,7 @@ def test_when_none_can_start_it_gives_up(start: Callable[..., Parent]) -> None:
     parent = start("a --fail", "b --fail")
     code, said = parent.end()
     assert code == 1
-    assert said.endswith("None of 2 processes could start. Their own words, above, say why.\n")
+    assert said.endswith("None of 2 processes could start. Their output above says why.\n")
     assert len(parent.marks("a")) + len(parent.marks("b")) <= 4
 
 

@@ -102,7 +102,7 @@ async def in_doubt(world: World, pollers: Container[int]) -> set[str]:
 
 
 async def all_delivered(world: World) -> None:
-    """Nothing was lost: every acknowledged create that nobody cancelled was called and has its end."""
+    """Nothing was lost: every acknowledged create that was not cancelled was called and has an outcome."""
     await world.settle_down()
     for asked in world.asked.values():
         if asked.acknowledged and not asked.cancelled:

@@ -33,8 +33,8 @@ PREEMPTED_PAUSE_SECONDS = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class Strength:
-    """What the store can do. The costs are milliseconds of one core: an advance of 30 rows costs Cassandra 2.7 ms, one
-    of 250 rows 6 ms (measured with `make bench`)."""
+    """What the store can do. The costs are milliseconds of one core: an owner commit of 30 rows costs Cassandra 2.7 ms,
+    one of 250 rows 6 ms (measured with `make bench`)."""
 
     cores: int = 2
     request_ms: float = 0.3

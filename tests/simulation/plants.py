@@ -30,7 +30,7 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def no_epoch_check(patch: pytest.MonkeyPatch) -> None:
-    """The store takes an advance or an open whatever epoch and version the partition has."""
+    """The store applies an owner commit or an open whatever epoch and version the partition has."""
     holds = memory._holds
 
     def without_epoch(table: Table, partition: Stored | None, write: memory._Bound) -> bool:
@@ -95,7 +95,7 @@ def no_sweep(patch: pytest.MonkeyPatch) -> None:
 
 
 def commit_without_updates(patch: pytest.MonkeyPatch) -> None:
-    """Claims don't notice that somebody edited the partition."""
+    """Claims don't notice an external update of the partition."""
     advance = CqlScheduleStore.commit
 
     async def blind(self: CqlScheduleStore, asked: OwnerCommit) -> Answer[WriteRejection]:
@@ -105,7 +105,7 @@ def commit_without_updates(patch: pytest.MonkeyPatch) -> None:
 
 
 def update_without_version(patch: pytest.MonkeyPatch) -> None:
-    """Edits don't notice that the owner advanced."""
+    """External updates don't notice an owner commit."""
     edit = CqlScheduleStore.update
 
     async def blind(self: CqlScheduleStore, asked: ExternalUpdate) -> Answer[WriteRejection]:
@@ -115,7 +115,7 @@ def update_without_version(patch: pytest.MonkeyPatch) -> None:
 
 
 def retry_row_before_pointer(patch: pytest.MonkeyPatch) -> None:
-    """A retry's retry row is placed before the advance that points to it."""
+    """A retry row is placed before the owner commit that points to it."""
     ended = MinuteRun.attempt_ended
 
     def hasty(self: MinuteRun, key: RowKey, outcome: Outcome, *, now: int) -> None:

@@ -71,7 +71,7 @@ def test_a_lone_node_that_is_set_right_looks_at_the_minutes_it_had_passed(second
 
 
 def test_a_call_on_the_wire_keeps_no_passed_minutes_while_a_lone_node_is_set_right() -> None:
-    """The other pollers are given up and taken again before this one has ended: the client is never without a
+    """The other pollers are released and taken again before this one has ended: the client is never without a
     poller."""
 
     async def scenario(world: World) -> None:

@@ -191,7 +191,7 @@ def test_an_edit_just_before_a_fire_neither_doubles_nor_loses_it(before: float) 
 
 @pytest.mark.parametrize("change", ["edit", "pause"])
 def test_an_expander_that_sleeps_through_a_change_adds_nothing(change: str) -> None:
-    """Its children are placed after the edit's wake-up has withdrawn all there were."""
+    """Its children are placed after the change's wake-up has withdrawn all there were."""
 
     async def scenario(world: World) -> None:
         crons = await with_crons(world)

@@ -1,4 +1,4 @@
-"""Lives, deaths and lost answers: what a cluster of three bears without losing or repeating a call."""
+"""Incarnations, deaths and lost answers: what a cluster of three bears without losing or repeating a call."""
 
 import asyncio
 from collections.abc import Callable, Sequence

@@ -218,8 +218,8 @@ def _tear(shop: Shop) -> None:
     assert sentence(lambda one: (one / MANIFEST).unlink()) == f"there is no {MANIFEST} that can be read"
     assert sentence(lambda one: (one / MANIFEST).write_text("{")).endswith("that can be read")
     assert sentence(lambda one: (one / data).unlink()).endswith("files are missing")
-    assert sentence(lambda one: shutil.copy(one / data, one / "more.parquet")).startswith("its files are not those")
-    assert sentence(lambda one: (one / data).write_bytes(b"short")).startswith("its files are not those")
+    assert sentence(lambda one: shutil.copy(one / data, one / "more.parquet")).startswith("its files differ from those")
+    assert sentence(lambda one: (one / data).write_bytes(b"short")).startswith("its files differ from those")
     assert sentence(lambda one: manifest(one, client_id="other")).endswith("and other")
     assert sentence(lambda one: manifest(one, format=2)) == "it was written by a newer version (format 2)"
     first, *others = whole
@@ -229,10 +229,10 @@ def _tear(shop: Shop) -> None:
     ]
     assert [one.why for one in damage(shop.spark, files.root, [changed])] == ["other rows than were written"]
     manifest(one, digest="1")
-    with pytest.raises(JobRefused, match="of shop: not the folder that was marked"):
+    with pytest.raises(JobRefused, match="of shop: another folder than was marked"):
         shop.restore("--client", "shop")
     shutil.rmtree(one)
-    with pytest.raises(JobRefused, match=r"of shop: archived in file:.*, and not here"):
+    with pytest.raises(JobRefused, match=r"of shop: archived in file:.*, not here"):
         shop.restore("--client", "shop")
 
 
@@ -358,7 +358,7 @@ def test_what_a_living_run_has_staged_stays(spark: SparkSession, tmp_path: Path)
     ("arguments", "sentence"),
     [
         (["archive", "--output", "DIR", "--client", "nobody"], "there is no client 'nobody'"),
-        (["archive", "--output", "DIR", "--client", "\x24cron"], "Minutehand's own clients are not archived"),
+        (["archive", "--output", "DIR", "--client", "\x24cron"], "built-in clients are not archived"),
         (["archive", "--output", "DIR", "--to", "2026-11-24"], "days are archived when they are over"),
         (["archive", "--output", "DIR", "--from", "2026-11-20", "--to", "2026-11-20"], "--to must be after --from"),
         (["archive", "--output", "DIR", "--from", "2025-01-01"], "more than 400 days"),

@@ -81,7 +81,7 @@ def test_csv_as_it_is_read(spark: SparkSession, tmp_path: Path) -> None:
         None,
     )
     assert second == ("2", None, '{"due":"soon"}', None)
-    assert third[3] == "its cells are not those of the header"
+    assert third[3] == "its number of cells differs from the header's"
 
 
 def test_lines_as_they_are_read(spark: SparkSession, tmp_path: Path) -> None:
@@ -285,7 +285,7 @@ def test_what_is_no_schedule_is_beside_with_its_reason(spark: SparkSession, syst
         (7, "good"): ["its key is that of an earlier row, which asks for something else"],
         (8, ""): ["has no key"],
         (9, "several"): ["headers"],
-        (10, "short"): ["its cells are not those of the header"],
+        (10, "short"): ["its number of cells differs from the header's"],
     }
     assert found[2, "type"] == ["timeout_seconds: must be a number or null, not a string"]
     assert found[4, "near"][0].startswith("due: is less than 10 minutes ahead; it is ")

@@ -71,7 +71,7 @@ def test_what_is_wrong_by_itself(spark: SparkSession) -> None:
     elsewhere = ("misplaced", "its id names another partition")
     assert named(findings.wrong_by_itself(lost)) == {
         (2, id_of(2), "stranded", "has no outcome, and its minute is settled"),
-        (4, id_of(4), "unknown-state", "is in a state that there is not: done"),
+        (4, id_of(4), "unknown-state", "is in an unknown state: done"),
         (5, id_of(5, poller=4), *elsewhere),
         (6, id_of(66), *elsewhere),
         (7, id_of(7), *elsewhere),
@@ -227,7 +227,7 @@ def test_outcomes_that_the_books_have_seen(spark: SparkSession) -> None:
         "client_id string, poller_id int, minute timestamp",
         [{"client_id": "shop", "poller_id": 3, "minute": at(0)}],
     )
-    told = "has no outcome, and its minute's books say that it had one"
+    told = "has no outcome, but the books of its minute count one"
     assert named(findings.with_lost_outcomes(rows, lost)) == {
         (1, id_of(1), "lost-outcome", told),
         (2, id_of(2), "misplaced", "as it was"),

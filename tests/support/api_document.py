@@ -24,7 +24,7 @@ class ApiDocument:
         self._validators: dict[str, Any] = {}
 
     def resolve(self, value: Mapping[str, Any]) -> Any:
-        """What a reference stands for."""
+        """The schema that a reference names."""
         found: Any = value
         if "$ref" in value:
             found = self.value

@@ -1,4 +1,4 @@
-"""Creates over connections that are kept, as a load balancer's would be: what each request met, none asked again.
+"""Creates over connections that are kept, as a load balancer's would be: the result of each request, without retries.
 
 A request is answered, or refused (the connection could not be made, or was closed before its first request was read),
 or lost: a connection that had been answered before took it and gave no answer. What is refused for certain was not

@@ -181,7 +181,7 @@ class MinuteBench:
             await self.schedules.insert(one)
 
     async def edit(self, *writes: RowWrite, tail: int = 1, version_known: bool = True) -> Answer[Any]:
-        """Somebody else's external update, decided by what is there now."""
+        """An external update, decided by what is there now."""
         header = await self.header()
         return await self.schedules.update(
             ExternalUpdate(

@@ -85,7 +85,7 @@ async def attempted(api: ApiHarness, schedule_id: ScheduleId, number: int, **col
 
 
 async def row_of(api: ApiHarness, schedule_id: ScheduleId, *, at: int | None = None) -> Row | None:
-    """The original, or the copy of an instant."""
+    """The original, or the retry row at an instant."""
     partition, key = partition_of(SHOP, schedule_id), key_of(schedule_id)
     if at is not None:
         partition, key = (

@@ -173,7 +173,7 @@ class PipelineShow:
                 f"The books are right: {counts.accepted:,} accepted, {counts.delivered:,} delivered, nothing found."
             )
             return
-        raise LocalError("The audit is not to be seen over the API.", self._logs)
+        raise LocalError("The API does not show the audit.", self._logs)
 
     async def _job(self, job: str, *arguments: str) -> None:
         """Run a command, shown with its output. Raises LocalError when it fails."""

@@ -23,9 +23,9 @@ def authorize(access: Access, principal: Principal, client_id: str | None) -> No
     can't discover other clients; Forbidden for what only administrators may do."""
     if principal.client_id is None:
         if access is Access.CONFIGURED_ADMIN and not principal.configured:
-            raise Forbidden("only the administrator's key from configuration makes and revokes administrators' keys")
+            raise Forbidden("only the configured administrator's key may make and revoke administrators' keys")
         return
     if client_id is not None and client_id != principal.client_id:
-        raise NotFound("there is nothing here for this key")
+        raise NotFound("there is nothing that this key may see")
     if access in (Access.ADMIN, Access.CONFIGURED_ADMIN):
         raise Forbidden("this needs an administrator's key")

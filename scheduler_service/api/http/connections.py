@@ -384,7 +384,7 @@ class Connection(RequestHandler):
             return
         chunked = "Transfer-Encoding" in request.headers
         if chunked and self._wire_bytes > SPARE_WIRE_BYTES + 2 * request.content.total_bytes:
-            self._end("malformed", "the chunks of the body are too short: send it in longer ones")
+            self._end("malformed", "the chunks of the body are too short: send longer chunks")
 
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
@@ -431,7 +431,7 @@ class Connection(RequestHandler):
             raise ConnectionError("an answer was begun already")
         request_id = request_id_of(request, self._kept.services)
         if status < 500:
-            detail = "this is not an HTTP/1.1 request that can be read, or its headers are too long"
+            detail = "this is no valid HTTP/1.1 request, or its headers are too long"
             answer = problem_response(problem("malformed", detail, request_id=request_id))
         else:
             if not isinstance(exc, ConnectionError):  # the peer left in the middle of its request

@@ -23,7 +23,7 @@ __all__ = ["Body", "Rules", "token"]
 T = TypeVar("T", bound=msgspec.Struct)
 Rules = Callable[[T], Sequence[FieldError]]
 """The semantic rules of a struct: answers every fault of a well-formed one."""
-_TWICE: Final = "a field is given more than once, and once with a wrong value"
+_TWICE: Final = "a field is given more than once, at least once with a wrong value"
 
 
 class Body(Generic[T]):

@@ -159,7 +159,7 @@ def method_not_allowed(around: Surroundings, allowed: str) -> Endpoint:
     """The endpoint for methods that a path does not have. `allowed`: the value of the Allow header."""
 
     async def handle(request: web.Request) -> web.Response:
-        error = Refusal("method-not-allowed", f"this path takes {allowed}", headers={"Allow": allowed})
+        error = Refusal("method-not-allowed", f"this path allows {allowed}", headers={"Allow": allowed})
         problem = problem_of(error, request_id=request_id_of(request, around.services))
         return problem_response(problem, error=error)
 
@@ -203,7 +203,7 @@ async def _in_turn(context: RequestContext, handler: Handler) -> web.Response:
 
 def _too_slow(context: RequestContext) -> MinutehandError:
     if context.queued:
-        return too_many("the requests that came before it are still under way", 1)
+        return too_many("earlier requests of this connection are still under way", 1)
     if context.reading:
         return Refusal("request-timeout", "the body did not arrive in time", headers={"Connection": "close"})
     return too_slow()

@@ -174,15 +174,13 @@ def unseal(client_id: ClientId, text: str, *, decode: Callable[[bytes], T]) -> T
 
 
 def no_cursor() -> Invalid:
-    return Invalid(
-        [FieldError("/cursor", "this is not a cursor of this listing of this client's; begin again without it")]
-    )
+    return Invalid([FieldError("/cursor", "this is no cursor of this list; start again without it")])
 
 
 def _disagreeing(given: Mapping[str, object], meant: Mapping[str, object]) -> list[FieldError]:
     """The faults of parameters that contradict the cursor. A None in `given` was left out or is reported already."""
     return [
-        FieldError(f"/{name}", "is not that of the listing which the cursor goes on with; leave it out")
+        FieldError(f"/{name}", "differs from the list that the cursor continues; leave it out")
         for name, value in given.items()
         if value is not None and value != meant[name]
     ]

@@ -67,9 +67,7 @@ def limit_parameter(most: int, *, default: int = DEFAULT_LIMIT) -> Parameter[int
         raise ValueError(f"must be an integer from 1 to {most}")
 
     schema = {"type": "integer", "minimum": 1, "maximum": most, "default": min(default, most)}
-    return Parameter(
-        name="limit", sentence="How many items to list at most. A page may hold fewer.", schema=schema, read=read
-    )
+    return Parameter(name="limit", sentence="Most items to list. A page may have fewer.", schema=schema, read=read)
 
 
 def choice_parameter(name: str, sentence: str, choices: Callable[[str], T], values: Iterable[str]) -> Parameter[T]:
@@ -96,7 +94,7 @@ def text_parameter(name: str, sentence: str) -> Parameter[str]:
 
 CURSOR: Final = Parameter(
     name="cursor",
-    sentence="`next_cursor` of the page before. It carries its listing: what is given beside it must agree.",
+    sentence="`next_cursor` of the previous page. It contains the list's parameters: others given with it must agree.",
     schema={"type": "string", "maxLength": MAX_CURSOR},
     read=str,
 )

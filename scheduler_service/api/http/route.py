@@ -190,7 +190,7 @@ class RequestContext:
         """The query parameters. Raises Invalid for parameters that the route doesn't declare, and for repeated ones."""
         query = self.request.query
         allowed = [parameter.name for parameter in self.route.query]
-        known = f"known are {', '.join(allowed)}" if allowed else "there are none here"
+        known = f"known are {', '.join(allowed)}" if allowed else "this path has none"
         faults = [
             FieldError(f"/{name[:128]}", f"is not a known parameter; {known}")
             for name in dict.fromkeys(query)
@@ -274,7 +274,7 @@ class Route:
 
 CREATES: Final = ("client-suspended", "clock-in-doubt")
 """Problems of every route that creates schedules or crons."""
-LOCATION: Final[Mapping[str, str]] = {"Location": "The path of what was made."}
+LOCATION: Final[Mapping[str, str]] = {"Location": "The path of the new object."}
 
 
 def json_body(value: object) -> bytes:
@@ -298,7 +298,7 @@ def _is_json(request: web.Request) -> bool:
 
 
 def _too_large(limit: int) -> Refusal:
-    return Refusal("content-too-large", f"the body is larger than the {limit} bytes that are taken")
+    return Refusal("content-too-large", f"the body is larger than the limit of {limit} bytes")
 
 
 class Items(msgspec.Struct, Generic[ItemT], frozen=True):

@@ -27,12 +27,12 @@ EXAMPLE_REQUEST_ID: Final = "5f2b8c0a91d34e7f6a1b2c3d"
 REQUEST_ID_HEADER: Final = {"$ref": "#/components/headers/X-Request-Id"}
 HEADERS: Final[Mapping[str, Any]] = {
     "X-Request-Id": {
-        "description": "The caller's own, or one made for this request. Logs carry it.",
+        "description": "The id that the caller sent, or a new one. Log lines repeat it.",
         "schema": {"type": "string"},
         "required": True,
     },
     "Retry-After": {
-        "description": "Seconds after which it is worth asking again.",
+        "description": "Seconds after which to retry.",
         "schema": {"type": "integer", "minimum": 1},
         "required": True,
     },
@@ -41,12 +41,12 @@ HEADERS: Final[Mapping[str, Any]] = {
         for name, sentence in RATE_HEADERS.items()
     },
     "Idempotency-Replayed": {
-        "description": "Says that this answers a request which was made before under its Idempotency-Key.",
+        "description": "This repeats the answer to an earlier request with the same Idempotency-Key.",
         "schema": {"type": "string", "const": "true"},
         "required": False,
     },
     "WWW-Authenticate": {
-        "description": "What kind of key is asked for.",
+        "description": "The kind of key that is required.",
         "schema": {"type": "string", "const": 'Bearer realm="minutehand"'},
         "required": True,
     },

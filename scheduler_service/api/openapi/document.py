@@ -31,30 +31,31 @@ from scheduler_service.domain.idempotency import KEY_PATTERN
 API_VERSION: Final = "1"
 """The version of the contract, as in the paths."""
 TAGS: Final[Mapping[str, str]] = {
-    "schedules": "Calls to be made at an instant: create one or many, look at them, cancel them.",
-    "crons": "Calls to be made again and again, by a rule.",
-    "dead-letters": "What gave up: list it, have it called again.",
-    "balance": "The books: what was accepted for each minute, and what became of it.",
-    "callbacks": "Try out what a receiver makes of a call.",
-    "reconciliations": "One action on everything in a window: count it, call it again, cancel it.",
-    "usage": "What was used on each day, as it was counted last.",
-    "audits": "What audits of the books found.",
-    "pollers": "Who makes a client's calls, and how far they are.",
+    "schedules": "Calls to be made at an instant: create, read and cancel them, one or many at a time.",
+    "crons": "Recurring calls, by a rule.",
+    "dead-letters": "Schedules that failed for good: list and redeliver them.",
+    "balance": "The books: what was accepted for each minute, and with what outcomes.",
+    "callbacks": "Try out how a receiver answers a call.",
+    "reconciliations": "One action on all schedules of a window: count, redeliver or cancel them.",
+    "usage": "What was used on each day, as of the latest count.",
+    "audits": "Findings of audits of the books.",
+    "pollers": "A client's pollers: their owners and their progress.",
     "clients": "Tenants: their quota and settings.",
-    "keys": "The keys that clients call this API with.",
+    "keys": "The keys with which clients use this API.",
     "signing-secrets": "The secrets that a client's callbacks are signed with.",
     "admin-keys": "Administrators' own keys.",
-    "audit-log": "Who did which administrator's action, and when.",
+    "audit-log": "What administrators did, and when.",
     "cluster": "The nodes that make the calls.",
     "service": "Probes, metrics and this document.",
-    "callback": "What a receiver gets.",
+    "callback": "The request that a receiver gets.",
 }
 _DESCRIPTION = """\
-Calls over HTTP at the time you ask for: once, or by a rule.
+HTTP calls at the instants that you choose: once, or by a rule.
 
 Times are RFC 3339 with an offset, answered in UTC with milliseconds. Durations are numbers with the unit in the name.
 Unknown fields and parameters are refused. Lists answer `items` and `next_cursor`; the cursor of the last page is null.
-Refusals are problem documents (RFC 9457); their `type` is a path, readable there. Answers may get new fields.
+Refusals are problem documents (RFC 9457); their `type` is the path of a page that explains it. Answers may get new
+fields.
 """
 _ADMIN, _CLIENT, _CONFIGURED = "adminKey", "clientKey", "configuredAdminKey"
 _SCHEMES: Final[Mapping[Access, Sequence[str]]] = {
@@ -132,7 +133,7 @@ _REQUEST_ID: Final[Mapping[str, Any]] = {
     "name": "X-Request-Id",
     "in": "header",
     "required": False,
-    "description": "A name for this request of up to 128 visible ASCII characters: answer and log lines repeat it.",
+    "description": "Your id for this request, up to 128 visible ASCII characters: the answer and log lines repeat it.",
     "schema": {"type": "string"},
 }
 
@@ -141,8 +142,8 @@ _IDEMPOTENCY_KEY: Final[Mapping[str, Any]] = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": False,
-    "description": "A name of the caller's for this request, best a random one: the same request again under the same "
-    "key does nothing twice, and is answered with what it came to the first time. Good for 24 hours.",
+    "description": "Your key for this request, preferably random: repeating the request with the same key does nothing "
+    "twice, and answers the first result. Valid for 24 hours.",
     "schema": {"type": "string", "pattern": KEY_PATTERN},
 }
 

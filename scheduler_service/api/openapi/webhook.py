@@ -39,7 +39,7 @@ CALLBACK_HEADERS: Final[Mapping[str, Sent]] = {
     ),
     "webhook-timestamp": Sent("When this attempt was signed, in Unix seconds.", {"type": "integer"}, "1795253415"),
     "webhook-signature": Sent(
-        "One signature for each active secret. Missing where the client has no secret.",
+        "One signature for each active secret. Missing if the client has no secret.",
         _TEXT,
         "v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=",
         always=False,
@@ -48,17 +48,17 @@ CALLBACK_HEADERS: Final[Mapping[str, Sent]] = {
     "Minutehand-Schedule-Id": Sent(
         "The schedule's id.", {"type": "string", "format": "uuid"}, "01a1fd71-2c58-8000-882a-6d1f0c3e5a97"
     ),
-    "Minutehand-Cron-Id": Sent("The cron that this is a run of.", _TEXT, "nightly", always=False),
+    "Minutehand-Cron-Id": Sent("The cron that this call is a run of.", _TEXT, "nightly", always=False),
     "Minutehand-Due": Sent(
         "The nominal time of the call.", {"type": "string", "format": "date-time"}, "2026-11-21T09:30:15.000Z"
     ),
     "Minutehand-Trial": Sent(
-        "This is a trial call, sent by hand to try the receiver out.",
+        "This is a trial call, sent to test the receiver.",
         {"type": "string", "const": "true"},
         "true",
         always=False,
     ),
-    "Minutehand-Attempt": Sent("Which attempt this is, from 1.", _COUNT, "1"),
+    "Minutehand-Attempt": Sent("The number of this attempt, from 1.", _COUNT, "1"),
     "Minutehand-Fence": Sent(
         "Grows with every change of the poller's owner: refuse a call whose fence is lower than one seen before for "
         "the same schedule.",
@@ -66,7 +66,7 @@ CALLBACK_HEADERS: Final[Mapping[str, Sent]] = {
         "4",
     ),
     "Minutehand-Redelivery": Sent(
-        "Set when an earlier owner may have made this very call.",
+        "Set if an earlier owner may have made this call already.",
         {"type": "string", "const": "true"},
         "true",
         always=False,
@@ -102,10 +102,8 @@ def webhook() -> dict[str, Any]:
                 "content": {"*/*": {"schema": {}, "example": {"order": 17}}},
             },
             "responses": {
-                "2XX": {"description": "Delivered. The body is not looked at."},
-                "410": {
-                    "description": "Failed, and not tried again: 410 is final unless the client's settings differ."
-                },
+                "2XX": {"description": "Delivered. The body is ignored."},
+                "410": {"description": "Failed, and not retried: 410 is final unless the client's settings differ."},
                 "default": {
                     "description": "Anything else, redirects included, is a failed attempt: it is repeated under the "
                     "client's retry settings."

@@ -22,12 +22,12 @@ _NOBODYS: Final = ClientId("*")
 
 
 class AuditEntryView(msgspec.Struct, frozen=True, kw_only=True):
-    """An action of an administrator. `actor` is the administrator's name; `key_id` is null for the key from
-    configuration; `action` is an operation of this API, `target` the names in its path, `details` the ids of what was
-    done.
+    """An action of an administrator. `actor` is the administrator's name; `key_id` is null for the configured key;
+    `action` is an operation of this API, `target` the names in its path, `details` the ids of what it made or changed.
 
-    `result`: done; refused, then nothing was changed; unknown, then it may have been done. `status` null: no answer was
-    recorded."""
+    `result`: done; refused (nothing was changed); or unknown (it may have been done). `status` null: no answer was
+    recorded.
+    """
 
     entry_id: UUID
     at: Instant
@@ -121,7 +121,7 @@ ROUTES = (
         path="/v1/audit-log",
         access=Access.ADMIN,
         handler=list_audit_log,
-        summary=f"Who did which administrator's action, newest first, within a window of {MAX_DAYS} days",
+        summary=f"List administrators' actions, newest first, within a window of {MAX_DAYS} days",
         query=AUDIT_LOG_PARAMETERS,
         response=Items[AuditEntryView],
         cost=5,

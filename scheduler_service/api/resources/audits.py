@@ -69,8 +69,8 @@ class AuditFindingView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditView(msgspec.Struct, frozen=True, kw_only=True):
-    """One audit of the window from `from` to before `to`. `findings` counts them by kind, `shown` are the first of
-    them; `repaired` counts the repairs that were made; `left_out` says what was not examined."""
+    """One audit of the window from `from` to before `to`. `findings` counts them by kind, `shown` has the first of
+    them; `repaired` counts repairs; `left_out` says what was not examined."""
 
     audit_id: str
     audited_at: Instant
@@ -120,7 +120,7 @@ ROUTES = (
         path="/v1/clients/{client_id}/audits",
         access=Access.CLIENT,
         handler=list_audits,
-        summary="What audits of the client's books found, newest first",
+        summary="List audits of the client's books, newest first",
         query=AUDIT_PARAMETERS,
         response=Items[AuditView],
         cost=5,

@@ -22,7 +22,7 @@ def _flag(text: str) -> bool:
 
 
 FORCE: Final = choice_parameter(
-    "force", "Also when no other node takes pollers, so that nobody is called.", _flag, ("true", "false")
+    "force", "Drain even if no other node takes pollers, so that no calls are made.", _flag, ("true", "false")
 )
 
 
@@ -100,7 +100,7 @@ ROUTES = (
         path="/v1/cluster",
         access=Access.ADMIN,
         handler=get_cluster,
-        summary="Look at the nodes, at who owns the pollers, and at guarantees against capacity",
+        summary="Show the nodes, how many pollers have an owner, and guarantees against capacity",
         response=ClusterView,
         cost=2,
     ),
@@ -109,7 +109,7 @@ ROUTES = (
         path="/v1/cluster/nodes/{node_id}:drain",
         access=Access.ADMIN,
         handler=drain_node,
-        summary="Let a node hand over all its pollers; it stays, draining, until its process is stopped",
+        summary="Drain a node; it stays, draining, until its process is stopped",
         query=(FORCE,),
         request=NoRequest,
         response=DrainingView,
@@ -121,7 +121,7 @@ ROUTES = (
         path="/v1/cluster/nodes/{node_id}:undrain",
         access=Access.ADMIN,
         handler=undrain_node,
-        summary="Let a draining node take its share of pollers again",
+        summary="Undrain a node: it takes its share of pollers again",
         request=NoRequest,
         response=DrainingView,
         status=202,
@@ -132,7 +132,7 @@ ROUTES = (
         path="/v1/clients/{client_id}/pollers",
         access=Access.CLIENT,
         handler=list_pollers,
-        summary="Look at a client's pollers: owner, epoch, watermark, backlog",
+        summary="Show a client's pollers: owner, epoch, watermark, backlog",
         response=Items[PollerView],
         cost=10,
     ),

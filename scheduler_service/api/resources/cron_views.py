@@ -55,7 +55,7 @@ class CronView(msgspec.Struct, frozen=True, kw_only=True):
 
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
     """A fire of a cron, or a triggered run. `nominal_due` is the instant of the rule, `due` when it is called. `state`
-    is that of the schedule; `planned` if there is none yet, `expired` if it is not kept any more."""
+    is that of the schedule; `planned` if there is none yet, `expired` if it was deleted."""
 
     nominal_due: Instant
     due: Instant

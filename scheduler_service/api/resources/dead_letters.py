@@ -21,7 +21,7 @@ MAX_REDRIVEN = 1000
 
 
 class RedriveRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which dead letters are to be called again, by the window of their listing. A cursor carries its window."""
+    """The dead letters to redeliver, by the window of their list. A cursor contains its window."""
 
     start: str | None = msgspec.field(name="from", default=None)
     end: str | None = msgspec.field(name="to", default=None)
@@ -42,8 +42,8 @@ class LetterCursor(WindowCursor, frozen=True, tag="dead-letters-1"):
 
 _LISTING: Final = WindowListing(
     LetterCursor,
-    start="The first instant of giving up to list. Left out: 24 hours before `to`.",
-    end="The first instant of giving up not to list, at most 24 hours after `from`. Left out: now or, if that is "
+    start="The first `failed_at` to list. Left out: 24 hours before `to`.",
+    end="The first `failed_at` not to list, at most 24 hours after `from`. Left out: now or, if that is "
     "earlier, 24 hours after `from`.",
     left_out=until_now(longest_days=1),
     longest_days=1,
@@ -114,7 +114,7 @@ ROUTES = (
         path=_LETTERS + ":redeliver",
         access=Access.CLIENT,
         handler=redeliver_dead_letters,
-        summary=f"Call again what gave up within a window of 24 hours, up to {MAX_REDRIVEN} at a time",
+        summary=f"Redeliver the dead letters of a window of 24 hours, up to {MAX_REDRIVEN} at a time",
         request=RedriveRequest,
         response=RedrivenView,
         problems=CREATES,
@@ -126,7 +126,7 @@ ROUTES = (
         path=_LETTERS,
         access=Access.CLIENT,
         handler=list_dead_letters,
-        summary="List what gave up, by when it did, within a window of 24 hours",
+        summary="List dead letters by the instant at which they failed, within a window of 24 hours",
         query=LETTER_PARAMETERS,
         response=Items[LetterView],
         cost=15,

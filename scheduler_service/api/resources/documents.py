@@ -42,7 +42,7 @@ def _unless_known(context: RequestContext, document: Document, media: str) -> we
     return web.Response(body=document.body, headers={**headers, "Content-Type": media})
 
 
-_ETAG = {"ETag": "Names these very bytes; sent back in If-None-Match, it spares sending them again."}
+_ETAG = {"ETag": "The version of the document; send it in If-None-Match to get it only if it has changed."}
 
 ROUTES = (
     Route(
@@ -70,7 +70,7 @@ ROUTES = (
         path="/problems/{kind}",
         access=Access.ANY,
         handler=get_problem,
-        summary="What a type of problem means and what to do about it",
+        summary="Explain a type of problem and what to do about it",
         media=(TEXT, HTML),
     ),
 )

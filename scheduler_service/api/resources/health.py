@@ -28,7 +28,7 @@ def _health(reasons: Sequence[Reason]) -> web.Response:
 
 async def metrics(context: RequestContext) -> web.Response:
     if context.settings.metrics_port is not None:
-        raise NotFound("metrics are shown on a port of their own")
+        raise NotFound("metrics are served on a separate port")
     return web.Response(body=context.exposition.page(), headers={"Content-Type": CONTENT_TYPE, **SERVER})
 
 
@@ -38,7 +38,7 @@ ROUTES = (
         path="/livez",
         access=Access.OPEN,
         handler=livez,
-        summary="Whether this process is alive, and if not, why (503)",
+        summary="Whether this process is live, and if not, why (503)",
         response=ReadyView,
         others={503: ReadyView},
     ),
@@ -56,7 +56,7 @@ ROUTES = (
         path="/metrics",
         access=Access.OPEN,
         handler=metrics,
-        summary="Metrics for Prometheus, unless the operator gave them a port of their own",
+        summary="Metrics for Prometheus, unless the operator serves them on a separate port",
         media=(CONTENT_TYPE,),
         problems=("not-found",),
     ),

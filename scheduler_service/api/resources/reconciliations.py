@@ -47,10 +47,10 @@ class ReconciliationProgress(msgspec.Struct, frozen=True, kw_only=True):
 class ReconciliationView(msgspec.Struct, frozen=True, kw_only=True):
     """One action on all schedules due from `from` to before `to` that are in one of `states`, each examined once.
 
-    `seen` counts the matching schedules so far by the state in which they were found, `outcomes` the same ones by what
-    became of them. counted: the action was to count. redelivered, cancelled: by this reconciliation or by others since.
-    open: it had been redelivered otherwise and has not ended. in-flight: a node had claimed it. changed: it had left
-    its state. gone: it is not kept any more. refused: it can't be handled.
+    `seen` counts the matching schedules so far by the state in which they were found, `outcomes` the same ones by
+    result. counted: the action was report. redelivered, cancelled: by this reconciliation or by another request since.
+    open: it had been redelivered otherwise and has not ended. in-flight: a node had claimed it. changed: its state had
+    changed. gone: it was deleted. refused: it can't be handled.
     """
 
     reconciliation_id: UUID
@@ -173,7 +173,7 @@ ROUTES = (
         path=_RECONCILIATIONS,
         access=Access.CLIENT,
         handler=create_reconciliation,
-        summary="Count, call again or cancel all schedules of a window that are in certain states, little by little",
+        summary="Count, redeliver or cancel all schedules of a window that are in certain states, in the background",
         request=ReconciliationRequest,
         response=ReconciliationView,
         status=202,
@@ -188,7 +188,7 @@ ROUTES = (
         path=_RECONCILIATION,
         access=Access.CLIENT,
         handler=get_reconciliation,
-        summary="Look at a reconciliation: how far it has come, and what became of what it was about",
+        summary="Show a reconciliation: its progress and its results",
         response=ReconciliationView,
     ),
     Route(
@@ -196,7 +196,7 @@ ROUTES = (
         path=_RECONCILIATIONS,
         access=Access.CLIENT,
         handler=list_reconciliations,
-        summary="List reconciliations, the newest first",
+        summary="List reconciliations, newest first",
         query=RECONCILIATION_PARAMETERS,
         response=Items[ReconciliationView],
         cost=2,
@@ -206,7 +206,7 @@ ROUTES = (
         path=_RECONCILIATION + ":stop",
         access=Access.CLIENT,
         handler=stop_reconciliation,
-        summary="End a reconciliation where it is; what it has done stays done",
+        summary="Stop a reconciliation; what it has done is not undone",
         request=NoRequest,
         response=ReconciliationView,
         problems=("reconciliation-finished",),

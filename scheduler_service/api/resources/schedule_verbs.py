@@ -66,9 +66,8 @@ MAX_CANCELS = 1000
 
 
 class CancelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Either ids, or a window of at most 24 hours by due time (and a label): then every schedule in it that has not
-    ended is cancelled. One that was rescheduled to an instant outside the window is not in it. A cursor carries its
-    window."""
+    """Either ids, or a window of at most 24 hours by due (and a label): then every schedule in it that has not ended is
+    cancelled, except those rescheduled to an instant outside the window. A cursor contains its window."""
 
     schedule_ids: Annotated[list[str], Meta(min_length=1, max_length=MAX_CANCELS)] | None = None
     start: str | None = msgspec.field(name="from", default=None)
@@ -82,8 +81,8 @@ _RESCHEDULE = Body(RescheduleRequest)
 
 
 class CancelItemView(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The result for one schedule. `status`: 200 cancelled; 404 there is none; 409 in flight or ended otherwise
-    (`state` says how); 503 unknown, ask again.
+    """The result for one schedule. `status`: 200 cancelled; 404 not found; 409 in flight, or ended otherwise (`state`
+    says how); 503 unknown, retry.
 
     `reason` in-doubt with 200: it is not called again, and may have been called before. `rescheduled_to` with 409: the
     schedule that is called instead of a cancelled one; this request does not cancel it.
@@ -101,7 +100,7 @@ def read_cancel(client_id: ClientId, request: CancelRequest, *, now: int) -> Que
     given = {"from": request.start, "to": request.end, "label": request.label, "cursor": request.cursor}
     query = {name: value for name, value in given.items() if value is not None}
     if request.schedule_ids is not None:
-        faults = [FieldError(f"/{name}", "can't be given beside schedule_ids") for name in query]
+        faults = [FieldError(f"/{name}", "can't be given together with schedule_ids") for name in query]
         if faults:
             raise Invalid(faults)
         return None
@@ -190,7 +189,7 @@ async def redeliver_schedule(context: RequestContext) -> web.Response:
         case WasCancelled(row=row) if row.rescheduled_to is not None:
             raise refused(WasRescheduled(row))
         case WasCancelled(row=row):
-            raise Conflict("cancelled", "it was cancelled, which is for good", state=state_of(row))
+            raise Conflict("cancelled", "it was cancelled, which is final", state=state_of(row))
         case NoSuchSchedule():
             raise no_such_schedule()
 
@@ -238,7 +237,7 @@ ROUTES = (
         path=_SCHEDULES + ":cancel",
         access=Access.CLIENT,
         handler=cancel_schedules,
-        summary=f"Cancel up to {MAX_CANCELS} schedules, each for itself: by id, or all of a window of 24 hours",
+        summary=f"Cancel up to {MAX_CANCELS} schedules independently: by id, or all of a window of 24 hours",
         request=CancelRequest,
         response=Items[CancelItemView],
         cost=5,
@@ -249,7 +248,7 @@ ROUTES = (
         path=_SCHEDULE + ":redeliver",
         access=Access.CLIENT,
         handler=redeliver_schedule,
-        summary="Call a schedule again that was delivered, skipped or has failed",
+        summary="Redeliver a schedule that was delivered or skipped, or has failed",
         request=NoRequest,
         response=ScheduleView,
         status=202,

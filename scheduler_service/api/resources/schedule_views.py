@@ -108,7 +108,7 @@ def _options(text: str | None) -> ScheduleOptions:
 
 class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt. `outcome` is delivered or failed. `excerpt` is the beginning of the receiver's answer to a failed
-    one. A field is null if it was not recorded."""
+    attempt. A field is null if it was not recorded."""
 
     attempt: int
     outcome: str
@@ -121,8 +121,8 @@ class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LetterView(msgspec.Struct, frozen=True, kw_only=True):
-    """A schedule that failed for good at `failed_at`, and why. `state` is the present one, or expired if the schedule
-    is not kept any more."""
+    """A schedule that failed for good at `failed_at`, and why. `state` is its present state, or expired if the schedule
+    was deleted."""
 
     schedule_id: UUID
     failed_at: Instant
@@ -135,8 +135,8 @@ class LetterView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RedrivenView(msgspec.Struct, frozen=True, kw_only=True):
-    """How many schedules are called again, and how many letters were passed over because their schedules are gone or
-    have been redelivered since. `next_cursor` null: there are no more."""
+    """How many schedules are redelivered, and how many letters were skipped because their schedules were deleted or
+    redelivered since. `next_cursor` null: there are no more."""
 
     redelivered: int
     passed_over: int

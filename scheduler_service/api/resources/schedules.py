@@ -84,9 +84,9 @@ _LISTING: Final = WindowListing(
     longest_days=1,
     most=MAX_LIMIT,
     filters=(
-        choice_parameter("state", "Only schedules in this state.", State, State),
-        text_parameter("label", "Only schedules with this label."),
-        text_parameter("cron_id", "Only the runs of this cron."),
+        choice_parameter("state", "List only schedules in this state.", State, State),
+        text_parameter("label", "List only schedules with this label."),
+        text_parameter("cron_id", "List only the runs of this cron."),
     ),
 )
 PARAMETERS: Final = _LISTING.parameters
@@ -313,7 +313,7 @@ def refused(why: InFlight | InDoubt | WasRescheduled | AlreadyFinished | NoSuchS
             detail = f"it was rescheduled: {row.rescheduled_to} is called instead"
             return Conflict("rescheduled", detail, state=state_of(row), rescheduled_to=row.rescheduled_to)
         case AlreadyFinished(row=row):
-            return Conflict("already-finished", f"it has ended before: {state_of(row)}", state=state_of(row))
+            return Conflict("already-finished", f"it has already ended: {state_of(row)}", state=state_of(row))
         case NoSuchSchedule():
             return no_such_schedule()
 
@@ -347,7 +347,7 @@ ROUTES = (
         path=_SCHEDULES + "/{schedule_id}",
         access=Access.CLIENT,
         handler=get_schedule,
-        summary="Look at a schedule",
+        summary="Show a schedule",
         response=ScheduleView,
     ),
     Route(
@@ -366,7 +366,7 @@ ROUTES = (
         path=_SCHEDULES + ":batch",
         access=Access.CLIENT,
         handler=create_batch,
-        summary=f"Create up to {MAX_BATCH} schedules, each for itself",
+        summary=f"Create up to {MAX_BATCH} schedules independently",
         request=BatchRequest,
         response=BatchView,
         query=(ONCE,),
@@ -380,7 +380,7 @@ ROUTES = (
         path=_SCHEDULES,
         access=Access.CLIENT,
         handler=list_schedules,
-        summary="List schedules by due time, within a window of 24 hours",
+        summary="List schedules by due, within a window of 24 hours",
         query=PARAMETERS,
         response=Items[ScheduleView],
         cost=10,

@@ -31,17 +31,17 @@ _NICKNAMES = {
     "@annually": "0 0 1 1 *",
 }
 _FOREIGN = (
-    (re.compile(r".*\?.*"), "'?' is not known here: write * for any day"),
-    (re.compile(".*#.*"), "'#' (the n-th weekday of a month) is not known here: list days of the month, or weekdays"),
-    (re.compile(".*~.*"), "'~' (a random value) is not known here: write one value and give spread_seconds"),
-    (re.compile(".*%.*"), "'%' is not known here: an expression has no command"),
+    (re.compile(r".*\?.*"), "'?' is not supported: write * for any day"),
+    (re.compile(".*#.*"), "'#' (the n-th weekday of a month) is not supported: list days of the month, or weekdays"),
+    (re.compile(".*~.*"), "'~' (a random value) is not supported: write one value and give spread_seconds"),
+    (re.compile(".*%.*"), "'%' is not supported: an expression has no command"),
     (
         re.compile(r"(?i)H(\(.*\))?(/.*)?"),
-        "'H' (a hashed value) is not known here: write one value, give spread_seconds",
+        "'H' (a hashed value) is not supported: write one value, give spread_seconds",
     ),
     (
         re.compile(r"(?i)L(-.*)?|LW|WL|[0-9]*W|([0-9]+|[a-z]{3})L"),
-        "'L' and 'W' (last day, nearest workday) are not known here: list the days",
+        "'L' and 'W' (last day, nearest workday) are not supported: list the days",
     ),
 )
 _MALFORMED = (
@@ -99,12 +99,12 @@ def parse_expression(text: str) -> Expression:
     if len(text) > MAX_TEXT:
         raise _refused(f"is longer than {MAX_TEXT} characters")
     if not text.isascii():
-        raise _refused("takes ASCII letters, digits and * , - / alone")
+        raise _refused("may only have ASCII letters, digits and * , - /")
     written = _written_out(text.strip(" \t"))
     texts = _BLANKS.split(written) if written else []
     if len(texts) != len(_FIELDS):
-        also = "; seconds and years are not known here" if len(texts) > len(_FIELDS) else ""
-        raise _refused(f"wants five fields (minute, hour, day of month, month, day of week), not {len(texts)}{also}")
+        also = "; seconds and years are not supported" if len(texts) > len(_FIELDS) else ""
+        raise _refused(f"needs five fields (minute, hour, day of month, month, day of week), not {len(texts)}{also}")
     minute, hour, day, month, weekday = parsed = [
         _parse_field(field, part) for field, part in zip(_FIELDS, texts, strict=True)
     ]
@@ -135,7 +135,7 @@ def _written_out(text: str) -> str:
     if not text.startswith("@"):
         return text
     if text.lower() == "@reboot":
-        raise _refused("'@reboot' is not known here: nothing is started that could be waited for")
+        raise _refused("'@reboot' is not supported: there is no start to wait for")
     fields = _NICKNAMES.get(text.lower())
     if fields is None:
         raise _refused(f"{_quoted(text)} is none of {', '.join(_NICKNAMES)}")

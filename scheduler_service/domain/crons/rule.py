@@ -62,7 +62,7 @@ class Rule:
         since = "of starts_at" if self.starts_at is not None and self.starts_at > after else "from now"
         unbounded = calendar.first_fire(self.expression, self.zone, self.dst, after=self._begin(after))
         if unbounded is not None:
-            raise InvalidRule("ends_at", "nothing fires before it: choose a later one")
+            raise InvalidRule("ends_at", "there is no fire before it: choose a later one")
         raise InvalidRule("expression", f"does not fire within five years {since}")
 
     def _begin(self, after: int) -> int:

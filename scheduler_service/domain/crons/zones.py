@@ -69,7 +69,7 @@ def load_zone(name: str) -> ZoneInfo:
 
 def _unknown(name: str) -> str:
     if not name:
-        return "a time zone is wanted, such as Europe/Berlin or UTC"
+        return "give a time zone, such as Europe/Berlin or UTC"
     if len(name) > _LONGEST_NAME:
         return "is longer than any name of a time zone; names are like Europe/Berlin or UTC"
     wanted = name.lower().replace(" ", "_")

@@ -23,7 +23,7 @@ CRON_IDS = ("first", "second")
 
 
 class DrawnCrons(Crons):
-    """One owner changes his crons one after the other, each until he is answered."""
+    """One caller changes its crons one after the other, each until it is answered."""
 
     def __init__(self, world: DrawnWorld) -> None:
         super().__init__(world, client_id=OWNER)

@@ -1,4 +1,4 @@
-"""What is explored: one poller, some creates and edits, two incarnations that own the poller one after the other, and
+"""What is explored: one poller, some creates and external updates, two incarnations that own the poller in turn, and
 faults."""
 
 from dataclasses import dataclass, field

@@ -44,10 +44,10 @@ async def test_creates_are_refused_until_a_node_was_seen_to_beat(api: ApiHarness
     api.members.compared = False
     await assert_nothing_is_created(api, key)
     reply = await api.send("POST", "/v1/clients/shop/schedules", key=key, json=schedule())
-    assert "no node is known to this process" in reply.json["detail"]
+    assert "this process sees no node" in reply.json["detail"]
     ready = await api.send("GET", "/readyz")
     assert (ready.status, [one["reason"] for one in ready.json["reasons"]]) == (503, ["clock-untrusted"])
-    assert "no node is known to this process" in ready.json["reasons"][0]["detail"]
+    assert "this process sees no node" in ready.json["reasons"][0]["detail"]
     assert (await api.send("GET", "/v1/clients/shop/schedules", key=key)).status == 200
     a = await nodes.add("a")
     await nodes.beat(a, seconds=2)

@@ -365,7 +365,7 @@ async def test_a_body_of_short_chunks_is_refused(api: ApiHarness, monkeypatch: p
     status, _, body = await caller.answer()
     assert (status, msgspec.json.decode(body)["detail"]) == (
         400,
-        "the chunks of the body are too short: send it in longer ones",
+        "the chunks of the body are too short: send longer chunks",
     )
     assert parsed.size < 3 * len(SHORT_CHUNKS)
     await caller.close()

@@ -174,7 +174,7 @@ async def test_a_query_parameter_that_is_not_declared_is_refused(api: ApiHarness
     for method, path in (("GET", "/v1/clients"), ("POST", "/v1/clients/shop/schedules:cancel"), ("GET", "/v1/cluster")):
         reply = await api.send(method, f"{path}?surprise=1", json={} if method == "POST" else None)
         assert reply.status == 422
-        assert reply.faults == {"/surprise": "is not a known parameter; there are none here"}
+        assert reply.faults == {"/surprise": "is not a known parameter; this path has none"}
     assert (await api.send("GET", "/livez?now=1", key=None)).status == 200
 
 

@@ -40,7 +40,7 @@ async def test_ten_seconds_worth_may_be_spent_at_once_and_then_what_comes_in() -
         refused = await api.send("POST", PREVIEW, key=key, json=RULE)
         assert is_refused(refused)
         assert refused.headers["Retry-After"] == "1"
-        assert "ask again in 1 s" in refused.json["detail"]
+        assert "retry in 1 s" in refused.json["detail"]
         api.clock.advance(2)
         assert await previews(api, key, 8) == [200] * 6 + [429] * 2
 

@@ -1,4 +1,4 @@
-"""How conditional writes on crons share requests: who goes with whom, when, and what everybody is told."""
+"""How conditional writes on crons share requests: which go together, when, and how each is answered."""
 
 import asyncio
 from collections.abc import Callable, Hashable, Sequence
@@ -24,7 +24,7 @@ SHOP = ClientId("shop")
 
 
 class Held(InMemoryConnection):
-    """Conditional requests wait to be let go, with `fate` giving another end than their own."""
+    """Conditional requests wait to be released, with `fate` giving another end than their own."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -162,7 +162,7 @@ def test_without_settings_there_is_neither() -> None:
     ("cause", "login", "words"),
     [
         (AuthenticationFailed("no"), True, "refuses the user or the password"),
-        (AuthenticationFailed("Remote end requires authentication"), False, "asks for a login"),
+        (AuthenticationFailed("Remote end requires authentication"), False, "requires a login"),
         (
             OSError(1, "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: unable to get"),
             False,
@@ -172,7 +172,7 @@ def test_without_settings_there_is_neither() -> None:
         (OSError(1, "certificate verify failed: IP address mismatch, certificate"), False, "without that address"),
         (OSError(1, "certificate verify failed: certificate has expired"), False, "have it renewed"),
         (OSError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number"), False, "does not speak TLS"),
-        (OSError(1, "[SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED] x"), False, "asks for our certificate"),
+        (OSError(1, "[SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED] x"), False, "requires our certificate"),
         (ConnectionShutdown("Connection to 10.0.0.1:9042 was closed"), False, "closes plain connections"),
     ],
 )

@@ -94,5 +94,5 @@ def test_a_name_that_all_carry_is_asked_for(tmp_path: Path, knows: Callable[[lis
             if believed:
                 assert asyncio.run(node_certificates(settings)) == [der(named)]
             else:
-                with pytest.raises(StoreUnavailable, match="shows a certificate"):
+                with pytest.raises(StoreUnavailable, match="showed a certificate"):
                     asyncio.run(node_certificates(settings))

@@ -196,7 +196,7 @@ def test_two_edits_of_one_row_do_not_share() -> None:
 
 
 def test_a_rejection_that_cannot_tell_is_each_ones_own() -> None:
-    """Whether a row finished at another instant is not shown, so edits that test it go alone."""
+    """Whether a row finished at another instant is not shown, so updates that test it go alone."""
 
     async def scenario(ground: Ground) -> None:
         rows = await ground.rows(2)

@@ -4,7 +4,7 @@ import pytest
 
 from scheduler_service.domain.crons import Dst, InvalidRule, load_zone, parse_expression
 
-LAST_OR_WORKDAY = "'L' and 'W' (last day, nearest workday) are not known here: list the days"
+LAST_OR_WORKDAY = "'L' and 'W' (last day, nearest workday) are not supported: list the days"
 STEP = "a step is a number from 1 on, such as */5"
 FORM = "is no value, range or step, such as 5, 1-5, */5 or 10-40/10"
 EMPTY = "an item of the list is empty: write values with single commas between"
@@ -13,15 +13,15 @@ EMPTY = "an item of the list is empty: write values with single commas between"
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "wants five fields (minute, hour, day of month, month, day of week), not 0"),
-        ("   ", "wants five fields (minute, hour, day of month, month, day of week), not 0"),
-        ("* * * *", "wants five fields (minute, hour, day of month, month, day of week), not 4"),
-        ("0 * * * * *", "not 6; seconds and years are not known here"),
-        ("0 0 * * * * 2027", "not 7; seconds and years are not known here"),
+        ("", "needs five fields (minute, hour, day of month, month, day of week), not 0"),
+        ("   ", "needs five fields (minute, hour, day of month, month, day of week), not 0"),
+        ("* * * *", "needs five fields (minute, hour, day of month, month, day of week), not 4"),
+        ("0 * * * * *", "not 6; seconds and years are not supported"),
+        ("0 0 * * * * 2027", "not 7; seconds and years are not supported"),
         ("*" * 256, "is longer than 255 characters"),
-        ("* * * * ٣", "takes ASCII letters, digits and * , - / alone"),
-        ("*\u00a0* * * *", "takes ASCII letters, digits and * , - / alone"),
-        ("@reboot", "'@reboot' is not known here: nothing is started that could be waited for"),
+        ("* * * * ٣", "may only have ASCII letters, digits and * , - /"),
+        ("*\u00a0* * * *", "may only have ASCII letters, digits and * , - /"),
+        ("@reboot", "'@reboot' is not supported: there is no start to wait for"),
         ("@every 5m", "'@every 5m' is none of @hourly, @daily, @midnight, @weekly"),
         ("L * * * *", f"minute: 'L': {LAST_OR_WORKDAY}"),
         ("0 0 L * *", f"day of month: 'L': {LAST_OR_WORKDAY}"),
@@ -30,11 +30,11 @@ EMPTY = "an item of the list is empty: write values with single commas between"
         ("0 0 15W * *", f"day of month: '15W': {LAST_OR_WORKDAY}"),
         ("0 0 * * 5L", f"day of week: '5L': {LAST_OR_WORKDAY}"),
         ("0 0 * * friL", f"day of week: 'friL': {LAST_OR_WORKDAY}"),
-        ("0 0 ? * 1", "day of month: '?': '?' is not known here: write * for any day"),
-        ("0 0 * * 1#2", "day of week: '1#2': '#' (the n-th weekday of a month) is not known here"),
-        ("0~30 * * * *", "minute: '0~30': '~' (a random value) is not known here: write one value and give"),
-        ("H/15 * * * *", "minute: 'H/15': 'H' (a hashed value) is not known here: write one value, give"),
-        ("0 0 * * 1%", "day of week: '1%': '%' is not known here: an expression has no command"),
+        ("0 0 ? * 1", "day of month: '?': '?' is not supported: write * for any day"),
+        ("0 0 * * 1#2", "day of week: '1#2': '#' (the n-th weekday of a month) is not supported"),
+        ("0~30 * * * *", "minute: '0~30': '~' (a random value) is not supported: write one value and give"),
+        ("H/15 * * * *", "minute: 'H/15': 'H' (a hashed value) is not supported: write one value, give"),
+        ("0 0 * * 1%", "day of week: '1%': '%' is not supported: an expression has no command"),
         ("*/0 * * * *", f"minute: '*/0': {STEP}"),
         ("1-5/00 * * * *", f"minute: '1-5/00': {STEP}"),
         ("*/-5 * * * *", f"minute: '*/-5': {STEP}"),
@@ -89,7 +89,7 @@ def test_a_date_that_some_year_has_is_not_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("", "a time zone is wanted, such as Europe/Berlin or UTC"),
+        ("", "give a time zone, such as Europe/Berlin or UTC"),
         ("europe/berlin", "'europe/berlin' is no name of the IANA time zone database: did you mean Europe/Berlin?"),
         ("Europe/Berln", "did you mean Europe/Berlin"),
         ("Berlin", "did you mean Europe/Berlin?"),

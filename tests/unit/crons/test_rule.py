@@ -11,7 +11,7 @@ HOUR = 3_600_000
 DAY = 24 * HOUR
 NOW = 20_000 * DAY
 """2024-10-04, midnight UTC."""
-TOO_EARLY = "nothing fires before it: choose a later one"
+TOO_EARLY = "there is no fire before it: choose a later one"
 
 
 def rule(text: str = "@hourly", *, starts_at: int | None = None, ends_at: int | None = None, spread: int = 0) -> Rule:

@@ -196,7 +196,7 @@ async def test_both_clients_have_the_same_methods() -> None:
 @pytest.mark.parametrize("key", ["", "two words", "cl\u00e9", "copied-with-its-end\n"])
 def test_what_cannot_be_a_key_is_said_at_once(key: str) -> None:
     for class_ in (Minutehand, AsyncMinutehand):
-        with pytest.raises(ValueError, match="that is no key"):
+        with pytest.raises(ValueError, match="this is no key"):
             class_("http://127.0.0.1:8080", key)
 
 

@@ -43,7 +43,7 @@ async def test_days_are_asked_for_and_read() -> None:
     script = Script(reply(), reply())
     with script.api() as api:
         plain = api.client("shop").usage(start=date(2026, 11, 21), end="2026-11-23")
-        with pytest.raises(ValueError, match="days are asked for"):
+        with pytest.raises(ValueError, match="give a date"):
             api.client("shop").usage(start=datetime(2026, 11, 21, tzinfo=UTC))
     async with script.async_api() as waiting:
         assert await waiting.client("shop").usage() == plain

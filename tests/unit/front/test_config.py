@@ -124,7 +124,7 @@ dead_after_seconds = 1.0
     )
     found = faults({"MINUTEHAND_API_SHARE_PORT": "maybe", "MINUTEHAND_APY_PORT": "1"}, file, FOR_API)
     for wanted in (
-        "'colour' that is not known",
+        "unknown table or key 'colour'",
         "[hints] in",
         "api.port must be a whole number, not '8080'.",
         "api.prot is not known: use one of admin_key, host, port",

@@ -30,7 +30,7 @@ def test_without_a_name_jgo_chooses(environment: dict[str, str]) -> None:
         (requests.exceptions.ProxyError("x"), "the proxy refuses"),
         (requests.exceptions.ChunkedEncodingError("x"), "the connection broke"),
         (requests.exceptions.ConnectionError("refused"), "it can't be reached"),
-        (RuntimeError("not found at https://user:word@jars.example"), "it does not hand out thing-1.jar"),
+        (RuntimeError("not found at https://user:word@jars.example"), "it lacks thing-1.jar"),
     ],
 )
 def test_reasons_are_words(

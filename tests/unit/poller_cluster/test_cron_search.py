@@ -128,7 +128,7 @@ async def test_one_that_can_t_be_expanded_leaves_the_others_their_turn(searched:
     searched.errors = [StoreUnavailable("away"), RuntimeError("a bug")]
     await searched.turns(1)
     assert searched.expanded[0] == ("farm", ["old"])
-    assert searched.faults == ["search for forgotten crons of shop"]
+    assert searched.faults == ["overdue scan of crons of shop"]
 
 
 async def test_only_active_clients_and_only_while_trusted(searched: Searched) -> None:

@@ -27,7 +27,7 @@ from tests.unit.poller_cluster.builders import (
 
 
 def edited_before_the_claim(*rows: Row) -> PollerMinute:
-    """A machine whose claim was rejected because `edits` alone had moved."""
+    """A machine whose claim was rejected because only `edits` had changed."""
     minute = reading(*rows, header=PartitionHeader(edits=EDITS))
     written = advance(minute, 9)
     minute.committed(rejected(met_by(written, edits=OTHER_EDITS)))

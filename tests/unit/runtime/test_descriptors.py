@@ -11,7 +11,7 @@ from tests.support.delivery import CLOCK, LOOPBACK
 
 
 class Limit:
-    """Stands for the process's limit; `stubborn` systems refuse to change it."""
+    """A fake of the process's limit; `stubborn` systems refuse to change it."""
 
     def __init__(self, soft: int, hard: int, *, stubborn: bool = False) -> None:
         self.soft, self.hard, self.stubborn = soft, hard, stubborn

@@ -140,7 +140,7 @@ def test_a_small_step_between_members_that_differ_as_clocks_may_is_judged_by_the
 
 
 def test_nobody_judges_before_he_wrote_since_the_step() -> None:
-    """What was read last he wrote before his machine was stepped as well."""
+    """The row that was read last was written before its machine was stepped as well."""
     machine = Machine((0, 0), servers=[STEP_MS])
     machine.clock.stepped_ms = -STEP_MS
     machine.looks(FRESH_BEATS)

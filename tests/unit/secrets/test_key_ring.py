@@ -68,7 +68,7 @@ def test_a_missing_key_is_named_with_its_setting() -> None:
 )
 def test_it_opens_only_in_its_own_row(moved: dict[str, str]) -> None:
     sealed = ring(OLD).seal(CLEAR, randomness=RANDOMNESS)
-    with pytest.raises(SecretLocked, match="what is stored was changed"):
+    with pytest.raises(SecretLocked, match="the stored value was changed"):
         ring(OLD).open(replace(sealed, **moved))
 
 
@@ -86,7 +86,7 @@ def test_any_changed_bit_is_noticed() -> None:
 
 def test_another_key_of_the_same_id_does_not_open_it() -> None:
     sealed = ring(OLD).seal(CLEAR, randomness=RANDOMNESS)
-    with pytest.raises(SecretLocked, match="another key of that id"):
+    with pytest.raises(SecretLocked, match="another key with that id"):
         ring(new_key("old", randomness=RANDOMNESS)).open(sealed)
 
 
@@ -99,14 +99,14 @@ def test_a_ring_is_read_with_comments_and_blank_lines() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "there is no key in it"),
-        ("# nothing\n", "there is no key in it"),
+        ("", "it has no key"),
+        ("# nothing\n", "it has no key"),
         ("lonely", "line 1 is not `ID KEY`"),
         (f"{OLD}\nthree words here", "line 2 is not `ID KEY`"),
         ("sl/ash " + OLD.split()[1], "line 1 is not `ID KEY`"),
         ("short " + base64.b64encode(b"x" * 16).decode(), "the key short is not 32 bytes in base64"),
         ("bad !!!!", "the key bad is not 32 bytes in base64"),
-        (f"{OLD}\n{OLD}", "line 2: the id old is there twice"),
+        (f"{OLD}\n{OLD}", "line 2: the id old occurs twice"),
     ],
     ids=["empty", "comment", "one-word", "three-words", "bad-id", "short-key", "no-base64", "twice"],
 )

@@ -30,8 +30,8 @@ Act = Callable[[], Awaitable[object]]
 
 
 class Meddled(InMemoryConnection):
-    """`before` acts once before the next request of that name; `lost` edits are applied and unanswered, `refused` ones
-    are neither. `written` remembers every write that took effect, `batches` first name and size of plain batches,
+    """`before` acts once before the next request of that name; `lost` updates are applied and unanswered, `refused`
+    ones are neither. `written` remembers every write that took effect, `batches` first name and size of plain batches,
     `longest` the bytes of bodies that one read answered."""
 
     def __init__(self) -> None:
@@ -126,7 +126,7 @@ class LateWorld:
         assert isinstance(await self.storage.leases.write_lease(expected=free, new=held), Applied)
 
     async def record(self, of: Definition, *outcomes: Outcome, in_flight: bool = False, epoch: int = 1) -> None:
-        """The owner's advance, the first of this partition: these outcomes, and whether the row is claimed."""
+        """The owner's commit, the first of this partition: these outcomes, and whether the row is claimed."""
         answer = await self.store.commit(
             commit(
                 of.partition,

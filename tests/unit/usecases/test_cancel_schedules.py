@@ -222,7 +222,7 @@ async def test_resolving_tells_what_an_owner_has(late: LateWorld) -> None:
 
 
 async def test_resolving_an_ended_row_that_is_still_listed(late: LateWorld) -> None:
-    """Until the next advance the id may stand beside the outcome: nobody is sending it."""
+    """Until the next owner commit the id may remain in `in_flight` beside the outcome; no node is sending it."""
     await late.store.insert(original())
     await late.record(original(), ended(State.DELIVERED), in_flight=True)
     assert await resolve(late) == Resolved(await late.found(original()), in_flight=False)

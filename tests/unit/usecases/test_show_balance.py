@@ -108,7 +108,7 @@ async def test_a_count_is_stored_and_believed_until_something_changes(
 
 
 async def test_nothing_is_stored_before_the_grace_has_passed(late: LateWorld) -> None:
-    """Rows may still be created that nobody edits: the next count has to meet them."""
+    """Rows may still be created without an external update: the next count has to include them."""
     late.clock.now = COUNTED - 1
     await insert(late, 1)
     assert await ask(late) == [(0, Counter(open=1))]
