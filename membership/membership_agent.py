@@ -11,6 +11,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
 from membership.clocks import APART_MS
@@ -42,6 +43,17 @@ _REASONS = {
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeProfile:
+    """What an incarnation says of itself in every heartbeat and never changes; see `Heartbeat`."""
+
+    address: str
+    version: str
+    weight: float = 1.0
+    capacity_per_minute: int = 0
+    knows: int = 0
+
+
 async def new_incarnation(
     *, node_id: NodeId, store: MemberStore, clock: WallClock, settings: MembershipSettings
 ) -> NodeIncarnation:
@@ -67,11 +79,7 @@ class MembershipAgent:
         self,
         *,
         incarnation: NodeIncarnation,
-        address: str,
-        version: str,
-        weight: float,
-        capacity_per_minute: int,
-        knows: int,
+        profile: NodeProfile,
         store: MemberStore,
         clock: MachineClock,
         settings: MembershipSettings,
@@ -81,11 +89,7 @@ class MembershipAgent:
     ) -> None:
         self.incarnation = incarnation
         self.over: str | None = None
-        self._address = address
-        self._version = version
-        self._weight = weight
-        self._capacity = capacity_per_minute
-        self._knows = knows
+        self._profile = profile
         self._store = store
         self._clock = clock
         self._settings = settings
@@ -254,14 +258,14 @@ class MembershipAgent:
             incarnation=self.incarnation,
             beat=self._beat,
             state=state,
-            address=self._address,
+            address=self._profile.address,
             wall_ms=self._clock.wall_ms(),
-            version=self._version,
+            version=self._profile.version,
             low_watermark=self._low_watermark(),
-            weight=self._weight,
-            capacity_per_minute=self._capacity,
+            weight=self._profile.weight,
+            capacity_per_minute=self._profile.capacity_per_minute,
             system_ms=self._clock.system_ms(),
-            knows=self._knows,
+            knows=self._profile.knows,
         )
 
     async def _write_beat(self, heartbeat: Heartbeat, begun: float) -> None:

@@ -1,23 +1,29 @@
 """Wires a node: storage, the delivery engine, the node, its ops port."""
 
+import socket
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 
 from cql.metrics import METRICS as STORAGE_METRICS
 from cql.migrate import load_migrations
 from cql.packed import PACKED_SINCE
-from cql.storage import open_storage
+from cql.storage import Storage, open_storage
 from membership.identity import NodeId, NodeIncarnation
-from membership.membership_agent import new_incarnation
+from membership.membership_agent import NodeProfile, new_incarnation
+from membership.settings import MembershipSettings
 from minutehand.config import Settings
 from minutehand.processes.health import told_health
 from minutehand.running import StopSignal, spare_collector, start_unless_stopped, unless_stopped
 from minutehand.version import VERSION
 from poller_cluster.delivery.engine import DeliveryEngine
-from poller_cluster.node import Node, NodeStores, NodeTargets
+from poller_cluster.node import Node, NodeTargets
+from poller_cluster.node_stores import NodeStores
 from poller_cluster.ops.metrics import EndedElsewhere, show_node
-from poller_cluster.ops.server import OpsServer, StartingServer, advertised_address, listen
+from poller_cluster.ops.server import OpsServer, OpsSettings, StartingServer, advertised_address, listen
 from poller_cluster.ops.status import StateChangeLog, unready
+from poller_cluster.settings import NodeSettings
+from scheduler_service.domain.ports import SecretEncryption
 from scheduler_service.node_client import HintForwarder
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.health import LoopHeartbeat, Reason
@@ -34,120 +40,191 @@ _log = get_logger("minutehand.node")
 
 async def serve_node(settings: Settings, *, node_id: NodeId, stop: StopSignal) -> None:
     """Be a member until `stop`, then hand all pollers over. Raises MinutehandError when it can't start."""
-    token = settings.cluster.token
-    assert token is not None
     clock, randomness = SystemClock(), SystemRandomness()
-    metrics = Metrics(program="node", version=VERSION)
     encryption = secret_encryption(settings.secrets, randomness=randomness)
     async with AsyncExitStack() as parts:
-        listener = listen(settings.ops)
-        parts.callback(listener.close)
-        heartbeat, tasks = LoopHeartbeat(clock=clock), Tasks(stop.crashed)
-        parts.push_async_callback(tasks.close)
-        tasks.spawn(heartbeat.run(), name="loop-heartbeat")
-        starting = StartingServer(listener, unhealthy=heartbeat.reasons)
-        parts.push_async_callback(starting.stop)
-        await starting.start()
+        port = await _open_port(settings.ops, clock=clock, stop=stop, parts=parts)
         storage = await open_storage(settings.cassandra)
         parts.push_async_callback(storage.close)
-        catalog = Catalog(store=storage.clients, clock=clock, bounds=settings.node.clients)
-        await create_built_in_clients(
-            RegisterClient(
-                store=storage.clients,
-                leases=storage.leases,
-                catalog=catalog,
-                change=ChangeClient(store=storage.clients, catalog=catalog),
-                clock=clock,
-            )
-        )
-        incarnations: list[NodeIncarnation] = []
-
-        async def begin() -> None:
-            incarnations.append(
-                await new_incarnation(node_id=node_id, store=storage.members, clock=clock, settings=settings.membership)
-            )
-
-        if not await unless_stopped(begin(), stop):
+        await _create_built_in_clients(storage, settings.node, clock=clock)
+        incarnation = await _begin_incarnation(node_id, storage, settings.membership, clock=clock, stop=stop)
+        if incarnation is None:
             return
-        (incarnation,) = incarnations
+        hints = await _start_hints(settings, clock=clock, parts=parts)
         engine = DeliveryEngine(clock=clock, policy=settings.network, settings=settings.delivery)
-        targets = NodeTargets()
-        dropped = Count()
-        hints = HintForwarder(
-            members=targets, clock=clock, settings=settings.hints, token=token, on_dropped=dropped.add
-        )
-        parts.push_async_callback(hints.stop)
-        await hints.start()
         node = Node(
             incarnation=incarnation,
-            address=advertised_address(settings.ops, listener),
-            version=VERSION,
-            stores=NodeStores(
-                schedules=storage.schedules,
-                clients=storage.clients,
-                members=storage.members,
-                own_leases=storage.own_leases,
-                leases=storage.leases,
-                balances=storage.balances,
-                attempts=storage.attempts,
-                dead_letters=storage.dead_letters,
-                crons=storage.crons,
-                reconciliations=storage.reconciliations,
-                encryption=encryption,
-                archives=storage.archives,
-            ),
+            profile=_profile(settings.node, address=advertised_address(settings.ops, port.listener)),
+            stores=_stores(storage, encryption),
             engine=engine,
             clock=clock,
             randomness=randomness,
             settings=settings.node,
             membership=settings.membership,
-            on_over=lambda reason: stop.fail(f"The node {incarnation} must end ({reason})."),
-            on_crash=stop.crashed,
-            on_fault=_report_fault,
-            hints=hints,
-            knows=len(load_migrations()),
+            process=_Process(incarnation, stop),
+            hints=hints.forwarder,
         )
+        hints.targets.watch(lambda: node.membership_agent.view)
         storage.schedules.packs = lambda: node.membership_agent.view.all_know(PACKED_SINCE)
         storage.metrics.requests.listener = node.budget.observe
-        targets.watch(lambda: node.membership_agent.view)
-        updates = storage.metrics.external_updates
-        show_node(
-            node,
-            clock=clock,
-            metrics=metrics,
-            attempts_in_flight=lambda: engine.in_flight,
-            hints_dropped=lambda: dropped.value,
-            ended=EndedElsewhere(ended=updates.ended, skipped=updates.skipped),
-        )
-        metrics.show(STORAGE_METRICS, of=storage.metrics)
-        ops = OpsServer(
-            listener,
-            token=token,
-            incarnation=incarnation,
-            on_hints=node.hinted,
-            on_drain=lambda force: node.hand_over.ask(force=force),
-            on_undrain=node.hand_over.take_back,
-            unhealthy=heartbeat.reasons,
-            unready=lambda: unready(node, clock=clock),
-            metrics=metrics,
-        )
-        told = told_health(settings.health, live=heartbeat.reasons, ready=lambda: _at_once(unready(node, clock=clock)))
-        await starting.stop()
-        for service in (ops, *told):
-            parts.push_async_callback(service.stop)
-            await service.start()
+        metrics = _metrics(node, engine, storage, hints, clock=clock)
+        await _serve_port(port, node, settings, metrics, clock=clock, parts=parts)
         if await start_unless_stopped(node, stop, parts):
             _log.info("node-running", incarnation=str(incarnation))
-            tasks.spawn(StateChangeLog(node=node, clock=clock).run(), name="state-changes")
+            port.tasks.spawn(StateChangeLog(node=node, clock=clock).run(), name="state-changes")
             spare_collector()
             await stop.wait()
     _log.info("node-stopped", incarnation=str(incarnation))
+
+
+@dataclass(frozen=True, slots=True)
+class _Port:
+    """The node's port, open from the process's first moment: answered by `starting` until there is a node."""
+
+    listener: socket.socket
+    starting: StartingServer
+    heartbeat: LoopHeartbeat
+    tasks: Tasks
+
+
+async def _open_port(settings: OpsSettings, *, clock: SystemClock, stop: StopSignal, parts: AsyncExitStack) -> _Port:
+    listener = listen(settings)
+    parts.callback(listener.close)
+    heartbeat, tasks = LoopHeartbeat(clock=clock), Tasks(stop.crashed)
+    parts.push_async_callback(tasks.close)
+    tasks.spawn(heartbeat.run(), name="loop-heartbeat")
+    starting = StartingServer(listener, unhealthy=heartbeat.reasons)
+    parts.push_async_callback(starting.stop)
+    await starting.start()
+    return _Port(listener, starting, heartbeat, tasks)
+
+
+async def _serve_port(
+    port: _Port, node: Node, settings: Settings, metrics: Metrics, *, clock: SystemClock, parts: AsyncExitStack
+) -> None:
+    """From here on the node answers on its port, and tells its health to a parent process, if there is one."""
+    token = settings.cluster.token
+    assert token is not None
+    ops = OpsServer(
+        port.listener,
+        node=node,
+        token=token,
+        unhealthy=port.heartbeat.reasons,
+        unready=lambda: unready(node, clock=clock),
+        metrics=metrics,
+    )
+    told = told_health(settings.health, live=port.heartbeat.reasons, ready=lambda: _at_once(unready(node, clock=clock)))
+    await port.starting.stop()
+    for service in (ops, *told):
+        parts.push_async_callback(service.stop)
+        await service.start()
 
 
 async def _at_once(reasons: Sequence[Reason]) -> Sequence[Reason]:
     return reasons
 
 
-def _report_fault(name: str, error: BaseException) -> None:
-    """Log an unhandled exception of a minute or a row. It is retried or fails alone; the node goes on."""
-    _log.error("work-failed", work=name, exc_info=error)
+async def _create_built_in_clients(storage: Storage, settings: NodeSettings, *, clock: SystemClock) -> None:
+    catalog = Catalog(store=storage.clients, clock=clock, bounds=settings.clients)
+    await create_built_in_clients(
+        RegisterClient(
+            store=storage.clients,
+            leases=storage.leases,
+            catalog=catalog,
+            change=ChangeClient(store=storage.clients, catalog=catalog),
+            clock=clock,
+        )
+    )
+
+
+async def _begin_incarnation(
+    node_id: NodeId, storage: Storage, settings: MembershipSettings, *, clock: SystemClock, stop: StopSignal
+) -> NodeIncarnation | None:
+    """None: the process was told to stop while storage did not answer."""
+    incarnations: list[NodeIncarnation] = []
+
+    async def begin() -> None:
+        incarnations.append(
+            await new_incarnation(node_id=node_id, store=storage.members, clock=clock, settings=settings)
+        )
+
+    return incarnations[0] if await unless_stopped(begin(), stop) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Hints:
+    """The way of hints to other nodes: to those that `targets` shows, and how many were dropped on it."""
+
+    forwarder: HintForwarder
+    targets: NodeTargets
+    dropped: Count
+
+
+async def _start_hints(settings: Settings, *, clock: SystemClock, parts: AsyncExitStack) -> _Hints:
+    token = settings.cluster.token
+    assert token is not None
+    targets, dropped = NodeTargets(), Count()
+    forwarder = HintForwarder(
+        members=targets, clock=clock, settings=settings.hints, token=token, on_dropped=dropped.add
+    )
+    parts.push_async_callback(forwarder.stop)
+    await forwarder.start()
+    return _Hints(forwarder, targets, dropped)
+
+
+def _profile(settings: NodeSettings, *, address: str) -> NodeProfile:
+    return NodeProfile(
+        address=address,
+        version=VERSION,
+        weight=settings.weight,
+        capacity_per_minute=settings.capacity_per_minute,
+        knows=len(load_migrations()),
+    )
+
+
+def _stores(storage: Storage, encryption: SecretEncryption) -> NodeStores:
+    return NodeStores(
+        schedules=storage.schedules,
+        clients=storage.clients,
+        members=storage.members,
+        own_leases=storage.own_leases,
+        leases=storage.leases,
+        balances=storage.balances,
+        attempts=storage.attempts,
+        dead_letters=storage.dead_letters,
+        crons=storage.crons,
+        reconciliations=storage.reconciliations,
+        encryption=encryption,
+        archives=storage.archives,
+    )
+
+
+def _metrics(node: Node, engine: DeliveryEngine, storage: Storage, hints: _Hints, *, clock: SystemClock) -> Metrics:
+    metrics, updates = Metrics(program="node", version=VERSION), storage.metrics.external_updates
+    show_node(
+        node,
+        clock=clock,
+        metrics=metrics,
+        attempts_in_flight=lambda: engine.in_flight,
+        hints_dropped=lambda: hints.dropped.value,
+        ended=EndedElsewhere(ended=updates.ended, skipped=updates.skipped),
+    )
+    metrics.show(STORAGE_METRICS, of=storage.metrics)
+    return metrics
+
+
+class _Process:
+    """The `NodeProcess`: it ends when the node can't go on."""
+
+    def __init__(self, incarnation: NodeIncarnation, stop: StopSignal) -> None:
+        self._incarnation = incarnation
+        self._stop = stop
+
+    def node_over(self, reason: str) -> None:
+        self._stop.fail(f"The node {self._incarnation} must end ({reason}).")
+
+    def task_crashed(self, name: str, error: BaseException) -> None:
+        self._stop.crashed(name, error)
+
+    def work_failed(self, name: str, error: BaseException) -> None:
+        _log.error("work-failed", work=name, exc_info=error)

@@ -5,11 +5,11 @@ Overview
     prefetch --> open --> commit (claim + record) --> fire at due --> ... --> sweep --> settled
       -5 s        CAS     CAS, at most 5 s ahead      never early             +10 s     balance
 
-Follow one callback: `node` holds leases and gives each poller to `pollers`, which enters and sweeps minutes;
-`minute.machine` decides (pure), `minute.runner` carries out; `dispatch.dispatcher` starts attempts when they are due,
-fairly; `delivery` makes the HTTP request; `dispatch.outcome` derives the row's outcome from the result; the next commit
-records it. (`trial_calls` is no part of a node: it sends trial calls for API processes, through the same
-`dispatch.request` and `delivery`.)
+Follow one callback: `node` holds leases, `node_pollers` begins each poller that is granted, `pollers` enters and sweeps
+its minutes; `minute.machine` decides (pure), `minute.runner` carries out; `dispatch.dispatcher` starts attempts when
+they are due, fairly; `delivery` makes the HTTP request; `dispatch.outcome` derives the row's outcome from the result;
+the next commit records it. (`trial_calls` is no part of a node: it sends trial calls for API processes, through the
+same `dispatch.request` and `delivery`.)
 
 States
 ------

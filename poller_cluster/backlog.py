@@ -5,10 +5,10 @@ that makes the calls; so it is kept for `STANDS_SECONDS`. Of the rows that an ou
 memory, but their age is known from the minute that recovery has reached.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
-from poller_cluster.pollers import ClientPollers
+from poller_cluster.node_pollers import NodePollers
 from scheduler_service.domain.ids import ClientId, minute_start
 from scheduler_service.runtime.clock import Clock
 
@@ -16,10 +16,10 @@ STANDS_SECONDS: Final = 1.0
 
 
 class Backlog:
-    """`clients` returns the pollers that the node holds. Suspended clients have no backlog: their rows are held."""
+    """The backlog of one node. Suspended clients have none: their rows are held."""
 
-    def __init__(self, *, clients: Callable[[], Iterable[ClientPollers]], clock: Clock) -> None:
-        self._clients = clients
+    def __init__(self, *, pollers: NodePollers, clock: Clock) -> None:
+        self._pollers = pollers
         self._clock = clock
         self._seen_at = float("-inf")
         self._rows: dict[ClientId, int] = {}
@@ -44,7 +44,7 @@ class Backlog:
             return
         self._seen_at, now = monotonic, self._clock.wall_ms()
         self._rows, oldest = {}, now
-        for pollers in self._clients():
+        for pollers in self._pollers.all():
             if pollers.suspended:
                 continue
             rows = 0

@@ -13,16 +13,15 @@ is room left for all clients.
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any
 
 from membership.conditional import Applied, Rejected, Unknown
 from membership.errors import MinutehandError, StoreUnavailable
-from poller_cluster.background_budget import BackgroundBudget
+from membership.ports import Spawn
 from poller_cluster.counters import CallCounts
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.dispatch.job import Job
+from poller_cluster.node_runtime import NodeRuntime
 from scheduler_service.domain.books import DeadLetter, FailedAttempt, Tally
 from scheduler_service.domain.ids import ClientId, Partition, UnixMillis
 from scheduler_service.domain.ports import AttemptStore, BalanceStore, DeadLetterStore
@@ -55,7 +54,7 @@ class Bookkeeper:
         dead_letters: DeadLetterStore,
         attempts: AttemptStore,
         clock: Clock,
-        spawn: Callable[[Coroutine[Any, Any, None], str], object],
+        spawn: Spawn,
         counts: CallCounts | None = None,
     ) -> None:
         self.counts = counts or CallCounts()
@@ -122,7 +121,7 @@ class Bookkeeper:
         )
         if self._written.is_set():
             self._written.clear()
-            self._spawn(self._write_attempts(), "failed attempts")
+            self._spawn(self._write_attempts(), name="failed attempts")
 
     async def flush(self) -> None:
         """Return when all failed attempts are written or given up, or when that takes too long."""
@@ -166,20 +165,12 @@ class Recounts:
     stamp (`domain.books`), and the next reader counts the minute itself.
     """
 
-    def __init__(
-        self,
-        *,
-        count: CountMinute,
-        budget: BackgroundBudget,
-        clock: Clock,
-        spawn: Callable[[Coroutine[Any, Any, None], str], object],
-        on_fault: Callable[[str, BaseException], None],
-    ) -> None:
-        self._on_fault = on_fault
+    def __init__(self, *, count: CountMinute, runtime: NodeRuntime) -> None:
         self._count = count
-        self._budget = budget
-        self._clock = clock
-        self._spawn = spawn
+        self._budget = runtime.budget
+        self._clock = runtime.clock
+        self._spawn = runtime.spawn
+        self._on_fault = runtime.on_fault
         self._wanted: dict[Partition, int] = {}
         self._busy = False
 
@@ -190,7 +181,7 @@ class Recounts:
         self._wanted[partition] = max(epoch, self._wanted.get(partition, epoch))
         if not self._busy:
             self._busy = True
-            self._spawn(self._run(), "recounts")
+            self._spawn(self._run(), name="recounts")
 
     async def _run(self) -> None:
         try:

@@ -1,21 +1,21 @@
-"""The shell that runs a node: its membership, its leases, and the pollers that it holds of each client.
+"""The service that a node is: its parts, and how they start and stop.
 
-    MembershipAgent --trust--> LeaseBalancer --granted/drain/revoked--> ClientPollers --claims--> Dispatcher
-    ServedClients --quota, state, settings---------------------------------^   |
-    hints ---------------------------------------------------------------------'
+    MembershipAgent --trust--> LeaseBalancer --granted/drain/revoked--> PollerGrants
+                                    ^                                        | begins, ends
+                  HandOver --release all                                     v
+    ServedClients --quota, state, settings--> NodePollers --holds--> ClientPollers --claims--> Dispatcher
+                                                   |                        '--outcomes--> Bookkeeper, Recounts
+        CronWork, Reconciler, Retention <--positions
 
-A node is a `PollerHost`: the lease balancer tells it which pollers it owns and under which epoch. It sends and writes
-only for those, and only while trusted. Stopping is a drain: the node hands over every poller before it leaves."""
+A node sends and writes only for the pollers that the lease balancer grants it, under the epoch that comes with each,
+and only while trusted. Stopping is a drain: the node hands over every poller before it leaves."""
 
-import asyncio
-from collections.abc import Callable, Collection, Coroutine, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from membership.identity import NodeIncarnation, PollerKey
 from membership.lease_balancer import LeaseBalancer
-from membership.membership_agent import MembershipAgent
-from membership.ports import LeaseStore, MemberStore
+from membership.membership_agent import MembershipAgent, NodeProfile
 from membership.settings import MembershipSettings
 from membership.view import MembersView
 from poller_cluster.background_budget import BackgroundBudget
@@ -30,51 +30,22 @@ from poller_cluster.dispatch.due_clock import DueClock
 from poller_cluster.dispatch.job import Engine
 from poller_cluster.dispatch.request import Sender
 from poller_cluster.hand_over import HandOver
-from poller_cluster.minute.runner import MinuteContext, RecordPace, RowWindow
-from poller_cluster.pollers import ClientPollers
-from poller_cluster.reconciliation import build_reconciler
+from poller_cluster.minute.runner import MinuteContext, MinuteLimits
+from poller_cluster.node_pollers import NodePollers, PollerGrants
+from poller_cluster.node_runtime import NodeRuntime
+from poller_cluster.node_stores import NodeStores
+from poller_cluster.reconciliation import Reconciler, reconcile_over
 from poller_cluster.retention import Retention
 from poller_cluster.set_back import SetBack
 from poller_cluster.settings import NodeSettings
-from scheduler_service.domain.crons.row import CRON_CLIENT
-from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId, RowKey
-from scheduler_service.domain.ports import (
-    ArchiveStore,
-    AttemptStore,
-    BalanceStore,
-    ClientStore,
-    CronStore,
-    DeadLetterStore,
-    HintSender,
-    ReconciliationStore,
-    ScheduleStore,
-    SecretEncryption,
-)
+from scheduler_service.domain.ids import Partition, RowKey
+from scheduler_service.domain.ports import HintSender
 from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.runtime.timekeeper import DisciplinedClock, Timekeeper
 from scheduler_service.usecases.balance import CountMinute
 from scheduler_service.usecases.members import HintTargets
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeStores:
-    """The stores a node works with. `own_leases` takes and keeps its pollers' leases; `leases` reads those of any
-    node."""
-
-    schedules: ScheduleStore
-    clients: ClientStore
-    members: MemberStore
-    own_leases: LeaseStore
-    leases: LeaseStore
-    balances: BalanceStore
-    attempts: AttemptStore
-    dead_letters: DeadLetterStore
-    crons: CronStore
-    reconciliations: ReconciliationStore
-    encryption: SecretEncryption
-    archives: ArchiveStore
 
 
 class DeliveryEngine(Engine, Protocol):
@@ -85,173 +56,210 @@ class DeliveryEngine(Engine, Protocol):
     async def stop(self) -> None: ...
 
 
+class NodeProcess(Protocol):
+    """The process that a node runs in, as the node reports to it."""
+
+    def node_over(self, reason: str) -> None:
+        """The incarnation has ended without `stop`, for instance because others declared it dead: exit."""
+
+    def task_crashed(self, name: str, error: BaseException) -> None:
+        """A task of the node has ended with an unhandled exception: exit."""
+
+    def work_failed(self, name: str, error: BaseException) -> None:
+        """A minute or a row met an unhandled exception. It is retried or fails alone; the node goes on."""
+
+
 class Node:
-    """A `Service` and a `PollerHost`. `on_over(reason)` is called when the incarnation has ended without `stop`, for
-    instance because others declared it dead: the process must exit."""
+    """A `Service`."""
 
     def __init__(
         self,
         *,
         incarnation: NodeIncarnation,
-        address: str,
-        version: str,
+        profile: NodeProfile,
         stores: NodeStores,
         engine: DeliveryEngine,
         clock: DisciplinedClock,
         randomness: Randomness,
         settings: NodeSettings,
         membership: MembershipSettings,
-        on_over: Callable[[str], None],
-        on_crash: Callable[[str, BaseException], None],
-        on_fault: Callable[[str, BaseException], None],
+        process: NodeProcess,
         hints: HintSender | None = None,
-        knows: int = 0,
     ) -> None:
-        """`hints` tells other nodes of rows placed in their pollers near their due. `knows`: see `Heartbeat`."""
+        """`hints` tells other nodes of rows placed in their pollers near their due."""
         self.incarnation = incarnation
-        self._hints = hints
-        self._on_fault = on_fault
-        self._clock = clock
-        self._randomness = randomness
-        self._settings = settings
-        self._stores = stores
-        self._engine = engine
-        self._tasks = Tasks(on_crash)
-        self._clients: dict[ClientId, ClientPollers] = {}
-        self._client_tasks: dict[ClientId, list[asyncio.Task[Any]]] = {}
-        self._shares: dict[ClientId, float] = {}
         self.running = False
         """Whether the node is started, and a member."""
+        self._stores, self._settings, self._membership = stores, settings, membership
+        self._clock, self._randomness = clock, randomness
+        self._engine = engine
+        self._tasks = Tasks(process.task_crashed)
+        self.membership_agent = MembershipAgent(
+            incarnation=incarnation,
+            profile=profile,
+            store=stores.members,
+            clock=clock,
+            settings=membership,
+            spawn=self._tasks.spawn,
+            on_over=process.node_over,
+            low_watermark=lambda: self.balancer.low_watermark(),
+        )
         self.budget = BackgroundBudget(
             clock=clock,
             randomness=randomness,
             settings=settings.background,
             minutes_at_once=settings.recovery_minutes_at_once,
         )
-        self.clients = ServedClients(
-            store=stores.clients,
-            encryption=stores.encryption,
+        self._runtime = NodeRuntime(
             clock=clock,
             randomness=randomness,
-            on_change=self._clients_changed,
-            bounds=settings.clients,
+            spawn=self._tasks.spawn,
+            budget=self.budget,
+            trusted=self.membership_agent.trusted,
+            on_fault=process.work_failed,
         )
-        self.membership_agent = MembershipAgent(
-            incarnation=incarnation,
-            address=address,
-            version=version,
-            weight=settings.weight,
-            capacity_per_minute=settings.capacity_per_minute,
-            knows=knows,
-            store=stores.members,
-            clock=clock,
-            settings=membership,
-            spawn=self._spawn,
-            on_over=on_over,
-            low_watermark=self._low_watermark,
-        )
-        self._set_back = SetBack(
-            clock=clock,
-            grace_ms=settings.minute.grace_ms,
-            ahead_of_servers_ms=self.membership_agent.servers.ahead_of_most_ms,
-            leases=lambda: self.balancer.leases(),
-            clients=self._clients.values,
-            start_again=lambda poller, epoch: self.balancer.suspect(poller, epoch=epoch),
-        )
-        self.balancer = LeaseBalancer(
-            incarnation=incarnation,
-            members=self.membership_agent,
-            store=stores.own_leases,
-            host=self,
-            clock=clock,
-            settings=membership,
-            spawn=self._spawn,
-        )
-        self.hand_over = HandOver(
-            incarnation=incarnation,
-            members=self.membership_agent,
-            store=stores.members,
-            balancer=self.balancer,
-            clock=clock,
-            silent_after=membership.dead_after_seconds,
-            spawn=self._spawn,
-        )
-        self.books = Bookkeeper(
-            balances=stores.balances,
-            dead_letters=stores.dead_letters,
-            attempts=stores.attempts,
-            clock=clock,
-            spawn=self._spawn,
-            counts=CallCounts(named_clients=settings.named_clients),
-        )
-        self.backlog = Backlog(clients=self._clients.values, clock=clock)
-        count = CountMinute(schedules=stores.schedules, balances=stores.balances, clock=clock)
-        self.recounts = Recounts(count=count, budget=self.budget, clock=clock, spawn=self._spawn, on_fault=on_fault)
-        writer = ScheduleWriter(
-            schedules=stores.schedules, leases=stores.leases, clock=clock, randomness=randomness, hints=self
+        self.clients = self._serve_clients()
+        self.pollers = NodePollers(clients=self.clients, elsewhere=hints, draining=lambda: self.draining)
+        self.backlog = Backlog(pollers=self.pollers, clock=clock)
+        self._writer = ScheduleWriter(
+            schedules=stores.schedules, leases=stores.leases, clock=clock, randomness=randomness, hints=self.pollers
         )
         self.crons = CronWork(
-            crons=stores.crons,
-            clients=stores.clients,
-            schedules=stores.schedules,
-            writer=writer,
-            served=self.clients,
-            pollers=lambda: self._positions(CRON_CLIENT),
-            trusted=self.membership_agent.trusted,
-            budget=self.budget,
-            clock=clock,
-            randomness=randomness,
-            spawn=self._spawn,
-            on_fault=on_fault,
+            stores=stores, writer=self._writer, clients=self.clients, pollers=self.pollers, runtime=self._runtime
         )
-        self.reconciler = build_reconciler(
-            store=stores.reconciliations,
-            schedules=stores.schedules,
-            attempts=stores.attempts,
-            writer=writer,
-            clients=self.clients,
-            pollers=self._held,
-            trusted=self.membership_agent.trusted,
-            budget=self.budget,
-            clock=clock,
-            randomness=randomness,
-            settings=settings.reconciliations,
-            spawn=self._spawn,
-            on_fault=on_fault,
+        self.reconciler = self._build_reconciler()
+        self._retention = self._build_retention()
+        self.books = self._open_books()
+        self.recounts = self._build_recounts()
+        self.dispatcher = self._build_dispatcher(Sender(incarnation=str(incarnation), version=profile.version))
+        self._set_back = self._build_set_back()
+        self.balancer = self._build_balancer(self._build_grants())
+        self.hand_over = self._build_hand_over()
+
+    # Its parts.
+
+    def _serve_clients(self) -> ServedClients:
+        return ServedClients(
+            store=self._stores.clients,
+            encryption=self._stores.encryption,
+            clock=self._clock,
+            randomness=self._randomness,
+            on_change=self._clients_changed,
+            bounds=self._settings.clients,
         )
-        due_clock = DueClock(clock=clock, view=lambda: self.membership_agent.view, limit_ms=membership.clock_limit_ms)
-        self.dispatcher = Dispatcher(
-            engine=CronEngine(calls=engine, expander=self.crons.expander),
+
+    def _build_reconciler(self) -> Reconciler:
+        return Reconciler(
+            store=self._stores.reconciliations,
+            reconcile=reconcile_over(self._stores, writer=self._writer, runtime=self._runtime),
             clients=self.clients,
-            clock=clock,
-            randomness=randomness,
-            sender=Sender(incarnation=str(incarnation), version=version),
-            trusted=lambda: self.membership_agent.trusted() and due_clock.known,
-            due_clock=due_clock,
+            pollers=self.pollers,
+            settings=self._settings.reconciliations,
+            runtime=self._runtime,
+        )
+
+    def _build_retention(self) -> Retention:
+        return Retention(
+            schedules=self._stores.schedules,
+            archives=self._stores.archives if self._settings.retention_waits_for_archive else None,
+            clients=self.clients,
+            pollers=self.pollers,
+            runtime=self._runtime,
+        )
+
+    def _open_books(self) -> Bookkeeper:
+        return Bookkeeper(
+            balances=self._stores.balances,
+            dead_letters=self._stores.dead_letters,
+            attempts=self._stores.attempts,
+            clock=self._clock,
+            spawn=self._tasks.spawn,
+            counts=CallCounts(named_clients=self._settings.named_clients),
+        )
+
+    def _build_recounts(self) -> Recounts:
+        stores = self._stores
+        count = CountMinute(schedules=stores.schedules, balances=stores.balances, clock=self._clock)
+        return Recounts(count=count, runtime=self._runtime)
+
+    def _build_dispatcher(self, sender: Sender) -> Dispatcher:
+        limit_ms = self._membership.clock_limit_ms
+        return Dispatcher(
+            engine=CronEngine(calls=self._engine, expander=self.crons.expander),
+            clients=self.clients,
+            pollers=self.pollers,
+            sender=sender,
+            due_clock=DueClock(clock=self._clock, view=lambda: self.membership_agent.view, limit_ms=limit_ms),
+            runtime=self._runtime,
             on_result=self.books.attempt_made,
-            on_fault=on_fault,
-            destinations=settings.destinations,
-            share=self._share,
-            on_free=self._destination_free,
+            destinations=self._settings.destinations,
         )
-        self._context = MinuteContext(
-            schedules=stores.schedules,
-            writer=writer,
-            cron_fire_guard=self.crons.children,
+
+    def _build_set_back(self) -> SetBack:
+        return SetBack(
+            clock=self._clock,
+            grace_ms=self._settings.minute.grace_ms,
+            ahead_of_servers_ms=self.membership_agent.servers.ahead_of_most_ms,
+            leases=lambda: self.balancer.leases(),
+            pollers=self.pollers,
+            start_again=self._start_again,
+        )
+
+    def _build_grants(self) -> PollerGrants:
+        context = MinuteContext(
+            runtime=self._runtime,
+            schedules=self._stores.schedules,
+            writer=self._writer,
+            clients=self.clients,
             dispatcher=self.dispatcher,
-            clock=clock,
-            randomness=randomness,
-            trusted=self.membership_agent.trusted,
-            spawn=self._spawn,
+            fire_guard=self.crons.fire_guard,
             books=self.books,
-            record_pace=RecordPace(settings.minute),
-            row_window=RowWindow(settings.minute),
-            page_reads=asyncio.Semaphore(settings.minute.page_reads_at_once),
-            budget=self.budget,
-            client=self.clients.get,
-            breaker_longest_seconds=settings.destinations.breaker_longest_seconds,
+            limits=MinuteLimits(self._settings.minute),
+            breaker_longest_seconds=self._settings.destinations.breaker_longest_seconds,
             recount=self.recounts.ask,
         )
+        return PollerGrants(
+            pollers=self.pollers,
+            context=context,
+            settings=self._settings.minute,
+            set_back=self._set_back,
+            on_lost=self._start_again,
+        )
+
+    def _build_balancer(self, grants: PollerGrants) -> LeaseBalancer:
+        return LeaseBalancer(
+            incarnation=self.incarnation,
+            members=self.membership_agent,
+            store=self._stores.own_leases,
+            host=grants,
+            clock=self._clock,
+            settings=self._membership,
+            spawn=self._tasks.spawn,
+        )
+
+    def _build_hand_over(self) -> HandOver:
+        return HandOver(
+            incarnation=self.incarnation,
+            members=self.membership_agent,
+            store=self._stores.members,
+            balancer=self.balancer,
+            clock=self._clock,
+            silent_after=self._membership.dead_after_seconds,
+            spawn=self._tasks.spawn,
+        )
+
+    # What happens between them.
+
+    def _clients_changed(self) -> None:
+        self.balancer.set_pollers(
+            {str(client.client_id): client.record.poller_ceiling for client in self.clients.all()}
+        )
+        self.pollers.clients_changed()
+        self.dispatcher.wake()
+
+    def _start_again(self, poller: PollerKey, epoch: int) -> None:
+        """Give a poller up, and take it under a new epoch."""
+        self.balancer.suspect(poller, epoch=epoch)
 
     # Service.
 
@@ -267,22 +275,13 @@ class Node:
             servers=self.membership_agent.servers.ahead_ms,
             accepted=self._set_back.step_accepted,
         )
-        self._spawn(timekeeper.run(), "timekeeper")
-        self._spawn(self.clients.run(), "clients")
-        self._spawn(self.dispatcher.run(), "dispatcher")
-        retention = Retention(
-            schedules=self._stores.schedules,
-            clock=self._clock,
-            clients=self.clients.all,
-            positions=self._positions,
-            trusted=self.membership_agent.trusted,
-            budget=self.budget,
-            randomness=self._randomness,
-            archives=self._stores.archives if self._settings.retention_waits_for_archive else None,
-        )
-        self._spawn(retention.run(), "retention")
-        self._spawn(self.crons.search.run(), "overdue scan of crons")
-        self._spawn(self.reconciler.run(), "search for reconciliations")
+        spawn = self._tasks.spawn
+        spawn(timekeeper.run(), name="timekeeper")
+        spawn(self.clients.run(), name="clients")
+        spawn(self.dispatcher.run(), name="dispatcher")
+        spawn(self._retention.run(), name="retention")
+        spawn(self.crons.search.run(), name="overdue scan of crons")
+        spawn(self.reconciler.run(), name="search for reconciliations")
         await self.balancer.start()
         self._clients_changed()
         self.running = True
@@ -296,134 +295,21 @@ class Node:
         await self.books.flush()
         await self._tasks.close()
 
+    # What its port asks of it.
+
     @property
     def draining(self) -> bool:
         """Whether its pollers are being handed over, or have been."""
         return self.hand_over.begun
 
-    def _spawn(self, work: Coroutine[Any, Any, Any], name: str) -> "asyncio.Task[Any]":
-        return self._tasks.spawn(work, name=name)
-
-    # PollerHost.
-
-    def granted(self, poller: PollerKey, *, epoch: int, start: int) -> None:
-        client_id = ClientId(poller.client_id)
-        pollers = self._clients.get(client_id) or self._begin_client(client_id)
-        pollers.grant(PollerId(poller.poller_id), epoch=epoch, start=Minute(start))
-        self._shares.pop(client_id, None)
-        self._set_back.granted(poller, epoch, start)
-
-    def position(self, poller: PollerKey) -> int:
-        return self._clients[ClientId(poller.client_id)].position(PollerId(poller.poller_id))
-
-    def credible(self, poller: PollerKey, mark: int) -> int:
-        return self._set_back.credible(poller, mark)
-
-    def credible_low_watermark(self, low_watermark: int) -> int:
-        return self._set_back.credible_low_watermark(low_watermark)
-
-    async def drain(self, poller: PollerKey) -> None:
-        pollers = self._clients.get(ClientId(poller.client_id))
-        if pollers is not None:
-            await pollers.drain(PollerId(poller.poller_id))
-
-    def revoked(self, poller: PollerKey) -> None:
-        client_id = ClientId(poller.client_id)
-        pollers = self._clients.get(client_id)
-        if pollers is None:
-            return
-        pollers.revoke(PollerId(poller.poller_id))
-        self._shares.pop(client_id, None)
-        if not pollers.pollers:
-            del self._clients[client_id]
-            for task in self._client_tasks.pop(client_id):
-                task.cancel()
-
-    def gone(self, poller: PollerKey) -> None:
-        self._set_back.gone(poller)
-
-    def _begin_client(self, client_id: ClientId) -> ClientPollers:
-        pollers = self._clients[client_id] = ClientPollers(
-            client_id=client_id,
-            context=self._context,
-            settings=self._settings.minute,
-            stagger=self._randomness.fraction(),
-            spawn=self._spawn,
-            on_lost=lambda poller_id, epoch: self.balancer.suspect(PollerKey(client_id, poller_id), epoch=epoch),
-            on_fault=self._on_fault,
-        )
-        self._client_tasks[client_id] = [
-            self._spawn(pollers.run(), f"pollers {client_id}"),
-            self._spawn(pollers.recover(), f"recovery {client_id}"),
-        ]
-        self._follow_state(client_id, pollers)
-        return pollers
-
-    # Hints: a node tells itself of the rows it places in pollers it holds, and is told by others through its port.
-
-    def hint(self, partition: Partition, key: RowKey) -> None:
-        pollers = self._clients.get(partition.client_id)
-        if pollers is not None and partition.poller_id in pollers.pollers:
-            self.hinted([(partition, key)])
-        elif self._hints is not None:
-            self._hints.hint(partition, key)
-
     def hinted(self, hints: Sequence[tuple[Partition, RowKey | None]]) -> None:
-        """Rows placed near their due. A partition with None for the row has too many to be named."""
-        for partition, key in hints:
-            pollers = self._clients.get(partition.client_id)
-            if pollers is not None:
-                pollers.hint(partition.poller_id, partition.minute, None if key is None else [key])
+        self.pollers.hinted(hints)
 
-    # What the node's parts ask of it.
+    async def drain(self, *, force: bool) -> None:
+        await self.hand_over.ask(force=force)
 
-    def _clients_changed(self) -> None:
-        self._shares.clear()
-        self.balancer.set_pollers(
-            {str(client.client_id): client.record.poller_ceiling for client in self.clients.all()}
-        )
-        for client_id, pollers in self._clients.items():
-            self._follow_state(client_id, pollers)
-        self.dispatcher.wake()
-
-    def _follow_state(self, client_id: ClientId, pollers: ClientPollers) -> None:
-        client = self.clients.get(client_id)
-        if client is not None and client.active:
-            pollers.resume()
-            pollers.wake()
-        else:
-            pollers.suspend()
-
-    def _share(self, client_id: ClientId) -> float:
-        """This node's share of a client: the part of the quota's pollers that it holds. Pollers beyond a quota that was
-        lowered don't count; a node that holds only such has the share of one poller."""
-        share = self._shares.get(client_id)
-        if share is None:
-            pollers, client = self._clients.get(client_id), self.clients.get(client_id)
-            if pollers is None or client is None:
-                return 1.0
-            held = sum(poller_id < client.quota for poller_id in pollers.pollers)
-            share = self._shares[client_id] = min(max(held, 1) / max(client.quota, 1), 1.0)
-        return share
-
-    def _destination_free(self, client_id: ClientId) -> None:
-        pollers = self._clients.get(client_id)
-        if pollers is not None:
-            pollers.wake()
-
-    def _positions(self, client_id: ClientId) -> dict[PollerId, Minute]:
-        pollers = self._clients.get(client_id)
-        return {} if pollers is None else {poller_id: pollers.position(poller_id) for poller_id in pollers.pollers}
-
-    def _held(self, client_id: ClientId) -> Collection[PollerId]:
-        """Pollers that this node holds and is not about to hand over."""
-        pollers = self._clients.get(client_id)
-        if pollers is None or self.draining:
-            return ()
-        return [poller_id for poller_id, poller in pollers.pollers.items() if not poller.leaving]
-
-    def _low_watermark(self) -> int | None:
-        return self.balancer.low_watermark()
+    def undrain(self) -> bool:
+        return self.hand_over.take_back()
 
 
 class NodeTargets:

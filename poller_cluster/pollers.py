@@ -13,6 +13,7 @@ those positions."""
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 from membership.errors import StoreUnavailable
@@ -163,9 +164,7 @@ class ClientPollers:
         context: MinuteContext,
         settings: MinuteSettings,
         stagger: float,
-        spawn: Callable[[Coroutine[Any, Any, Any], str], "asyncio.Task[Any]"],
         on_lost: Callable[[PollerId, int], None],
-        on_fault: Callable[[str, BaseException], None],
     ) -> None:
         self.client_id = client_id
         self.pollers: dict[PollerId, PollerWork] = {}
@@ -173,14 +172,16 @@ class ClientPollers:
         self._context = context
         self._settings = settings
         self._prefetch_ms = PREFETCH_MS - round(STAGGER_MS * stagger)
-        self._budget = context.budget
-        self._spawn = spawn
         self._on_lost = on_lost
-        self._on_fault = on_fault
-        self._swept = self._sweepable(context.clock.wall_ms())
+        self._clock = context.runtime.clock
+        self._spawn = context.runtime.spawn
+        self._budget = context.runtime.budget
+        self._trusted = context.runtime.trusted
+        self._on_fault = context.runtime.on_fault
+        self._swept = self._sweepable(self._clock.wall_ms())
         self._entered = self._swept
-        self._wake = Signal(context.clock)
-        self._recovery_wake = Signal(context.clock)
+        self._wake = Signal(self._clock)
+        self._recovery_wake = Signal(self._clock)
 
     def _sweepable(self, now: int) -> Minute:
         """The last minute whose sweep may begin at `now`."""
@@ -217,7 +218,7 @@ class ClientPollers:
     def set_back(self) -> None:
         """The clock was ahead and was corrected: every poller stops until it is granted again, and minutes that were
         passed too early are entered and swept again."""
-        passed, self._swept = self._swept, min(self._swept, self._sweepable(self._context.clock.wall_ms()))
+        passed, self._swept = self._swept, min(self._swept, self._sweepable(self._clock.wall_ms()))
         self._entered = self._swept
         for poller in self.pollers.values():
             poller.leaving = True
@@ -235,7 +236,7 @@ class ClientPollers:
         """Go on from the pollers' positions; pollers that are being handed over go on draining."""
         if self.suspended:
             self.suspended = False
-            passed, self._swept = self._swept, max(self._swept, self._sweepable(self._context.clock.wall_ms()))
+            passed, self._swept = self._swept, max(self._swept, self._sweepable(self._clock.wall_ms()))
             self._entered = self._swept
             for poller in self.pollers.values():
                 if not poller.leaving:
@@ -273,8 +274,8 @@ class ClientPollers:
 
     async def _turn(self) -> float:
         """Enter or sweep the minute that is due; returns the seconds until the next one is."""
-        now = self._context.clock.wall_ms()
-        if not self._context.trusted() or not self._context.clock.wall_trusted():
+        now = self._clock.wall_ms()
+        if not self._trusted() or not self._clock.wall_trusted():
             return RETRY_SECONDS
         late = [poller for poller in self.pollers.values() if not poller.entered]
         if late:
@@ -319,13 +320,13 @@ class ClientPollers:
     async def _sweep(self, minute: Minute) -> None:
         pollers = list(self.pollers.values())
         await self._look_up(pollers, minute, minute, were_empty=True)
-        if not self._context.trusted() or any(not poller.entered for poller in self.pollers.values()):
+        if not self._trusted() or any(not poller.entered for poller in self.pollers.values()):
             return
         self._swept = minute
         for poller in pollers:
             poller.settled.discard(minute)
         for poller in pollers:
-            if poller.order.overdue(self._context.clock.wall_ms(), limit=1):
+            if poller.order.overdue(self._clock.wall_ms(), limit=1):
                 self._look_aside(poller, self._look_up_overdue)
 
     def _look_aside(self, poller: PollerWork, look: Callable[[PollerWork], Coroutine[Any, Any, None]]) -> None:
@@ -333,31 +334,30 @@ class ClientPollers:
         background budget may be long and must not delay entering and sweeping."""
         if not poller.looking:
             poller.looking = True
-            self._spawn(self._look(poller, look), f"order of {self.client_id}/{poller.poller_id}")
+            self._spawn(self._look(poller, look), name=f"order of {self.client_id}/{poller.poller_id}")
 
     async def _look(self, poller: PollerWork, look: Callable[[PollerWork], Coroutine[Any, Any, None]]) -> None:
         try:
             await look(poller)
         except StoreUnavailable:
-            await self._context.clock.sleep(RETRY_SECONDS)
+            await self._clock.sleep(RETRY_SECONDS)
         finally:
             poller.looking = False
             self._wake.set()
 
     async def _look_up_overdue(self, poller: PollerWork) -> None:
-        context = self._context
         await look_up_overdue(
-            context.schedules, self.client_id, poller.order, now=context.clock.wall_ms(), budget=self._budget
+            self._context.schedules, self.client_id, poller.order, now=self._clock.wall_ms(), budget=self._budget
         )
 
     async def _look_ahead(self, poller: PollerWork) -> None:
         """Search later minutes for retry rows of a poller that has rows with an ordering key."""
-        client = self._context.client(self.client_id)
+        client = self._context.clients.get(self.client_id)
         if client is None:
             # The client is deleted, but its pollers still run. Without the pause the search would be started at once.
-            await self._context.clock.sleep(RETRY_SECONDS)
+            await self._clock.sleep(RETRY_SECONDS)
             return
-        now = minute_of(self._context.clock.wall_ms())
+        now = minute_of(self._clock.wall_ms())
         last = Minute(
             now
             + ahead_minutes(
@@ -374,7 +374,7 @@ class ClientPollers:
             last=last,
             budget=self._budget,
         )
-        if self._context.trusted():
+        if self._trusted():
             poller.looked_ahead = True
             poller.order.changed()
 
@@ -388,10 +388,10 @@ class ClientPollers:
             minute=minute,
             order=poller.order,
             knows_order=lambda: poller.knows_order(minute),
-            client=lambda: self._context.client(self.client_id),
+            client=partial(self._context.clients.get, self.client_id),
             dispatcher=self._context.dispatcher,
             settings=self._settings,
-            window_rows=lambda: self._context.row_window.rows,
+            window_rows=lambda: self._context.limits.row_window.rows,
             on_recorded=lambda outcome: self._context.books.counts.recorded(self.client_id, outcome),
         )
         machine = PollerMinute(
@@ -404,7 +404,7 @@ class ClientPollers:
         run = MinuteRun(machine=machine, context=self._context, admission=admission, past=past)
         poller.runs[minute] = run
         work = self._run_minute(poller, minute, run, admission)
-        task = self._spawn(work, f"minute {self.client_id}/{poller.poller_id} {minute}")
+        task = self._spawn(work, name=f"minute {self.client_id}/{poller.poller_id} {minute}")
         poller.tasks[minute] = task
         return task
 
@@ -416,7 +416,7 @@ class ClientPollers:
             # A fault in one minute must not end the node, and with it all other calls.
             self._on_fault(f"minute {self.client_id}/{poller.poller_id} {minute}", error)
             run.abandon()
-            await self._context.clock.sleep(FAULT_PAUSE_SECONDS)
+            await self._clock.sleep(FAULT_PAUSE_SECONDS)
         finally:
             poller.tasks.pop(minute, None)
             admission.closed()
@@ -441,7 +441,7 @@ class ClientPollers:
                 poller.recovery for poller in self.pollers.values() if not poller.recovery.done and not poller.draining
             ]
             chunk = next_chunk(recoveries)
-            if chunk is None or self.suspended or not self._context.trusted():
+            if chunk is None or self.suspended or not self._trusted():
                 await self._recovery_wake.wait(None if chunk is None else RETRY_SECONDS)
                 continue
             try:
@@ -452,7 +452,7 @@ class ClientPollers:
     async def _recover_chunk(self, recoveries: Sequence[RecoveryRange], first: Minute, last: Minute) -> None:
         async with self._budget.slot(self.client_id):
             occupied = await self._context.schedules.occupied(self.client_id, first=first, last=last)
-        if not self._context.trusted():
+        if not self._trusted():
             return
         places = self._budget.minutes
         for minute, recovery in found(recoveries, occupied):

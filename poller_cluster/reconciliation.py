@@ -21,16 +21,17 @@ While the client is suspended, redeliveries wait; while the clock is in doubt, a
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from membership.errors import MinutehandError, StoreUnavailable
-from poller_cluster.background_budget import BackgroundBudget
-from poller_cluster.clients import ServedClient, ServedClients
+from poller_cluster.clients import ServedClients
+from poller_cluster.held_pollers import HeldPollers
+from poller_cluster.node_runtime import NodeRuntime
+from poller_cluster.node_stores import NodeStores
 from poller_cluster.settings import ReconciliationSettings
-from scheduler_service.domain.ids import HOUR_MS, ClientId, PollerId
-from scheduler_service.domain.ports import AttemptStore, ReconciliationStore, ScheduleStore
+from scheduler_service.domain.ids import HOUR_MS, ClientId
+from scheduler_service.domain.ports import ReconciliationStore
 from scheduler_service.domain.reconciliations import (
     SLOT_BUCKETS,
     Action,
@@ -41,10 +42,8 @@ from scheduler_service.domain.reconciliations import (
     asked_at,
 )
 from scheduler_service.runtime.backoff import Backoff
-from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
 from scheduler_service.runtime.logging import get_logger
-from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.cancel_schedules import CancelSchedules
 from scheduler_service.usecases.reconcile import NotOurs, Reconcile, SliceDone
 from scheduler_service.usecases.redeliver import RedeliverSchedule
@@ -64,22 +63,17 @@ _log = get_logger("minutehand.node")
 
 
 class Reconciler:
-    """`pollers` returns the pollers of a client that this node holds."""
+    """The work of one node on reconciliations, slice by slice with `reconcile`."""
 
     def __init__(
         self,
         *,
         store: ReconciliationStore,
         reconcile: Reconcile,
-        client: Callable[[ClientId], ServedClient | None],
-        pollers: Callable[[ClientId], Collection[PollerId]],
-        trusted: Callable[[], bool],
-        budget: BackgroundBudget,
-        clock: Clock,
-        randomness: Randomness,
+        clients: ServedClients,
+        pollers: HeldPollers,
         settings: ReconciliationSettings,
-        spawn: Callable[[Coroutine[Any, Any, None], str], object],
-        on_fault: Callable[[str, BaseException], None],
+        runtime: NodeRuntime,
     ) -> None:
         self.rows = 0
         """Schedules that this node redelivered, cancelled, or left as they were."""
@@ -87,15 +81,15 @@ class Reconciler:
         """Reconciliations that reached the end of their windows on this node."""
         self._store = store
         self._reconcile = reconcile
-        self._client = client
+        self._clients = clients
         self._pollers = pollers
-        self._trusted = trusted
-        self._budget = budget
-        self._clock = clock
-        self._randomness = randomness
         self._settings = settings
-        self._spawn = spawn
-        self._on_fault = on_fault
+        self._clock = runtime.clock
+        self._randomness = runtime.randomness
+        self._spawn = runtime.spawn
+        self._budget = runtime.budget
+        self._trusted = runtime.trusted
+        self._on_fault = runtime.on_fault
         self._slots: dict[int, Sequence[Slot]] = {}
         self._unread: set[int] = set()
         self._changes: int | None = None
@@ -155,7 +149,7 @@ class Reconciler:
                 self._ended.add(slot.holder)
             elif slot.holder not in self._working:
                 self._working.add(slot.holder)
-                self._spawn(self._work_safely(slot), f"reconciliation {slot.holder}")
+                self._spawn(self._work_safely(slot), name=f"reconciliation {slot.holder}")
 
     async def _is_over(self, slot: Slot) -> bool:
         """Whether the holder of a slot has ended for good, as far as a cheap read shows."""
@@ -176,10 +170,10 @@ class Reconciler:
             return None
 
     def _ours(self, client_id: ClientId) -> bool:
-        client = self._client(client_id)
+        client = self._clients.get(client_id)
         if client is None or not self._trusted():
             return False
-        return _poller_of(client_id, client.quota) in self._pollers(client_id)
+        return _poller_of(client_id, client.quota) in self._pollers.kept(client_id)
 
     async def _work_safely(self, slot: Slot) -> None:
         try:
@@ -222,7 +216,7 @@ class Reconciler:
     async def _slice(self, found: Reconciliation) -> float:
         """Do a slice, if it may be done now; returns the seconds to wait before the next. Raises StoreUnavailable,
         NotOurs."""
-        client = self._client(found.client_id)
+        client = self._clients.get(found.client_id)
         if client is None:
             raise NotOurs("its client is gone")
         turn = partial(self._budget.slot, found.client_id)
@@ -275,40 +269,14 @@ def _poller_of(client_id: ClientId, quota: int) -> int:
     return int.from_bytes(digest, "big") % max(quota, 1)
 
 
-def build_reconciler(
-    *,
-    store: ReconciliationStore,
-    schedules: ScheduleStore,
-    attempts: AttemptStore,
-    writer: ScheduleWriter,
-    clients: ServedClients,
-    pollers: Callable[[ClientId], Collection[PollerId]],
-    trusted: Callable[[], bool],
-    budget: BackgroundBudget,
-    clock: Clock,
-    randomness: Randomness,
-    settings: ReconciliationSettings,
-    spawn: Callable[[Coroutine[Any, Any, None], str], object],
-    on_fault: Callable[[str, BaseException], None],
-) -> Reconciler:
-    """`pollers` returns the pollers of a client that the node holds."""
-    return Reconciler(
-        store=store,
-        reconcile=Reconcile(
-            store=store,
-            schedules=schedules,
-            redeliver=RedeliverSchedule(schedules=schedules, attempts=attempts, writer=writer, clock=clock),
-            cancel=CancelSchedules(schedules=schedules, writer=writer, clock=clock),
-            clock=clock,
-            on_fault=on_fault,
-        ),
-        client=clients.get,
-        pollers=pollers,
-        trusted=trusted,
-        budget=budget,
+def reconcile_over(stores: NodeStores, *, writer: ScheduleWriter, runtime: NodeRuntime) -> Reconcile:
+    """The use case over a node's stores."""
+    schedules, clock = stores.schedules, runtime.clock
+    return Reconcile(
+        store=stores.reconciliations,
+        schedules=schedules,
+        redeliver=RedeliverSchedule(schedules=schedules, attempts=stores.attempts, writer=writer, clock=clock),
+        cancel=CancelSchedules(schedules=schedules, writer=writer, clock=clock),
         clock=clock,
-        randomness=randomness,
-        settings=settings,
-        spawn=spawn,
-        on_fault=on_fault,
+        on_fault=runtime.on_fault,
     )

@@ -13,12 +13,13 @@ that day was archived are not in it: their partition stays too, and the day is m
 adds them. Built-in clients are not archived, so their partitions do not wait.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from membership.errors import StoreUnavailable
-from poller_cluster.background_budget import BackgroundBudget
-from poller_cluster.clients import ServedClient
+from poller_cluster.clients import ServedClient, ServedClients
+from poller_cluster.held_pollers import HeldPollers
+from poller_cluster.node_runtime import NodeRuntime
 from scheduler_service.domain.archives import ArchivedDay, day_of
 from scheduler_service.domain.ids import (
     DAY_MS,
@@ -36,8 +37,6 @@ from scheduler_service.domain.ids import (
 from scheduler_service.domain.ports import ArchiveStore, ScheduleStore
 from scheduler_service.domain.retry_rows import outcome_after
 from scheduler_service.domain.schedules import ExternalUpdate, Page, RowWrite, State
-from scheduler_service.runtime.clock import Clock
-from scheduler_service.runtime.randomness import Randomness
 
 ROUND_SECONDS = 600.0
 PAUSE_SECONDS = 0.02
@@ -64,29 +63,25 @@ class _Archived:
 
 
 class Retention:
-    """`clients()`: the clients; `positions(client_id)`: this node's pollers of one, each with its oldest unsettled
-    minute. `archives`: which days are archived; None if there is no archive to wait for."""
+    """`archives`: which days are archived; None if there is no archive to wait for."""
 
     def __init__(
         self,
         *,
         schedules: ScheduleStore,
-        clock: Clock,
-        clients: Callable[[], Sequence[ServedClient]],
-        positions: Callable[[ClientId], Positions],
-        trusted: Callable[[], bool],
-        budget: BackgroundBudget,
-        randomness: Randomness,
+        clients: ServedClients,
+        pollers: HeldPollers,
+        runtime: NodeRuntime,
         archives: ArchiveStore | None = None,
     ) -> None:
         self._schedules = schedules
-        self._clock = clock
         self._clients = clients
-        self._positions = positions
-        self._trusted = trusted
-        self._budget = budget
+        self._pollers = pollers
         self._archives = archives
-        self._randomness = randomness
+        self._clock = runtime.clock
+        self._trusted = runtime.trusted
+        self._budget = runtime.budget
+        self._randomness = runtime.randomness
         self._looked_through: set[Partition] = set()
         self._passed: dict[ClientId, tuple[Hour, frozenset[PollerId]]] = {}
         """The hour before which nothing is left, and the pollers for which that holds."""
@@ -95,7 +90,7 @@ class Retention:
         """Sweep all clients every `ROUND_SECONDS`, until cancelled."""
         while True:
             await self._clock.sleep(ROUND_SECONDS)
-            for client in self._clients():
+            for client in self._clients.all():
                 try:
                     await self.sweep(client)
                 except StoreUnavailable:
@@ -105,7 +100,7 @@ class Retention:
         """Delete partitions past one client's retention in the pollers held here; returns how many. Raises
         StoreUnavailable."""
         client_id = client.client_id
-        positions = self._positions(client_id)
+        positions = self._pollers.positions(client_id)
         if not positions:
             self._passed.pop(client_id, None)
             return 0

@@ -15,7 +15,7 @@ To begin earlier than recorded costs reads only: ended rows are read again and s
 not fall, and no other rule of `membership` changes: a taken poller lags, and counts again when it has reached the
 highest low watermark that this incarnation ever sent."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from membership.clocks import APART_MS
@@ -28,16 +28,16 @@ REWALK_MINUTES = 24 * 60
 
 
 class Passing(Protocol):
-    """A client's pollers on this node."""
+    """The pollers of this node."""
 
     def set_back(self) -> None:
-        """Stop until the pollers are granted again; go by the time that is accepted now."""
+        """Stop until granted again; go by the time that is accepted now."""
 
 
 class SetBack:
     """`grace_ms`: from a minute's end to the instant at which it may be passed. `leases()`: the held pollers with their
-    epochs. `ahead_of_servers_ms()`: how far the wall clock is ahead of storage's. `clients()`: the pollers of each
-    client. `start_again(poller, epoch)`: give the poller up, and take it under a new epoch."""
+    epochs. `ahead_of_servers_ms()`: how far the wall clock is ahead of storage's. `start_again(poller, epoch)`: give
+    the poller up, and take it under a new epoch."""
 
     def __init__(
         self,
@@ -46,14 +46,14 @@ class SetBack:
         grace_ms: int,
         ahead_of_servers_ms: Callable[[], int],
         leases: Callable[[], Mapping[PollerKey, int]],
-        clients: Callable[[], Iterable[Passing]],
+        pollers: Passing,
         start_again: Callable[[PollerKey, int], None],
     ) -> None:
         self._clock = clock
         self._grace_ms = grace_ms
         self._ahead_of_servers_ms = ahead_of_servers_ms
         self._leases = leases
-        self._clients = clients
+        self._pollers = pollers
         self._start_again = start_again
         self._begun = clock.monotonic()
         self._from = Minute(0)
@@ -76,8 +76,7 @@ class SetBack:
             return
         lived_ms = (self._clock.monotonic() - self._begun) * 1000.0
         self._from = Minute(minute_of(round(self._clock.wall_ms() - lived_ms)) - 1)
-        for client in self._clients():
-            client.set_back()
+        self._pollers.set_back()
         for poller, epoch in list(self._leases().items()):
             self._pending.add(poller)
             self._start_again(poller, epoch)

@@ -13,9 +13,9 @@ If storage does not answer, the expansion is repeated until the node loses the p
 is retried like any call. Both are harmless, and so are two concurrent expansions of one cron.
 """
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -23,11 +23,10 @@ from membership.errors import StoreUnavailable
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptError, AttemptResult
 from poller_cluster.dispatch.job import Engine
+from poller_cluster.node_runtime import NodeRuntime
 from scheduler_service.domain.crons.expansion import WAKE_UP_SCHEME, woken_by
 from scheduler_service.domain.ids import ClientId, CronId
 from scheduler_service.runtime.backoff import Backoff
-from scheduler_service.runtime.clock import Clock
-from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.expand_crons import AT_ONCE
 
 
@@ -48,21 +47,13 @@ class _Woken:
 class Expander:
     """The engine that carries out wake-ups."""
 
-    def __init__(
-        self,
-        *,
-        expand: Expands,
-        clock: Clock,
-        randomness: Randomness,
-        spawn: Callable[[Coroutine[Any, Any, None], str], object],
-        on_fault: Callable[[str, BaseException], None],
-    ) -> None:
+    def __init__(self, *, expand: Expands, runtime: NodeRuntime) -> None:
         self.in_flight = 0
         self._expand = expand
-        self._clock = clock
-        self._randomness = randomness
-        self._spawn = spawn
-        self._on_fault = on_fault
+        self._clock = runtime.clock
+        self._randomness = runtime.randomness
+        self._spawn = runtime.spawn
+        self._on_fault = runtime.on_fault
         self._woken: dict[ClientId, list[_Woken]] = {}
 
     def start_attempt(
@@ -84,7 +75,7 @@ class Expander:
             waiting.append(woken)
             return
         self._woken[wake_up.client_id] = [woken]
-        self._spawn(self._work(wake_up.client_id), f"expand {wake_up.client_id}")
+        self._spawn(self._work(wake_up.client_id), name=f"expand {wake_up.client_id}")
 
     async def _work(self, client_id: ClientId) -> None:
         """Expand groups of this client's crons until none waits."""

@@ -11,16 +11,16 @@ A wake-up that is only late, for instance after an outage, is not waited for: it
 """
 
 import hashlib
-from collections.abc import Callable, Collection
 from functools import partial
 from typing import Protocol
 
 from membership.errors import StoreUnavailable
-from poller_cluster.background_budget import BackgroundBudget
-from poller_cluster.clients import ServedClient
-from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, PollerId
+from poller_cluster.clients import ServedClient, ServedClients
+from poller_cluster.held_pollers import HeldPollers
+from poller_cluster.node_runtime import NodeRuntime
+from scheduler_service.domain.crons.row import CRON_CLIENT
+from scheduler_service.domain.ids import DAY_MS, ClientId, CronId
 from scheduler_service.domain.ports import CronStore
-from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import Turn
 from scheduler_service.runtime.logging import get_logger
 from scheduler_service.usecases.expand_crons import AT_ONCE
@@ -38,20 +38,16 @@ class Expands(Protocol):
 
 
 class CronSearch:
-    """`pollers` returns the `$cron` pollers that this node owns, `quota` how many there are."""
+    """The search of one node, on behalf of the `$cron` pollers that it holds."""
 
     def __init__(
         self,
         *,
         crons: CronStore,
         expand: Expands,
-        clients: Callable[[], Collection[ServedClient]],
-        pollers: Callable[[], Collection[PollerId]],
-        quota: Callable[[], int],
-        trusted: Callable[[], bool],
-        budget: BackgroundBudget,
-        clock: Clock,
-        on_fault: Callable[[str, BaseException], None],
+        clients: ServedClients,
+        pollers: HeldPollers,
+        runtime: NodeRuntime,
     ) -> None:
         self.found = 0
         """Forgotten crons found so far."""
@@ -59,11 +55,10 @@ class CronSearch:
         self._expand = expand
         self._clients = clients
         self._pollers = pollers
-        self._quota = quota
-        self._trusted = trusted
-        self._budget = budget
-        self._clock = clock
-        self._on_fault = on_fault
+        self._trusted = runtime.trusted
+        self._budget = runtime.budget
+        self._clock = runtime.clock
+        self._on_fault = runtime.on_fault
 
     async def run(self) -> None:
         """Search until cancelled."""
@@ -71,8 +66,9 @@ class CronSearch:
             await self._clock.sleep(SEARCH_SECONDS)
             if not self._trusted():
                 continue
-            pollers, quota = set(self._pollers()), max(self._quota(), 1)
-            for client in list(self._clients()):
+            pollers, cron_client = self._pollers.positions(CRON_CLIENT), self._clients.get(CRON_CLIENT)
+            quota = 1 if cron_client is None else max(cron_client.quota, 1)
+            for client in self._clients.all():
                 if client.active and not client.record.built_in and _poller_of(client.client_id, quota) in pollers:
                     await self._search_safely(client)
 

@@ -40,14 +40,14 @@ from poller_cluster.dispatch.job import Claim, Engine, Job
 from poller_cluster.dispatch.outcome import HEADERS_LOCKED, conclude, defer, until_open_again
 from poller_cluster.dispatch.ready_rows import ClientRows, ReadyRows, RowsByDue, claim_rows
 from poller_cluster.dispatch.request import Prepared, Sender, prepare, unsent
+from poller_cluster.held_pollers import HeldPollers
+from poller_cluster.node_runtime import NodeRuntime
 from poller_cluster.settings import DestinationSettings, MinuteSettings
 from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.domain.options import ScheduleOptions, Undecodable, decode_options
 from scheduler_service.domain.retry_rows import says_in_doubt
 from scheduler_service.domain.schedules import Outcome, State
-from scheduler_service.runtime.clock import Clock
-from scheduler_service.runtime.randomness import Randomness
 
 QUANTUM = 1
 """Attempts that a quota of one may start per turn."""
@@ -73,38 +73,35 @@ class Dispatcher:
         *,
         engine: Engine,
         clients: ServedClients,
-        clock: Clock,
-        randomness: Randomness,
+        pollers: HeldPollers,
         sender: Sender,
-        trusted: Callable[[], bool],
         due_clock: DueClock,
+        runtime: NodeRuntime,
         on_result: Callable[[Job, AttemptResult, Outcome], None],
-        on_fault: Callable[[str, BaseException], None],
         destinations: DestinationSettings | None = None,
-        share: Callable[[ClientId], float] = lambda client_id: 1.0,
-        on_free: Callable[[ClientId], None] = lambda client_id: None,
     ) -> None:
-        """`share`: this node's share of a client's pollers, and so of its limits. `on_free`: rows of this client that
-        were not claimed for lack of room, of the client or their destination, may be claimed now."""
+        """This node has the same share of a client's limits as of its pollers. They are woken when there is room."""
         self.over_quota = 0
         """Rows submitted so far beyond what their poller is guaranteed."""
         self._engine = engine
         self._clients = clients
-        self._clock = clock
-        self._randomness = randomness
+        self._clock = runtime.clock
+        self._randomness = runtime.randomness
         self._sender = sender
-        self._trusted = trusted
+        self._trusted = runtime.trusted
         self._due_clock = due_clock
         self._on_result = on_result
-        self._on_fault = on_fault
-        self._on_free = on_free
+        self._on_fault = runtime.on_fault
+        self._on_free = pollers.wake
         self._by_due = RowsByDue()
         self._held: dict[ClientId, ClientRows] = {}
         self._turns: tuple[deque[ReadyRows], deque[ReadyRows]] = (deque(), deque())
-        self._destinations: Destinations[Job] = Destinations(destinations or DestinationSettings(), on_free=on_free)
+        self._destinations: Destinations[Job] = Destinations(
+            destinations or DestinationSettings(), on_free=pollers.wake
+        )
         self._parked: dict[Destination[Job], None] = {}
-        self._share = share
-        self._wake = Signal(clock)
+        self._share = pollers.share
+        self._wake = Signal(runtime.clock)
         self._ended = 0
         """Attempts that have ended since the last look for rows to start."""
 
@@ -269,7 +266,7 @@ class Dispatcher:
         """Start the rows that may start. False: ready rows are held back for lack of trust or of a reliable clock."""
         if not any(self._turns):
             return True
-        if not self._trusted() or not self._clock.wall_trusted():
+        if not self._trusted() or not self._due_clock.known or not self._clock.wall_trusted():
             return False
         for turn in self._turns:
             # The round ends when every client in it has had a turn in a row without starting anything.

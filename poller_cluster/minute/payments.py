@@ -9,18 +9,15 @@ before all are acknowledged.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable
 
 from membership.errors import StoreUnavailable
-from poller_cluster.background_budget import BackgroundBudget
 from poller_cluster.bookkeeping import Bookkeeper
 from poller_cluster.minute.steps import FollowUp
+from poller_cluster.node_runtime import NodeRuntime
 from scheduler_service.domain.ids import Partition, ScheduleId, partition_of
 from scheduler_service.domain.schedules import Kind, State
 from scheduler_service.runtime.backoff import Backoff
-from scheduler_service.runtime.clock import Clock
-from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.complete_reschedule import CompleteReschedule
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
@@ -37,20 +34,17 @@ class Payments:
         writer: ScheduleWriter,
         reschedules: CompleteReschedule,
         books: Bookkeeper,
-        budget: BackgroundBudget,
-        clock: Clock,
-        randomness: Randomness,
-        spawn: Callable[[Coroutine[Any, Any, None], str], object],
+        runtime: NodeRuntime,
         over: Callable[[], bool],
         on_paid: Callable[[FollowUp], None],
     ) -> None:
         self._writer = writer
         self._reschedules = reschedules
         self._books = books
-        self._budget = budget
-        self._clock = clock
-        self._randomness = randomness
-        self._spawn = spawn
+        self._budget = runtime.budget
+        self._clock = runtime.clock
+        self._randomness = runtime.randomness
+        self._spawn = runtime.spawn
         self._over = over
         self._on_paid = on_paid
         self._owed: dict[Partition, deque[FollowUp]] = {}
@@ -62,7 +56,7 @@ class Payments:
         waiting = self._owed.get(creditor)
         if waiting is None:
             self._owed[creditor] = deque([follow_up])
-            self._spawn(self._pay_all(creditor), f"follow-ups of {creditor}")
+            self._spawn(self._pay_all(creditor), name=f"follow-ups of {creditor}")
         else:
             waiting.append(follow_up)
 

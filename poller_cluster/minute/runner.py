@@ -5,7 +5,7 @@ the wall clock is in doubt, only an unanswered write is repeated, and nothing ne
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -13,9 +13,8 @@ from typing import Any
 from membership.conditional import Answer, Rejected, Unknown
 from membership.errors import StoreUnavailable
 from membership.signal import Signal
-from poller_cluster.background_budget import BackgroundBudget
 from poller_cluster.bookkeeping import Bookkeeper
-from poller_cluster.clients import ServedClient
+from poller_cluster.clients import ServedClients
 from poller_cluster.crons.fire_checks import CronFireGuard
 from poller_cluster.dispatch.dispatcher import Dispatcher
 from poller_cluster.dispatch.job import Claim, Job
@@ -38,14 +37,13 @@ from poller_cluster.minute.steps import (
     WriteBalance,
     WriteCommit,
 )
+from poller_cluster.node_runtime import NodeRuntime
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.clients import GUARANTEED_CALLS_PER_MINUTE
-from scheduler_service.domain.ids import ClientId, Partition, RowKey, ScheduleId, key_of, partition_of
+from scheduler_service.domain.ids import Partition, RowKey, ScheduleId, key_of, partition_of
 from scheduler_service.domain.ports import ScheduleStore
 from scheduler_service.domain.schedules import Kind, Outcome, Page, Row, SweptPage
 from scheduler_service.runtime.backoff import Backoff
-from scheduler_service.runtime.clock import Clock
-from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.complete_reschedule import CompleteReschedule
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
@@ -135,24 +133,30 @@ class RowWindow:
         return max(min(int(budget / max(self._minutes, 1)), self._settings.window_rows), FEWEST_ROWS)
 
 
+class MinuteLimits:
+    """What bounds all minutes of a node together: how often they write, how many rows they hold, how many read a page
+    at once. One per node."""
+
+    __slots__ = ("page_reads", "record_pace", "row_window")
+
+    def __init__(self, settings: MinuteSettings) -> None:
+        self.record_pace = RecordPace(settings)
+        self.row_window = RowWindow(settings)
+        self.page_reads = asyncio.Semaphore(settings.page_reads_at_once)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MinuteContext:
-    """The limits, clocks, stores and metrics that all minutes of a node share."""
+    """What all minutes of a node share with it. `recount` asks for a minute to be counted again, under an epoch."""
 
+    runtime: NodeRuntime
     schedules: ScheduleStore
     writer: ScheduleWriter
+    clients: ServedClients
     dispatcher: Dispatcher
-    clock: Clock
-    randomness: Randomness
-    trusted: Callable[[], bool]
-    spawn: Callable[[Coroutine[Any, Any, None], str], object]
+    fire_guard: CronFireGuard
     books: Bookkeeper
-    record_pace: RecordPace
-    row_window: RowWindow
-    page_reads: asyncio.Semaphore
-    budget: BackgroundBudget
-    cron_fire_guard: CronFireGuard
-    client: Callable[[ClientId], ServedClient | None] = lambda client_id: None
+    limits: MinuteLimits
     breaker_longest_seconds: float = 300.0
     recount: Callable[[Partition, int], None] = lambda partition, epoch: None
 
@@ -174,19 +178,19 @@ class MinuteRun:
         self._past = past
         self._admission = admission
         self._context = context
+        self._limits = context.limits
+        self._clock = context.runtime.clock
+        self._trusted = context.runtime.trusted
         self._reschedules = CompleteReschedule(schedules=context.schedules, writer=context.writer)
-        self._wake = Signal(context.clock)
-        self._backoff = Backoff(clock=context.clock, randomness=context.randomness)
+        self._wake = Signal(self._clock)
+        self._backoff = Backoff(clock=self._clock, randomness=context.runtime.randomness)
         self._read_to: RowKey | None = None
         self._more = False
         self._payments = Payments(
             writer=context.writer,
             reschedules=self._reschedules,
             books=context.books,
-            budget=context.budget,
-            clock=context.clock,
-            randomness=context.randomness,
-            spawn=context.spawn,
+            runtime=context.runtime,
             over=lambda: self.machine.phase is Phase.LOST,
             on_paid=self._paid,
         )
@@ -227,15 +231,15 @@ class MinuteRun:
 
     async def run(self) -> Phase:
         """Run until the minute is settled, drained or lost; returns which."""
-        self._context.row_window.changed(1)
+        self._limits.row_window.changed(1)
         try:
             return await self._run()
         finally:
-            self._context.row_window.changed(-1)
+            self._limits.row_window.changed(-1)
             self._account(claiming=0, busy=False)
 
     async def _run(self) -> Phase:
-        context, machine = self._context, self.machine
+        context, limits, machine = self._context, self._limits, self.machine
         client_id = machine.partition.client_id
         while True:
             if not machine.write_unanswered and not self._may_begin():
@@ -243,11 +247,11 @@ class MinuteRun:
                     return machine.phase
                 await self._wake.wait(DOUBT_PAUSE_SECONDS)
                 continue
-            pace = context.record_pace.record_after_ms
+            pace = limits.record_pace.record_after_ms
             machine.record_after_ms = min(pace, AWAITED_AFTER_MS) if machine.rows.held_for(KEY) else pace
-            machine.window_rows = context.row_window.rows
+            machine.window_rows = limits.row_window.rows
             machine.claim_ahead_ms = context.dispatcher.claim_ahead_ms(client_id, machine.settings)
-            step = machine.step(context.clock.wall_ms(), context.dispatcher.room(client_id))
+            step = machine.step(self._clock.wall_ms(), context.dispatcher.room(client_id))
             self._account(claiming=machine.claims_under_way, busy=machine.rows.claimed_count > 0)
             match step:
                 case Stop():
@@ -255,7 +259,7 @@ class MinuteRun:
                 case Wait() if self._more and machine.rows.held_for(KEY) and self._admission.wants_whole_read():
                     await self._read_for_order()
                 case Wait(until=until):
-                    await self._wake.wait(None if until is None else (until - context.clock.wall_ms()) / 1000.0)
+                    await self._wake.wait(None if until is None else (until - self._clock.wall_ms()) / 1000.0)
                 case _:
                     await self._do(step)
             self._hand_out()
@@ -269,11 +273,11 @@ class MinuteRun:
             if claiming == 0:
                 self._admission.answered()
         if busy is not self._busy:
-            self._context.record_pace.changed(1 if busy else -1)
+            self._limits.record_pace.changed(1 if busy else -1)
             self._busy = busy
 
     def _may_begin(self) -> bool:
-        return self._context.trusted() and self._context.clock.wall_trusted()
+        return self._trusted() and self._clock.wall_trusted()
 
     async def _do(self, step: Step) -> None:
         try:
@@ -286,7 +290,7 @@ class MinuteRun:
             self._backoff.reset()
 
     def _slot(self) -> AbstractAsyncContextManager[None]:
-        return self._context.budget.slot(self.machine.partition.client_id) if self._past else nullcontext()
+        return self._context.runtime.budget.slot(self.machine.partition.client_id) if self._past else nullcontext()
 
     async def _ask(self, step: Step) -> None:
         machine, schedules = self.machine, self._context.schedules
@@ -294,37 +298,35 @@ class MinuteRun:
         match step:
             case ReadPage(after=after, whole=whole):
                 read = schedules.read_page if whole else schedules.read_to_call
-                async with self._context.page_reads:
+                async with self._limits.page_reads:
                     page = await read(partition, after=after, limit=self._free_rows())
-                self._context.row_window.read(page.rows)
-                if self._context.trusted():
+                self._limits.row_window.read(page.rows)
+                if self._trusted():
                     self._passed(page, after)
-                machine.rows.now = self._context.clock.wall_ms()
-                machine.page_read(page, trusted=self._context.trusted())
+                machine.rows.now = self._clock.wall_ms()
+                machine.page_read(page, trusted=self._trusted())
             case SweepPage(after=after):
-                async with self._context.page_reads:
+                async with self._limits.page_reads:
                     swept = await schedules.sweep_page(partition, after=after, limit=self._free_rows())
-                if self._context.trusted():
+                if self._trusted():
                     self._passed(swept, after)
-                machine.page_swept(swept, trusted=self._context.trusted())
+                machine.page_swept(swept, trusted=self._trusted())
             case ReadStrays(keys=keys):
-                async with self._context.page_reads:
+                async with self._limits.page_reads:
                     rows = await schedules.find_rows(partition, keys, serial=True)
-                self._context.row_window.read(list(rows.values()))
-                machine.rows.now = self._context.clock.wall_ms()
-                machine.strays_read(keys, rows, trusted=self._context.trusted())
+                self._limits.row_window.read(list(rows.values()))
+                machine.rows.now = self._clock.wall_ms()
+                machine.strays_read(keys, rows, trusted=self._trusted())
             case ReadHinted(keys=keys):
                 rows = await schedules.find_rows(partition, keys)
-                machine.rows.now = self._context.clock.wall_ms()
-                machine.hinted_read(keys, rows, trusted=self._context.trusted())
+                machine.rows.now = self._clock.wall_ms()
+                machine.hinted_read(keys, rows, trusted=self._trusted())
             case RecheckClaimed(keys=keys):
                 rows = await schedules.find_rows(partition, keys, serial=True, lean=True)
                 machine.claims_rechecked(rows)
             case CheckRows(rows=rows):
                 originals = await self._read_originals(row for row in rows if row.is_retry_row)
-                outcomes = await self._context.cron_fire_guard.judge(
-                    partition.client_id, rows, now=self._context.clock.wall_ms()
-                )
+                outcomes = await self._context.fire_guard.judge(partition.client_id, rows, now=self._clock.wall_ms())
                 machine.rows_checked(rows, originals, outcomes)
             case OpenPartition(expect_epoch=expect):
                 await self._report(
@@ -352,14 +354,14 @@ class MinuteRun:
         for rows beyond the window."""
         after, context = self._read_to, self._context
         try:
-            async with self._slot(), context.page_reads:
+            async with self._slot(), self._limits.page_reads:
                 page = await context.schedules.read_page(
                     self.machine.partition, after=after, limit=PAGE_ROWS, lean=True
                 )
         except StoreUnavailable:
             await self._backoff.wait()
             return
-        if not context.trusted():
+        if not self._trusted():
             return
         for row in page.rows:
             self._admission.read(row)
@@ -402,7 +404,7 @@ class MinuteRun:
         for follow_up in machine.follow_ups.take():
             self._payments.owe(follow_up)
         for row in machine.follow_ups.take_announced():
-            context.spawn(self._look_up(row), f"announced {row.schedule_id}")
+            context.runtime.spawn(self._look_up(row), name=f"announced {row.schedule_id}")
 
     def _job(self, claim: Claim) -> Job:
         self._handed_out += 1
@@ -412,7 +414,7 @@ class MinuteRun:
 
     def may_send(self) -> bool:
         """Whether this run still owns its rows."""
-        return self._context.trusted() and self.machine.phase is not Phase.LOST
+        return self._trusted() and self.machine.phase is not Phase.LOST
 
     def queued_again(self) -> None:
         """An attempt ended before anything was sent: its row waits in the dispatcher again, or is taken back."""
@@ -435,7 +437,7 @@ class MinuteRun:
     async def _look_up(self, row: Row) -> None:
         """Ask until it is known whether an announced row is to be created, and if so, until it is created. The minute
         does not settle before."""
-        backoff = Backoff(clock=self._context.clock, randomness=self._context.randomness)
+        backoff = Backoff(clock=self._clock, randomness=self._context.runtime.randomness)
         while self.machine.phase is not Phase.LOST:
             try:
                 await self._reschedules.announced(self.machine.partition, row)

@@ -20,9 +20,9 @@ cluster's network (a NetworkPolicy, or a mesh that encrypts).
 import errno
 import hmac
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 from uuid import UUID
 
 import msgspec
@@ -51,10 +51,6 @@ from scheduler_service.runtime.metrics import CONTENT_TYPE, Metrics
 
 MAX_BODY_BYTES = 1 << 20
 LAST_NODE = "last-node"
-OnHints = Callable[[Sequence[tuple[Partition, RowKey | None]]], None]
-"""Called with rows placed near their due, and with partitions (None for the row) that have too many to be named."""
-OnDrain = Callable[[bool], Awaitable[None]]
-"""Begins to hand over; True forces it. Raises LastNode, NotSeen, StoreUnavailable."""
 _log = get_logger("minutehand.node")
 
 
@@ -150,32 +146,38 @@ _decode_hints = msgspec.json.Decoder(_Hints).decode
 _decode_meant = msgspec.json.Decoder(_Meant).decode
 
 
-class OpsServer:
-    """A `Service` on a socket from `listen`. `unhealthy` returns why the node is not live, `unready` why not ready.
+class OperatedNode(Protocol):
+    """What a node does at the request of others."""
 
-    `on_drain` begins to drain and is idempotent; its errors decide the response. `on_undrain` returns whether the node
-    takes pollers again.
-    """
+    @property
+    def incarnation(self) -> NodeIncarnation: ...
+
+    def hinted(self, hints: Sequence[tuple[Partition, RowKey | None]]) -> None:
+        """Rows were placed near their due. A partition with None for the row has too many to be named."""
+
+    async def drain(self, *, force: bool) -> None:
+        """Begin to hand over every poller. Idempotent. Raises LastNode, NotSeen, StoreUnavailable."""
+
+    def undrain(self) -> bool:
+        """Take pollers again. Idempotent. False while the node is being stopped."""
+
+
+class OpsServer:
+    """A `Service` on a socket from `listen`. `unhealthy` returns why the node is not live, `unready` why not ready."""
 
     def __init__(
         self,
         listener: socket.socket,
         *,
+        node: OperatedNode,
         token: str,
-        incarnation: NodeIncarnation,
-        on_hints: OnHints,
-        on_drain: OnDrain,
-        on_undrain: Callable[[], bool],
         unhealthy: Callable[[], Sequence[Reason]],
         unready: Callable[[], Sequence[Reason]],
         metrics: Metrics,
     ) -> None:
         self._listener = listener
         self._token = token.encode()
-        self._incarnation = incarnation
-        self._on_hints = on_hints
-        self._on_drain = on_drain
-        self._on_undrain = on_undrain
+        self._node = node
         self._unhealthy = unhealthy
         self._unready = unready
         self._metrics = metrics
@@ -210,7 +212,7 @@ class OpsServer:
         except msgspec.DecodeError as error:
             return web.json_response({"detail": f"not a list of hints: {error}"}, status=400)
         rows = [(_partition(hint), RowKey(UnixMillis(hint.due), ScheduleId(hint.schedule_id))) for hint in told.hints]
-        self._on_hints([*((_partition(minute), None) for minute in told.crowded), *rows])
+        self._node.hinted([*((_partition(minute), None) for minute in told.crowded), *rows])
         return web.Response(status=204)
 
     async def _drain(self, request: web.Request) -> web.Response:
@@ -218,7 +220,7 @@ class OpsServer:
         if isinstance(meant, web.Response):
             return meant
         try:
-            await self._on_drain(meant.force)
+            await self._node.drain(force=meant.force)
         except LastNode as error:
             return web.json_response({"detail": str(error), "reason": LAST_NODE}, status=409)
         except (NotSeen, StoreUnavailable) as error:
@@ -229,7 +231,7 @@ class OpsServer:
         meant = await self._meant(request)
         if isinstance(meant, web.Response):
             return meant
-        if not self._on_undrain():
+        if not self._node.undrain():
             return web.json_response({"detail": "this node is being stopped", "reason": STOPPING}, status=409)
         return web.json_response({"status": "live"}, status=202)
 
@@ -241,8 +243,8 @@ class OpsServer:
             meant = _decode_meant(await request.read())
         except msgspec.DecodeError as error:
             return web.json_response({"detail": f"not an incarnation: {error}"}, status=400)
-        if (meant.node_id, meant.incarnation) != self._incarnation:
-            return web.json_response({"detail": f"this is {self._incarnation}"}, status=409)
+        if (meant.node_id, meant.incarnation) != self._node.incarnation:
+            return web.json_response({"detail": f"this is {self._node.incarnation}"}, status=409)
         return meant
 
     def _knows_token(self, request: web.Request) -> bool:

@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, cast
 
 import uvloop
@@ -46,7 +47,8 @@ from poller_cluster.dispatch.request import Sender
 from poller_cluster.minute.admission import MinuteAdmission
 from poller_cluster.minute.machine import PollerMinute
 from poller_cluster.minute.ordering import OrderingKeys
-from poller_cluster.minute.runner import MinuteContext, MinuteRun, RecordPace, RowWindow
+from poller_cluster.minute.runner import MinuteContext, MinuteLimits, MinuteRun
+from poller_cluster.node_runtime import NodeRuntime
 from poller_cluster.settings import BackgroundSettings, MinuteSettings
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.ids import (
@@ -64,6 +66,7 @@ from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.runtime.randomness import SystemRandomness
+from tests.support.node_runtime import GivenPollers
 
 CLIENT = ClientId("bench")
 SETTLING_MS = 2 * MINUTE_MS
@@ -173,6 +176,17 @@ class NoBalances:
         return APPLIED
 
 
+class WokenPollers(GivenPollers):
+    """All of the one client."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        super().__init__()
+        self._wake = wake
+
+    def wake(self, client_id: ClientId) -> None:
+        self._wake()
+
+
 class Bench:
     """One node's parts, and the rounds that it makes calls in."""
 
@@ -204,33 +218,32 @@ class Bench:
             spawn=self._tasks.spawn,
         )
         view = MembersView(ahead_at_most_ms=0, offset_known=True)
+        runtime = NodeRuntime(
+            clock=self.clock,
+            randomness=randomness,
+            spawn=self._tasks.spawn,
+            budget=BackgroundBudget(clock=self.clock, randomness=randomness, settings=BackgroundSettings()),
+            trusted=lambda: True,
+            on_fault=lambda what, error: print(what, repr(error), file=sys.stderr),
+        )
         self.dispatcher = Dispatcher(
             engine=self.engine,
             clients=self._clients,
-            clock=self.clock,
-            randomness=randomness,
+            pollers=WokenPollers(self._wake),
             sender=Sender("bench-1@1763836800000", "0.1.0"),
-            trusted=lambda: True,
             due_clock=DueClock(clock=self.clock, view=lambda: view, limit_ms=1_000),
+            runtime=runtime,
             on_result=books.attempt_made,
-            on_fault=lambda what, error: print(what, repr(error), file=sys.stderr),
-            on_free=lambda client_id: self._wake(),
         )
         self._context = MinuteContext(
+            runtime=runtime,
             schedules=store,
             writer=cast(Any, None),
+            clients=self._clients,
             dispatcher=self.dispatcher,
-            clock=self.clock,
-            randomness=randomness,
-            trusted=lambda: True,
-            spawn=self._tasks.spawn,
+            fire_guard=cast(Any, None),
             books=books,
-            record_pace=RecordPace(self._settings),
-            row_window=RowWindow(self._settings),
-            page_reads=asyncio.Semaphore(self._settings.page_reads_at_once),
-            budget=BackgroundBudget(clock=self.clock, randomness=randomness, settings=BackgroundSettings()),
-            cron_fire_guard=cast(Any, None),
-            client=self._clients.get,
+            limits=MinuteLimits(self._settings),
         )
         self._runs: list[MinuteRun] = []
 
@@ -276,10 +289,10 @@ class Bench:
             minute=minute,
             order=OrderingKeys(on_change=lambda: None, on_wanted=lambda: None),
             knows_order=lambda: True,
-            client=lambda: self._clients.get(CLIENT),
+            client=partial(self._clients.get, CLIENT),
             dispatcher=self.dispatcher,
             settings=self._settings,
-            window_rows=lambda: self._context.row_window.rows,
+            window_rows=lambda: self._context.limits.row_window.rows,
             on_recorded=lambda outcome: self._context.books.counts.recorded(CLIENT, outcome),
         )
         machine = PollerMinute(

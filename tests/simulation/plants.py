@@ -129,10 +129,10 @@ def retry_row_before_pointer(patch: pytest.MonkeyPatch) -> None:
 
         async def place_then_record() -> None:
             await self._context.writer(retry_row)
-            await self._context.clock.sleep(8.0)
+            await self._context.runtime.clock.sleep(8.0)
             ended(self, key, outcome, now=now)
 
-        self._context.spawn(place_then_record(), "hasty copy")
+        self._context.runtime.spawn(place_then_record(), name="hasty copy")
 
     patch.setattr(MinuteRun, "attempt_ended", hasty)
 

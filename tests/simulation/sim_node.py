@@ -10,8 +10,10 @@ from typing import Any
 from cql.connection import Connection
 from cql.storage import Storage
 from membership.identity import IncarnationNumber, NodeId, NodeIncarnation
+from membership.membership_agent import NodeProfile
 from membership.settings import MembershipSettings
-from poller_cluster.node import Node, NodeStores
+from poller_cluster.node import Node
+from poller_cluster.node_stores import NodeStores
 from poller_cluster.settings import NodeSettings
 from scheduler_service.domain.ports import HintSender
 from scheduler_service.usecases.secret_encryption import NoEncryption
@@ -65,12 +67,17 @@ class SimNode:
         self.engine = SimEngine(
             node=name, clock=clock, receiver=receiver, rng=rng, on_call=lambda call: on_call(self, call)
         )
+        self._on_crash, self._on_fault = on_crash, on_fault
         self.over: str | None = None
         self.tasks: list[asyncio.Task[Any]] = []
         self.node = Node(
             incarnation=NodeIncarnation(NodeId(name), IncarnationNumber(incarnation)),
-            address="",
-            version="simulated",
+            profile=NodeProfile(
+                address="",
+                version="simulated",
+                weight=settings.weight,
+                capacity_per_minute=settings.capacity_per_minute,
+            ),
             stores=NodeStores(
                 schedules=self.storage.schedules,
                 clients=self.storage.clients,
@@ -90,16 +97,20 @@ class SimNode:
             randomness=randomness,
             settings=settings,
             membership=MembershipSettings(),
-            on_over=self._incarnation_over,
-            on_crash=on_crash,
-            on_fault=on_fault,
+            process=self,
             hints=hints,
         )
 
         self.storage.metrics.requests.listener = self.node.budget.observe
 
-    def _incarnation_over(self, reason: str) -> None:
+    def node_over(self, reason: str) -> None:
         self.over = reason
+
+    def task_crashed(self, name: str, error: BaseException) -> None:
+        self._on_crash(name, error)
+
+    def work_failed(self, name: str, error: BaseException) -> None:
+        self._on_fault(name, error)
 
     def start(self) -> None:
         self.tasks.append(asyncio.get_running_loop().create_task(self.node.start()))

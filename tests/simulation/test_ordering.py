@@ -141,10 +141,7 @@ def test_a_stuck_key_holds_few_rows_and_delays_no_other() -> None:
         assert max(call.at_ms - call.due_ms for call in rows_calls(world, free)) < 100
         node = world.nodes["a"].node
         held = [
-            run
-            for pollers in node._clients.values()
-            for poller in pollers.pollers.values()
-            for run in poller.runs.values()
+            run for pollers in node.pollers.all() for poller in pollers.pollers.values() for run in poller.runs.values()
         ]
         assert sum(len(run.machine.rows) for run in held) < 250
         await world.settle_down(within=1_500)

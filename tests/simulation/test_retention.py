@@ -12,13 +12,13 @@ from poller_cluster.clients import ServedClient
 from poller_cluster.retention import Retention
 from scheduler_service.domain.archives import ArchivedDay, day_of
 from scheduler_service.domain.clients import ClientSettings, ClientState, RetrySettings
-from scheduler_service.domain.ids import ClientId, Minute, PollerId, UnixMillis, minute_of, partition_of
+from scheduler_service.domain.ids import ClientId, PollerId, UnixMillis, minute_of, partition_of
 from scheduler_service.domain.schedules import ExternalUpdate, Outcome, RowWrite, State
 from scheduler_service.usecases.cancel_schedules import Cancelled
 from tests.simulation.asked import Asked
 from tests.simulation.world import World, simulate
-from tests.support.budgets import budget
 from tests.support.memory import InMemoryConnection
+from tests.support.node_runtime import GivenPollers, node_runtime
 
 DAY_SECONDS = 86_400.0
 Strand = Callable[[World], Awaitable[Asked]]
@@ -28,12 +28,9 @@ def retention_of(world: World, *, archiving: bool = False) -> Retention:
     node = world.nodes["a"]
     return Retention(
         schedules=world.truth.schedules,
-        clock=world.api_clock,
-        clients=list,
-        positions=lambda client_id: {PollerId(0): Minute(node.node._clients[ClientId("shop")].position(PollerId(0)))},
-        trusted=lambda: True,
-        randomness=world.api_randomness,
-        budget=budget(world.api_clock),
+        clients=node.node.clients,
+        pollers=node.node.pollers,
+        runtime=node_runtime(world.api_clock, randomness=world.api_randomness),
         archives=world.api_storage.archives if archiving else None,
     )
 
@@ -103,16 +100,15 @@ def test_a_poller_that_is_taken_over_is_looked_at_from_its_beginning(before: Seq
     async def scenario(world: World) -> None:
         old = await one_schedule(world)
         await world.advance(200)
-        held: Sequence[int] = before
         retention, client = retention_of(world), client_of(world)
-        here = retention._positions(client.client_id)
-        retention._positions = lambda client_id: dict.fromkeys(map(PollerId, held), here[PollerId(0)])
+        here = retention._pollers.positions(client.client_id)[PollerId(0)]
+        pollers = retention._pollers = GivenPollers(dict.fromkeys(map(PollerId, before), here))
         assert await retention.sweep(client) == 0
         let_go(world, old)
         later(world, days=2)
-        held = [1]
+        pollers.held = {PollerId(1): here}
         assert await retention.sweep(client) == 0
-        held = [0, 1]
+        pollers.held = {PollerId(0): here, PollerId(1): here}
         assert await retention.sweep(client) == 1
         assert await world.row_of(old) is None
 

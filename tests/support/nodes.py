@@ -1,11 +1,13 @@
 """Nodes, as the API sees them in storage."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from membership.conditional import APPLIED
 from membership.identity import IncarnationNumber, NodeId, NodeIncarnation, PollerKey
 from membership.ports import Heartbeat, LeaseRow, NodeState
+from scheduler_service.domain.ids import Partition, RowKey
 from tests.support.api import ApiHarness
 
 
@@ -56,6 +58,16 @@ class Nodes:
         assert await self.api.storage.leases.write_lease(expected=row, new=new) == APPLIED
 
 
-async def never_drained(force: bool) -> None:
-    """For a node's own port of which nobody asks that."""
-    raise AssertionError("it was told to drain")
+class UnaskedNode:
+    """An `OperatedNode` of which nobody asks anything."""
+
+    incarnation = NodeIncarnation(NodeId("one"), IncarnationNumber(1))
+
+    def hinted(self, hints: Sequence[tuple[Partition, RowKey | None]]) -> None:
+        raise AssertionError("it was told of rows")
+
+    async def drain(self, *, force: bool) -> None:
+        raise AssertionError("it was told to drain")
+
+    def undrain(self) -> bool:
+        raise AssertionError("it was told to take pollers again")

@@ -1,7 +1,7 @@
 """The pollers of one client on virtual time, over a store in memory, with a dispatcher that a test drives."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from cql.storage import Storage
@@ -13,7 +13,7 @@ from poller_cluster.clients import ServedClient
 from poller_cluster.crons.fire_checks import CronFireGuard
 from poller_cluster.dispatch.dispatcher import Dispatcher
 from poller_cluster.dispatch.job import Job
-from poller_cluster.minute.runner import MinuteContext, RecordPace, RowWindow
+from poller_cluster.minute.runner import MinuteContext, MinuteLimits
 from poller_cluster.pollers import ClientPollers
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId, RowKey, UnixMillis
@@ -26,6 +26,7 @@ from tests.support.api import SeededRandomness
 from tests.support.budgets import budget
 from tests.support.memory import InMemoryConnection
 from tests.support.minutes import CLIENT, DELIVERED, MINUTE, POLLER
+from tests.support.node_runtime import GivenClients, node_runtime
 from tests.support.virtual_loop import run_virtual, virtual_loop
 
 T = TypeVar("T")
@@ -145,43 +146,39 @@ class PollerBench:
             dead_letters=self.storage.dead_letters,
             attempts=self.storage.attempts,
             clock=self.clock,
-            spawn=self._spawn,
+            spawn=self.tasks.spawn,
         )
         self.context = MinuteContext(
+            runtime=node_runtime(
+                self.clock,
+                randomness=randomness,
+                spawn=self.tasks.spawn,
+                budget=budget(self.clock, minutes_at_once=recovery_minutes),
+                trusted=lambda: self.is_trusted,
+                on_fault=lambda name, error: self.faults.append(error),
+            ),
             schedules=schedules,
             writer=writer,
+            clients=GivenClients(lambda: [client for client in [self.client()] if client is not None]),
             dispatcher=self.jobs,
-            clock=self.clock,
-            randomness=randomness,
-            trusted=lambda: self.is_trusted,
-            spawn=self._spawn,
+            fire_guard=CronFireGuard(crons=self.storage.crons, schedules=schedules),
             books=books,
-            record_pace=RecordPace(MinuteSettings()),
-            row_window=RowWindow(MinuteSettings()),
-            page_reads=asyncio.Semaphore(4),
-            budget=budget(self.clock, minutes_at_once=recovery_minutes),
-            cron_fire_guard=CronFireGuard(crons=self.storage.crons, schedules=schedules),
-            client=lambda client_id: self.client(),
+            limits=MinuteLimits(MinuteSettings()),
         )
         self.pollers = ClientPollers(
             client_id=CLIENT,
             context=self.context,
             settings=MinuteSettings(),
             stagger=0.0,
-            spawn=self._spawn,
             on_lost=lambda poller_id, epoch: self.lost.append((poller_id, epoch)),
-            on_fault=lambda name, error: self.faults.append(error),
         )
         self.jobs.on_free, self.jobs.now = self.pollers.wake, self.clock.wall_ms
-
-    def _spawn(self, work: Coroutine[Any, Any, Any], name: str) -> "asyncio.Task[Any]":
-        return self.tasks.spawn(work, name=name)
 
     async def begin(self, *, start: int = MINUTE) -> None:
         pollers = [PollerKey(CLIENT, poller_id) for poller_id in range(POLLER, POLLER + self.count)]
         await self.storage.leases.create_pollers(pollers, watermark=start)
-        self._spawn(self.pollers.run(), "pollers")
-        self._spawn(self.pollers.recover(), "recovery")
+        self.tasks.spawn(self.pollers.run(), name="pollers")
+        self.tasks.spawn(self.pollers.recover(), name="recovery")
         for poller in pollers:
             self.pollers.grant(PollerId(poller.poller_id), epoch=EPOCH, start=Minute(start))
         await self.advance(0)

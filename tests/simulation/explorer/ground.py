@@ -1,13 +1,13 @@
 """What every move stands on: the scene, its store, and the product's parts wired to be run one operation at a time."""
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from poller_cluster.bookkeeping import Bookkeeper
 from poller_cluster.crons.fire_checks import CronFireGuard
-from poller_cluster.minute.runner import MinuteContext, RowWindow
+from poller_cluster.minute.runner import MinuteContext, MinuteLimits
+from poller_cluster.node_runtime import NodeRuntime
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.ids import Minute
 from scheduler_service.usecases.cancel_schedules import CancelSchedules
@@ -58,22 +58,24 @@ class Ground:
             dead_letters=letters,
             attempts=unused,
             clock=self.circumstances,
-            spawn=lambda work, name: None,
+            spawn=unused,
         )
         return MinuteContext(
+            runtime=NodeRuntime(
+                clock=self.circumstances,
+                randomness=self.circumstances,
+                spawn=unused,
+                budget=unused,
+                trusted=lambda: self.trusted,
+                on_fault=unused,
+            ),
             schedules=schedules,
             writer=self.writer,
+            clients=unused,
             dispatcher=unused,
-            cron_fire_guard=CronFireGuard(crons=unused, schedules=schedules),
-            clock=self.circumstances,
-            randomness=self.circumstances,
-            trusted=lambda: self.trusted,
-            spawn=lambda work, name: None,
+            fire_guard=CronFireGuard(crons=unused, schedules=schedules),
             books=books,
-            record_pace=unused,
-            row_window=RowWindow(MinuteSettings()),
-            page_reads=asyncio.Semaphore(4),
-            budget=unused,
+            limits=MinuteLimits(MinuteSettings()),
         )
 
     def enter(self, state: State) -> None:

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 from aiohttp import web
 
-from membership.identity import IncarnationNumber, NodeId, NodeIncarnation, PollerKey
+from membership.identity import NodeId, PollerKey
 from membership.rendezvous import hint_for
 from poller_cluster.ops.server import OpsServer, OpsSettings, advertised_address, listen
 from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId, RowKey, UnixMillis, compose_schedule_id
@@ -16,14 +16,14 @@ from scheduler_service.node_client import MAX_HINTS, HintForwarder, HintSettings
 from scheduler_service.runtime.metrics import Metrics
 from scheduler_service.usecases.members import HintTargets, WatchMembers
 from tests.support.api import ManualClock
-from tests.support.nodes import never_drained
+from tests.support.nodes import UnaskedNode
 
 TOKEN = "the-token-of-the-cluster"
 MINUTE = Minute(29_421_210)
 Hint = tuple[Partition, RowKey | None]
 
 
-class Node:
+class Node(UnaskedNode):
     """A node's port, and what it was told."""
 
     def __init__(self, name: str, *, token: str = TOKEN) -> None:
@@ -35,17 +35,14 @@ class Node:
         self.address = advertised_address(OpsSettings(), listener)
         self.server = OpsServer(
             listener,
+            node=self,
             token=token,
-            incarnation=NodeIncarnation(self.node_id, IncarnationNumber(1)),
-            on_hints=self._hinted,
-            on_drain=never_drained,
-            on_undrain=lambda: True,
             unhealthy=lambda: (),
             unready=lambda: (),
             metrics=Metrics(program="node", version="1"),
         )
 
-    def _hinted(self, hints: Sequence[Hint]) -> None:
+    def hinted(self, hints: Sequence[Hint]) -> None:
         if self.refuses:
             self.refuses -= 1
             raise web.HTTPServiceUnavailable

@@ -1,6 +1,7 @@
 """The documented list of metrics is what programs show on their own ports."""
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
@@ -9,10 +10,12 @@ import pytest
 from cql.metrics import METRICS as STORAGE_METRICS
 from cql.storage import Storage
 from membership.identity import IncarnationNumber, NodeId, NodeIncarnation
+from membership.membership_agent import NodeProfile
 from membership.settings import MembershipSettings
 from minutehand.cli import failures
 from minutehand.reference_pages import PROGRAMS, documented
-from poller_cluster.node import Node, NodeStores
+from poller_cluster.node import Node
+from poller_cluster.node_stores import NodeStores
 from poller_cluster.ops.metrics import show_node
 from poller_cluster.ops.server import OpsServer, OpsSettings, advertised_address, listen
 from poller_cluster.settings import NodeSettings
@@ -24,7 +27,7 @@ from scheduler_service.usecases.secret_encryption import NoEncryption
 from tests.support.api import ApiHarness, schedule
 from tests.support.exposition import check_exposition
 from tests.support.memory import InMemoryConnection
-from tests.support.nodes import Nodes, never_drained
+from tests.support.nodes import Nodes
 from tests.support.prometheus import series_names
 
 
@@ -69,30 +72,25 @@ async def test_a_node_shows_what_is_documented() -> None:
     storage, clock, metrics = Storage.over(InMemoryConnection()), SystemClock(), Metrics(program="node", version="1")
     incarnation = NodeIncarnation(NodeId("one"), IncarnationNumber(1))
     stores = {name: getattr(storage, name) for name in NodeStores.__slots__ if name != "encryption"}
+    process: Any = SimpleNamespace(node_over=_never, task_crashed=_never, work_failed=_never)
     node = Node(
         incarnation=incarnation,
-        address="",
-        version="1",
+        profile=NodeProfile(address="", version="1"),
         stores=NodeStores(**stores, encryption=NoEncryption()),
         engine=Engine(),
         clock=clock,
         randomness=SystemRandomness(),
         settings=NodeSettings(),
         membership=MembershipSettings(),
-        on_over=_never,
-        on_crash=_never,
-        on_fault=_never,
+        process=process,
     )
     show_node(node, clock=clock, metrics=metrics)
     metrics.show(STORAGE_METRICS, of=storage.metrics)
     listener = listen(OpsSettings())
     ops = OpsServer(
         listener,
+        node=node,
         token="t" * 16,
-        incarnation=incarnation,
-        on_hints=lambda hints: None,
-        on_drain=never_drained,
-        on_undrain=lambda: True,
         unhealthy=lambda: (),
         unready=lambda: (),
         metrics=metrics,

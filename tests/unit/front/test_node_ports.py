@@ -13,19 +13,21 @@ from poller_cluster.ops.server import OpsServer, OpsSettings, advertised_address
 from scheduler_service.domain.errors import Conflict, NodeUnreachable
 from scheduler_service.node_client import HttpNodePorts
 from scheduler_service.runtime.metrics import Metrics
+from tests.support.nodes import UnaskedNode
 
 TOKEN = "the-token-of-the-cluster"
 INCARNATION = NodeIncarnation(NodeId("a"), IncarnationNumber(7))
 
 
 @dataclass
-class Node:
+class Node(UnaskedNode):
     address: str
+    incarnation = INCARNATION
     drains: list[str] = field(default_factory=list)
     refuses: Exception | None = None
     stopping: bool = False
 
-    async def drain(self, force: bool) -> None:
+    async def drain(self, *, force: bool) -> None:
         if self.refuses is not None and not force:
             raise self.refuses
         self.drains.append("forced" if force else "drain")
@@ -42,11 +44,8 @@ async def node() -> AsyncIterator[Node]:
     node = Node(advertised_address(settings, listener))
     server = OpsServer(
         listener,
+        node=node,
         token=TOKEN,
-        incarnation=INCARNATION,
-        on_hints=lambda hints: None,
-        on_drain=node.drain,
-        on_undrain=node.undrain,
         unhealthy=lambda: (),
         unready=lambda: (),
         metrics=Metrics(program="node", version="0"),

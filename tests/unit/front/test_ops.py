@@ -12,12 +12,11 @@ import aiohttp
 import pytest
 import structlog
 
-from membership.identity import IncarnationNumber, NodeId, NodeIncarnation
 from poller_cluster.ops.server import CannotListen, OpsServer, OpsSettings, StartingServer, advertised_address, listen
 from scheduler_service.domain.ids import Partition, RowKey
 from scheduler_service.runtime.health import Reason
 from scheduler_service.runtime.metrics import Metrics
-from tests.support.nodes import never_drained
+from tests.support.nodes import UnaskedNode
 
 TOKEN = "the-token-of-the-cluster"
 ID = UUID("01a1fe8c-0f8a-8000-8c91-89a08db81829")
@@ -25,14 +24,14 @@ HINT = ["shop", 3, 29_421_210, 1_765_272_615_250, str(ID)]
 
 
 @dataclass
-class Ops:
+class Ops(UnaskedNode):
     url: str = ""
     told: list[tuple[Partition, RowKey | None]] = field(default_factory=list)
     reasons: list[Reason] = field(default_factory=list)
     stalled: list[Reason] = field(default_factory=list)
     session: Any = None
 
-    def hints(self, hints: Sequence[tuple[Partition, RowKey | None]]) -> None:
+    def hinted(self, hints: Sequence[tuple[Partition, RowKey | None]]) -> None:
         self.told += hints
 
     async def post(self, body: object, *, authorization: str | None = f"Bearer {TOKEN}") -> int:
@@ -53,11 +52,8 @@ async def ops() -> AsyncIterator[Ops]:
     listener = listen(OpsSettings())
     server = OpsServer(
         listener,
+        node=found,
         token=TOKEN,
-        incarnation=NodeIncarnation(NodeId("one"), IncarnationNumber(1)),
-        on_hints=found.hints,
-        on_drain=never_drained,
-        on_undrain=lambda: True,
         unhealthy=lambda: found.stalled,
         unready=lambda: found.reasons,
         metrics=Metrics(program="node", version="1"),

@@ -11,7 +11,7 @@ from typing import Any
 from membership.errors import IncarnationOver
 from membership.identity import IncarnationNumber, NodeId, NodeIncarnation, PollerKey
 from membership.lease_balancer import LeaseBalancer
-from membership.membership_agent import MembershipAgent
+from membership.membership_agent import MembershipAgent, NodeProfile
 from membership.settings import MembershipSettings
 from tests.support.membership_store import Fault, FaultHook, MembershipStore, StorePort
 from tests.support.virtual_clock import VirtualClock
@@ -92,11 +92,12 @@ class Process:
         self.tasks: dict[asyncio.Task[Any], None] = {}
         self.membership_agent = MembershipAgent(
             incarnation=incarnation,
-            address=f"{incarnation.node_id}:1",
-            version="1",
-            weight=1.0,
-            capacity_per_minute=1_000,
-            knows=incarnation.number,
+            profile=NodeProfile(
+                address=f"{incarnation.node_id}:1",
+                version="1",
+                capacity_per_minute=1_000,
+                knows=incarnation.number,
+            ),
             store=self.port,
             clock=self.clock,
             settings=cluster.settings,

@@ -15,7 +15,8 @@ from poller_cluster.settings import DestinationSettings
 from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.schedules import Outcome
-from tests.support.api import NOW, ManualClock, SeededRandomness
+from tests.support.api import NOW, ManualClock
+from tests.support.node_runtime import GivenPollers, node_runtime
 from tests.unit.poller_cluster.claimed import SENDER, RowOwner, claim, client
 
 
@@ -61,7 +62,8 @@ class Bench:
     """A dispatcher that runs, and what was heard of it."""
 
     def __init__(self, destinations: DestinationSettings | None = None) -> None:
-        self.free: list[ClientId] = []
+        pollers = GivenPollers()
+        self.free = pollers.woken
         self.clock = ManualClock()
         self.engine = FakeEngine()
         self.clients = KnownClients()
@@ -77,15 +79,16 @@ class Bench:
         self.dispatcher = Dispatcher(
             engine=self.engine,
             clients=self.clients,
-            clock=self.clock,
-            randomness=SeededRandomness(),
+            pollers=pollers,
             sender=SENDER,
-            trusted=lambda: self.trusted,
             due_clock=DueClock(clock=self.clock, view=self._view, limit_ms=1_000),
+            runtime=node_runtime(
+                self.clock,
+                trusted=lambda: self.trusted,
+                on_fault=lambda what, error: self.faults.append(what),
+            ),
             on_result=lambda job, came_to, outcome: self.results.append(came_to),
-            on_fault=lambda what, error: self.faults.append(what),
             destinations=destinations,
-            on_free=self.free.append,
         )
 
     def _view(self) -> MembersView:

@@ -28,7 +28,8 @@ def pollers(client_id: str, *dues: int, suspended: bool = False, recover_from: i
 
 def backlog(*clients: Any) -> tuple[Backlog, ManualClock]:
     clock = ManualClock()
-    return Backlog(clients=lambda: clients, clock=clock), clock
+    held: Any = SimpleNamespace(all=lambda: clients)
+    return Backlog(pollers=held, clock=clock), clock
 
 
 def test_what_is_due_and_has_no_outcome() -> None:

@@ -60,9 +60,9 @@ class Bench:
             balances=nothing, dead_letters=nothing, attempts=self.store, clock=ManualClock(), spawn=self._spawn
         )
 
-    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> object:
+    def _spawn(self, work: Coroutine[Any, Any, None], *, name: str) -> asyncio.Task[None]:
         self.tasks.append(asyncio.get_running_loop().create_task(work))
-        return None
+        return self.tasks[-1]
 
     def fail(self, client_id: str = "shop", *, tail: int = 1, **came_to: Any) -> None:
         one = claim(tail=tail, kind="copy", due=NOW + 60_000, schedule_id=claim(tail=tail).row.schedule_id)

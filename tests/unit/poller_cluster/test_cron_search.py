@@ -1,7 +1,7 @@
 """Forgotten crons are found by the owners of the pollers that their clients fall to."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 
 import pytest
 
@@ -12,24 +12,24 @@ from poller_cluster.clients import ServedClient
 from poller_cluster.crons.overdue_scan import OVERDUE_MS, PAGE, SEARCH_SECONDS, CronSearch
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.crons.row import CRON_CLIENT, CronState
-from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, PollerId, UnixMillis
+from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, Minute, PollerId, UnixMillis
 from scheduler_service.runtime.concurrently import Turn
 from scheduler_service.usecases.expand_crons import AT_ONCE
 from tests.contract.cron_builders import cron
 from tests.support.api import NOW, ManualClock
-from tests.support.budgets import budget
 from tests.support.memory import InMemoryConnection
+from tests.support.node_runtime import GivenClients, GivenPollers, node_runtime
 
 SHOP = ClientId("shop")
 QUOTA = 4
 
 
-def client(client_id: str, *, state: ClientState = ClientState.ACTIVE) -> ServedClient:
+def client(client_id: str, *, state: ClientState = ClientState.ACTIVE, quota: int = 1) -> ServedClient:
     settings = ClientSettings()
     client = Client(
         client_id=ClientId(client_id),
-        poller_quota=1,
-        poller_ceiling=1,
+        poller_quota=quota,
+        poller_ceiling=quota,
         state=state,
         settings=settings,
         revision=1,
@@ -59,21 +59,20 @@ class Searched:
         self.errors: list[Exception] = []
         self.faults: list[str] = []
         self.clients: list[ServedClient] = [client(SHOP)]
-        self.pollers: set[PollerId] = {PollerId(poller) for poller in range(QUOTA)}
         self.trusted = True
         self.search = self.of_node()
 
-    def of_node(self, pollers: Sequence[int] | None = None) -> CronSearch:
+    def of_node(self, pollers: Iterable[int] = range(QUOTA)) -> CronSearch:
         return CronSearch(
             crons=self.storage.crons,
             expand=self.expand,
-            clients=lambda: self.clients,
-            pollers=lambda: self.pollers if pollers is None else [PollerId(poller) for poller in pollers],
-            quota=lambda: QUOTA,
-            trusted=lambda: self.trusted,
-            budget=budget(self.clock),
-            clock=self.clock,
-            on_fault=lambda what, error: self.faults.append(what),
+            clients=GivenClients(lambda: [*self.clients, client(CRON_CLIENT, quota=QUOTA)]),
+            pollers=GivenPollers(dict.fromkeys(map(PollerId, pollers), Minute(0))),
+            runtime=node_runtime(
+                self.clock,
+                trusted=lambda: self.trusted,
+                on_fault=lambda what, error: self.faults.append(what),
+            ),
         )
 
     async def expand(self, client_id: ClientId, cron_ids: Sequence[CronId], *, turn: Turn) -> None:

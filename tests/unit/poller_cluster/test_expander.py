@@ -15,7 +15,8 @@ from poller_cluster.delivery.result import AttemptResult
 from scheduler_service.domain.crons.expansion import WAKE_UP_SCHEME, WakeUp
 from scheduler_service.domain.ids import ClientId, CronId
 from scheduler_service.usecases.expand_crons import AT_ONCE
-from tests.support.api import ManualClock, SeededRandomness
+from tests.support.api import ManualClock
+from tests.support.node_runtime import node_runtime
 
 SHOP, BANK = ClientId("shop"), ClientId("bank")
 
@@ -36,14 +37,12 @@ class Bench:
     def __post_init__(self) -> None:
         self.expander = Expander(
             expand=self.expand,
-            clock=self.clock,
-            randomness=SeededRandomness(),
-            spawn=self.spawn,
-            on_fault=lambda what, error: self.faults.append(what),
+            runtime=node_runtime(self.clock, spawn=self.spawn, on_fault=lambda what, error: self.faults.append(what)),
         )
 
-    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+    def spawn(self, work: Coroutine[Any, Any, None], *, name: str) -> asyncio.Task[None]:
         self.tasks.append(asyncio.get_running_loop().create_task(work, name=name))
+        return self.tasks[-1]
 
     async def expand(self, client_id: ClientId, cron_ids: Sequence[CronId]) -> None:
         self.asked.append((client_id, list(cron_ids)))

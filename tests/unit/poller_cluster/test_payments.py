@@ -11,9 +11,9 @@ from poller_cluster.settings import BackgroundSettings
 from scheduler_service.domain.schedules import Definition, Outcome, State
 from scheduler_service.runtime.lifecycle import Tasks
 from tests.simulation.sim_clock import SimClock
-from tests.support.api import SeededRandomness
 from tests.support.budgets import budget
 from tests.support.minutes import DELIVERED, MINUTE, definition, retry_row
+from tests.support.node_runtime import node_runtime
 from tests.support.virtual_loop import run_virtual, virtual_loop
 
 ANSWER_SECONDS = 0.1
@@ -37,10 +37,7 @@ class Bench:
             writer=stand_in,
             reschedules=stand_in,
             books=stand_in,
-            budget=self.budget,
-            clock=self.clock,
-            randomness=SeededRandomness(),
-            spawn=lambda work, name: self.tasks.spawn(work, name=name),
+            runtime=node_runtime(self.clock, spawn=self.tasks.spawn, budget=self.budget),
             over=lambda: self.over,
             on_paid=self.paid.append,
         )

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from poller_cluster.minute.runner import MinuteRun
-from poller_cluster.settings import BackgroundSettings
+from poller_cluster.minute.runner import MinuteLimits, MinuteRun
+from poller_cluster.settings import BackgroundSettings, MinuteSettings
 from scheduler_service.domain.schedules import NO_HEADER, Page
-from tests.support.api import ManualClock, SeededRandomness
+from tests.support.api import ManualClock
 from tests.support.budgets import budget
+from tests.support.node_runtime import node_runtime
 from tests.unit.poller_cluster.builders import PARTITION, row
 
 
@@ -23,15 +24,11 @@ class Minute:
         self.told: list[Any] = []
         self.budget = budget(clock, BackgroundSettings(requests_at_once=1))
         context: Any = SimpleNamespace(
+            runtime=node_runtime(clock, budget=self.budget),
             schedules=SimpleNamespace(read_page=self.read_page),
             writer=stand_in,
-            clock=clock,
-            randomness=SeededRandomness(),
-            budget=self.budget,
             books=stand_in,
-            spawn=stand_in,
-            page_reads=asyncio.Semaphore(1),
-            trusted=lambda: True,
+            limits=MinuteLimits(MinuteSettings()),
         )
         machine: Any = SimpleNamespace(partition=PARTITION, epoch=1)
         admission: Any = SimpleNamespace(read=self.told.append, whole_read=lambda: self.told.append("whole"))

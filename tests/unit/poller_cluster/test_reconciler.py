@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ from poller_cluster.clients import ServedClient
 from poller_cluster.reconciliation import LOOK_SECONDS, SEARCH_SECONDS, Reconciler
 from poller_cluster.settings import ReconciliationSettings
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
-from scheduler_service.domain.ids import ClientId, PollerId, UnixMillis, minute_of
+from scheduler_service.domain.ids import ClientId, Minute, PollerId, UnixMillis, minute_of
 from scheduler_service.domain.reconciliations import (
     Action,
     Progress,
@@ -30,8 +31,8 @@ from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.usecases.reconcile import NotOurs, SliceDone
 from tests.simulation.sim_clock import EPOCH_MS, SimClock
 from tests.support.api import SeededRandomness
-from tests.support.budgets import budget
 from tests.support.memory import InMemoryConnection
+from tests.support.node_runtime import GivenClients, GivenPollers, node_runtime
 from tests.support.virtual_loop import run_virtual, virtual_loop
 
 SHOP = ClientId("shop")
@@ -70,13 +71,17 @@ class Slices:
         return SliceDone(stands, looked_at=500, acted=self.acted)
 
 
+def held(pollers: Iterable[int]) -> dict[PollerId, Minute]:
+    return dict.fromkeys(map(PollerId, pollers), Minute(0))
+
+
 class Bench:
     def __init__(self, *, quota: int = 4) -> None:
         self.memory = InMemoryConnection()
         self.storage = Storage.over(self.memory)
         self.clock, self.randomness = SimClock(), SeededRandomness()
         self.reads: Counter[str] = Counter()
-        self.trusted, self.pollers = True, set(range(quota))
+        self.trusted, self.pollers = True, GivenPollers(held(range(quota)))
         self.faults: list[str] = []
         self.tasks = Tasks(lambda name, error: self.faults.append(name))
         self.slices = Slices(self.storage)
@@ -100,20 +105,18 @@ class Bench:
         self.reconciler = Reconciler(
             store=self.storage.reconciliations,
             reconcile=self.slices,  # type: ignore[arg-type]
-            client=lambda client_id: self.client if client_id == SHOP else None,
-            pollers=lambda client_id: [PollerId(poller) for poller in self.pollers],
-            trusted=lambda: self.trusted,
-            budget=budget(self.clock),
-            clock=self.clock,
-            randomness=self.randomness,
+            clients=GivenClients(lambda: [client for client in [self.client] if client is not None]),
+            pollers=self.pollers,
             settings=ReconciliationSettings(),
-            spawn=self._spawn,
-            on_fault=lambda name, error: self.faults.append(name),
+            runtime=node_runtime(
+                self.clock,
+                randomness=self.randomness,
+                spawn=self.tasks.spawn,
+                trusted=lambda: self.trusted,
+                on_fault=lambda name, error: self.faults.append(name),
+            ),
         )
-        self._spawn(self.reconciler.run(), "search")
-
-    def _spawn(self, work: Any, name: str) -> object:
-        return self.tasks.spawn(work, name=name)
+        self.tasks.spawn(self.reconciler.run(), name="search")
 
     async def ask(self, number: int = 0, *, action: Action = Action.REPORT, minutes: int = 1) -> ReconciliationId:
         now = int(EPOCH_MS + asyncio.get_running_loop().time() * 1000)
@@ -188,7 +191,7 @@ def test_a_slot_of_what_is_not_kept_any_more_is_looked_at_once(age_ms: int, read
 def test_only_the_owner_of_the_poller_works_and_only_under_trust() -> None:
     async def scenario(bench: Bench) -> None:
         poller = reconciliation._poller_of(SHOP, 4)
-        for bench.trusted, bench.pollers in ((True, {0, 1, 2, 3} - {poller}), (False, {poller})):
+        for bench.trusted, bench.pollers.held in ((True, held({0, 1, 2, 3} - {poller})), (False, held([poller]))):
             await bench.ask()
             await virtual_loop().advance(2 * SEARCH_SECONDS + 1)
             assert bench.slices.done == []

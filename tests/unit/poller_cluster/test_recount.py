@@ -11,7 +11,7 @@ from poller_cluster import bookkeeping
 from poller_cluster.bookkeeping import REST, WAIT_SECONDS, Recounts
 from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId
 from tests.simulation.sim_clock import SimClock
-from tests.support.budgets import budget
+from tests.support.node_runtime import node_runtime
 from tests.support.virtual_loop import run_virtual
 
 
@@ -33,10 +33,7 @@ class Bench:
         count: Any = self._count
         self.recounts = Recounts(
             count=count,
-            budget=budget(self.clock),
-            clock=self.clock,
-            spawn=self._spawn,
-            on_fault=lambda name, error: self.faults.append(error),
+            runtime=node_runtime(self.clock, spawn=self._spawn, on_fault=lambda name, error: self.faults.append(error)),
         )
 
     async def _count(self, where: Partition, *, epoch: int, turn: object) -> None:
@@ -47,9 +44,9 @@ class Bench:
         if where.minute in self.failing:
             raise StoreUnavailable("away")
 
-    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> object:
+    def _spawn(self, work: Coroutine[Any, Any, None], *, name: str) -> asyncio.Task[None]:
         self.tasks.append(asyncio.get_running_loop().create_task(work))
-        return None
+        return self.tasks[-1]
 
     async def done(self) -> None:
         await asyncio.gather(*self.tasks)

@@ -22,6 +22,11 @@ class SteppedClock(ManualClock):
         return self.now + self.step_ms
 
 
+class Stopped:
+    def set_back(self) -> None:
+        pass
+
+
 class Bench:
     """`after_ms`: so long after the present minute's grace began to count."""
 
@@ -36,7 +41,7 @@ class Bench:
             grace_ms=GRACE_MS,
             ahead_of_servers_ms=lambda: self.ahead_ms,
             leases=lambda: self.leases,
-            clients=tuple,
+            pollers=Stopped(),
             start_again=lambda poller, epoch: self.again.append((poller, epoch)),
         )
 

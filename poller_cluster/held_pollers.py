@@ -1,0 +1,23 @@
+"""Port: the pollers that a node holds, as its parts ask for them by client."""
+
+from collections.abc import Collection, Mapping
+from typing import Protocol
+
+from scheduler_service.domain.ids import ClientId, Minute, PollerId
+
+
+class HeldPollers(Protocol):
+    """Which pollers of a client this node holds, where they stand, and which share of the client that is."""
+
+    def positions(self, client_id: ClientId) -> Mapping[PollerId, Minute]:
+        """Every held poller, with its oldest unsettled minute."""
+
+    def kept(self, client_id: ClientId) -> Collection[PollerId]:
+        """Held pollers that are not about to be handed over."""
+
+    def share(self, client_id: ClientId) -> float:
+        """The part of the quota's pollers that are held, above 0 and at most 1; 1 while that is not known."""
+
+    def wake(self, client_id: ClientId) -> None:
+        """Rows of this client that were not claimed for lack of room, of the client or their destination, may be
+        claimed now."""

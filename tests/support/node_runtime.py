@@ -1,0 +1,74 @@
+"""What a part of a node works with, for tests of that part alone."""
+
+import asyncio
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from typing import Any
+
+from poller_cluster.background_budget import BackgroundBudget
+from poller_cluster.clients import ServedClient, ServedClients
+from poller_cluster.node_runtime import NodeRuntime
+from scheduler_service.domain.ids import ClientId, Minute, PollerId
+from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.randomness import Randomness
+from tests.support.api import SeededRandomness
+from tests.support.budgets import budget as new_budget
+
+
+def no_task(work: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
+    raise AssertionError(f"{name} is not expected to begin")
+
+
+def no_fault(name: str, error: BaseException) -> None:
+    raise AssertionError(f"{name} is not expected to fail") from error
+
+
+def node_runtime(
+    clock: Clock,
+    *,
+    randomness: Randomness | None = None,
+    spawn: Callable[..., asyncio.Task[Any]] = no_task,
+    budget: BackgroundBudget | None = None,
+    trusted: Callable[[], bool] = lambda: True,
+    on_fault: Callable[[str, BaseException], None] = no_fault,
+) -> NodeRuntime:
+    return NodeRuntime(
+        clock=clock,
+        randomness=randomness or SeededRandomness(),
+        spawn=spawn,
+        budget=budget or new_budget(clock),
+        trusted=trusted,
+        on_fault=on_fault,
+    )
+
+
+class GivenClients(ServedClients):
+    """Those that a test names, whenever they are asked for."""
+
+    def __init__(self, clients: Callable[[], Collection[ServedClient]]) -> None:
+        self._named = clients
+
+    def get(self, client_id: ClientId) -> ServedClient | None:
+        return next((client for client in self._named() if client.client_id == client_id), None)
+
+    def all(self) -> list[ServedClient]:
+        return list(self._named())
+
+
+class GivenPollers:
+    """`HeldPollers` of every client. `held`: with their positions; `woken`: the clients that were."""
+
+    def __init__(self, held: Mapping[PollerId, Minute] | None = None) -> None:
+        self.held: Mapping[PollerId, Minute] = held or {}
+        self.woken: list[ClientId] = []
+
+    def positions(self, client_id: ClientId) -> Mapping[PollerId, Minute]:
+        return self.held
+
+    def kept(self, client_id: ClientId) -> Collection[PollerId]:
+        return self.held
+
+    def share(self, client_id: ClientId) -> float:
+        return 1.0
+
+    def wake(self, client_id: ClientId) -> None:
+        self.woken.append(client_id)
