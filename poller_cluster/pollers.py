@@ -13,7 +13,6 @@ those positions."""
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Sequence
-from functools import partial
 from typing import Any
 
 from membership.errors import StoreUnavailable
@@ -112,7 +111,6 @@ class PollerWork:
         return minute in self.runs or minute in self.settled
 
     def knows_order(self, minute: Minute) -> bool:
-        """Whether all rows were read that may stand before a row of this minute in the wait queue of its key."""
         if not (self.looked_ahead and self.entered) or self.draining:
             return False
         if not self.recovery.done and self.recovery.at <= minute:
@@ -385,14 +383,7 @@ class ClientPollers:
         if poller.draining or self.pollers.get(poller.poller_id) is not poller or self.suspended:
             return None
         admission = MinuteAdmission(
-            minute=minute,
-            order=poller.order,
-            knows_order=lambda: poller.knows_order(minute),
-            client=partial(self._context.clients.get, self.client_id),
-            dispatcher=self._context.dispatcher,
-            settings=self._settings,
-            window_rows=lambda: self._context.limits.row_window.rows,
-            on_recorded=lambda outcome: self._context.books.counts.recorded(self.client_id, outcome),
+            client_id=self.client_id, minute=minute, poller=poller, settings=self._settings, context=self._context
         )
         machine = PollerMinute(
             partition=Partition(self.client_id, poller.poller_id, minute),

@@ -15,17 +15,18 @@ behind a head that is retried later, take no room from others and let their minu
     breaker open     deferred until the host may be tried again
 """
 
-from collections.abc import Callable, Mapping, Sized
+from collections.abc import Mapping, Sized
+from typing import Protocol
 
 from poller_cluster.clients import ServedClient
 from poller_cluster.dispatch.destinations import Destination, due_within, longest_due_in, part_for
-from poller_cluster.dispatch.dispatcher import Dispatcher
 from poller_cluster.dispatch.job import Job
 from poller_cluster.dispatch.outcome import BEHIND_ITS_KEY, defer
 from poller_cluster.minute.ordering import OrderingKeys
 from poller_cluster.minute.rows import HOST, KEY, Again, Hold, PendingRow, Verdict, WaitQueue
+from poller_cluster.minute.runner import MinuteContext
 from poller_cluster.settings import MinuteSettings
-from scheduler_service.domain.ids import Minute, UnixMillis, key_of
+from scheduler_service.domain.ids import ClientId, Minute, UnixMillis, key_of
 from scheduler_service.domain.retry_rows import says_in_doubt
 from scheduler_service.domain.schedules import Kind, Outcome, Row, State, SweptRow
 
@@ -59,31 +60,38 @@ class _Alike:
         self.room = destination.room(part)
 
 
+class KnownOrder(Protocol):
+    """What is known of the order of a poller's ordering keys."""
+
+    @property
+    def order(self) -> OrderingKeys: ...
+
+    def knows_order(self, minute: Minute) -> bool:
+        """Whether all rows were read that may stand before a row of this minute in the wait queue of its key."""
+
+
 class MinuteAdmission:
-    """The `Admission` of one run of a minute. `knows_order` says whether all rows that stand before its rows are known;
-    `client` returns None while the client is not known; `on_recorded` is called with every outcome made durable."""
+    """The `Admission` of one run of a minute."""
 
     def __init__(
         self,
         *,
+        client_id: ClientId,
         minute: Minute,
-        order: OrderingKeys,
-        knows_order: Callable[[], bool],
-        client: Callable[[], ServedClient | None],
-        dispatcher: Dispatcher,
+        poller: KnownOrder,
         settings: MinuteSettings,
-        window_rows: Callable[[], int] | None = None,
-        on_recorded: Callable[[Outcome], None] = lambda outcome: None,
+        context: MinuteContext,
     ) -> None:
+        self._client_id = client_id
         self._minute = minute
+        self._poller = poller
+        self._order = order = poller.order
         self._settings = settings
-        self._order = order
-        self._knows_order = knows_order
-        self._client = client
-        self._dispatcher = dispatcher
-        self._on_recorded = on_recorded
+        self._find_client = context.clients.get
+        self._dispatcher = context.dispatcher
+        self._row_window = context.limits.row_window
+        self._counts = context.books.counts
         self._claiming: dict[Destination[Job], int] = {}
-        self._window_rows = window_rows or (lambda: settings.window_rows)
         self._held_behind: dict[str, int] = {}
         self._free_behind = 0
         self._free_first = 0
@@ -102,7 +110,7 @@ class MinuteAdmission:
 
     def begin(self, held: Mapping[WaitQueue, Sized]) -> None:
         self._held_behind = {key: len(rows) - 1 for (kind, key), rows in held.items() if kind == KEY and rows}
-        third = self._window_rows() // 3
+        third = self._row_window.rows // 3
         self._free_behind = min(HELD_BEHIND, third) - sum(self._held_behind.values())
         self._free_first = third - len(self._held_behind)
         self._alike = None
@@ -111,7 +119,7 @@ class MinuteAdmission:
         row, alike = entry.row, self._alike
         if alike is not None and row.url == alike.url and row.due <= alike.due_until and row.ordering_key is None:
             return self._judge_alike(entry, alike)
-        client = self._client()
+        client = self._find_client(self._client_id)
         if client is None:
             return None
         if entry.row.ordering_key is not None:
@@ -129,7 +137,7 @@ class MinuteAdmission:
         order.read(row)
         order.want()
         rank = order.rank(key, row.schedule_id)
-        if self._knows_order():
+        if self._poller.knows_order(self._minute):
             if rank == 0:
                 return None
             comes_at = max(order.head_at(key), now)
@@ -182,7 +190,7 @@ class MinuteAdmission:
         kind, key = queue
         if kind == KEY:
             return Again(self._room_in_queue(key, first, now))
-        client = self._client()
+        client = self._find_client(self._client_id)
         if client is None:
             return Again(0)
         destination = self._dispatcher.destination(client, first.row.url or "")
@@ -196,7 +204,7 @@ class MinuteAdmission:
         return Again(room, due_by=now + due_within(part, lead_ms=lead_ms, ahead_ms=ahead_ms))
 
     def _room_in_queue(self, key: str, first: PendingRow, now: int) -> int:
-        if not self._knows_order():
+        if not self._poller.knows_order(self._minute):
             return 1 if self._free_first < 0 and now >= first.row.due + LATE_MS else 0
         if self._order.rank(key, first.row.schedule_id) == 0:
             return 1
@@ -212,7 +220,7 @@ class MinuteAdmission:
             self._order.ended(row.ordering_key, row.schedule_id)
 
     def recorded(self, row: Row, outcome: Outcome) -> None:
-        self._on_recorded(outcome)
+        self._counts.recorded(self._client_id, outcome)
         if row.ordering_key is not None:
             self._order.recorded(row, outcome)
 

@@ -20,7 +20,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, cast
 
 import uvloop
@@ -46,7 +45,6 @@ from poller_cluster.dispatch.due_clock import DueClock
 from poller_cluster.dispatch.request import Sender
 from poller_cluster.minute.admission import MinuteAdmission
 from poller_cluster.minute.machine import PollerMinute
-from poller_cluster.minute.ordering import OrderingKeys
 from poller_cluster.minute.runner import MinuteContext, MinuteLimits, MinuteRun
 from poller_cluster.node_runtime import NodeRuntime
 from poller_cluster.settings import BackgroundSettings, MinuteSettings
@@ -66,7 +64,7 @@ from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.runtime.randomness import SystemRandomness
-from tests.support.node_runtime import GivenPollers
+from tests.support.node_parts import GivenOrder, GivenPollers
 
 CLIENT = ClientId("bench")
 SETTLING_MS = 2 * MINUTE_MS
@@ -286,14 +284,11 @@ class Bench:
 
     def _run(self, poller_id: PollerId, minute: Minute) -> MinuteRun:
         admission = MinuteAdmission(
+            client_id=CLIENT,
             minute=minute,
-            order=OrderingKeys(on_change=lambda: None, on_wanted=lambda: None),
-            knows_order=lambda: True,
-            client=partial(self._clients.get, CLIENT),
-            dispatcher=self.dispatcher,
+            poller=GivenOrder(),
             settings=self._settings,
-            window_rows=lambda: self._context.limits.row_window.rows,
-            on_recorded=lambda outcome: self._context.books.counts.recorded(CLIENT, outcome),
+            context=self._context,
         )
         machine = PollerMinute(
             partition=Partition(CLIENT, poller_id, minute), epoch=7, settings=self._settings, admission=admission

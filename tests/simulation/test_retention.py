@@ -18,7 +18,7 @@ from scheduler_service.usecases.cancel_schedules import Cancelled
 from tests.simulation.asked import Asked
 from tests.simulation.world import World, simulate
 from tests.support.memory import InMemoryConnection
-from tests.support.node_runtime import GivenPollers, node_runtime
+from tests.support.node_parts import GivenPollers, node_runtime
 
 DAY_SECONDS = 86_400.0
 Strand = Callable[[World], Awaitable[Asked]]

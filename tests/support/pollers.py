@@ -26,7 +26,7 @@ from tests.support.api import SeededRandomness
 from tests.support.budgets import budget
 from tests.support.memory import InMemoryConnection
 from tests.support.minutes import CLIENT, DELIVERED, MINUTE, POLLER
-from tests.support.node_runtime import GivenClients, node_runtime
+from tests.support.node_parts import GivenClients, node_runtime
 from tests.support.virtual_loop import run_virtual, virtual_loop
 
 T = TypeVar("T")

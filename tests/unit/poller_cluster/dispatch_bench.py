@@ -16,7 +16,7 @@ from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.schedules import Outcome
 from tests.support.api import NOW, ManualClock
-from tests.support.node_runtime import GivenPollers, node_runtime
+from tests.support.node_parts import GivenPollers, node_runtime
 from tests.unit.poller_cluster.claimed import SENDER, RowOwner, claim, client
 
 

@@ -18,7 +18,7 @@ from scheduler_service.usecases.expand_crons import AT_ONCE
 from tests.contract.cron_builders import cron
 from tests.support.api import NOW, ManualClock
 from tests.support.memory import InMemoryConnection
-from tests.support.node_runtime import GivenClients, GivenPollers, node_runtime
+from tests.support.node_parts import GivenClients, GivenPollers, node_runtime
 
 SHOP = ClientId("shop")
 QUOTA = 4

@@ -16,7 +16,7 @@ from scheduler_service.domain.crons.expansion import WAKE_UP_SCHEME, WakeUp
 from scheduler_service.domain.ids import ClientId, CronId
 from scheduler_service.usecases.expand_crons import AT_ONCE
 from tests.support.api import ManualClock
-from tests.support.node_runtime import node_runtime
+from tests.support.node_parts import node_runtime
 
 SHOP, BANK = ClientId("shop"), ClientId("bank")
 

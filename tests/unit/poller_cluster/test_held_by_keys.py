@@ -1,13 +1,10 @@
 """How many rows wait in memory for their ordering keys, and which of them are deferred instead."""
 
-from typing import cast
-
-from poller_cluster.dispatch.dispatcher import Dispatcher
 from poller_cluster.minute.admission import MinuteAdmission
-from poller_cluster.minute.ordering import OrderingKeys
 from poller_cluster.minute.rows import Hold, PendingRow, PendingRows
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.schedules import Row, State
+from tests.support.node_parts import GivenOrder, minute_context
 from tests.unit.poller_cluster.builders import PARTITION, at, row
 from tests.unit.poller_cluster.claimed import client
 
@@ -18,15 +15,14 @@ class Held:
     """Rows of one minute, judged in turn by an admission that knows the order or does not."""
 
     def __init__(self) -> None:
-        self.known = False
+        self.poller, settings = GivenOrder(known=False), MinuteSettings(window_rows=WINDOW)
         self.rows = PendingRows()
         self.admission = MinuteAdmission(
+            client_id=PARTITION.client_id,
             minute=PARTITION.minute,
-            order=OrderingKeys(on_change=lambda: None, on_wanted=lambda: None),
-            knows_order=lambda: self.known,
-            client=lambda: client(),
-            dispatcher=cast(Dispatcher, None),
-            settings=MinuteSettings(window_rows=WINDOW),
+            poller=self.poller,
+            settings=settings,
+            context=minute_context(settings, clients=[client()]),
         )
 
     def judge(self, rows: list[Row], seconds: float = 0) -> None:

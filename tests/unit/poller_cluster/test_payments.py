@@ -13,7 +13,7 @@ from scheduler_service.runtime.lifecycle import Tasks
 from tests.simulation.sim_clock import SimClock
 from tests.support.budgets import budget
 from tests.support.minutes import DELIVERED, MINUTE, definition, retry_row
-from tests.support.node_runtime import node_runtime
+from tests.support.node_parts import node_runtime
 from tests.support.virtual_loop import run_virtual, virtual_loop
 
 ANSWER_SECONDS = 0.1

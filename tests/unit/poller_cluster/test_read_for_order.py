@@ -11,7 +11,7 @@ from poller_cluster.settings import BackgroundSettings, MinuteSettings
 from scheduler_service.domain.schedules import NO_HEADER, Page
 from tests.support.api import ManualClock
 from tests.support.budgets import budget
-from tests.support.node_runtime import node_runtime
+from tests.support.node_parts import node_runtime
 from tests.unit.poller_cluster.builders import PARTITION, row
 
 

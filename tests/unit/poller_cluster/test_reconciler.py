@@ -32,7 +32,7 @@ from scheduler_service.usecases.reconcile import NotOurs, SliceDone
 from tests.simulation.sim_clock import EPOCH_MS, SimClock
 from tests.support.api import SeededRandomness
 from tests.support.memory import InMemoryConnection
-from tests.support.node_runtime import GivenClients, GivenPollers, node_runtime
+from tests.support.node_parts import GivenClients, GivenPollers, node_runtime
 from tests.support.virtual_loop import run_virtual, virtual_loop
 
 SHOP = ClientId("shop")

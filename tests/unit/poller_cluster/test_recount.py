@@ -11,7 +11,7 @@ from poller_cluster import bookkeeping
 from poller_cluster.bookkeeping import REST, WAIT_SECONDS, Recounts
 from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId
 from tests.simulation.sim_clock import SimClock
-from tests.support.node_runtime import node_runtime
+from tests.support.node_parts import node_runtime
 from tests.support.virtual_loop import run_virtual
 
 

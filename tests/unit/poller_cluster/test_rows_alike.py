@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poller_cluster.minute.admission import MinuteAdmission
-from poller_cluster.minute.ordering import OrderingKeys
 from poller_cluster.minute.rows import Hold, PendingRow, Verdict
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.clients import DestinationLimit
 from scheduler_service.domain.ids import minute_of
 from scheduler_service.domain.schedules import Outcome
 from tests.support.api import NOW
+from tests.support.node_parts import GivenOrder, minute_context
 from tests.unit.poller_cluster.claimed import claim, client, result
 from tests.unit.poller_cluster.dispatch_bench import Bench
 
@@ -45,12 +45,11 @@ class Judging:
             failing.in_flight += 1
             failing.ended(result(503), generation=failing.breaker.generation, now=self._bench.clock.monotonic())
         self.admission = MinuteAdmission(
+            client_id=shop.client_id,
             minute=minute_of(NOW),
-            order=OrderingKeys(on_change=lambda: None, on_wanted=lambda: None),
-            knows_order=lambda: True,
-            client=lambda: shop,
-            dispatcher=self._bench.dispatcher,
+            poller=GivenOrder(),
             settings=MinuteSettings(),
+            context=minute_context(MinuteSettings(), clients=[shop], dispatcher=self._bench.dispatcher),
         )
         self.admission.begin({})
 

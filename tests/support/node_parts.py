@@ -1,16 +1,21 @@
 """What a part of a node works with, for tests of that part alone."""
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Any
 
 from poller_cluster.background_budget import BackgroundBudget
+from poller_cluster.bookkeeping import Bookkeeper
 from poller_cluster.clients import ServedClient, ServedClients
+from poller_cluster.dispatch.dispatcher import Dispatcher
+from poller_cluster.minute.ordering import OrderingKeys
+from poller_cluster.minute.runner import MinuteContext, MinuteLimits
 from poller_cluster.node_runtime import NodeRuntime
+from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.ids import ClientId, Minute, PollerId
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
-from tests.support.api import SeededRandomness
+from tests.support.api import ManualClock, SeededRandomness
 from tests.support.budgets import budget as new_budget
 
 
@@ -72,3 +77,32 @@ class GivenPollers:
 
     def wake(self, client_id: ClientId) -> None:
         self.woken.append(client_id)
+
+
+class GivenOrder:
+    """A poller whose order is `known` for all minutes, or for none."""
+
+    def __init__(self, *, known: bool = True) -> None:
+        self.known = known
+        self.order = OrderingKeys(on_change=lambda: None, on_wanted=lambda: None)
+
+    def knows_order(self, minute: Minute) -> bool:
+        return self.known
+
+
+def minute_context(
+    settings: MinuteSettings, *, clients: Sequence[ServedClient], dispatcher: Dispatcher | None = None
+) -> MinuteContext:
+    """For what judges the rows of a minute, and asks for no store."""
+    unused: Any = None
+    runtime, served, judging = node_runtime(ManualClock()), GivenClients(lambda: clients), dispatcher or unused
+    return MinuteContext(
+        runtime=runtime,
+        schedules=unused,
+        writer=unused,
+        clients=served,
+        dispatcher=judging,
+        fire_guard=unused,
+        books=Bookkeeper(balances=unused, dead_letters=unused, attempts=unused, clock=runtime.clock, spawn=no_task),
+        limits=MinuteLimits(settings),
+    )
