@@ -1,11 +1,11 @@
 """The service that a node is: its parts, and how they start and stop.
 
-    MembershipAgent --trust--> LeaseBalancer --granted/drain/revoked--> PollerGrants
-                                    ^                                        | begins, ends
-                  HandOver --release all                                     v
-    ServedClients --quota, state, settings--> NodePollers --holds--> ClientPollers --claims--> Dispatcher
-                                                   |                        '--outcomes--> Bookkeeper, Recounts
-        CronWork, Reconciler, Retention <--positions
+    MembershipAgent --trust, members--> LeaseBalancer --granted/drain/revoked--> PollerGrants
+             HandOver --release all-----------^                                       | begins, ends
+                                                                                      v
+    ServedClients --quota, state--> NodePollers --holds--> ClientPollers --claims--> Dispatcher
+                                         |                       '--outcomes--> Bookkeeper
+    CronWork, Reconciler, Retention <----'
 
 A node sends and writes only for the pollers that the lease balancer grants it, under the epoch that comes with each,
 and only while trusted. Stopping is a drain: the node hands over every poller before it leaves."""
@@ -70,7 +70,7 @@ class NodeProcess(Protocol):
 
 
 class Node:
-    """A `Service`."""
+    """A `Service`, and the `OperatedNode` behind its port."""
 
     def __init__(
         self,
@@ -86,7 +86,8 @@ class Node:
         process: NodeProcess,
         hints: HintSender | None = None,
     ) -> None:
-        """`hints` tells other nodes of rows placed in their pollers near their due."""
+        """`hints` tells other nodes of rows placed in their pollers near their due. Parts that an earlier one needs are
+        looked up when they are called."""
         self.incarnation = incarnation
         self.running = False
         """Whether the node is started, and a member."""
@@ -118,7 +119,7 @@ class Node:
             trusted=self.membership_agent.trusted,
             on_fault=process.work_failed,
         )
-        self.clients = self._serve_clients()
+        self.clients = self._build_clients()
         self.pollers = NodePollers(clients=self.clients, elsewhere=hints, draining=lambda: self.draining)
         self.backlog = Backlog(pollers=self.pollers, clock=clock)
         self._writer = ScheduleWriter(
@@ -129,8 +130,7 @@ class Node:
         )
         self.reconciler = self._build_reconciler()
         self._retention = self._build_retention()
-        self.books = self._open_books()
-        self.recounts = self._build_recounts()
+        self.books = self._build_books()
         self.dispatcher = self._build_dispatcher(Sender(incarnation=str(incarnation), version=profile.version))
         self._set_back = self._build_set_back()
         self.balancer = self._build_balancer(self._build_grants())
@@ -138,7 +138,7 @@ class Node:
 
     # Its parts.
 
-    def _serve_clients(self) -> ServedClients:
+    def _build_clients(self) -> ServedClients:
         return ServedClients(
             store=self._stores.clients,
             encryption=self._stores.encryption,
@@ -167,7 +167,7 @@ class Node:
             runtime=self._runtime,
         )
 
-    def _open_books(self) -> Bookkeeper:
+    def _build_books(self) -> Bookkeeper:
         return Bookkeeper(
             balances=self._stores.balances,
             dead_letters=self._stores.dead_letters,
@@ -176,11 +176,6 @@ class Node:
             spawn=self._tasks.spawn,
             counts=CallCounts(named_clients=self._settings.named_clients),
         )
-
-    def _build_recounts(self) -> Recounts:
-        stores = self._stores
-        count = CountMinute(schedules=stores.schedules, balances=stores.balances, clock=self._clock)
-        return Recounts(count=count, runtime=self._runtime)
 
     def _build_dispatcher(self, sender: Sender) -> Dispatcher:
         limit_ms = self._membership.clock_limit_ms
@@ -206,9 +201,11 @@ class Node:
         )
 
     def _build_grants(self) -> PollerGrants:
+        stores = self._stores
+        count = CountMinute(schedules=stores.schedules, balances=stores.balances, clock=self._clock)
         context = MinuteContext(
             runtime=self._runtime,
-            schedules=self._stores.schedules,
+            schedules=stores.schedules,
             writer=self._writer,
             clients=self.clients,
             dispatcher=self.dispatcher,
@@ -216,7 +213,7 @@ class Node:
             books=self.books,
             limits=MinuteLimits(self._settings.minute),
             breaker_longest_seconds=self._settings.destinations.breaker_longest_seconds,
-            recount=self.recounts.ask,
+            recount=Recounts(count=count, runtime=self._runtime).ask,
         )
         return PollerGrants(
             pollers=self.pollers,

@@ -1,9 +1,10 @@
 """The pollers that a node holds, by client, and how they come and go.
 
-LeaseBalancer --granted/drain/revoked--> PollerGrants --begins, ends--> ClientPollers, in NodePollers
-ServedClients --quota, state----------------------------------------------^
-hints --------------------------------------------------------------------'
-"""
+    LeaseBalancer --granted/drain/revoked--> PollerGrants --begins, ends--> ClientPollers, held in NodePollers
+    ServedClients --quota, state--------------------------------------------^    ^
+    hints -----------------------------------------------------------------------'
+
+A client's pollers begin with the first grant of one of them, and end when the last is revoked."""
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
@@ -49,7 +50,7 @@ class NodePollers:
         """The last poller of a client was revoked."""
         del self._pollers[client_id]
 
-    def granted_or_revoked(self, client_id: ClientId) -> None:
+    def pollers_changed(self, client_id: ClientId) -> None:
         """Other pollers of this client are held than before."""
         self._shares.pop(client_id, None)
 
@@ -144,7 +145,7 @@ class PollerGrants:
         client_id = ClientId(poller.client_id)
         pollers = self._pollers.get(client_id) or self._begin_client(client_id)
         pollers.grant(PollerId(poller.poller_id), epoch=epoch, start=Minute(start))
-        self._pollers.granted_or_revoked(client_id)
+        self._pollers.pollers_changed(client_id)
         self._set_back.granted(poller, epoch, start)
 
     def _begin_client(self, client_id: ClientId) -> ClientPollers:
@@ -185,7 +186,7 @@ class PollerGrants:
         if pollers is None:
             return
         pollers.revoke(PollerId(poller.poller_id))
-        self._pollers.granted_or_revoked(client_id)
+        self._pollers.pollers_changed(client_id)
         if not pollers.pollers:
             self._pollers.remove(client_id)
             for task in self._tasks.pop(client_id):
