@@ -4,7 +4,7 @@ import pytest
 
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.clients import ClientSettings, DestinationLimit, RetrySettings
-from scheduler_service.domain.ids import minute_of
+from scheduler_service.domain.ids import ClientId, minute_of
 from scheduler_service.domain.schedules import State
 from tests.simulation.asked import Asked
 from tests.simulation.receivers import Call
@@ -62,7 +62,7 @@ def test_a_host_that_is_down_is_left_alone_and_nothing_is_lost(answer: int | str
         assert sum(row.attempts or 0 for row in ends) == len(tried) + len(rows)
         # The oldest minutes are not kept open by rows that wait.
         node = world.nodes["a"].node
-        assert node.position(next(iter(node.balancer.leases()))) >= minute_of(world.now_ms()) - 3
+        assert min(node.pollers.positions(ClientId("shop")).values()) >= minute_of(world.now_ms()) - 3
 
     simulate(scenario)
 

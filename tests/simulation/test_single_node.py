@@ -7,7 +7,7 @@ import pytest
 
 from cql.connection import Item
 from scheduler_service.domain.clients import ClientSettings, LatePolicy, RetrySettings
-from scheduler_service.domain.ids import MINUTE_MS, minute_of, minute_start
+from scheduler_service.domain.ids import MINUTE_MS, ClientId, minute_of, minute_start
 from scheduler_service.domain.schedules import State
 from scheduler_service.runtime.clock import STEP_MS
 from scheduler_service.usecases.cancel_schedules import Cancelled, InFlight
@@ -350,8 +350,9 @@ def test_the_watermark_passes_idle_and_settled_minutes() -> None:
         await begin(world, quota=2)
         await world.create("shop", world.now_ms() + 8_000)
         await world.advance(200)
-        node = world.nodes["a"].node
-        for poller in node.balancer.leases():
-            assert minute_of(world.now_ms() - 10_000 - MINUTE_MS) <= node.position(poller) <= minute_of(world.now_ms())
+        positions = world.nodes["a"].node.pollers.positions(ClientId("shop"))
+        assert len(positions) == 2
+        for position in positions.values():
+            assert minute_of(world.now_ms() - 10_000 - MINUTE_MS) <= position <= minute_of(world.now_ms())
 
     simulate(scenario)
