@@ -39,8 +39,9 @@ class EmbeddedCassandra:
     `data_dir` keeps data, logs, generated configuration and state. `seeds` are hosts with the same `storage_port`
     (empty: this server is the first). `heap_mb` from 512. `tied` servers end with this process. A `durable` server
     acknowledges a write once it is on the disk, at less than half the speed; else a killed server may lose its last 100
-    ms of acknowledged writes, which only replicas make good. `yaml` overrides settings of `cassandra.yaml`; `tls` says
-    that those make it speak CQL over TLS. The two `…_setting` name in messages what to change when a port is taken.
+    ms of acknowledged writes, which only replicas make good. `yaml` overrides settings of `cassandra.yaml`,
+    `java_options` those of the JVM; `tls` says that `yaml` makes it speak CQL over TLS. The two `…_setting` name in
+    messages what to change when a port is taken.
     """
 
     data_dir: Path
@@ -55,6 +56,7 @@ class EmbeddedCassandra:
     durable: bool = False
     start_seconds: float = 180.0
     yaml: Mapping[str, object] = field(default_factory=dict)
+    java_options: tuple[str, ...] = ()
     tls: bool = False
     native_port_setting: str = "--native-port"
     storage_port_setting: str = "--storage-port"
@@ -124,6 +126,7 @@ class EmbeddedCassandra:
             num_tokens=self.num_tokens,
             durable=self.durable,
             yaml=self.yaml,
+            java_options=self.java_options,
         )
 
     def _await_cql(self, child: Child, settings: ServerSettings, progress: Progress) -> None:

@@ -19,7 +19,8 @@ DATACENTER = "datacenter1"
 class ServerSettings:
     """One server. `heap_mb` in MiB; a `durable` server acknowledges a write once it is on the disk.
 
-    `yaml` overrides or adds settings of `cassandra.yaml`; None drops one.
+    `yaml` overrides or adds settings of `cassandra.yaml`; None drops one. `java_options` come behind our own, so they
+    override them.
     """
 
     data_dir: Path
@@ -32,6 +33,7 @@ class ServerSettings:
     num_tokens: int
     durable: bool = False
     yaml: Mapping[str, object] = field(default_factory=dict)
+    java_options: tuple[str, ...] = ()
 
     @property
     def log_file(self) -> Path:
@@ -145,6 +147,7 @@ def java_command(java: Path, jars: Sequence[Path], settings: ServerSettings) -> 
         *(f"--add-exports={package}=ALL-UNNAMED" for package in _EXPORTS),
         *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENS),
         *(f"-D{name}={value}" for name, value in properties.items()),
+        *settings.java_options,
         "-classpath",
         ":".join(map(str, jars)),
         "org.apache.cassandra.service.CassandraDaemon",

@@ -21,6 +21,7 @@ def start_cassandra(
     heap_mb: int = 1024,
     tied: bool = True,
     durable: bool = False,
+    java_options: tuple[str, ...] = (),
     progress: Progress = silent,
 ) -> RunningCassandra:
     """Start a server on `data_dir` and return when it answers CQL. Blocks; call it from a thread in async code.
@@ -40,6 +41,7 @@ def start_cassandra(
             heap_mb=heap_mb,
             tied=tied,
             durable=durable,
+            java_options=java_options,
         )
         try:
             return recipe.start(progress)

@@ -58,10 +58,12 @@ def test_the_files_are_written_below_the_data_directory(tmp_path: Path) -> None:
 
 
 def test_the_command_line_names_everything(tmp_path: Path) -> None:
-    command = java_command(Path("/java"), [Path("/a.jar"), Path("/b.jar")], settings(tmp_path))
+    made = settings(tmp_path, java_options=("-Xss1m",))
+    command = java_command(Path("/java"), [Path("/a.jar"), Path("/b.jar")], made)
     assert command[0] == "/java"
     assert command[-3:] == ["-classpath", "/a.jar:/b.jar", "org.apache.cassandra.service.CassandraDaemon"]
     assert "-Xmx512m" in command
+    assert command.index("-Xss1m") > command.index("-Xss256k"), "the last one counts"
     assert f"-Dcassandra.config=file://{tmp_path}/conf/cassandra.yaml" in command
     assert not [word for word in command if "jmxremote" in word or "jmx.local" in word]
 
