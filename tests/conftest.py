@@ -14,8 +14,13 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from minutehand.__main__ import heed_interrupts
+from minutehand.local import machine
 
 heed_interrupts()  # the programs that tests start and interrupt inherit what this process ignores
+
+if (worker := os.environ.get("PYTEST_XDIST_WORKER")) is not None:
+    # No port that one worker has found free is taken by another before it is used.
+    machine.CHOICE = machine.CHOICE[int(worker.removeprefix("gw")) :: int(os.environ["PYTEST_XDIST_WORKER_COUNT"])]
 
 pytest_plugins = ["tests.support.cassandra"]
 

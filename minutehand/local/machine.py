@@ -11,7 +11,7 @@ from pathlib import Path
 from minutehand.errors import LocalError
 from minutehand.local.errors import DiskFull, PortBusy, PortUnusable, TooLittleMemory
 
-_CHOICE = range(18_000, 30_000)
+CHOICE = range(18_000, 30_000)
 """Below the range of ephemeral ports, so that a port chosen now is still free a little later."""
 _TRIES = 200
 
@@ -25,7 +25,7 @@ _MIB = 1024 * 1024
 def free_ports(count: int, hosts: Sequence[str] = ("127.0.0.1",)) -> list[int]:
     """`count` different ports, each free on every one of `hosts` right now. Nothing reserves them."""
     found: list[int] = []
-    for port in random.SystemRandom().sample(_CHOICE, _TRIES + count):
+    for port in random.SystemRandom().sample(CHOICE, _TRIES + count):
         if all(_refusal(host, port) is None for host in hosts):
             found.append(port)
             if len(found) == count:
