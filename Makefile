@@ -75,7 +75,7 @@ charts: $(DEV) ## Render the Helm chart, check it and the image recipe
 	@$(PYTEST) tests/helm $(ARGS)
 
 acceptance: $(SPARK) ## Run whole processes against a real Cassandra
-	@$(PYTEST) tests/acceptance $(ARGS)
+	@$(PYTEST) tests/acceptance --numprocesses 2 $(ARGS)
 
 bench: $(DEV) ## Measure creates, calls and lateness (ARGS="--json FILE": also as JSON)
 	@$(BIN)/python -m tests.bench $(ARGS)

@@ -1,12 +1,48 @@
-"""What acceptance tests stand on: whole processes over the session's Cassandra."""
+"""What acceptance tests stand on: whole processes over the session's Cassandra.
 
-from collections.abc import Iterator
+Most of their time is waiting, so two workers run them. Tests that bound lateness by a second or two, and tests that
+kill what others wait for, have one worker to themselves (`PUNCTUAL`): no two of them run at the same time.
+"""
+
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from tests.support.cassandra import SuiteCassandra
 from tests.support.processes import Deployment, deployment
+
+PUNCTUAL = ("test_calls.py", "test_cluster.py", "test_crons.py", "test_drain.py", "test_three_cassandras.py")
+FIGURES = "figures"
+
+
+class Turns(LoadScopeScheduling):
+    """A worker runs all tests of a file, and one worker those of all punctual files, before any other."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return "punctual" if Path(file).name in PUNCTUAL else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Turns:
+    return Turns(config, log)
+
+
+@pytest.fixture
+def show(record_property: Callable[[str, object], None]) -> Callable[..., None]:
+    """Prints lines of measured figures at the end of the run, also from a worker, whose output nobody sees."""
+    return lambda *lines: record_property(FIGURES, "\n".join(lines))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for report in (*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")):
+        for name, figures in report.user_properties if report.when == "call" else ():
+            if name == FIGURES:
+                terminalreporter.write_sep("-", report.nodeid)
+                terminalreporter.write_line(figures)
 
 
 @pytest.fixture

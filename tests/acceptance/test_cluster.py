@@ -6,7 +6,7 @@ record the outcome. Moves that are planned repeat nothing and delay nothing.
 
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -43,7 +43,7 @@ def trio(cassandra: SuiteCassandra, tmp_path: Path) -> Iterator[Deployment]:
 
 
 def test_whatever_befalls_three_nodes_every_schedule_is_called(
-    trio: Deployment, cassandra: SuiteCassandra, capsys: pytest.CaptureFixture[str]
+    trio: Deployment, cassandra: SuiteCassandra, show: Callable[..., None]
 ) -> None:
     server = cassandra.running
     if server is None:
@@ -109,8 +109,7 @@ def test_whatever_befalls_three_nodes_every_schedule_is_called(
         stages.begin("the end", at_most_late=PLANNED_SECONDS)
         time.sleep(PAUSE_SECONDS)
     verdict = judge(trio, steady, stages)
-    with capsys.disabled():
-        print("", *verdict.lines, sep="\n")
+    show(*verdict.lines)
     assert not verdict.faults, verdict.told()
 
 

@@ -13,8 +13,6 @@ from itertools import count
 from typing import Any
 from uuid import UUID
 
-import pytest
-
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.crons.expansion import child_id, offset_ms
 from scheduler_service.domain.crons.row import Cron, CronOptions
@@ -70,7 +68,7 @@ class Run:
 
 
 def test_crons_of_every_minute_fire_once_each_while_nodes_are_restarted_and_killed(
-    cluster: Deployment, capsys: pytest.CaptureFixture[str]
+    cluster: Deployment, show: Callable[..., None]
 ) -> None:
     cluster.start_api()
     for name in NODES:
@@ -95,8 +93,7 @@ def test_crons_of_every_minute_fire_once_each_while_nodes_are_restarted_and_kill
         own = [call for call in calls if call["id"] in expected[client]]
         faults += stages.faults(own, punctual=expected[client])
         lines += [f"{client:<6} {figures}" for figures in stages.figures(own, punctual=expected[client])]
-    with capsys.disabled():
-        print("", *lines, sep="\n")
+    show(*lines)
     assert not faults, "\n".join((f"{len(faults)} faults:", *faults[:SHOWN]))
 
 

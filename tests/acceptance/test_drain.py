@@ -6,7 +6,7 @@ The figures are printed: how long a process takes to end, what its callers were 
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -35,7 +35,7 @@ def pair(cassandra: SuiteCassandra, tmp_path: Path) -> Iterator[Deployment]:
         yield built
 
 
-def test_ending_under_load_loses_nothing(pair: Deployment, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ending_under_load_loses_nothing(pair: Deployment, show: Callable[..., None]) -> None:
     key = pair.register(CLIENT, poller_quota=QUOTA)
     pair.await_owners({"a", "b"}, pollers=QUOTA)
     figures: list[str] = []
@@ -76,8 +76,7 @@ def test_ending_under_load_loses_nothing(pair: Deployment, capsys: pytest.Captur
     times_called = Counter(call["id"] for call in calls)
     latest = max(call["arrived"] - call["due"] for call in calls)
     figures.append(f"{len(wanted)} schedules, {len(calls)} calls, at most {latest:.3f} s late")
-    with capsys.disabled():
-        print("", *figures, sep="\n")
+    show(*figures)
     assert times_called.keys() == wanted
     assert set(times_called.values()) == {1}
     assert latest < LATE_SECONDS

@@ -35,7 +35,7 @@ from minutehand.processes.programs import clean_environment
 from minutehand.webhooks import BadSignatureError, verify
 from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.usecases.key_ring import new_key
-from tests.support.cassandra import SuiteCassandra, select_text
+from tests.support.cassandra import SHORT_LIVED, SuiteCassandra, select_text
 from tests.support.certificates import Authority
 from tests.support.processes import Deployment, deployment
 from tests.support.watched_jobs import submitted_job, watched_job
@@ -66,6 +66,7 @@ class Secured:
             storage_port=storage,
             heap_mb=768,
             tls=True,
+            java_options=SHORT_LIVED,
             yaml={
                 "authenticator": "PasswordAuthenticator",
                 "client_encryption_options": {

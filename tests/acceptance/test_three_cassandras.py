@@ -2,9 +2,8 @@
 on."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
-
-import pytest
 
 from tests.support.cassandra import SuiteCassandra, embedded_cluster
 from tests.support.processes import deployment
@@ -27,7 +26,7 @@ GAP_SECONDS = 8.0
 NOTICED_SECONDS = 12.0
 
 
-def test_a_killed_cassandra_stops_neither_creates_nor_calls(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_killed_cassandra_stops_neither_creates_nor_calls(tmp_path: Path, show: Callable[..., None]) -> None:
     with embedded_cluster(3) as servers:
         cassandra = SuiteCassandra(servers.contact_points, servers.port, servers.datacenter, None, replication_factor=3)
         stages = Stages()
@@ -57,8 +56,7 @@ def test_a_killed_cassandra_stops_neither_creates_nor_calls(tmp_path: Path, caps
         for when, start, until in (("after the kill", killed.start, back.start), ("at the return", back.start, end))
         for what, instants in (("creates", [one.at for one in load.acknowledged]), ("calls", arrivals))
     ]
-    with capsys.disabled():
-        print("", *verdict.lines, *gaps, sep="\n")
+    show(*verdict.lines, *gaps)
     assert not verdict.faults, verdict.told()
     assert load.longest_gap(killed.start, end) <= GAP_SECONDS, gaps
     assert longest_gap(arrivals, killed.start, end) <= GAP_SECONDS, gaps

@@ -15,7 +15,7 @@ import sys
 import tarfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -67,9 +67,7 @@ def both(cassandra: SuiteCassandra, tmp_path: Path) -> Iterator[Deployment]:
         yield built
 
 
-def test_old_and_new_programs_work_together(
-    both: Deployment, old_tree: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_old_and_new_programs_work_together(both: Deployment, old_tree: Path, show: Callable[..., None]) -> None:
     for room in ROOMS:
         assert file_of(room, old_tree).is_relative_to(old_tree)
     began = time.monotonic()
@@ -111,15 +109,12 @@ def test_old_and_new_programs_work_together(
     wanted = {*by_old.acknowledged.values(), *by_new.acknowledged.values(), *fires}
     calls = await_calls(both, wanted)
     repeated = unsaid_repetitions(calls)
-    with capsys.disabled():
-        print(
-            "",
-            f"by the old API: {by_old}",
-            f"by the new API: {by_new}",
-            f"{alone} calls by the old node alone, {together} by both, {len(calls)} in all; {len(fires)} fires of "
-            f"{CRONS} crons; at most {latest(calls, by_old, by_new):.3f} s late; {time.monotonic() - began:.0f} s",
-            sep="\n",
-        )
+    show(
+        f"by the old API: {by_old}",
+        f"by the new API: {by_new}",
+        f"{alone} calls by the old node alone, {together} by both, {len(calls)} in all; {len(fires)} fires of "
+        f"{CRONS} crons; at most {latest(calls, by_old, by_new):.3f} s late; {time.monotonic() - began:.0f} s",
+    )
     assert alone > 0
     assert together > 0
     assert fires
