@@ -10,6 +10,8 @@ DEV := $(VENV)/.dev-installed
 SPARK := $(VENV)/.spark-installed
 DOCS := $(VENV)/.docs-installed
 PYTEST := $(BIN)/python -m pytest
+# By number of tests, which is the usual order, files of few and slow ones would come last, on one worker.
+BY_FILE := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 # Half of the time of all unit tests: `make check` leaves them to `make unit`.
 SLOW := api crons
 UV ?= $(BIN)/uv
@@ -60,7 +62,7 @@ simulation: $(DEV) ## Run the deterministic simulation
 	@$(PYTEST) tests/simulation --numprocesses auto --maxprocesses 4 $(ARGS)
 
 integration: $(DEV) ## Run the stores, their contract and the API against a real Cassandra
-	@$(PYTEST) tests/integration tests/contract -m "integration or cassandra" --numprocesses 2 --dist loadfile $(ARGS)
+	@$(PYTEST) tests/integration tests/contract -m "integration or cassandra" $(BY_FILE) $(ARGS)
 
 containers: $(DEV) ## Run the stores' contract against a Cassandra in a container (needs Docker, else it is skipped and says so)
 	@$(PYTEST) tests/contract -m cassandra --cassandra=testcontainers --numprocesses 1 $(ARGS)
@@ -69,7 +71,7 @@ spark-demo: $(SPARK) ## Load, call, archive, prove and count 200,000 schedules o
 	@$(BIN)/minutehand spark demo $(ARGS)
 
 spark: $(SPARK) ## Run the Spark jobs, against a real Cassandra
-	@$(PYTEST) tests/spark --numprocesses 2 --dist loadfile $(ARGS)
+	@$(PYTEST) tests/spark $(BY_FILE) $(ARGS)
 
 charts: $(DEV) ## Render the Helm chart, check it and the image recipe
 	@$(PYTEST) tests/helm $(ARGS)
