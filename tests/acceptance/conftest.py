@@ -16,6 +16,7 @@ from tests.support.processes import Deployment, deployment
 
 PUNCTUAL = ("test_calls.py", "test_cluster.py", "test_crons.py", "test_drain.py", "test_three_cassandras.py")
 FIGURES = "figures"
+assert all(Path(__file__).with_name(name).exists() for name in PUNCTUAL), "a punctual file has another name by now"
 
 
 class Turns(LoadScopeScheduling):
