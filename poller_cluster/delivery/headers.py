@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from scheduler_service.domain.callbacks import is_ours
+from scheduler_service.domain.callback_rules import is_ours
 from scheduler_service.domain.instants import format_instant
 
 _BLOCK = 64

@@ -7,12 +7,10 @@ from typing import Final
 import msgspec
 
 from poller_cluster.delivery.target import Endpoint
-from scheduler_service.domain.callbacks import is_token
+from scheduler_service.domain.callback_rules import belongs_to_connection, is_token
 
 _LENGTH_EXPECTED: Final = frozenset({"POST", "PUT", "PATCH"})
 """Methods that send Content-Length: 0 when there is no body (RFC 9110, 8.6)."""
-_NOT_GIVEN: Final = frozenset({"connection", "content-length", "expect", "host", "te", "transfer-encoding", "upgrade"})
-"""Headers of the connection and of the request's framing, which only the engine may write."""
 _REMEMBERED: Final = 4_096
 _known_names: set[str] = set()
 
@@ -70,7 +68,7 @@ def head_of(request: CallbackRequest, endpoint: Endpoint) -> bytes:
 
 
 def _judge_name(name: str, wrong: str) -> None:
-    if not is_token(name) or name.lower() in _NOT_GIVEN:
+    if not is_token(name) or belongs_to_connection(name):
         raise BadRequest(wrong)
     if len(_known_names) >= _REMEMBERED:
         _known_names.clear()

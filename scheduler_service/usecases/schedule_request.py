@@ -14,7 +14,7 @@ from typing import Annotated, NamedTuple, Protocol, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from scheduler_service.domain.callbacks import MAX_HEADERS, METHODS, check_body, check_headers, check_method
+from scheduler_service.domain.callback_rules import MAX_HEADERS, METHODS, check_body, check_headers, check_method
 from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
 from scheduler_service.domain.clients import ClientSettings
 from scheduler_service.domain.errors import FieldError, Invalid

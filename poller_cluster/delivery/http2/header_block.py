@@ -1,4 +1,5 @@
-"""Encodes the header block of an HTTP/2 request that `request` has judged.
+"""Encodes the header block of an HTTP/2 request. `request.head_of` has judged it before, so no header of an HTTP/1.1
+connection is in it (RFC 9113, 8.2.2).
 
 Each header is a never-indexed literal, which enters no table, ours or an intermediary's (RFC 7541, 6.2.3). Nearly all
 that differs between two callbacks is a secret, a signature or an id, so a table would save little, take much time to
@@ -13,8 +14,6 @@ from hpack import Decoder
 from poller_cluster.delivery.request import CallbackRequest, sends_body
 from poller_cluster.delivery.target import Endpoint
 
-_OF_HTTP1: Final = frozenset({"http2-settings", "keep-alive", "proxy-connection"})
-"""Headers of an HTTP/1.1 connection that `request` admits; HTTP/2 forbids them (RFC 9113, 8.2.2)."""
 _REMEMBERED: Final = 4_096
 _NEVER_INDEXED: Final = b"\x10"
 _MOST_SHORT: Final = 127
@@ -32,11 +31,9 @@ def block_of(request: CallbackRequest, endpoint: Endpoint) -> bytes:
         *request.headers,
     )
     for name, text in headers:
-        written = _name(name)
-        if written:
-            value = text.strip(" \t").encode()
-            length = len(value)
-            parts += (written, _SHORT[length] if length < _MOST_SHORT else _long(length), value)
+        value = text.strip(" \t").encode()
+        length = len(value)
+        parts += (_name(name), _SHORT[length] if length < _MOST_SHORT else _long(length), value)
     if sends_body(request):
         value = b"%d" % len(request.body)
         parts += (_name("content-length"), _SHORT[len(value)], value)
@@ -50,10 +47,8 @@ def headers_of(block: bytes) -> tuple[tuple[str, str], ...]:
 
 @lru_cache(_REMEMBERED)
 def _name(name: str) -> bytes:
-    """The encoded name with its prefix; b"" for a header that must not be sent."""
+    """The encoded name with its prefix."""
     lower = name.lower()
-    if lower in _OF_HTTP1:
-        return b""
     length = len(lower)
     return _NEVER_INDEXED + (_SHORT[length] if length < _MOST_SHORT else _long(length)) + lower.encode()
 

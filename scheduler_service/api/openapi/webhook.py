@@ -4,7 +4,7 @@
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from scheduler_service.domain.callbacks import METHODS
+from scheduler_service.domain.callback_rules import METHODS
 
 SIGNED = """\
 The request that the schedule asks for: its method, URL, headers and bytes, and the headers below, which callers can't

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler_service.domain.callbacks import (
+from scheduler_service.domain.callback_rules import (
     MAX_HEADERS,
     METHODS,
     Problem,

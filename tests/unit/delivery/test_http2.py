@@ -79,6 +79,16 @@ async def test_other_methods(engine: DeliveryEngine, receiver: Http2Receiver, me
     assert receiver.streams[0].values(":method") == [method]
 
 
+@pytest.mark.parametrize("name", ["Keep-Alive", "Proxy-Connection", "HTTP2-Settings", "Content_Length"])
+async def test_headers_of_an_http1_connection_are_refused(
+    engine: DeliveryEngine, receiver: Http2Receiver, name: str
+) -> None:
+    assert (await attempt(engine, post(receiver.url()))).succeeded
+    result = await attempt(engine, post(receiver.url(), headers=((name, "5"),)))
+    assert (result.status, result.error, result.final) == (None, "bad-request", True)
+    assert len(receiver.streams) == 1
+
+
 async def test_attempts_one_after_another_share_a_connection(engine: DeliveryEngine, receiver: Http2Receiver) -> None:
     for _ in range(20):
         assert (await attempt(engine, post(receiver.url()))).succeeded

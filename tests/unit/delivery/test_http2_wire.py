@@ -30,11 +30,6 @@ def test_a_length_is_said_where_one_is_expected() -> None:
     assert "content-length" not in dict(written(method="GET"))
 
 
-def test_headers_of_a_connection_are_left_out() -> None:
-    given = (("Keep-Alive", "5"), ("Proxy-Connection", "x"), ("HTTP2-Settings", "x"), ("X", "1"))
-    assert written(headers=given, method="GET")[4:] == [("x", "1")]
-
-
 def test_values_have_no_space_around_them() -> None:
     assert written(headers=(("X", " \ta b\t "), ("Y", "")), method="GET")[4:] == [("x", "a b"), ("y", "")]
 

@@ -2,6 +2,7 @@
 
 Refused header names are those that belong to the connection (hop-by-hop, framing) and those that Minutehand sets, which
 a receiver must be able to trust. An underscore counts as a hyphen: to receivers behind CGI or WSGI both are one name.
+The delivery engine refuses the names of the connection once more, whatever the protocol that it sends a callback by.
 """
 
 import re
@@ -38,6 +39,13 @@ def is_ours(name: str) -> bool:
     """Whether only Minutehand sets headers of this name."""
     folded = _folded(name)
     return folded.startswith(_OURS) or folded in _OUR_NAMES
+
+
+def belongs_to_connection(name: str) -> bool:
+    """Whether only the delivery engine sets headers of this name: those of one connection, and those that frame a
+    request."""
+    folded = _folded(name)
+    return folded in _OF_CONNECTION or folded in _OF_FRAMING or folded.startswith("proxy-")
 
 
 def check_method(method: str, *, pointer: str) -> list[Problem]:
@@ -87,8 +95,7 @@ def _wrong_with_name(name: str) -> str | None:
         return "the name is not a valid header name"
     if is_ours(name):
         return "this header is set by Minutehand"
-    folded = _folded(name)
-    if folded in _OF_CONNECTION or folded in _OF_FRAMING or folded.startswith("proxy-"):
+    if belongs_to_connection(name):
         return "this header belongs to the connection and can't be set"
     return None
 
