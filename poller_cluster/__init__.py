@@ -159,5 +159,5 @@ Cost
   then).
 - Cassandra 31 us flat out with about 200 rows a commit and packed cells, 125 us at 1,000 calls a second over 64
   pollers with commits of 50 rows: a commit of 30 rows costs it 2.7 ms, one of 250 costs 6 ms
-  (`minute.runner.RecordPace`).
+  (`minute.limits.RecordPace`).
 """

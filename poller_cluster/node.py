@@ -30,7 +30,8 @@ from poller_cluster.dispatch.due_clock import DueClock
 from poller_cluster.dispatch.job import Engine
 from poller_cluster.dispatch.request import Sender
 from poller_cluster.hand_over import HandOver
-from poller_cluster.minute.runner import MinuteContext, MinuteLimits
+from poller_cluster.minute.context import MinuteContext
+from poller_cluster.minute.limits import MinuteLimits
 from poller_cluster.node_pollers import NodePollers, PollerGrants
 from poller_cluster.node_runtime import NodeRuntime
 from poller_cluster.node_stores import NodeStores

@@ -12,7 +12,7 @@ from typing import Any
 
 from membership.identity import PollerKey
 from poller_cluster.clients import ServedClients
-from poller_cluster.minute.runner import MinuteContext
+from poller_cluster.minute.context import MinuteContext
 from poller_cluster.pollers import ClientPollers
 from poller_cluster.set_back import SetBack
 from poller_cluster.settings import MinuteSettings

@@ -18,10 +18,11 @@ from typing import Any
 from membership.errors import StoreUnavailable
 from membership.signal import Signal
 from poller_cluster.minute.admission import MinuteAdmission
+from poller_cluster.minute.context import MinuteContext
 from poller_cluster.minute.machine import PollerMinute
 from poller_cluster.minute.order_ahead import ahead_minutes, look_ahead, look_up_overdue
 from poller_cluster.minute.ordering import OrderingKeys
-from poller_cluster.minute.runner import MinuteContext, MinuteRun
+from poller_cluster.minute.runner import MinuteRun
 from poller_cluster.minute.steps import Phase
 from poller_cluster.recovery import RecoveryRange, found, next_chunk
 from poller_cluster.settings import MinuteSettings

@@ -4,7 +4,8 @@ Overview
 --------
 `machine` decides (pure, with `rows`, `partition`, `follow_ups` and `steps`) and `runner` carries out its steps.
 `admission` says which rows may be claimed, `ordering` which row of an ordering key is next (`order_ahead` reads what a
-new owner must know for that), and `payments` carries out the follow-ups of outcomes in other partitions.
+new owner must know for that), and `payments` carries out the follow-ups of outcomes in other partitions. `context` is
+what a node's minutes share, `limits` what bounds them together.
 
 States
 ------

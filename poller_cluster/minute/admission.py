@@ -22,9 +22,9 @@ from poller_cluster.clients import ServedClient
 from poller_cluster.dispatch.destinations import Destination, due_within, longest_due_in, part_for
 from poller_cluster.dispatch.job import Job
 from poller_cluster.dispatch.outcome import BEHIND_ITS_KEY, defer
+from poller_cluster.minute.context import MinuteContext
 from poller_cluster.minute.ordering import OrderingKeys
 from poller_cluster.minute.rows import HOST, KEY, Again, Hold, PendingRow, Verdict, WaitQueue
-from poller_cluster.minute.runner import MinuteContext
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.ids import ClientId, Minute, UnixMillis, key_of
 from scheduler_service.domain.retry_rows import says_in_doubt

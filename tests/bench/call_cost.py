@@ -44,8 +44,10 @@ from poller_cluster.dispatch.dispatcher import Dispatcher
 from poller_cluster.dispatch.due_clock import DueClock
 from poller_cluster.dispatch.request import Sender
 from poller_cluster.minute.admission import MinuteAdmission
+from poller_cluster.minute.context import MinuteContext
+from poller_cluster.minute.limits import MinuteLimits
 from poller_cluster.minute.machine import PollerMinute
-from poller_cluster.minute.runner import MinuteContext, MinuteLimits, MinuteRun
+from poller_cluster.minute.runner import MinuteRun
 from poller_cluster.node_runtime import NodeRuntime
 from poller_cluster.settings import BackgroundSettings, MinuteSettings
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState

@@ -8,8 +8,9 @@ from poller_cluster.background_budget import BackgroundBudget
 from poller_cluster.bookkeeping import Bookkeeper
 from poller_cluster.clients import ServedClient, ServedClients
 from poller_cluster.dispatch.dispatcher import Dispatcher
+from poller_cluster.minute.context import MinuteContext
+from poller_cluster.minute.limits import MinuteLimits
 from poller_cluster.minute.ordering import OrderingKeys
-from poller_cluster.minute.runner import MinuteContext, MinuteLimits
 from poller_cluster.node_runtime import NodeRuntime
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.ids import ClientId, Minute, PollerId

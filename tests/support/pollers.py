@@ -13,7 +13,8 @@ from poller_cluster.clients import ServedClient
 from poller_cluster.crons.fire_checks import CronFireGuard
 from poller_cluster.dispatch.dispatcher import Dispatcher
 from poller_cluster.dispatch.job import Job
-from poller_cluster.minute.runner import MinuteContext, MinuteLimits
+from poller_cluster.minute.context import MinuteContext
+from poller_cluster.minute.limits import MinuteLimits
 from poller_cluster.pollers import ClientPollers
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId, RowKey, UnixMillis

@@ -6,7 +6,8 @@ from typing import Any
 
 from poller_cluster.bookkeeping import Bookkeeper
 from poller_cluster.crons.fire_checks import CronFireGuard
-from poller_cluster.minute.runner import MinuteContext, MinuteLimits
+from poller_cluster.minute.context import MinuteContext
+from poller_cluster.minute.limits import MinuteLimits
 from poller_cluster.node_runtime import NodeRuntime
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.ids import Minute

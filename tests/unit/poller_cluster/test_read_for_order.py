@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from poller_cluster.minute.runner import MinuteLimits, MinuteRun
+from poller_cluster.minute.limits import MinuteLimits
+from poller_cluster.minute.runner import MinuteRun
 from poller_cluster.settings import BackgroundSettings, MinuteSettings
 from scheduler_service.domain.schedules import NO_HEADER, Page
 from tests.support.api import ManualClock

@@ -2,7 +2,7 @@
 
 import pytest
 
-from poller_cluster.minute.runner import RecordPace
+from poller_cluster.minute.limits import RecordPace
 from poller_cluster.settings import MinuteSettings
 
 

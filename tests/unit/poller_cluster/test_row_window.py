@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from poller_cluster.minute.runner import FEWEST_ROWS, ROW_BYTES, RowWindow
+from poller_cluster.minute.limits import FEWEST_ROWS, ROW_BYTES, RowWindow
 from poller_cluster.settings import MinuteSettings
 from tests.unit.poller_cluster.builders import row
 

@@ -1,0 +1,30 @@
+"""What every minute of a node works with."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from poller_cluster.bookkeeping import Bookkeeper
+from poller_cluster.clients import ServedClients
+from poller_cluster.crons.fire_checks import CronFireGuard
+from poller_cluster.dispatch.dispatcher import Dispatcher
+from poller_cluster.minute.limits import MinuteLimits
+from poller_cluster.node_runtime import NodeRuntime
+from scheduler_service.domain.ids import Partition
+from scheduler_service.domain.ports import ScheduleStore
+from scheduler_service.usecases.schedule_writer import ScheduleWriter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MinuteContext:
+    """What all minutes of a node share with it. `recount` asks for a minute to be counted again, under an epoch."""
+
+    runtime: NodeRuntime
+    schedules: ScheduleStore
+    writer: ScheduleWriter
+    clients: ServedClients
+    dispatcher: Dispatcher
+    fire_guard: CronFireGuard
+    books: Bookkeeper
+    limits: MinuteLimits
+    breaker_longest_seconds: float = 300.0
+    recount: Callable[[Partition, int], None] = lambda partition, epoch: None
