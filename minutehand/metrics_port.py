@@ -2,9 +2,8 @@
 
 from aiohttp import web
 
-from poller_cluster.ops.server import OpsRunner
-from scheduler_service.api.http.server import CannotListen
 from scheduler_service.api.metrics import Exposition
+from scheduler_service.runtime.listening import CannotListen, OpsRunner
 from scheduler_service.runtime.metrics import CONTENT_TYPE
 
 

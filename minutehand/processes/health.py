@@ -24,11 +24,10 @@ import msgspec
 from aiohttp import web
 
 from minutehand.processes.workers import Work
-from poller_cluster.ops.server import OpsRunner, health_response
-from scheduler_service.api.http.server import CannotListen
 from scheduler_service.runtime.clock import Clock, SystemClock
 from scheduler_service.runtime.health import PROCESS_DOWN, PROCESS_SILENT, Reason
 from scheduler_service.runtime.lifecycle import Service, Tasks
+from scheduler_service.runtime.listening import OpsRunner, health_response, listening_socket
 from scheduler_service.runtime.logging import get_logger
 
 LOOK_SECONDS = 2.0
@@ -198,7 +197,7 @@ def answering_for(works: Sequence[Work], settings: HealthSettings) -> Iterator[S
     if settings.port is None:
         yield works
         return
-    with listening(settings) as listener, tempfile.TemporaryDirectory(prefix="minutehand-") as directory:
+    with listen(settings) as listener, tempfile.TemporaryDirectory(prefix="minutehand-") as directory:
         sockets = {work.name: Path(directory) / f"{number}.sock" for number, work in enumerate(works)}
         health = HealthOfSeveral(sockets, SystemClock())
         loop, over = asyncio.new_event_loop(), asyncio.Event()
@@ -252,29 +251,14 @@ async def serve(listener: socket.socket, health: HealthOfSeveral, *, over: async
         await runner.cleanup()
 
 
-@contextmanager
-def listening(settings: HealthSettings) -> Iterator[socket.socket]:
+def listen(settings: HealthSettings) -> socket.socket:
     """The bound, listening socket. Raises CannotListen."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listener = socket.socket(family, kind, protocol)
-    except OSError as error:
-        raise CannotListen(_why(settings, error)) from error
-    with listener:
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(address)
-            listener.listen(128)
-            listener.setblocking(False)
-        except OSError as error:
-            raise CannotListen(_why(settings, error)) from error
-        yield listener
 
+    def why(error: OSError) -> str:
+        return (
+            f"The processes' health can't be served on {settings.host}:{settings.port} ({error.strerror}): "
+            "choose another health.host or health.port."
+        )
 
-def _why(settings: HealthSettings, error: OSError) -> str:
-    return (
-        f"The processes' health can't be served on {settings.host}:{settings.port} ({error.strerror}): "
-        "choose another health.host or health.port."
-    )
+    assert settings.port is not None
+    return listening_socket(settings.host, settings.port, why=why)

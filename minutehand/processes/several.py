@@ -24,8 +24,9 @@ from cql.storage import open_storage
 from minutehand.config import Settings
 from minutehand.processes.health import HealthSettings, answering_for
 from minutehand.processes.workers import Work, run_workers
-from scheduler_service.api.http.server import LAST_ANSWERS_SECONDS, CannotListen, why_not_listening
+from scheduler_service.api.http.server import LAST_ANSWERS_SECONDS, why_not_listening
 from scheduler_service.api.settings import ApiSettings
+from scheduler_service.runtime.listening import CannotListen
 
 ENDING_SECONDS = 10.0
 """How much longer than its drain a process may take to end."""

@@ -22,15 +22,14 @@ import hmac
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Protocol
 from uuid import UUID
 
 import msgspec
 from aiohttp import web
-from aiohttp.web_protocol import RequestHandler
 from msgspec import Meta
 
-from membership.errors import MinutehandError, StoreUnavailable
+from membership.errors import StoreUnavailable
 from membership.identity import NodeIncarnation
 from poller_cluster.hand_over import LastNode, NotSeen
 from scheduler_service.domain.ids import (
@@ -45,7 +44,8 @@ from scheduler_service.domain.ids import (
     ScheduleId,
     UnixMillis,
 )
-from scheduler_service.runtime.health import STARTING, STOPPING, Reason, health_document, status_code
+from scheduler_service.runtime.health import STARTING, STOPPING, Reason
+from scheduler_service.runtime.listening import OpsRunner, health_response, listening_socket
 from scheduler_service.runtime.logging import get_logger
 from scheduler_service.runtime.metrics import CONTENT_TYPE, Metrics
 
@@ -73,36 +73,18 @@ class OpsSettings:
             raise ValueError("port: must be from 0 to 65535")
 
 
-class CannotListen(MinutehandError):
-    """The port can't be listened on. The message says why and what to do."""
-
-
 def listen(settings: OpsSettings) -> socket.socket:
     """The bound socket: a node's address must be known before its incarnation begins. Raises CannotListen."""
-    where = f"{settings.host}:{settings.port}"
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listener = socket.socket(family, kind, protocol)
-    except OSError as error:
-        raise CannotListen(
-            f"The node can't listen on {where}: that is no address of this machine; choose another ops.host."
-        ) from error
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(128)
-        listener.setblocking(False)
-    except OSError as error:
-        listener.close()
+
+    def why(error: OSError) -> str:
         reasons = {
             errno.EADDRINUSE: "the port is in use; stop what uses it, or choose another ops.port (0 takes a free one)",
             errno.EACCES: "a port below 1024 needs rights that this user does not have; choose a higher ops.port",
         }
         reason = reasons.get(error.errno or 0, "that is no address of this machine; choose another ops.host")
-        raise CannotListen(f"The node can't listen on {where}: {reason}.") from error
-    return listener
+        return f"The node can't listen on {settings.host}:{settings.port}: {reason}."
+
+    return listening_socket(settings.host, settings.port, why=why)
 
 
 def advertised_address(settings: OpsSettings, listener: socket.socket) -> str:
@@ -261,62 +243,12 @@ class OpsServer:
         return web.Response(body=self._metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
 
 
-def health_response(reasons: Sequence[Reason]) -> web.Response:
-    """The answer of /livez and /readyz."""
-    return web.json_response(health_document(reasons), status=status_code(reasons))
-
-
 def _partition(told: _Hint | _Crowded) -> Partition:
     return Partition(ClientId(told.client_id), PollerId(told.poller_id), Minute(told.minute))
 
 
 def _no_token() -> web.Response:
     return web.json_response({"detail": "the cluster's token is needed"}, status=401)
-
-
-class OpsRunner(web.AppRunner):
-    """An AppRunner whose connections answer bytes that are not HTTP with 400, without echoing or logging them.
-
-    aiohttp would log them at level error, with a traceback that quotes the malformed line: any peer that reaches the
-    port could fill the log, and a malformed Authorization header would put the cluster's token there.
-    """
-
-    async def _make_server(self) -> web.Server:
-        built = await super()._make_server()
-        return _Server(self.app._handle, request_factory=built.request_factory, **self._kwargs)
-
-
-class _Server(web.Server):
-    def __init__(self, handler: Any, **arguments: Any) -> None:
-        super().__init__(handler, **arguments)
-
-    def __call__(self) -> RequestHandler:
-        return _Connection(self, loop=self._loop, **self._kwargs)
-
-
-class _Connection(RequestHandler):
-    __slots__ = ()
-
-    def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,
-    ) -> web.StreamResponse:
-        if request.writer.output_size > 0:
-            raise ConnectionError("an answer was begun already")
-        if status < 500:
-            answer = _detail("this is no valid HTTP/1.1 request", status=400)
-        else:
-            _log.error("ops-request-crashed", exc_info=exc)
-            answer = _detail("a fault of this node; its log says more", status=500)
-        answer.force_close()
-        return answer
-
-
-def _detail(sentence: str, **arguments: Any) -> web.Response:
-    return web.json_response({"detail": sentence}, **arguments)
 
 
 class StartingServer:

@@ -73,7 +73,7 @@ ACTIONS = {
     "shedding-ended": "Creates are accepted again.",
     "request-failed": "A request was answered 500.",
     "request-crashed": "An unhandled exception in a request: a fault of Minutehand.",
-    "ops-request-crashed": "An unhandled exception in a request to a node's own port.",
+    "ops-request-crashed": "An unhandled exception in a request to a port for health, metrics or hints.",
     "hints-crashed": "An unhandled exception while hints were sent. Calls may wait for the sweep of their minute.",
     "audit-end-unrecorded": "The result of an administrator's action could not be written to the audit log.",
     # What administrators did.

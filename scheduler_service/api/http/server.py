@@ -7,7 +7,6 @@ from typing import Any
 from aiohttp import web
 from aiohttp.web_urldispatcher import UrlMappingMatchInfo
 
-from membership.errors import MinutehandError
 from scheduler_service.api.app import PLAIN_CREATES
 from scheduler_service.api.http.connections import Connection, Connections
 from scheduler_service.api.http.endpoint import problem_response, request_id_of
@@ -16,6 +15,7 @@ from scheduler_service.api.problems import problem
 from scheduler_service.api.services import ApiServices
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.runtime.descriptors import FEWEST, affordable_sockets
+from scheduler_service.runtime.listening import CannotListen
 from scheduler_service.runtime.logging import get_logger
 
 LINGER_SECONDS = 2.0
@@ -28,10 +28,6 @@ REMEMBERED_PATHS = 1024
 _FEW = {"client_id"}
 """Only paths whose one variable part is the client are cached: there are as many of them as clients."""
 _log = get_logger("minutehand.api")
-
-
-class CannotListen(MinutehandError):
-    """The address can't be listened on. The message says why and what to do."""
 
 
 class ApiServer:

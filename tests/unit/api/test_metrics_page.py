@@ -9,9 +9,9 @@ from prometheus_client import CollectorRegistry, Counter
 
 from minutehand.metrics_port import MetricsPort
 from minutehand.processes.several import api_works
-from scheduler_service.api.http.server import CannotListen
 from scheduler_service.api.metrics import Exposition
 from scheduler_service.api.settings import ApiSettings
+from scheduler_service.runtime.listening import CannotListen
 from tests.support.api import ADMIN_KEY, ApiHarness, ManualClock
 
 

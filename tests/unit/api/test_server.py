@@ -10,10 +10,11 @@ from structlog.testing import capture_logs
 
 from membership.errors import StoreUnavailable
 from scheduler_service.api.app import build_app
-from scheduler_service.api.http.server import ApiServer, CannotListen
+from scheduler_service.api.http.server import ApiServer
 from scheduler_service.api.problems import KINDS
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.errors import ContentTooLarge, Overloaded
+from scheduler_service.runtime.listening import CannotListen
 from tests.support.api import ADMIN_KEY, ApiHarness, replace_insert, schedule
 
 SCHEDULES = "/v1/clients/shop/schedules"

@@ -17,11 +17,11 @@ from minutehand.processes.health import (
     HealthSettings,
     HealthSocket,
     answering_for,
-    listening,
+    listen,
 )
 from minutehand.processes.workers import Work
-from scheduler_service.api.http.server import CannotListen
 from scheduler_service.runtime.health import Reason
+from scheduler_service.runtime.listening import CannotListen
 from tests.support.api import ManualClock
 
 DRAINING = Reason("draining", "so it is")
@@ -99,7 +99,7 @@ def test_a_command_answers_for_its_processes_on_its_port() -> None:
         status, said = get(port, "/readyz")
         assert (status, [reason["reason"] for reason in said["reasons"]]) == (503, ["process-down"])
     told_what = pytest.raises(CannotListen, match=r"choose another health\.host or")
-    with listening(HealthSettings(port=port)), told_what, answering_for([work], HealthSettings(port=port)):
+    with listen(HealthSettings(port=port)), told_what, answering_for([work], HealthSettings(port=port)):
         pass
     with answering_for([work], HealthSettings()) as told:
         assert told == [work]

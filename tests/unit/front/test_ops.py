@@ -12,9 +12,10 @@ import aiohttp
 import pytest
 import structlog
 
-from poller_cluster.ops.server import CannotListen, OpsServer, OpsSettings, StartingServer, advertised_address, listen
+from poller_cluster.ops.server import OpsServer, OpsSettings, StartingServer, advertised_address, listen
 from scheduler_service.domain.ids import Partition, RowKey
 from scheduler_service.runtime.health import Reason
+from scheduler_service.runtime.listening import CannotListen
 from scheduler_service.runtime.metrics import Metrics
 from tests.support.nodes import UnaskedNode
 

@@ -8,8 +8,8 @@ import pytest
 
 from minutehand.local.machine import free_ports
 from minutehand.processes.several import api_works, reserved_port
-from scheduler_service.api.http.server import CannotListen
 from scheduler_service.api.settings import ApiSettings
+from scheduler_service.runtime.listening import CannotListen
 
 KEY = "0123456789abcdef"
 
