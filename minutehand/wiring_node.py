@@ -18,12 +18,10 @@ from minutehand.running import StopSignal, spare_collector, start_unless_stopped
 from minutehand.version import VERSION
 from poller_cluster.delivery.engine import DeliveryEngine
 from poller_cluster.node import Node, NodeTargets
-from poller_cluster.node_stores import NodeStores
 from poller_cluster.ops.metrics import EndedElsewhere, show_node
 from poller_cluster.ops.server import OpsServer, OpsSettings, StartingServer, advertised_address, listen
 from poller_cluster.ops.status import StateChangeLog, unready
 from poller_cluster.settings import NodeSettings
-from scheduler_service.domain.ports import SecretEncryption
 from scheduler_service.node_client import HintForwarder
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.health import LoopHeartbeat, Reason
@@ -55,7 +53,8 @@ async def serve_node(settings: Settings, *, node_id: NodeId, stop: StopSignal) -
         node = Node(
             incarnation=incarnation,
             profile=_profile(settings.node, address=advertised_address(settings.ops, port.listener)),
-            stores=_stores(storage, encryption),
+            stores=storage,
+            encryption=encryption,
             engine=engine,
             clock=clock,
             randomness=randomness,
@@ -179,23 +178,6 @@ def _profile(settings: NodeSettings, *, address: str) -> NodeProfile:
         weight=settings.weight,
         capacity_per_minute=settings.capacity_per_minute,
         knows=len(load_migrations()),
-    )
-
-
-def _stores(storage: Storage, encryption: SecretEncryption) -> NodeStores:
-    return NodeStores(
-        schedules=storage.schedules,
-        clients=storage.clients,
-        members=storage.members,
-        own_leases=storage.own_leases,
-        leases=storage.leases,
-        balances=storage.balances,
-        attempts=storage.attempts,
-        dead_letters=storage.dead_letters,
-        crons=storage.crons,
-        reconciliations=storage.reconciliations,
-        encryption=encryption,
-        archives=storage.archives,
     )
 
 

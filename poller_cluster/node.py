@@ -40,7 +40,7 @@ from poller_cluster.retention import Retention
 from poller_cluster.set_back import SetBack
 from poller_cluster.settings import NodeSettings
 from scheduler_service.domain.ids import Partition, RowKey
-from scheduler_service.domain.ports import HintSender
+from scheduler_service.domain.ports import HintSender, SecretEncryption
 from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.runtime.timekeeper import DisciplinedClock, Timekeeper
@@ -79,6 +79,7 @@ class Node:
         incarnation: NodeIncarnation,
         profile: NodeProfile,
         stores: NodeStores,
+        encryption: SecretEncryption,
         engine: DeliveryEngine,
         clock: DisciplinedClock,
         randomness: Randomness,
@@ -120,7 +121,7 @@ class Node:
             trusted=self.membership_agent.trusted,
             on_fault=process.work_failed,
         )
-        self.clients = self._build_clients()
+        self.clients = self._build_clients(encryption)
         self.pollers = NodePollers(clients=self.clients, elsewhere=hints, draining=lambda: self.draining)
         self.backlog = Backlog(pollers=self.pollers, clock=clock)
         self._writer = ScheduleWriter(
@@ -139,10 +140,10 @@ class Node:
 
     # Its parts.
 
-    def _build_clients(self) -> ServedClients:
+    def _build_clients(self, encryption: SecretEncryption) -> ServedClients:
         return ServedClients(
             store=self._stores.clients,
-            encryption=self._stores.encryption,
+            encryption=encryption,
             clock=self._clock,
             randomness=self._randomness,
             on_change=self._clients_changed,

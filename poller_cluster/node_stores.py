@@ -1,6 +1,6 @@
 """The stores of a node."""
 
-from dataclasses import dataclass
+from typing import Protocol
 
 from membership.ports import LeaseStore, MemberStore
 from scheduler_service.domain.ports import (
@@ -12,24 +12,42 @@ from scheduler_service.domain.ports import (
     DeadLetterStore,
     ReconciliationStore,
     ScheduleStore,
-    SecretEncryption,
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeStores:
-    """The stores a node works with. `own_leases` takes and keeps its pollers' leases; `leases` reads those of any
+class NodeStores(Protocol):
+    """The stores that a node needs. `own_leases` takes and keeps its pollers' leases; `leases` reads those of any
     node."""
 
-    schedules: ScheduleStore
-    clients: ClientStore
-    members: MemberStore
-    own_leases: LeaseStore
-    leases: LeaseStore
-    balances: BalanceStore
-    attempts: AttemptStore
-    dead_letters: DeadLetterStore
-    crons: CronStore
-    reconciliations: ReconciliationStore
-    encryption: SecretEncryption
-    archives: ArchiveStore
+    @property
+    def schedules(self) -> ScheduleStore: ...
+
+    @property
+    def clients(self) -> ClientStore: ...
+
+    @property
+    def members(self) -> MemberStore: ...
+
+    @property
+    def own_leases(self) -> LeaseStore: ...
+
+    @property
+    def leases(self) -> LeaseStore: ...
+
+    @property
+    def balances(self) -> BalanceStore: ...
+
+    @property
+    def attempts(self) -> AttemptStore: ...
+
+    @property
+    def dead_letters(self) -> DeadLetterStore: ...
+
+    @property
+    def crons(self) -> CronStore: ...
+
+    @property
+    def reconciliations(self) -> ReconciliationStore: ...
+
+    @property
+    def archives(self) -> ArchiveStore: ...

@@ -13,7 +13,6 @@ from membership.identity import IncarnationNumber, NodeId, NodeIncarnation
 from membership.membership_agent import NodeProfile
 from membership.settings import MembershipSettings
 from poller_cluster.node import Node
-from poller_cluster.node_stores import NodeStores
 from poller_cluster.settings import NodeSettings
 from scheduler_service.domain.ports import HintSender
 from scheduler_service.usecases.secret_encryption import NoEncryption
@@ -78,20 +77,8 @@ class SimNode:
                 weight=settings.weight,
                 capacity_per_minute=settings.capacity_per_minute,
             ),
-            stores=NodeStores(
-                schedules=self.storage.schedules,
-                clients=self.storage.clients,
-                members=self.storage.members,
-                own_leases=self.storage.own_leases,
-                leases=self.storage.leases,
-                balances=self.storage.balances,
-                attempts=self.storage.attempts,
-                dead_letters=self.storage.dead_letters,
-                crons=self.storage.crons,
-                reconciliations=self.storage.reconciliations,
-                encryption=NoEncryption(),
-                archives=self.storage.archives,
-            ),
+            stores=self.storage,
+            encryption=NoEncryption(),
             engine=self.engine,
             clock=self.clock,
             randomness=randomness,

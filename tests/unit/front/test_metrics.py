@@ -15,7 +15,6 @@ from membership.settings import MembershipSettings
 from minutehand.cli import failures
 from minutehand.reference_pages import PROGRAMS, documented
 from poller_cluster.node import Node
-from poller_cluster.node_stores import NodeStores
 from poller_cluster.ops.metrics import show_node
 from poller_cluster.ops.server import OpsServer, OpsSettings, advertised_address, listen
 from poller_cluster.settings import NodeSettings
@@ -71,12 +70,12 @@ class Engine:
 async def test_a_node_shows_what_is_documented() -> None:
     storage, clock, metrics = Storage.over(InMemoryConnection()), SystemClock(), Metrics(program="node", version="1")
     incarnation = NodeIncarnation(NodeId("one"), IncarnationNumber(1))
-    stores = {name: getattr(storage, name) for name in NodeStores.__slots__ if name != "encryption"}
     process: Any = SimpleNamespace(node_over=_never, task_crashed=_never, work_failed=_never)
     node = Node(
         incarnation=incarnation,
         profile=NodeProfile(address="", version="1"),
-        stores=NodeStores(**stores, encryption=NoEncryption()),
+        stores=storage,
+        encryption=NoEncryption(),
         engine=Engine(),
         clock=clock,
         randomness=SystemRandomness(),
