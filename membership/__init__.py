@@ -38,7 +38,7 @@ epoch grows with every take and fences what the owner writes. A *mark* is a minu
     confirmed. The flag is cleared only at or above every low watermark ever sent. Low watermarks never fall. Take, set
     and release write watermark and `lagging = true` together. A taker starts from the watermark or, when the poller
     does not lag, from the later of it and the low watermark of *that incarnation*. A missing row is an error, never
-    "now". Marks are passed by a wall clock: the host says which of them are credible (`PollerHost.credible`), and every
+    "now". Marks are passed by a wall clock: `ports.Credibility` says which of them are believed, and every
     take, release and beat stays at or before that. So a poller whose owner's clock was ahead is taken again, earlier,
     under a new epoch; it lags until it has reached the highest low watermark sent.
  6. An incarnation that sees a newer one of its node stops, waits until nothing it started can reach the wire, then

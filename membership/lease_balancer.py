@@ -13,7 +13,7 @@ from statistics import median_low
 from membership.errors import StoreUnavailable
 from membership.identity import NodeId, NodeIncarnation, PollerKey
 from membership.lease_table import LeaseTable, Members
-from membership.ports import LeaseStore, NodeState, PollerHost, Spawn, WallClock
+from membership.ports import Credibility, LeaseStore, NodeState, PollerHost, Spawn, WallClock
 from membership.rendezvous import HintTable
 from membership.settings import MembershipSettings
 from membership.signal import Notifier, Signal
@@ -34,6 +34,7 @@ class LeaseBalancer:
         members: Members,
         store: LeaseStore,
         host: PollerHost,
+        credibility: Credibility,
         clock: WallClock,
         settings: MembershipSettings,
         spawn: Spawn,
@@ -60,6 +61,7 @@ class LeaseBalancer:
             members=members,
             store=store,
             host=host,
+            credibility=credibility,
             clock=clock,
             settings=settings,
             work=self._work,

@@ -14,7 +14,7 @@ from membership.errors import StoreUnavailable
 from membership.identity import NodeIncarnation, PollerKey
 from membership.lease import Lease, Phase, start_of
 from membership.low_watermarks import LowWatermarks
-from membership.ports import LeaseChange, LeaseRow, LeaseStore, NodeState, PollerHost, WallClock
+from membership.ports import Credibility, LeaseChange, LeaseRow, LeaseStore, NodeState, PollerHost, WallClock
 from membership.settings import MembershipSettings
 from membership.view import MembersView
 from membership.work import ConcurrencyLimiter, Grouped, Work
@@ -56,6 +56,7 @@ class LeaseTable:
         members: Members,
         store: LeaseStore,
         host: PollerHost,
+        credibility: Credibility,
         clock: WallClock,
         settings: MembershipSettings,
         work: Work,
@@ -66,6 +67,7 @@ class LeaseTable:
         self._members = members
         self._store = store
         self._host = host
+        self._credibility = credibility
         self._clock = clock
         self._settings = settings
         self._work = work
@@ -110,7 +112,7 @@ class LeaseTable:
     def low_watermark(self) -> int | None:
         """The low watermark for a heartbeat about to be sent."""
         low_watermark = self._low_watermarks.send(self._position)
-        return None if low_watermark is None else self._host.credible_low_watermark(low_watermark)
+        return None if low_watermark is None else self._credibility.credible_low_watermark(low_watermark)
 
     def offer(self, row: LeaseRow) -> bool:
         """Take a wanted poller, given its row, if its owner has released it or is gone. False: it can't be taken
@@ -190,11 +192,11 @@ class LeaseTable:
     def _start(self, row: LeaseRow) -> int:
         low_watermark = None if row.owner is None else self._members.view.low_watermark_of(row.owner)
         start = start_of(row, owners_low_watermark=low_watermark)
-        return min(start, self._host.credible(row.poller, start))
+        return min(start, self._credibility.credible(row.poller, start))
 
     def _at_most(self, lease: Lease, position: int) -> int:
         """The latest mark that may be recorded for a poller whose host has reached `position`."""
-        return self._host.credible(lease.row.poller, max(position, lease.row.watermark))
+        return self._credibility.credible(lease.row.poller, max(position, lease.row.watermark))
 
     def _enter(self, lease: Lease) -> None:
         poller, phase = lease.row.poller, lease.phase
@@ -218,7 +220,7 @@ class LeaseTable:
         _LOG.debug("%s: %s", poller, phase.value, extra={"action": f"lease-{phase.value}", "poller": str(poller)})
         match phase:
             case Phase.GONE:
-                self._host.gone(poller)
+                self._credibility.gone(poller)
                 self._gone(poller)
             # The hint moved while the take or mark was being written.
             case Phase.HELD if not self._wanted(poller):

@@ -15,6 +15,7 @@ from membership.errors import StoreUnavailable
 from membership.identity import NodeIncarnation, PollerKey
 
 __all__ = [
+    "Credibility",
     "Heartbeat",
     "IncarnationRecord",
     "LeaseRow",
@@ -195,21 +196,13 @@ class PollerHost(Protocol):
     """What the lease balancer asks of the process it serves. Calls come on the event loop's thread.
 
     The order for a poller is `granted`, perhaps `drain`, then `revoked`, and possibly the same again under a higher
-    epoch. Every granted poller gets exactly one `revoked`. `gone` follows when the poller is certainly not this
-    incarnation's."""
+    epoch. Every granted poller gets exactly one `revoked`."""
 
     def granted(self, poller: PollerKey, *, epoch: int, start: int) -> None:
         """The poller is ours under `epoch`; work begins at mark `start`."""
 
     def position(self, poller: PollerKey) -> int:
         """The oldest unsettled mark of a granted poller, until it is revoked. Never falls under one epoch."""
-
-    def credible(self, poller: PollerKey, mark: int) -> int:
-        """The latest mark at which a poller recorded at `mark` may begin or be released: `mark` itself, or an earlier
-        one if a clock that was ahead recorded it."""
-
-    def credible_low_watermark(self, low_watermark: int) -> int:
-        """The same for the low watermark that is about to be announced."""
 
     async def drain(self, poller: PollerKey) -> None:
         """Stop claiming, let started work end, record it. Writes nothing for the poller after it returns.
@@ -220,6 +213,17 @@ class PollerHost(Protocol):
     def revoked(self, poller: PollerKey) -> None:
         """Stop acting for the poller: forget it at once, start nothing, write nothing."""
 
+
+class Credibility(Protocol):
+    """Which marks are believed. Marks are passed by a wall clock, so a clock that was ahead recorded some too high."""
+
+    def credible(self, poller: PollerKey, mark: int) -> int:
+        """The latest mark at which a poller recorded at `mark` may begin or be released: `mark` itself, or an earlier
+        one if a clock that was ahead recorded it."""
+
+    def credible_low_watermark(self, low_watermark: int) -> int:
+        """The same for the low watermark that is about to be announced."""
+
     def gone(self, poller: PollerKey) -> None:
-        """Its release is confirmed, or another incarnation owns it: what was known of it must not be used after a
-        later take."""
+        """The poller is certainly not this incarnation's: its release is confirmed, or another incarnation owns it.
+        What was known of it must not be used after a later take."""

@@ -106,7 +106,9 @@ async def _serve_port(
     assert token is not None
     ops = OpsServer(
         port.listener,
-        node=node,
+        incarnation=node.incarnation,
+        pollers=node.pollers,
+        hand_over=node.hand_over,
         token=token,
         unhealthy=port.heartbeat.reasons,
         unready=lambda: unready(node, clock=clock),

@@ -10,7 +10,7 @@
 A node sends and writes only for the pollers that the lease balancer grants it, under the epoch that comes with each,
 and only while trusted. Stopping is a drain: the node hands over every poller before it leaves."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol
 
 from membership.identity import NodeIncarnation, PollerKey
@@ -39,7 +39,6 @@ from poller_cluster.reconciliation import Reconciler, reconcile_over
 from poller_cluster.retention import Retention
 from poller_cluster.set_back import SetBack
 from poller_cluster.settings import NodeSettings
-from scheduler_service.domain.ids import Partition, RowKey
 from scheduler_service.domain.ports import HintSender, SecretEncryption
 from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.runtime.randomness import Randomness
@@ -71,7 +70,7 @@ class NodeProcess(Protocol):
 
 
 class Node:
-    """A `Service`, and the `OperatedNode` behind its port."""
+    """A `Service`."""
 
     def __init__(
         self,
@@ -231,6 +230,7 @@ class Node:
             members=self.membership_agent,
             store=self._stores.own_leases,
             host=grants,
+            credibility=self._set_back,
             clock=self._clock,
             settings=self._membership,
             spawn=self._tasks.spawn,
@@ -294,21 +294,10 @@ class Node:
         await self.books.flush()
         await self._tasks.close()
 
-    # What its port asks of it.
-
     @property
     def draining(self) -> bool:
         """Whether its pollers are being handed over, or have been."""
         return self.hand_over.begun
-
-    def hinted(self, hints: Sequence[tuple[Partition, RowKey | None]]) -> None:
-        self.pollers.hinted(hints)
-
-    async def drain(self, *, force: bool) -> None:
-        await self.hand_over.ask(force=force)
-
-    def undrain(self) -> bool:
-        return self.hand_over.take_back()
 
 
 class NodeTargets:

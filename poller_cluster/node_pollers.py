@@ -41,17 +41,22 @@ class NodePollers:
     def all(self) -> Collection[ClientPollers]:
         return self._pollers.values()
 
-    def add(self, pollers: ClientPollers) -> None:
+    def begin(self, pollers: ClientPollers) -> None:
         """The first poller of a client is about to be granted."""
         self._pollers[pollers.client_id] = pollers
         self._follow_state(pollers)
 
-    def remove(self, client_id: ClientId) -> None:
+    def end(self, client_id: ClientId) -> None:
         """The last poller of a client was revoked."""
         del self._pollers[client_id]
 
-    def pollers_changed(self, client_id: ClientId) -> None:
-        """Other pollers of this client are held than before."""
+    def grant(self, client_id: ClientId, poller_id: PollerId, *, epoch: int, start: Minute) -> None:
+        """Hold a poller of a client that was begun."""
+        self._pollers[client_id].grant(poller_id, epoch=epoch, start=start)
+        self._shares.pop(client_id, None)
+
+    def revoke(self, client_id: ClientId, poller_id: PollerId) -> None:
+        self._pollers[client_id].revoke(poller_id)
         self._shares.pop(client_id, None)
 
     def clients_changed(self) -> None:
@@ -143,12 +148,12 @@ class PollerGrants:
 
     def granted(self, poller: PollerKey, *, epoch: int, start: int) -> None:
         client_id = ClientId(poller.client_id)
-        pollers = self._pollers.get(client_id) or self._begin_client(client_id)
-        pollers.grant(PollerId(poller.poller_id), epoch=epoch, start=Minute(start))
-        self._pollers.pollers_changed(client_id)
+        if self._pollers.get(client_id) is None:
+            self._begin_client(client_id)
+        self._pollers.grant(client_id, PollerId(poller.poller_id), epoch=epoch, start=Minute(start))
         self._set_back.granted(poller, epoch, start)
 
-    def _begin_client(self, client_id: ClientId) -> ClientPollers:
+    def _begin_client(self, client_id: ClientId) -> None:
         runtime = self._context.runtime
         pollers = ClientPollers(
             client_id=client_id,
@@ -161,19 +166,12 @@ class PollerGrants:
             runtime.spawn(pollers.run(), name=f"pollers {client_id}"),
             runtime.spawn(pollers.recover(), name=f"recovery {client_id}"),
         ]
-        self._pollers.add(pollers)
-        return pollers
+        self._pollers.begin(pollers)
 
     def position(self, poller: PollerKey) -> int:
         pollers = self._pollers.get(ClientId(poller.client_id))
         assert pollers is not None, "asked for granted pollers only"
         return pollers.position(PollerId(poller.poller_id))
-
-    def credible(self, poller: PollerKey, mark: int) -> int:
-        return self._set_back.credible(poller, mark)
-
-    def credible_low_watermark(self, low_watermark: int) -> int:
-        return self._set_back.credible_low_watermark(low_watermark)
 
     async def drain(self, poller: PollerKey) -> None:
         pollers = self._pollers.get(ClientId(poller.client_id))
@@ -185,12 +183,8 @@ class PollerGrants:
         pollers = self._pollers.get(client_id)
         if pollers is None:
             return
-        pollers.revoke(PollerId(poller.poller_id))
-        self._pollers.pollers_changed(client_id)
+        self._pollers.revoke(client_id, PollerId(poller.poller_id))
         if not pollers.pollers:
-            self._pollers.remove(client_id)
+            self._pollers.end(client_id)
             for task in self._tasks.pop(client_id):
                 task.cancel()
-
-    def gone(self, poller: PollerKey) -> None:
-        self._set_back.gone(poller)

@@ -128,19 +128,20 @@ _decode_hints = msgspec.json.Decoder(_Hints).decode
 _decode_meant = msgspec.json.Decoder(_Meant).decode
 
 
-class OperatedNode(Protocol):
-    """What a node does at the request of others."""
-
-    @property
-    def incarnation(self) -> NodeIncarnation: ...
+class HintedPollers(Protocol):
+    """The pollers that hints are for."""
 
     def hinted(self, hints: Sequence[tuple[Partition, RowKey | None]]) -> None:
         """Rows were placed near their due. A partition with None for the row has too many to be named."""
 
-    async def drain(self, *, force: bool) -> None:
+
+class RequestedHandOver(Protocol):
+    """The hand-over of the node's pollers, as an operator asks for it."""
+
+    async def ask(self, *, force: bool) -> None:
         """Begin to hand over every poller. Idempotent. Raises LastNode, NotSeen, StoreUnavailable."""
 
-    def undrain(self) -> bool:
+    def take_back(self) -> bool:
         """Take pollers again. Idempotent. False while the node is being stopped."""
 
 
@@ -151,7 +152,9 @@ class OpsServer:
         self,
         listener: socket.socket,
         *,
-        node: OperatedNode,
+        incarnation: NodeIncarnation,
+        pollers: HintedPollers,
+        hand_over: RequestedHandOver,
         token: str,
         unhealthy: Callable[[], Sequence[Reason]],
         unready: Callable[[], Sequence[Reason]],
@@ -159,7 +162,9 @@ class OpsServer:
     ) -> None:
         self._listener = listener
         self._token = token.encode()
-        self._node = node
+        self._incarnation = incarnation
+        self._pollers = pollers
+        self._hand_over = hand_over
         self._unhealthy = unhealthy
         self._unready = unready
         self._metrics = metrics
@@ -194,7 +199,7 @@ class OpsServer:
         except msgspec.DecodeError as error:
             return web.json_response({"detail": f"not a list of hints: {error}"}, status=400)
         rows = [(_partition(hint), RowKey(UnixMillis(hint.due), ScheduleId(hint.schedule_id))) for hint in told.hints]
-        self._node.hinted([*((_partition(minute), None) for minute in told.crowded), *rows])
+        self._pollers.hinted([*((_partition(minute), None) for minute in told.crowded), *rows])
         return web.Response(status=204)
 
     async def _drain(self, request: web.Request) -> web.Response:
@@ -202,7 +207,7 @@ class OpsServer:
         if isinstance(meant, web.Response):
             return meant
         try:
-            await self._node.drain(force=meant.force)
+            await self._hand_over.ask(force=meant.force)
         except LastNode as error:
             return web.json_response({"detail": str(error), "reason": LAST_NODE}, status=409)
         except (NotSeen, StoreUnavailable) as error:
@@ -213,7 +218,7 @@ class OpsServer:
         meant = await self._meant(request)
         if isinstance(meant, web.Response):
             return meant
-        if not self._node.undrain():
+        if not self._hand_over.take_back():
             return web.json_response({"detail": "this node is being stopped", "reason": STOPPING}, status=409)
         return web.json_response({"status": "live"}, status=202)
 
@@ -225,8 +230,8 @@ class OpsServer:
             meant = _decode_meant(await request.read())
         except msgspec.DecodeError as error:
             return web.json_response({"detail": f"not an incarnation: {error}"}, status=400)
-        if (meant.node_id, meant.incarnation) != self._node.incarnation:
-            return web.json_response({"detail": f"this is {self._node.incarnation}"}, status=409)
+        if (meant.node_id, meant.incarnation) != self._incarnation:
+            return web.json_response({"detail": f"this is {self._incarnation}"}, status=409)
         return meant
 
     def _knows_token(self, request: web.Request) -> bool:

@@ -297,7 +297,7 @@ class World:
         self.hints_named -= 1
         told = None if luck < self.hints_lost + self.hints_crowded or self.hints_named < 0 else key
         for node in (*self.nodes.values(), *self.leaving):
-            node.clock.when_running(lambda node=node: node.node.hinted([(partition, told)]))  # type: ignore[misc]
+            node.clock.when_running(lambda node=node: node.node.pollers.hinted([(partition, told)]))  # type: ignore[misc]
 
     # What must hold.
 

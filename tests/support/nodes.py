@@ -59,15 +59,15 @@ class Nodes:
 
 
 class UnaskedNode:
-    """An `OperatedNode` of which nobody asks anything."""
+    """The pollers and the hand-over behind a node's port, of which nobody asks anything."""
 
     incarnation = NodeIncarnation(NodeId("one"), IncarnationNumber(1))
 
     def hinted(self, hints: Sequence[tuple[Partition, RowKey | None]]) -> None:
         raise AssertionError("it was told of rows")
 
-    async def drain(self, *, force: bool) -> None:
+    async def ask(self, *, force: bool) -> None:
         raise AssertionError("it was told to drain")
 
-    def undrain(self) -> bool:
+    def take_back(self) -> bool:
         raise AssertionError("it was told to take pollers again")

@@ -35,7 +35,9 @@ class Node(UnaskedNode):
         self.address = advertised_address(OpsSettings(), listener)
         self.server = OpsServer(
             listener,
-            node=self,
+            incarnation=self.incarnation,
+            pollers=self,
+            hand_over=self,
             token=token,
             unhealthy=lambda: (),
             unready=lambda: (),

@@ -88,7 +88,9 @@ async def test_a_node_shows_what_is_documented() -> None:
     listener = listen(OpsSettings())
     ops = OpsServer(
         listener,
-        node=node,
+        incarnation=node.incarnation,
+        pollers=node.pollers,
+        hand_over=node.hand_over,
         token="t" * 16,
         unhealthy=lambda: (),
         unready=lambda: (),

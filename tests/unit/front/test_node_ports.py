@@ -27,12 +27,12 @@ class Node(UnaskedNode):
     refuses: Exception | None = None
     stopping: bool = False
 
-    async def drain(self, *, force: bool) -> None:
+    async def ask(self, *, force: bool) -> None:
         if self.refuses is not None and not force:
             raise self.refuses
         self.drains.append("forced" if force else "drain")
 
-    def undrain(self) -> bool:
+    def take_back(self) -> bool:
         self.drains.append("undrain")
         return not self.stopping
 
@@ -44,7 +44,9 @@ async def node() -> AsyncIterator[Node]:
     node = Node(advertised_address(settings, listener))
     server = OpsServer(
         listener,
-        node=node,
+        incarnation=node.incarnation,
+        pollers=node,
+        hand_over=node,
         token=TOKEN,
         unhealthy=lambda: (),
         unready=lambda: (),

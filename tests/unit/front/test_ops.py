@@ -53,7 +53,9 @@ async def ops() -> AsyncIterator[Ops]:
     listener = listen(OpsSettings())
     server = OpsServer(
         listener,
-        node=found,
+        incarnation=found.incarnation,
+        pollers=found,
+        hand_over=found,
         token=TOKEN,
         unhealthy=lambda: found.stalled,
         unready=lambda: found.reasons,

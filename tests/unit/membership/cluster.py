@@ -21,7 +21,7 @@ MARK_SECONDS = 5.0
 
 
 class Host:
-    """A `PollerHost` that does nothing but keep its positions."""
+    """A `PollerHost` and `Credibility` that does nothing but keep its positions."""
 
     def __init__(self, process: "Process") -> None:
         self._process = process
@@ -110,6 +110,7 @@ class Process:
             members=self.membership_agent,
             store=self.port,
             host=self.host,
+            credibility=self.host,
             clock=self.clock,
             settings=cluster.settings,
             spawn=self.spawn,

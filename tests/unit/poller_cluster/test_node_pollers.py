@@ -25,6 +25,12 @@ class Pollers:
         self.pollers = {PollerId(one): SimpleNamespace(leaving=one in leaving) for one in held}
         self.told: list[Any] = []
 
+    def grant(self, poller_id: PollerId, *, epoch: int, start: Minute) -> None:
+        self.pollers[poller_id] = SimpleNamespace(leaving=False)
+
+    def revoke(self, poller_id: PollerId) -> None:
+        del self.pollers[poller_id]
+
     def suspend(self) -> None:
         self.told.append("suspend")
 
@@ -49,7 +55,7 @@ class Bench:
             draining=lambda: self.draining,
         )
         self.pollers: Any = pollers
-        self.node.add(self.pollers)
+        self.node.begin(self.pollers)
 
     def hint(self, partition: Partition, key: RowKey) -> None:
         self.elsewhere.append((partition, key))
@@ -58,12 +64,14 @@ class Bench:
 def test_the_share_is_that_of_the_quotas_pollers() -> None:
     bench = Bench(Pollers(0, 3))
     assert bench.node.share(SHOP) == 0.5
-    bench.pollers.pollers.pop(PollerId(3))
-    bench.node.pollers_changed(SHOP)
+    bench.node.revoke(SHOP, PollerId(3))
     assert bench.node.share(SHOP) == 0.25
+    for poller_id in (1, 2):
+        bench.node.grant(SHOP, PollerId(poller_id), epoch=1, start=Minute(0))
+    assert bench.node.share(SHOP) == 0.75
     bench.clients = [client(quota=2)]
     bench.node.clients_changed()
-    assert bench.node.share(SHOP) == 0.5
+    assert bench.node.share(SHOP) == 1.0
 
 
 def test_pollers_beyond_a_lowered_quota_are_the_share_of_one() -> None:
