@@ -1,5 +1,8 @@
 """Who is alive, and who owns what: the protocol of the cluster. Standard library only.
 
+This is the lowest room, which every other may import. So the root of all errors (`errors`) and the answers of
+conditional writes (`conditional`) are here too, although more than membership uses them.
+
 # Overview
 
 Nodes are equal; there is no leader. At any time at most one process may act for a *poller* (one slot of one client),
