@@ -11,7 +11,7 @@ import gc
 import signal
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import Any, TypeVar
 
 import uvloop
 
@@ -20,7 +20,7 @@ from scheduler_service.runtime.lifecycle import Service, Tasks
 from scheduler_service.runtime.logging import get_logger
 
 _log = get_logger("minutehand")
-
+T = TypeVar("T")
 
 COLLECT_AFTER = 50_000
 """Allocations net of frees before the youngest generation is searched for cycles. A batch of 1,000 makes some
@@ -111,18 +111,22 @@ async def start_unless_stopped(service: Service, stop: StopSignal, parts: AsyncE
     """Start a service whose start may take long; False when the process is to end instead. Either way it is stopped
     with `parts`."""
     parts.push_async_callback(service.stop)
-    return await unless_stopped(service.start(), stop)
+
+    async def started() -> bool:
+        await service.start()
+        return True
+
+    return await unless_stopped(started(), stop) or False
 
 
-async def unless_stopped(work: Coroutine[Any, Any, None], stop: StopSignal) -> bool:
-    """Await `work`; when the process is to end first, cancel it and answer False. Exceptions of `work` propagate."""
+async def unless_stopped(work: Coroutine[Any, Any, T], stop: StopSignal) -> T | None:
+    """The result of `work`; when the process is to end first, cancel it and answer None. Exceptions of `work`
+    propagate."""
     tasks = Tasks(lambda name, error: None)
     begun = tasks.spawn(work, name="begun")
     stopping = tasks.spawn(stop.wait(), name="stopping")
     try:
         await asyncio.wait([begun, stopping], return_when=asyncio.FIRST_COMPLETED)
-        if begun.done():
-            begun.result()
-        return begun.done()
+        return begun.result() if begun.done() else None
     finally:
         await tasks.close()

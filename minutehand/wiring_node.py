@@ -1,7 +1,6 @@
 """Wires a node: storage, the delivery engine, the node, its ops port."""
 
 import socket
-from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
@@ -24,7 +23,7 @@ from poller_cluster.ops.status import StateChangeLog, unready
 from poller_cluster.settings import NodeSettings
 from scheduler_service.node_client import HintForwarder
 from scheduler_service.runtime.clock import SystemClock
-from scheduler_service.runtime.health import LoopHeartbeat, Reason
+from scheduler_service.runtime.health import LoopHeartbeat
 from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.runtime.logging import get_logger
 from scheduler_service.runtime.metrics import Count, Metrics
@@ -114,15 +113,11 @@ async def _serve_port(
         unready=lambda: unready(node, clock=clock),
         metrics=metrics,
     )
-    told = told_health(settings.health, live=port.heartbeat.reasons, ready=lambda: _at_once(unready(node, clock=clock)))
+    told = told_health(settings.health, live=port.heartbeat.reasons, ready=lambda: unready(node, clock=clock))
     await port.starting.stop()
     for service in (ops, *told):
         parts.push_async_callback(service.stop)
         await service.start()
-
-
-async def _at_once(reasons: Sequence[Reason]) -> Sequence[Reason]:
-    return reasons
 
 
 async def _create_built_in_clients(storage: Storage, settings: NodeSettings, *, clock: SystemClock) -> None:
@@ -142,14 +137,8 @@ async def _begin_incarnation(
     node_id: NodeId, storage: Storage, settings: MembershipSettings, *, clock: SystemClock, stop: StopSignal
 ) -> NodeIncarnation | None:
     """None: the process was told to stop while storage did not answer."""
-    incarnations: list[NodeIncarnation] = []
-
-    async def begin() -> None:
-        incarnations.append(
-            await new_incarnation(node_id=node_id, store=storage.members, clock=clock, settings=settings)
-        )
-
-    return incarnations[0] if await unless_stopped(begin(), stop) else None
+    begun = new_incarnation(node_id=node_id, store=storage.members, clock=clock, settings=settings)
+    return await unless_stopped(begun, stop)
 
 
 @dataclass(frozen=True, slots=True)

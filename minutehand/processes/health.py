@@ -67,7 +67,11 @@ class HealthSocket:
     """A `Service`: writes the health to each connection to the Unix socket, and closes it."""
 
     def __init__(
-        self, path: str, *, live: Callable[[], Sequence[Reason]], ready: Callable[[], Awaitable[Sequence[Reason]]]
+        self,
+        path: str,
+        *,
+        live: Callable[[], Sequence[Reason]],
+        ready: Callable[[], Sequence[Reason] | Awaitable[Sequence[Reason]]],
     ) -> None:
         self._path = path
         self._live = live
@@ -90,7 +94,8 @@ class HealthSocket:
 
     async def _tell(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            told = _Told(list(self._live()), list(await self._ready()))
+            ready = self._ready()
+            told = _Told(list(self._live()), list(await ready if isinstance(ready, Awaitable) else ready))
             writer.write(msgspec.json.encode(told))
             await writer.drain()
         except ConnectionError:
@@ -107,7 +112,7 @@ def told_health(
     settings: HealthSettings,
     *,
     live: Callable[[], Sequence[Reason]],
-    ready: Callable[[], Awaitable[Sequence[Reason]]],
+    ready: Callable[[], Sequence[Reason] | Awaitable[Sequence[Reason]]],
 ) -> Sequence[Service]:
     """The service that reports to the parent; none in a process without one."""
     return () if settings.socket is None else (HealthSocket(settings.socket, live=live, ready=ready),)

@@ -42,6 +42,15 @@ class Process:
         return self.ready
 
 
+async def test_a_process_may_know_at_once_whether_it_is_ready(tmp_path: Path) -> None:
+    socket = HealthSocket(str(tmp_path / "a-0"), live=lambda: (), ready=lambda: [DRAINING])
+    await socket.start()
+    health = HealthOfSeveral({"a-0": tmp_path / "a-0"}, ManualClock())
+    await health.look()
+    assert health.ready() == [Reason("draining", "a-0: so it is")]
+    await socket.stop()
+
+
 async def test_all_processes_have_to_be_ready(tmp_path: Path) -> None:
     health = HealthOfSeveral({name: tmp_path / name for name in ("a-0", "a-1")}, ManualClock())
     first, second = (Process(tmp_path / name) for name in ("a-0", "a-1"))

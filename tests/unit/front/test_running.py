@@ -53,6 +53,17 @@ async def test_a_start_that_succeeds() -> None:
     assert service.said == ["started", "stopped"]
 
 
+async def test_work_is_awaited_or_cancelled() -> None:
+    async def one() -> int:
+        return 1
+
+    assert await unless_stopped(one(), StopSignal()) == 1
+    stop, service = StopSignal(), Slow()
+    stop.request()
+    assert await unless_stopped(service.start(), stop) is None
+    assert service.said == ["cancelled"]
+
+
 async def test_what_fails_comes_through() -> None:
     async def fail() -> None:
         raise ValueError("no")
