@@ -6,7 +6,7 @@ request share that. A batch, conditional or not, counts under its first statemen
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from cql.connection import AnswerRows, Connection, Consistency, Item, Parameters
 from cql.errors import UNANSWERED_REASONS, unanswered_reason
@@ -25,19 +25,23 @@ ERROR_KINDS: Final = (*UNANSWERED_REASONS, UNAVAILABLE, OVERLOADED, TOO_LARGE, R
 size, refused for another reason."""
 
 
+OnRequest: TypeAlias = Callable[[float, bool], None]
+"""Is told the seconds that a request took, and whether storage answered it."""
+
+
 class RequestCounts:
-    """By statement: durations of requests, failed ones included, and reasons of failures. `listener` is told each
-    request's seconds, and whether storage answered it."""
+    """By statement: durations of requests, failed ones included, and reasons of failures. `on_request` is told
+    of each request."""
 
-    __slots__ = ("errors", "listener", "seconds")
+    __slots__ = ("_on_request", "errors", "seconds")
 
-    def __init__(self) -> None:
+    def __init__(self, on_request: OnRequest = lambda seconds, answered: None) -> None:
         self.seconds: dict[str, Distribution] = {}
         self.errors: dict[tuple[str, str], int] = {}
-        self.listener: Callable[[float, bool], None] = _nobody
+        self._on_request = on_request
 
     def ended(self, name: str, seconds: float, *, answered: bool = True) -> None:
-        self.listener(seconds, answered)
+        self._on_request(seconds, answered)
         distribution = self.seconds.get(name)
         if distribution is None:
             distribution = self.seconds[name] = Distribution(SECONDS)
@@ -45,10 +49,6 @@ class RequestCounts:
 
     def failed(self, name: str, kind: str) -> None:
         self.errors[name, kind] = self.errors.get((name, kind), 0) + 1
-
-
-def _nobody(seconds: float, answered: bool) -> None:
-    pass
 
 
 class CommitCounts:

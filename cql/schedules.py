@@ -96,9 +96,11 @@ class CqlScheduleStore:
         randomness: Randomness,
         external_updates: UpdateCounts | None = None,
         pauses: PauseCounts | None = None,
+        packs: Callable[[], bool] = lambda: False,
     ) -> None:
         """`commits` take the inserts of each consistency; `external_updates` counts schedules that such updates end;
-        `tasks` runs the requests that several callers share."""
+        `tasks` runs the requests that several callers share. `packs()`: whether every running program can read packed
+        cells (`packed`)."""
         self._connection = connection
         self._turns = PartitionTurns(
             update=self._send_update,
@@ -111,8 +113,7 @@ class CqlScheduleStore:
         self._external_updates = external_updates or UpdateCounts()
         self._commits = commits
         self._max_write_bytes = settings.max_write_bytes
-        self.packs: Callable[[], bool] = lambda: False
-        """Whether every running program can read packed cells (`packed`)."""
+        self.packs = packs
 
     async def insert(self, definition: Definition, *, consistency: WriteConsistency = "LOCAL_QUORUM") -> None:
         await self._commits[consistency].insert(definition, packs=self.packs())

@@ -1,5 +1,6 @@
 """All stores of this room over one connection."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from cql.audit_log import CqlAuditLogStore
@@ -11,7 +12,7 @@ from cql.group_commit import GroupCommit
 from cql.idempotency import CqlIdempotencyStore
 from cql.leases import CqlLeaseStore
 from cql.members import CqlMemberStore
-from cql.metrics import MeasuredConnection, StorageMetrics
+from cql.metrics import MeasuredConnection, OnRequest, RequestCounts, StorageMetrics
 from cql.migrate import check_schema, load_migrations
 from cql.reconciliations import CqlReconciliationStore
 from cql.reports import CqlArchiveStore, CqlAuditStore, CqlBulkLoadStore, CqlUsageStore
@@ -67,13 +68,16 @@ class Storage:
         settings: StorageSettings | None = None,
         clock: Clock | None = None,
         randomness: Randomness | None = None,
+        packs: Callable[[], bool] = lambda: False,
+        on_request: OnRequest = lambda seconds, answered: None,
     ) -> "Storage":
         """The stores over any connection: the driver's, an in-memory one, or either behind a decorator. `liveness`: the
-        connection for heartbeats, members and own leases, so that other load does not delay them. None: the same."""
+        connection for heartbeats, members and own leases, so that other load does not delay them. None: the same.
+        `packs` and `on_request` as in `open_storage`."""
         liveness = liveness or connection
         settings = settings or StorageSettings()
         clock = clock or SystemClock()
-        metrics = StorageMetrics()
+        metrics = StorageMetrics(requests=RequestCounts(on_request))
         measured = MeasuredConnection(connection, counts=metrics.requests, monotonic=clock.monotonic)
         measured_liveness = MeasuredConnection(liveness, counts=metrics.requests, monotonic=clock.monotonic)
         tasks = Tasks(_report_crash)
@@ -102,6 +106,7 @@ class Storage:
                 randomness=randomness or SystemRandomness(),
                 external_updates=metrics.external_updates,
                 pauses=metrics.pauses,
+                packs=packs,
             ),
             clients=CqlClientStore(measured),
             crons=CqlCronStore(measured, tasks=tasks, settings=settings),
@@ -129,8 +134,15 @@ class Storage:
         await self.liveness.close()
 
 
-async def open_storage(settings: StorageSettings) -> Storage:
-    """Connect to a migrated keyspace, twice: heartbeats and leases have connections of their own.
+async def open_storage(
+    settings: StorageSettings,
+    *,
+    packs: Callable[[], bool] = lambda: False,
+    on_request: OnRequest = lambda seconds, answered: None,
+) -> Storage:
+    """Connect to a migrated keyspace, twice: heartbeats and leases have connections of their own. `packs()`: whether
+    every running program can read packed cells (`packed`); asked for each write. `on_request` is told of each
+    request of the stores.
 
     Raises StoreUnavailable when no Cassandra answers, SchemaOutdated before `migrate` was run, ProgramOutdated when the
     keyspace has dropped what this program uses, WrongHome for another data centre than the keyspace's, StoreRefused
@@ -150,7 +162,7 @@ async def open_storage(settings: StorageSettings) -> Storage:
         await liveness.close()
         await session.close()
         raise
-    return Storage.over(session, liveness=liveness, settings=settings)
+    return Storage.over(session, liveness=liveness, settings=settings, packs=packs, on_request=on_request)
 
 
 def _report_crash(name: str, error: BaseException) -> None:

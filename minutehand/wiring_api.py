@@ -21,6 +21,7 @@ from scheduler_service.api.services import ApiServices, build_services
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.node_client import HintForwarder, HttpNodePorts
 from scheduler_service.runtime.clock import Clock, SystemClock
+from scheduler_service.runtime.late_bound import LateBound
 from scheduler_service.runtime.lifecycle import Service, Tasks
 from scheduler_service.runtime.logging import get_logger
 from scheduler_service.runtime.metrics import Count, Metrics
@@ -40,16 +41,18 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
     assert api is not None
     assert token is not None
     clock, randomness = SystemClock(), SystemRandomness()
+    watched = LateBound[WatchMembers]("the watch over members")
     encryption = secret_encryption(
-        settings.secrets, randomness=randomness, older_programs=lambda: members.older_programs
+        settings.secrets, randomness=randomness, older_programs=lambda: watched().older_programs
     )
     async with AsyncExitStack() as parts:
-        storage = await open_storage(settings.cassandra)
+        storage = await open_storage(settings.cassandra, packs=lambda: watched().knows >= PACKED_SINCE)
         parts.push_async_callback(storage.close)
         tasks = Tasks(stop.crashed)
         parts.push_async_callback(tasks.close)
-        members = WatchMembers(store=storage.members, clock=clock, settings=settings.membership, on_crash=stop.crashed)
-        storage.schedules.packs = lambda: members.knows >= PACKED_SINCE
+        members = watched.bind(
+            WatchMembers(store=storage.members, clock=clock, settings=settings.membership, on_crash=stop.crashed)
+        )
         tasks.spawn(_timekeeper(members, clock=clock).run(), name="timekeeper")
         dropped = Count()
         hints = HintForwarder(

@@ -1,6 +1,7 @@
 """Wires a node: storage, the delivery engine, the node, its ops port."""
 
 import socket
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
@@ -9,14 +10,17 @@ from cql.migrate import load_migrations
 from cql.packed import PACKED_SINCE
 from cql.storage import Storage, open_storage
 from membership.identity import NodeId, NodeIncarnation
-from membership.membership_agent import NodeProfile, new_incarnation
+from membership.membership_agent import MembershipAgent, NodeProfile, new_incarnation
 from membership.settings import MembershipSettings
+from membership.view import MembersView
 from minutehand.config import Settings
 from minutehand.processes.health import told_health
 from minutehand.running import StopSignal, spare_collector, start_unless_stopped, unless_stopped
 from minutehand.version import VERSION
+from poller_cluster.background_budget import BackgroundBudget
 from poller_cluster.delivery.engine import DeliveryEngine
-from poller_cluster.node import Node, NodeTargets
+from poller_cluster.hint_targets import NodeTargets
+from poller_cluster.node import Node
 from poller_cluster.ops.metrics import EndedElsewhere, show_node
 from poller_cluster.ops.server import OpsServer, OpsSettings, StartingServer, advertised_address, listen
 from poller_cluster.ops.status import StateChangeLog, unready
@@ -24,6 +28,7 @@ from poller_cluster.settings import NodeSettings
 from scheduler_service.node_client import HintForwarder
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.health import LoopHeartbeat
+from scheduler_service.runtime.late_bound import LateBound
 from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.runtime.logging import get_logger
 from scheduler_service.runtime.metrics import Count, Metrics
@@ -41,13 +46,18 @@ async def serve_node(settings: Settings, *, node_id: NodeId, stop: StopSignal) -
     encryption = secret_encryption(settings.secrets, randomness=randomness)
     async with AsyncExitStack() as parts:
         port = await _open_port(settings.ops, clock=clock, stop=stop, parts=parts)
-        storage = await open_storage(settings.cassandra)
+        budget = _background_budget(settings.node, clock, randomness)
+        members = LateBound[MembershipAgent]("the membership agent")
+        storage = await open_storage(
+            settings.cassandra, packs=lambda: members().view.all_know(PACKED_SINCE), on_request=budget.observe
+        )
         parts.push_async_callback(storage.close)
         await _create_built_in_clients(storage, settings.node, clock=clock)
         incarnation = await _begin_incarnation(node_id, storage, settings.membership, clock=clock, stop=stop)
         if incarnation is None:
             return
-        hints = await _start_hints(settings, clock=clock, parts=parts)
+        hints_dropped = Count()
+        hints = _hint_forwarder(settings, lambda: members().view, hints_dropped, clock=clock)
         engine = DeliveryEngine(clock=clock, policy=settings.network, settings=settings.delivery)
         node = Node(
             incarnation=incarnation,
@@ -60,12 +70,13 @@ async def serve_node(settings: Settings, *, node_id: NodeId, stop: StopSignal) -
             settings=settings.node,
             membership=settings.membership,
             process=_Process(incarnation, stop),
-            hints=hints.forwarder,
+            budget=budget,
+            hints=hints,
         )
-        hints.targets.watch(lambda: node.membership_agent.view)
-        storage.schedules.packs = lambda: node.membership_agent.view.all_know(PACKED_SINCE)
-        storage.metrics.requests.listener = node.budget.observe
-        metrics = _metrics(node, engine, storage, hints, clock=clock)
+        members.bind(node.membership_agent)
+        parts.push_async_callback(hints.stop)
+        await hints.start()
+        metrics = _metrics(node, engine, storage, hints_dropped, clock=clock)
         await _serve_port(port, node, settings, metrics, clock=clock, parts=parts)
         if await start_unless_stopped(node, stop, parts):
             _log.info("node-running", incarnation=str(incarnation))
@@ -141,25 +152,24 @@ async def _begin_incarnation(
     return await unless_stopped(begun, stop)
 
 
-@dataclass(frozen=True, slots=True)
-class _Hints:
-    """The way of hints to other nodes: to those that `targets` shows, and how many were dropped on it."""
-
-    forwarder: HintForwarder
-    targets: NodeTargets
-    dropped: Count
-
-
-async def _start_hints(settings: Settings, *, clock: SystemClock, parts: AsyncExitStack) -> _Hints:
+def _hint_forwarder(
+    settings: Settings, view: Callable[[], MembersView], dropped: Count, *, clock: SystemClock
+) -> HintForwarder:
+    """It tells other nodes of rows placed in their pollers, and counts the hints that it drops."""
     token = settings.cluster.token
     assert token is not None
-    targets, dropped = NodeTargets(), Count()
-    forwarder = HintForwarder(
-        members=targets, clock=clock, settings=settings.hints, token=token, on_dropped=dropped.add
+    return HintForwarder(
+        members=NodeTargets(view), clock=clock, settings=settings.hints, token=token, on_dropped=dropped.add
     )
-    parts.push_async_callback(forwarder.stop)
-    await forwarder.start()
-    return _Hints(forwarder, targets, dropped)
+
+
+def _background_budget(settings: NodeSettings, clock: SystemClock, randomness: SystemRandomness) -> BackgroundBudget:
+    return BackgroundBudget(
+        clock=clock,
+        randomness=randomness,
+        settings=settings.background,
+        minutes_at_once=settings.recovery_minutes_at_once,
+    )
 
 
 def _profile(settings: NodeSettings, *, address: str) -> NodeProfile:
@@ -172,14 +182,16 @@ def _profile(settings: NodeSettings, *, address: str) -> NodeProfile:
     )
 
 
-def _metrics(node: Node, engine: DeliveryEngine, storage: Storage, hints: _Hints, *, clock: SystemClock) -> Metrics:
+def _metrics(
+    node: Node, engine: DeliveryEngine, storage: Storage, hints_dropped: Count, *, clock: SystemClock
+) -> Metrics:
     metrics, updates = Metrics(program="node", version=VERSION), storage.metrics.external_updates
     show_node(
         node,
         clock=clock,
         metrics=metrics,
         attempts_in_flight=lambda: engine.in_flight,
-        hints_dropped=lambda: hints.dropped.value,
+        hints_dropped=lambda: hints_dropped.value,
         ended=EndedElsewhere(ended=updates.ended, skipped=updates.skipped),
     )
     metrics.show(STORAGE_METRICS, of=storage.metrics)

@@ -10,14 +10,12 @@
 A node sends and writes only for the pollers that the lease balancer grants it, under the epoch that comes with each,
 and only while trusted. Stopping is a drain: the node hands over every poller before it leaves."""
 
-from collections.abc import Callable
 from typing import Protocol
 
 from membership.identity import NodeIncarnation, PollerKey
 from membership.lease_balancer import LeaseBalancer
 from membership.membership_agent import MembershipAgent, NodeProfile
 from membership.settings import MembershipSettings
-from membership.view import MembersView
 from poller_cluster.background_budget import BackgroundBudget
 from poller_cluster.backlog import Backlog
 from poller_cluster.bookkeeping import Bookkeeper, Recounts
@@ -44,8 +42,10 @@ from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.runtime.timekeeper import DisciplinedClock, Timekeeper
 from scheduler_service.usecases.balance import CountMinute
-from scheduler_service.usecases.members import HintTargets
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
+
+CLIENTS_PAUSE_SECONDS = 0.5
+"""Pause between attempts to read the clients at the start, while storage does not answer."""
 
 
 class DeliveryEngine(Engine, Protocol):
@@ -85,11 +85,13 @@ class Node:
         settings: NodeSettings,
         membership: MembershipSettings,
         process: NodeProcess,
+        budget: BackgroundBudget,
         hints: HintSender | None = None,
     ) -> None:
-        """`hints` tells other nodes of rows placed in their pollers near their due. Parts that an earlier one needs are
-        looked up when they are called."""
+        """`budget` is told of all requests of `stores`. `hints` tells other nodes of rows placed in their pollers near
+        their due. Parts that an earlier one needs are looked up when they are called."""
         self.incarnation = incarnation
+        self.budget = budget
         self.running = False
         """Whether the node is started, and a member."""
         self._stores, self._settings, self._membership = stores, settings, membership
@@ -106,17 +108,11 @@ class Node:
             on_over=process.node_over,
             low_watermark=lambda: self.balancer.low_watermark(),
         )
-        self.budget = BackgroundBudget(
-            clock=clock,
-            randomness=randomness,
-            settings=settings.background,
-            minutes_at_once=settings.recovery_minutes_at_once,
-        )
         self._runtime = NodeRuntime(
             clock=clock,
             randomness=randomness,
             spawn=self._tasks.spawn,
-            budget=self.budget,
+            budget=budget,
             trusted=self.membership_agent.trusted,
             on_fault=process.work_failed,
         )
@@ -265,7 +261,7 @@ class Node:
     async def start(self) -> None:
         await self._engine.start()
         while not await self.clients.refresh():
-            await self._clock.sleep(0.5)
+            await self._clock.sleep(CLIENTS_PAUSE_SECONDS)
         await self.membership_agent.start()
         timekeeper = Timekeeper(
             clock=self._clock,
@@ -298,32 +294,3 @@ class Node:
     def draining(self) -> bool:
         """Whether its pollers are being handed over, or have been."""
         return self.hand_over.begun
-
-
-class NodeTargets:
-    """The nodes that a node sends hints to, about rows that it places in their pollers: the members in its own view.
-
-    `targets` is the same object until they change, and empty until `watch` was called.
-    """
-
-    def __init__(self) -> None:
-        self._view: Callable[[], MembersView] | None = None
-        self._seen: MembersView | None = None
-        self._targets = HintTargets()
-
-    def watch(self, view: Callable[[], MembersView]) -> None:
-        self._view = view
-
-    @property
-    def targets(self) -> HintTargets:
-        view = None if self._view is None else self._view()
-        if view is not None and view is not self._seen:
-            self._seen = view
-            weights = view.hint_weights()
-            addresses = {
-                beat.incarnation.node_id: beat.address for beat in view.members if beat.incarnation.node_id in weights
-            }
-            targets = HintTargets(addresses, weights)
-            if targets != self._targets:
-                self._targets = targets
-        return self._targets

@@ -138,7 +138,7 @@ class HintForwarder:
         self._tasks = Tasks(_crashed)
         self._gathered: dict[tuple[Partition, RowKey | None], None] = {}
         self._gathering = False
-        self._targets = members.targets
+        self._targets = HintTargets()
         self._owners: dict[PollerKey, NodeId | None] = {}
         self._queues: dict[str, _Queue] = {}
         self._told: deque[_Told] = deque(maxlen=settings.queue_rows)

@@ -24,6 +24,7 @@ from scheduler_service.domain.errors import ClientSuspended, FieldError, Invalid
 from scheduler_service.domain.ids import Partition, RowKey
 from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.runtime.clock import SystemClock
+from scheduler_service.runtime.late_bound import LateBound
 from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.usecases.bulk_load import Item, JudgeItems, Loaded, LoadSchedules, LoadThrottle, Result
 from scheduler_service.usecases.schedule_request import CallbackPolicy, ScheduleRequest
@@ -83,10 +84,10 @@ async def _load(work: Work, rows: Iterable[bytes]) -> Part:
     judge = JudgeItems(policy=policy, clock=clock, ahead_ms=work.ahead_ms)
     if work.storage is None:
         return await _Task(work, judge, None, work.client)(rows)
-    storage = await open_storage(work.storage)
+    packs = LateBound[bool]("what all programs can read")
+    storage = await open_storage(work.storage, packs=packs)
     try:
-        packs = await all_know(storage.members, PACKED_SINCE)
-        storage.schedules.packs = lambda: packs
+        packs.bind(await all_know(storage.members, PACKED_SINCE))
         found = await storage.clients.read_client(work.client.client_id)
         if found is None or found.state is not ClientState.ACTIVE:
             raise ClientSuspended(f"client {work.client.client_id!r} was suspended or deleted meanwhile")

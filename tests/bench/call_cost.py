@@ -205,8 +205,8 @@ class Bench:
             tasks=self._tasks,
             clock=self.clock,
             randomness=randomness,
+            packs=lambda: True,
         )
-        store.packs = lambda: True
         self._clients = OneServedClient(pollers)
         policy = NetworkPolicy.parse(allow=["127.0.0.0/8"])
         self.engine = DeliveryEngine(clock=self.clock, policy=policy, settings=DeliverySettings())

@@ -36,8 +36,7 @@ class DyingApi:
         self._write, self._fault, self._writes = write, fault, 0
         connection = FaultyConnection(world.memory, clock=world.api_clock, rng=random.Random(write))
         connection.plan = FaultPlan(hook=self._hook)
-        self.storage = Storage.over(connection)
-        self.storage.schedules.packs = cycle((True, False)).__next__
+        self.storage = Storage.over(connection, packs=cycle((True, False)).__next__)
         writer = ScheduleWriter(
             schedules=self.storage.schedules,
             leases=self.storage.leases,

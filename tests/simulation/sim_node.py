@@ -12,6 +12,7 @@ from cql.storage import Storage
 from membership.identity import IncarnationNumber, NodeId, NodeIncarnation
 from membership.membership_agent import NodeProfile
 from membership.settings import MembershipSettings
+from poller_cluster.background_budget import BackgroundBudget
 from poller_cluster.node import Node
 from poller_cluster.settings import NodeSettings
 from scheduler_service.domain.ports import HintSender
@@ -60,9 +61,19 @@ class SimNode:
         self.rng = rng
         self.connection = FaultyConnection(store, clock=clock, rng=rng)
         randomness = SeededRandomness(rng)
-        self.storage = Storage.over(self.connection, clock=clock, randomness=randomness)
-        # So every minute has rows of both forms.
-        self.storage.schedules.packs = cycle((True, False)).__next__
+        budget = BackgroundBudget(
+            clock=clock,
+            randomness=randomness,
+            settings=settings.background,
+            minutes_at_once=settings.recovery_minutes_at_once,
+        )
+        self.storage = Storage.over(
+            self.connection,
+            clock=clock,
+            randomness=randomness,
+            packs=cycle((True, False)).__next__,  # so every minute has rows of both forms
+            on_request=budget.observe,
+        )
         self.engine = SimEngine(
             node=name, clock=clock, receiver=receiver, rng=rng, on_call=lambda call: on_call(self, call)
         )
@@ -85,10 +96,9 @@ class SimNode:
             settings=settings,
             membership=MembershipSettings(),
             process=self,
+            budget=budget,
             hints=hints,
         )
-
-        self.storage.metrics.requests.listener = self.node.budget.observe
 
     def node_over(self, reason: str) -> None:
         self.over = reason

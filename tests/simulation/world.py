@@ -94,8 +94,12 @@ class World:
         self.balance_epochs: dict[Partition, int] = {}
 
     def _start_api(self) -> None:
-        self.api_storage = Storage.over(self.api_connection, clock=self.api_clock, randomness=self.api_randomness)
-        self.api_storage.schedules.packs = cycle((True, False)).__next__
+        self.api_storage = Storage.over(
+            self.api_connection,
+            clock=self.api_clock,
+            randomness=self.api_randomness,
+            packs=cycle((True, False)).__next__,
+        )
         self.writer = ScheduleWriter(
             schedules=self.api_storage.schedules,
             leases=self.api_storage.leases,

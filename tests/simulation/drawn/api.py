@@ -88,8 +88,9 @@ class ApiProcess:
         self.clock = clock
         self.connection = FaultyConnection(store, clock=clock, rng=rng)
         randomness = SeededRandomness(rng)
-        self.storage = Storage.over(self.connection, clock=clock, randomness=randomness)
-        self.storage.schedules.packs = cycle((True, False)).__next__
+        self.storage = Storage.over(
+            self.connection, clock=clock, randomness=randomness, packs=cycle((True, False)).__next__
+        )
         self.up = False
         self._tasks = Tasks(on_crash)
         self._requests: dict[asyncio.Task[Any], None] = {}

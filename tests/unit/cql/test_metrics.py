@@ -38,8 +38,8 @@ class Answering:
     write = write_batch = conditional = select
 
 
-def measured(answer: Any = None) -> tuple[Any, RequestCounts]:
-    clock, counts = ManualClock(), RequestCounts()
+def measured(answer: Any = None, counts: RequestCounts | None = None) -> tuple[Any, RequestCounts]:
+    clock, counts = ManualClock(), counts or RequestCounts()
     inner: Any = Answering(clock, answer)
     return MeasuredConnection(inner, counts=counts, monotonic=clock.monotonic), counts
 
@@ -173,9 +173,8 @@ def test_what_edits_end_is_counted_once_a_schedule() -> None:
 async def test_who_listens_hears_how_long_each_request_took_and_whether_it_was_answered(
     answer: Any, answered: bool
 ) -> None:
-    connection, counts = measured(answer)
     heard: list[tuple[float, bool]] = []
-    counts.listener = lambda seconds, answered: heard.append((seconds, answered))
+    connection, _ = measured(answer, RequestCounts(lambda seconds, answered: heard.append((seconds, answered))))
     with contextlib.suppress(MinutehandError):
         await connection.conditional([("leases.take", ())])
     assert [one for _, one in heard] == [answered]

@@ -90,6 +90,20 @@ class Scene:
         assert sum(self.dropped) == count
 
 
+class LaterMembers:
+    """They are not known yet: the node that sees them is built after what it sends hints with."""
+
+    @property
+    def targets(self) -> HintTargets:
+        raise AssertionError("nothing is to be told yet")
+
+
+def test_the_members_are_not_needed_before_there_is_a_hint() -> None:
+    HintForwarder(
+        members=LaterMembers(), clock=ManualClock(), settings=HintSettings(), token=TOKEN, on_dropped=lambda count: None
+    )
+
+
 def hint(poller_id: int, number: int = 0) -> tuple[Partition, RowKey]:
     due = MINUTE * 60_000 + number
     key = RowKey(UnixMillis(due), compose_schedule_id(due=due, poller_id=poller_id, tail=number))

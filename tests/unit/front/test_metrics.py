@@ -14,10 +14,11 @@ from membership.membership_agent import NodeProfile
 from membership.settings import MembershipSettings
 from minutehand.cli import failures
 from minutehand.reference_pages import PROGRAMS, documented
+from poller_cluster.background_budget import BackgroundBudget
 from poller_cluster.node import Node
 from poller_cluster.ops.metrics import show_node
 from poller_cluster.ops.server import OpsServer, OpsSettings, advertised_address, listen
-from poller_cluster.settings import NodeSettings
+from poller_cluster.settings import BackgroundSettings, NodeSettings
 from scheduler_service.api.metrics import PROCESS_METRICS, Shown
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.metrics import Count, Kind, Metric, Metrics
@@ -69,6 +70,7 @@ class Engine:
 
 async def test_a_node_shows_what_is_documented() -> None:
     storage, clock, metrics = Storage.over(InMemoryConnection()), SystemClock(), Metrics(program="node", version="1")
+    randomness = SystemRandomness()
     incarnation = NodeIncarnation(NodeId("one"), IncarnationNumber(1))
     process: Any = SimpleNamespace(node_over=_never, task_crashed=_never, work_failed=_never)
     node = Node(
@@ -78,10 +80,11 @@ async def test_a_node_shows_what_is_documented() -> None:
         encryption=NoEncryption(),
         engine=Engine(),
         clock=clock,
-        randomness=SystemRandomness(),
+        randomness=randomness,
         settings=NodeSettings(),
         membership=MembershipSettings(),
         process=process,
+        budget=BackgroundBudget(clock=clock, randomness=randomness, settings=BackgroundSettings()),
     )
     show_node(node, clock=clock, metrics=metrics)
     metrics.show(STORAGE_METRICS, of=storage.metrics)

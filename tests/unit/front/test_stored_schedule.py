@@ -42,8 +42,7 @@ def show(memory: InMemoryConnection, monkeypatch: pytest.MonkeyPatch) -> Show:
 
 async def stored(memory: InMemoryConnection, *, packs: bool, **other: Any) -> Definition:
     """A schedule that was delivered, while another is called."""
-    schedules = Storage.over(memory).schedules
-    schedules.packs = lambda: packs
+    schedules = Storage.over(memory, packs=lambda: packs).schedules
     one, claimed = definition(ClientId("shop"), headers=SEALED, **other), definition(ClientId("shop"), tail=2)
     await schedules.insert(one)
     record = commit(

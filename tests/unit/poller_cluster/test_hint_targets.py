@@ -1,10 +1,9 @@
-"""A node tells the members that its own incarnation sees, and nobody before it has one."""
+"""A node tells the members that its own incarnation sees."""
 
 from types import SimpleNamespace
 from typing import Any
 
-from poller_cluster.node import NodeTargets
-from scheduler_service.usecases.members import HintTargets
+from poller_cluster.hint_targets import NodeTargets
 
 
 def view(*members: tuple[str, str, float | None]) -> Any:
@@ -17,14 +16,9 @@ def view(*members: tuple[str, str, float | None]) -> Any:
     )
 
 
-def test_nobody_before_it_watches() -> None:
-    assert NodeTargets().targets == HintTargets()
-
-
 def test_members_with_a_weight_and_the_same_object_until_they_change() -> None:
-    targets = NodeTargets()
     seen = view(("a", "127.0.0.1:1", 1.0), ("b", "127.0.0.1:2", 2.0), ("draining", "127.0.0.1:3", None))
-    targets.watch(lambda: seen)
+    targets = NodeTargets(lambda: seen)
     first = targets.targets
     assert dict(first.addresses) == {"a": "127.0.0.1:1", "b": "127.0.0.1:2"}
     assert dict(first.weights) == {"a": 1.0, "b": 2.0}
