@@ -143,7 +143,7 @@ class ClockOffsets:
         )
 
     def few_of(self, members: Iterable[NodeIncarnation]) -> bool:
-        """Whether a member's clock is known by few beats only, so that more frequent reads pay."""
+        """Whether a member's clock is known by few beats only, so that reading more often is worthwhile."""
         return any(len(self._samples.get(incarnation, ())) < _FEW for incarnation in members)
 
     def ahead_at_most_ms(

@@ -123,7 +123,7 @@ def _exposition(shown: Shown, storage: StorageMetrics, *, max_age_seconds: float
 def _listeners(
     settings: HealthSettings, api: ApiSettings, services: ApiServices, exposition: Exposition
 ) -> Iterator[Service]:
-    """What the process is asked through: its health, its metrics where they have a port of their own, and the API,
+    """The process's listeners: its health, its metrics where they have a port of their own, and the API,
     last of all, when everything behind it runs."""
     health = services.health
     yield from told_health(settings, live=health.heartbeat.reasons, ready=health.unready)

@@ -7,7 +7,7 @@ from scheduler_service.domain.ids import ClientId, Minute, PollerId
 
 
 class HeldPollers(Protocol):
-    """Which pollers of a client this node holds, where they stand, and which share of the client that is."""
+    """Which pollers of a client this node holds, their positions, and their share of the client's quota."""
 
     def positions(self, client_id: ClientId) -> Mapping[PollerId, Minute]:
         """Every held poller, with its oldest unsettled minute."""

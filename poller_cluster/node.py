@@ -66,7 +66,7 @@ class NodeProcess(Protocol):
         """A task of the node has ended with an unhandled exception: exit."""
 
     def work_failed(self, name: str, error: BaseException) -> None:
-        """A minute or a row met an unhandled exception. It is retried or fails alone; the node goes on."""
+        """Processing a minute or row raised an unhandled exception. It is retried or fails alone; the node goes on."""
 
 
 class Node:

@@ -1,4 +1,4 @@
-"""Where pollers go on when a wall clock was ahead and is corrected.
+"""Where pollers resume after a fast wall clock is corrected.
 
 Minutes are passed by the wall clock. If it was ahead, minutes were passed before their rows were created, and
 watermarks and low watermarks may be too high. No mark recorded by a clock that was ahead is believed:
@@ -31,7 +31,7 @@ class Passing(Protocol):
     """The pollers of this node."""
 
     def set_back(self) -> None:
-        """Stop until granted again; go by the time that is accepted now."""
+        """Stop until granted again; use the corrected time."""
 
 
 class SetBack:

@@ -103,7 +103,7 @@ app.add_typer(
 app.add_typer(
     dead_letters.app,
     name="dead-letters",
-    short_help="See what gave up, and have it called again.",
+    short_help="List and redeliver dead letters.",
     no_args_is_help=True,
 )
 app.add_typer(spark.app, name="spark", short_help="Run a job over the tables with Spark.", no_args_is_help=True)
@@ -116,10 +116,10 @@ app.add_typer(
 app.add_typer(
     secrets.app,
     name="secrets",
-    short_help="Look after the keys that signing secrets are stored under.",
+    short_help="Manage the keys that signing secrets are stored under.",
     no_args_is_help=True,
 )
-app.add_typer(nodes.app, name="nodes", short_help="Look after single nodes.", no_args_is_help=True)
+app.add_typer(nodes.app, name="nodes", short_help="Manage single nodes.", no_args_is_help=True)
 app.add_typer(
     cassandra.app, name="cassandra", short_help="Start and stop a Cassandra on this machine.", no_args_is_help=True
 )

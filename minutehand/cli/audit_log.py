@@ -14,13 +14,11 @@ _PAGE = 1000
 def audit_log(
     start: Annotated[
         str | None,
-        typer.Option(
-            "--from", help="First instant, RFC 3339. Without it: 24 hours before the last.", show_default=False
-        ),
+        typer.Option("--from", help="First instant, RFC 3339. [default: 24 hours before the last]", show_default=False),
     ] = None,
     end: Annotated[
         str | None,
-        typer.Option("--to", help="Before this instant, 31 days later at most. Without it: now.", show_default=False),
+        typer.Option("--to", help="Before this instant, 31 days later at most. [default: now]", show_default=False),
     ] = None,
     limit: Annotated[int, limit_of("actions")] = 1000,
     url: Url = DEFAULT_URL,

@@ -16,11 +16,11 @@ _PAGE = 1000
 def balance(
     client_id: ClientId,
     start: Annotated[
-        str | None, typer.Option("--from", help="First instant, RFC 3339. Without it: an hour ago.", show_default=False)
+        str | None, typer.Option("--from", help="First instant, RFC 3339. [default: an hour ago]", show_default=False)
     ] = None,
     end: Annotated[
         str | None,
-        typer.Option("--to", help="Before this instant, 24 hours later at most. Without it: now.", show_default=False),
+        typer.Option("--to", help="Before this instant, 24 hours later at most. [default: now]", show_default=False),
     ] = None,
     url: Url = DEFAULT_URL,
     key: KeyText = None,

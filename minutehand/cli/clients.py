@@ -20,7 +20,7 @@ Quota = Annotated[
         "--poller-quota",
         min=1,
         max=1024,
-        help="Pollers of the client; each guarantees 1,000 calls a minute. [default: as it is; 1 for a new client]",
+        help="Pollers of the client; each guarantees 1,000 calls a minute. [default: unchanged; 1 for a new client]",
         show_default=False,
     ),
 ]
@@ -44,9 +44,11 @@ CreateRate = Annotated[
 ]
 MaxInFlight = Annotated[
     int | None,
-    typer.Option(help="Attempts at the same time. [default: 100 for each poller]", show_default=False),
+    typer.Option(help="Maximum concurrent attempts. [default: 100 for each poller]", show_default=False),
 ]
-TimeoutSeconds = Annotated[float | None, typer.Option(help="For one attempt. [default: 10]", show_default=False)]
+TimeoutSeconds = Annotated[
+    float | None, typer.Option(help="Attempt time-out, in seconds. [default: 10]", show_default=False)
+]
 HorizonDays = Annotated[
     int | None, typer.Option(help="How far ahead a schedule may be due. [default: 730]", show_default=False)
 ]
@@ -54,14 +56,12 @@ RetentionDays = Annotated[
     int | None, typer.Option(help="How long ended schedules are kept. [default: 7]", show_default=False)
 ]
 PayloadBytes = Annotated[
-    int | None, typer.Option(help="The longest body of a callback. [default: 65536]", show_default=False)
+    int | None, typer.Option(help="Maximum body size, in bytes. [default: 65536]", show_default=False)
 ]
 HeaderBytes = Annotated[
-    int | None, typer.Option(help="A callback's headers, at most. [default: 8192]", show_default=False)
+    int | None, typer.Option(help="Maximum size of all headers, in bytes. [default: 8192]", show_default=False)
 ]
-MaxCrons = Annotated[
-    int | None, typer.Option(help="Crons that are there at the same time. [default: 10000]", show_default=False)
-]
+MaxCrons = Annotated[int | None, typer.Option(help="Maximum number of crons. [default: 10000]", show_default=False)]
 ReadConsistency = Annotated[
     str | None,
     typer.Option(
@@ -126,7 +126,7 @@ def register(
 @app.command("list", epilog="Example: minutehand clients list --all")
 def list_(
     everything: Annotated[
-        bool, typer.Option("--all", help="Also Minutehand's own client, $cron, which wakes crons.")
+        bool, typer.Option("--all", help="Include the built-in client, $cron, which wakes crons.")
     ] = False,
     url: Url = DEFAULT_URL,
     key: KeyText = None,

@@ -80,18 +80,18 @@ def put(
     ends_at: Annotated[
         str | None, typer.Option("--ends-at", help="No fire from this instant on, RFC 3339.", show_default=False)
     ] = None,
-    max_fires: Annotated[int | None, typer.Option("--max-fires", help="So many at most.", show_default=False)] = None,
+    max_fires: Annotated[
+        int | None, typer.Option("--max-fires", help="Maximum number of fires.", show_default=False)
+    ] = None,
     spread_seconds: Annotated[
         int | None,
-        typer.Option(
-            "--spread-seconds", help="Call up to so much later, always by the same amount.", show_default=False
-        ),
+        typer.Option("--spread-seconds", help="Fixed offset per cron, up to this many seconds.", show_default=False),
     ] = None,
     catch_up_seconds: Annotated[
         float | None,
         typer.Option(
             "--catch-up-seconds",
-            help="Skip fires that were missed by more than this. Without it: 3600.",
+            help="Skip fires that were missed by more than this. [default: 3600]",
             show_default=False,
         ),
     ] = None,
@@ -99,7 +99,7 @@ def put(
         str | None,
         typer.Option(
             "--overlap",
-            help="While the run before has not ended: allow (without this option) or skip.",
+            help="If the previous run is still open: allow or skip. [default: allow]",
             show_default=False,
         ),
     ] = None,
@@ -217,12 +217,12 @@ def runs(
     client_id: ClientId,
     cron_id: CronId,
     start: Annotated[
-        str | None, typer.Option("--from", help="First instant, RFC 3339. Without it: a day ago.", show_default=False)
+        str | None, typer.Option("--from", help="First instant, RFC 3339. [default: a day ago]", show_default=False)
     ] = None,
     end: Annotated[
         str | None,
         typer.Option(
-            "--to", help="Before this instant, 31 days later at most. Without it: a day ahead.", show_default=False
+            "--to", help="Before this instant, 31 days later at most. [default: a day ahead]", show_default=False
         ),
     ] = None,
     limit: Annotated[int, limit_of("runs")] = 100,
@@ -260,7 +260,7 @@ def preview(
     ],
     timezone: TimeZone,
     start: Annotated[
-        str | None, typer.Option("--from", help="First instant, RFC 3339. Without it: now.", show_default=False)
+        str | None, typer.Option("--from", help="First instant, RFC 3339. [default: now]", show_default=False)
     ] = None,
     count: Annotated[int, typer.Option("--count", min=1, max=100, help="How many fires.")] = 5,
     dst_gap: Gap = None,

@@ -7,15 +7,15 @@ import typer
 from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, KeyText, Url, connect, limit_of
 from minutehand.cli.output import at_most, print_json, print_table, say
 
-app = typer.Typer(help="List schedules that gave up, and have them called again. Takes the client's own key.")
+app = typer.Typer(help="List and redeliver dead letters. Takes the client's own key.")
 
 Start = Annotated[
     str | None,
-    typer.Option("--from", help="First instant, RFC 3339. Without it: 24 hours before the last.", show_default=False),
+    typer.Option("--from", help="First instant, RFC 3339. [default: 24 hours before the last]", show_default=False),
 ]
 End = Annotated[
     str | None,
-    typer.Option("--to", help="Before this instant, 24 hours later at most. Without it: now.", show_default=False),
+    typer.Option("--to", help="Before this instant, 24 hours later at most. [default: now]", show_default=False),
 ]
 
 

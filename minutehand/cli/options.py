@@ -20,8 +20,7 @@ KeyText = Annotated[
     typer.Option(
         "--key",
         envvar="MINUTEHAND_KEY",
-        help="Key to use: an administrator's, or for schedules and crons the client's own. "
-        "Better given by the environment.",
+        help="Key to use: an administrator's, or for schedules and crons the client's own. Prefer MINUTEHAND_KEY.",
         show_default=False,
     ),
 ]
@@ -49,13 +48,15 @@ IdempotencyKey = Annotated[
     typer.Option(
         "--idempotency-key",
         metavar="NAME",
-        help="A name for this request: within 24 hours the same again under it does nothing twice.",
+        help="Idempotency key: a repeat within 24 hours has no further effect.",
         show_default=False,
     ),
 ]
 AttemptTimeout = Annotated[
     float | None,
-    typer.Option("--timeout-seconds", help="For one attempt, instead of the client's own.", show_default=False),
+    typer.Option(
+        "--timeout-seconds", help="Attempt time-out, in seconds, instead of the client's own.", show_default=False
+    ),
 ]
 MaxAttempts = Annotated[
     int | None,

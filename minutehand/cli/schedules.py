@@ -38,7 +38,7 @@ Due = Annotated[
 Delay = Annotated[float | None, typer.Option("--delay-seconds", help="When, in seconds from now.", show_default=False)]
 OrderingKey = Annotated[
     str | None,
-    typer.Option("--ordering-key", help="Those of one key are called one after the other.", show_default=False),
+    typer.Option("--ordering-key", help="Schedules with the same key are called one at a time.", show_default=False),
 ]
 Label = Annotated[str | None, typer.Option("--label", help="A name to find schedules by.", show_default=False)]
 
@@ -241,12 +241,12 @@ def _answer(attempt: Attempt) -> str | None:
 def list_(
     client_id: ClientId,
     start: Annotated[
-        str | None, typer.Option("--from", help="First instant, RFC 3339. Without it: now.", show_default=False)
+        str | None, typer.Option("--from", help="First instant, RFC 3339. [default: now]", show_default=False)
     ] = None,
     end: Annotated[
         str | None,
         typer.Option(
-            "--to", help="Before this instant. Without it: 24 hours later, the most there is.", show_default=False
+            "--to", help="Before this instant. [default: 24 hours later, the most there is]", show_default=False
         ),
     ] = None,
     state: Annotated[

@@ -25,7 +25,7 @@ app = typer.Typer(
 def new_key(
     key_id: Annotated[
         str | None,
-        typer.Option("--id", metavar="ID", help="What it is called. Without it: today's date.", show_default=False),
+        typer.Option("--id", metavar="ID", help="Key id. [default: today's date]", show_default=False),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -30,7 +30,7 @@ def api(
             "--processes",
             min=1,
             max=256,
-            help="Processes to run here behind one port. /metrics answers for the one that a connection meets.",
+            help="Processes to run here behind one port. /metrics shows the one that accepts the connection.",
         ),
     ] = 1,
 ) -> None:
@@ -65,7 +65,7 @@ def node(
         str | None,
         typer.Option(
             "--node-id",
-            help="This node's name: the same after a restart, and unlike any other's. Without it: from the host name.",
+            help="This node's name: the same after a restart, and unlike any other's. [default: from the host name]",
             show_default=False,
         ),
     ] = None,
@@ -75,7 +75,7 @@ def node(
             "--processes",
             min=1,
             max=256,
-            help="Nodes to run here, a process each: NAME-0, NAME-1, ...; of 1, NAME itself. Without it: one a core.",
+            help="Nodes to run here, a process each: NAME-0, NAME-1, ...; of 1, NAME itself. [default: one a core]",
             show_default=False,
         ),
     ] = None,

@@ -17,11 +17,11 @@ def usage(
     client_id: ClientId,
     start: Annotated[
         str | None,
-        typer.Option("--from", help="First day, such as 2026-11-21. Without it: a week.", show_default=False),
+        typer.Option("--from", help="First day, such as 2026-11-21. [default: a week]", show_default=False),
     ] = None,
     end: Annotated[
         str | None,
-        typer.Option("--to", help="Before this day, 31 days later at most. Without it: tomorrow.", show_default=False),
+        typer.Option("--to", help="Before this day, 31 days later at most. [default: tomorrow]", show_default=False),
     ] = None,
     hours: Annotated[bool, typer.Option("--hours", help="Show every hour instead of every day.")] = False,
     url: Url = DEFAULT_URL,
@@ -30,7 +30,7 @@ def usage(
 ) -> None:
     """Show what a client used, as `minutehand spark run usage` counted it last: by the day of the due, in UTC.
 
-    A day that is not complete has something open, or may still get it. P50, P95, P99 and MAX say how many seconds later
+    An incomplete day has open schedules, or may still get some. P50, P95, P99 and MAX say how many seconds later
     than due the first attempts began.
     """
     with connect(url, key) as api:

@@ -1,4 +1,4 @@
-"""What can be asked of Minutehand: one module for each noun, or for each verb of schedules.
+"""Use cases: one module for each noun, or for each verb of schedules.
 
     create_schedules schedule_request    a request becomes a row; the rules it must satisfy
     schedule_writer                      the one way to create a row

@@ -1,4 +1,4 @@
-"""Audit: prove a window's books from its raw rows, and report what must not be (`transforms.findings`).
+"""Audit: prove a window's books from its raw rows, and report invariant violations (`transforms.findings`).
 
     clients, nodes, pollers -> how far each poller is settled
     occupied minutes -> rows -> counts, findings          first look
@@ -332,7 +332,7 @@ def _render(report: Report) -> list[str]:
 
 AUDIT_BOOKS = Job(
     name="audit_books",
-    summary="Prove a window's books from its raw rows, and find what must not be.",
+    summary="Prove a window's books from its raw rows, and find invariant violations.",
     add_arguments=_add_arguments,
     run=_run,
     render=_render,

@@ -1,4 +1,4 @@
-"""One look at the rows of some partitions: their counts, and what must not be.
+"""One look at the rows of some partitions: their counts, and invariant violations.
 
 The rows are read once and kept for the look. Findings lead to few other rows, which are read by their keys: the retry
 rows that schedules name, and the schedules that retry rows belong to.
