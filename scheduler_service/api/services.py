@@ -46,17 +46,19 @@ from scheduler_service.usecases.clients import ChangeClient, DeleteClient, Regis
 from scheduler_service.usecases.cluster import DrainNode, ShowCluster, ShowPollers
 from scheduler_service.usecases.create_schedules import CreateSchedules
 from scheduler_service.usecases.crons import ChangeCrons, RequestCrons
+from scheduler_service.usecases.dead_letters import ListDeadLetters, RedriveDeadLetters
 from scheduler_service.usecases.idempotency import CreateIdempotently, RememberRequest
 from scheduler_service.usecases.keys import Keys
-from scheduler_service.usecases.list_schedules import ListSchedules, ShowAttempts
+from scheduler_service.usecases.list_schedules import ListSchedules
 from scheduler_service.usecases.members import WatchMembers
 from scheduler_service.usecases.reconciliations import RequestReconciliations, ShowReconciliations
-from scheduler_service.usecases.redeliver import ListDeadLetters, RedeliverSchedule, RedriveDeadLetters
+from scheduler_service.usecases.redeliver import RedeliverSchedule
 from scheduler_service.usecases.reports import ShowJobResults
 from scheduler_service.usecases.reschedule_schedule import RescheduleSchedule
 from scheduler_service.usecases.resolve_schedule import ResolveSchedule
 from scheduler_service.usecases.schedule_request import CallbackPolicy
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
+from scheduler_service.usecases.show_attempts import ShowAttempts
 from scheduler_service.usecases.show_crons import ShowCrons
 from scheduler_service.usecases.signing_secrets import SigningSecrets
 from scheduler_service.usecases.storage_probes import ProbeStorage

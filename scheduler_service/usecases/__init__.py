@@ -2,10 +2,11 @@
 
     create_schedules schedule_request    a request becomes a row; the rules it must satisfy
     schedule_writer                      the one way to create a row
-    list_schedules                       a window by due time, the attempts of one schedule
+    list_schedules show_attempts         a window by due time; the attempts of one schedule
     cancel_schedules                     decides a cancel
     resolve_schedule                     the present state of one schedule
     reschedule_schedule redeliver        call at another instant; call again what has ended
+    dead_letters                         what failed for good: listed, redriven
     complete_reschedule                  finishes reschedules that were cut short
     idempotency                          creates, redeliveries, reschedules under an idempotency key
     reconciliations reconcile            a durable request about a window; the slices that do its work

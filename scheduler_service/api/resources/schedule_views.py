@@ -17,8 +17,8 @@ from scheduler_service.domain.instants import format_instant, format_instant_or_
 from scheduler_service.domain.options import NO_OPTIONS, ScheduleOptions, Undecodable, decode_headers, decode_options
 from scheduler_service.domain.ports import SecretEncryption
 from scheduler_service.domain.schedules import Definition, Row, State
-from scheduler_service.usecases.list_schedules import AttemptShown
-from scheduler_service.usecases.redeliver import LetterShown
+from scheduler_service.usecases.dead_letters import LetterShown
+from scheduler_service.usecases.show_attempts import AttemptShown
 
 MASKED_HEADERS: Final = frozenset({"authorization", "cookie", "proxy-authorization", "set-cookie"})
 MASK: Final = "***"

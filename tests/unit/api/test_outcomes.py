@@ -8,7 +8,7 @@ import pytest
 from scheduler_service.domain.ids import ScheduleId, UnixMillis
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.schedules import Outcome, State
-from scheduler_service.usecases import redeliver
+from scheduler_service.usecases import dead_letters
 from tests.support.api import NOW, ApiHarness
 from tests.support.memory import InMemoryConnection
 from tests.support.outcomes import attempted, created, ended, gave_up, record
@@ -159,7 +159,7 @@ async def test_a_call_reads_a_bounded_number_of_pollers_and_says_where_to_go_on(
     api: ApiHarness, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = await given_up(api, key, 95, 3600, 3600)
-    monkeypatch.setattr(redeliver, "MAX_READS", 3)
+    monkeypatch.setattr(dead_letters, "MAX_READS", 3)
     reply = await api.send("GET", LETTERS, key=key)
     assert (reply.json["items"], reply.json["next_cursor"] is None) == ([], False)
     assert [one["schedule_id"] for one in await letters(api, key)] == list(map(str, ids))

@@ -1,4 +1,4 @@
-"""What befalls attempts, and what we call it."""
+"""How errors of an attempt are classified."""
 
 import errno
 import ssl

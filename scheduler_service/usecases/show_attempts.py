@@ -1,0 +1,81 @@
+"""Show: every attempt of one schedule that is known, in order.
+
+    failed attempts     rows of their own, written by the process that made them
+    the delivering one  the schedule's own row has its time and status; after a redelivery, a row like failed ones
+
+Attempts that a process could not record before it was killed are missing: the numbers then have a gap.
+"""
+
+from dataclasses import dataclass
+
+from scheduler_service.domain.books import FailedAttempt
+from scheduler_service.domain.errors import NotFound
+from scheduler_service.domain.ids import ClientId, ScheduleId, UnixMillis
+from scheduler_service.domain.ports import AttemptStore
+from scheduler_service.domain.schedules import Row, State
+from scheduler_service.usecases.resolve_schedule import ResolveSchedule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptShown:
+    """One attempt, its number from 1. Instants are Unix milliseconds; None: not recorded."""
+
+    attempt: int
+    delivered: bool
+    started_at: UnixMillis | None
+    finished_at: UnixMillis | None
+    status: int | None
+    error: str | None
+    duration_ms: int | None
+    excerpt: str | None
+
+
+class ShowAttempts:
+    """Reads attempts of clients that the caller has looked up."""
+
+    def __init__(self, *, resolve: ResolveSchedule, attempts: AttemptStore) -> None:
+        self._resolve = resolve
+        self._attempts = attempts
+
+    async def __call__(self, client_id: ClientId, schedule_id: ScheduleId) -> list[AttemptShown]:
+        """Raises NotFound, StoreUnavailable."""
+        resolved = await self._resolve(client_id, schedule_id)
+        if resolved is None:
+            raise NotFound("this client has no schedule of that id")
+        shown = {each.attempt: _recorded(each) for each in await self._attempts.read(client_id, schedule_id)}
+        row = resolved.row
+        if row.state == State.DELIVERED:
+            shown[row.attempts or 1] = success_of(row)
+        return [shown[number] for number in sorted(shown)]
+
+
+def success_of(row: Row) -> AttemptShown:
+    """The attempt that a delivered row records. Its start is known only if it was the first attempt."""
+    number = row.attempts or 1
+    started = row.first_attempt_at if number == 1 else None
+    known = started is not None and row.finished_at is not None
+    return AttemptShown(
+        attempt=number,
+        delivered=True,
+        started_at=started,
+        finished_at=row.finished_at,
+        status=row.last_status,
+        error=None,
+        duration_ms=(row.finished_at or 0) - (started or 0) if known else None,
+        excerpt=None,
+    )
+
+
+def _recorded(attempt: FailedAttempt) -> AttemptShown:
+    # Of a success before a redelivery, only the end may be known.
+    known = attempt.duration_ms > 0 or not attempt.delivered
+    return AttemptShown(
+        attempt=attempt.attempt,
+        delivered=attempt.delivered,
+        started_at=attempt.started_at if known else None,
+        finished_at=UnixMillis(attempt.started_at + attempt.duration_ms),
+        status=attempt.status,
+        error=attempt.error,
+        duration_ms=attempt.duration_ms if known else None,
+        excerpt=None if attempt.delivered else attempt.excerpt,
+    )
