@@ -95,7 +95,7 @@ def _audit(client_id: ClientId, audit_id: AuditId, start: UnixMillis, end: UnixM
 
 
 class CqlArchiveStore:
-    """`domain.archives.ArchiveStore` over a connection."""
+    """`domain.ports.ArchiveStore` over a connection."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

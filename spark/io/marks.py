@@ -1,4 +1,4 @@
-"""Which days are archived, and who archives: `domain.archives.ArchiveStore`, for programs without an event loop."""
+"""Which days are archived, and who archives: `domain.ports.ArchiveStore`, for programs without an event loop."""
 
 import asyncio
 from collections.abc import Iterator, Sequence

@@ -1,8 +1,10 @@
-"""Documents name what exists: paths, modules, tests, targets of make, commands, and the files that they link to."""
+"""Documents and docstrings name what exists: paths, modules, classes, tests, targets of make, commands, and the files
+that documents link to."""
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,13 +15,22 @@ from tests.architecture.test_readme import TARGETS, commands
 FRAGMENT = re.compile(r"(\d+|\+[a-z0-9-]+)\.(breaking|feature|fix|speed)(\.\d+)?\.md")
 HISTORY = {"CHANGELOG.md"}
 """What was may be gone."""
-PLACEHOLDER = re.compile(r"(?<![A-Za-z])[A-Z]{3,}")
-"""`cql/migrations/NNNN_TITLE.cql`: the folder must exist."""
+PLACEHOLDERS = {"NAME", "NNNN", "NOUN", "TITLE"}
+"""Of a path such as `cql/migrations/NNNN_TITLE.cql` only the folder must exist."""
 CODE = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\[[^\]]+\]\(([^)\s#:]+)(?:#[^)\s]*)?\)")
 SETTINGS = {("helm",), ("spark",)}
 """Where dotted names are those of settings."""
-DOTTED = re.compile(rf"({'|'.join(ROOMS)})(\.\w+)+")
+TOPS = (*ROOMS, "tests")
+DOTTED = re.compile(rf"({'|'.join(TOPS)})(\.\w+)+")
+SHORT = ("domain", "runtime", "usecases")
+"""Packages of `scheduler_service` that docstrings of every room name so."""
+VALUES = {
+    "lease.under_way", "membership.trust_seconds", "schedules.read_row", "services.crons.show", "services.keys",
+    "settings.host", "settings.port", "spark.minutehand.cassandra.NAME",
+}  # fmt: skip
+"""Settings, statements and fields that docstrings name, and that begin like a module."""
+FILE = re.compile(r".*\.(json|py|toml|xml|yaml)")
 
 
 def documents() -> list[Path]:
@@ -47,21 +58,18 @@ def missing(text: str, *, beside: Path = ROOT) -> Iterator[str]:
 def exists(name: str, beside: Path) -> bool:
     """Whether there is such a path, seen from the root or from the document; a module needs no ending."""
     place = ROOT / name
-    if PLACEHOLDER.search(place.stem):
+    if PLACEHOLDERS.intersection(re.split(r"[_.]", place.stem)):
         return place.parent.is_dir()
     return any(ROOT.glob(name)) or place.with_suffix(".py").is_file() or (beside / name).exists()
 
 
 def known(dotted: str) -> bool:
-    """Whether it is a module, or a name that the module before it defines or hands on."""
-    *parents, last = dotted.split(".")
-    if module(dotted) is not None or not parents:
-        return module(dotted) is not None
-    source = module(".".join(parents))
-    if source is None:
-        return known(".".join(parents))  # a method, or a field
-    tree = ast.parse(source.read_text())
-    return any(last in names(node) for node in ast.walk(tree))
+    """Whether it is a module, or a name that a module or a class of it defines or hands on."""
+    parts = dotted.split(".")
+    for end in range(len(parts), 0, -1):
+        if (source := module(".".join(parts[:end]))) is not None:
+            return end == len(parts) or defines(parsed(source), parts[end:], parsed(source))
+    return False
 
 
 def module(dotted: str) -> Path | None:
@@ -69,17 +77,89 @@ def module(dotted: str) -> Path | None:
     return next((path for path in (place.with_suffix(".py"), place / "__init__.py") if path.is_file()), None)
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def defines(scope: ast.Module | ast.ClassDef, path: Sequence[str], tree: ast.Module) -> bool:
+    """Whether a module, or a class of `tree` or a base of it, has such a name; the rest of the path is in that."""
+    first, *rest = path
+    for node in within(scope):
+        match node:
+            case ast.ClassDef(name=name) if name == first:
+                return not rest or defines(node, rest, tree)
+            case ast.ImportFrom(module=str(source), names=aliases):
+                for alias in aliases:
+                    if first == (alias.asname or alias.name):
+                        return known(".".join((source, alias.name, *rest))) or source.split(".")[0] not in TOPS
+            case _ if first in names(node):
+                return not rest
+    if isinstance(scope, ast.ClassDef):
+        bases = [base.value if isinstance(base, ast.Subscript) else base for base in scope.bases]
+        return any(isinstance(base, ast.Name) and defines(tree, (base.id, *path), tree) for base in bases)
+    return False
+
+
+def within(scope: ast.AST) -> Iterator[ast.AST]:
+    """What a module or class defines, also under a condition; of a class, what its methods assign to `self` too."""
+    for node in ast.iter_child_nodes(scope):
+        yield node
+        if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from within(node)
+        elif isinstance(scope, ast.ClassDef):
+            yield from (one for one in ast.walk(node) if isinstance(one, ast.Assign | ast.AnnAssign))
+
+
 def names(node: ast.AST) -> set[str]:
     match node:
-        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
             return {name}
         case ast.Assign(targets=targets):
-            return {target.id for target in targets if isinstance(target, ast.Name)}
-        case ast.AnnAssign(target=ast.Name(id=name)):
-            return {name}
-        case ast.ImportFrom(names=aliases):
-            return {alias.asname or alias.name for alias in aliases}
+            return {name for target in targets if (name := assigned(target))}
+        case ast.AnnAssign(target=target):
+            return {assigned(target)}
     return set()
+
+
+def assigned(target: ast.expr) -> str:
+    match target:
+        case ast.Name(id=name) | ast.Attribute(value=ast.Name(id="self"), attr=name):
+            return name
+    return ""
+
+
+def docstrings(tree: ast.Module) -> Iterator[str]:
+    """Those of the module, of what it defines, and of its fields and constants."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str(text))):
+                yield text
+
+
+def missing_names(text: str, path: str) -> Iterator[str]:
+    """Dotted names in a docstring of this file that begin like a room, or like a module or package beside the file or
+    above it, and are not there."""
+    for found in CODE.findall(text):
+        if re.fullmatch(r"\w+(\.\w+)+", found) and not FILE.fullmatch(found):
+            first = found.partition(".")[0]
+            above = (folder.as_posix() for folder in Path(path).parents[:-1])
+            wanted = [f"{folder}/{found}".replace("/", ".") for folder in above if module(f"{folder}/{first}")]
+            wanted += [found] if first in TOPS else []
+            wanted += [f"scheduler_service.{found}"] if first in SHORT else []
+            if wanted and not any(known(name) for name in wanted):
+                yield found
+
+
+def test_what_docstrings_name_exists() -> None:
+    missed = [
+        (path, found)
+        for path, tree in room_modules().items()
+        for text in docstrings(tree)
+        for found in missing_names(text, path)
+    ]
+    assert [f"{path}: {found}" for path, found in missed if found not in VALUES] == []
+    assert {found for _, found in missed} == VALUES, "an exception that is not needed any more"
 
 
 @pytest.mark.parametrize("path", documents(), ids=name_of)
@@ -135,7 +215,10 @@ def test_change_fragments_have_a_kind() -> None:
         "see `cql/no_such_file`",
         "see `cql.no_such_module`",
         "see `minutehand.webhooks.falsify`",
+        "see `cql.session.Session.no_such_method`",
         "see `no/folder/`, `docs/NOWHERE/NAME.md`",
+        "see `helm/NOPE.md`",
+        "see `cql/README.md`",
         "see `tests/unit/domain/test_quotas.py::test_of_nothing`",
     ],
 )
@@ -146,5 +229,14 @@ def test_what_is_missing_is_found(text: str) -> None:
 def test_what_exists_is_not_missing() -> None:
     text = (
         "`cql/schema.cql` `cql/packed` `cql/` `cql.packed` `cql/migrations/NNNN_TITLE.cql` `minutehand.webhooks.verify`"
+        " `cql.session.Session.close` `scheduler_service.domain.clients.Client.settings`"
     )
     assert list(missing(text)) == []
+
+
+def test_what_a_docstring_names_is_looked_up_from_its_file() -> None:
+    text = "`domain.ports.NoSuchStore` `minute.no_such_module` `minute.machine` `dispatch.outcome.defer` `row.epoch`"
+    assert list(missing_names(text, "poller_cluster/dispatch/job.py")) == [
+        "domain.ports.NoSuchStore",
+        "minute.no_such_module",
+    ]
