@@ -1,4 +1,4 @@
-"""Cron app-pollers: the rows of the client `$cron` expand crons instead of calling receivers.
+"""Wake-ups of crons: the rows of the client `$cron` expand crons instead of calling receivers.
 
 A node treats the rows of `$cron` like those of all clients: they become due, are claimed and recorded. Their "call" is
 made by the expander, an engine beside the one that speaks HTTP:

@@ -219,7 +219,7 @@ class World:
             node.clock.resume()
         self.api_connection.plan = type(self.api_connection.plan)()
 
-    # Tenants and their calls.
+    # Clients and their calls.
 
     async def add_client(self, name: str = "shop", *, quota: int = 1, settings: ClientSettings | None = None) -> Client:
         client = Client(

@@ -146,8 +146,8 @@ class TwoClients:
         variables = _VARIABLE.findall(route.path)
         for name in variables:
             assert name in self.names, (
-                f"{route.path} has a variable part {name} that is new: let `Tenants.settle` make one for the owner and "
-                "one for the thief, and add both to `Tenants.names`"
+                f"{route.path} has a variable part {name} that is new: let `TwoClients.settle` make one for the owner "
+                "and one for the thief, and add both to `TwoClients.names`"
             )
         parts = st.fixed_dictionaries({name: st.sampled_from([*self.names[name], UNKNOWN_ID]) for name in variables})
         return st.builds(
@@ -215,7 +215,7 @@ class TwoClients:
 
 
 class Stage:
-    """Tenants on an event loop of their own, so that plain tests of generated cases share them."""
+    """Two clients on an event loop of their own, so that plain tests of generated cases share them."""
 
     def __init__(self) -> None:
         self._runner = asyncio.Runner()

@@ -40,7 +40,7 @@ TAGS: Final[Mapping[str, str]] = {
     "usage": "What was used on each day, as of the latest count.",
     "audits": "Findings of audits of the books.",
     "pollers": "A client's pollers: their owners and their progress.",
-    "clients": "Tenants: their quota and settings.",
+    "clients": "Owners of schedules: their quota and settings.",
     "keys": "The keys with which clients use this API.",
     "signing-secrets": "The secrets that a client's callbacks are signed with.",
     "admin-keys": "Administrators' own keys.",

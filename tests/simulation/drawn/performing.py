@@ -46,7 +46,7 @@ class Performing:
         dice = random.Random(operation.dice)
         await getattr(self, "_" + operation.name)(operation, dice)
 
-    # Tenants.
+    # Clients.
 
     async def _create(self, operation: Operation, dice: random.Random) -> None:
         requests = self.clients.requests(

@@ -79,5 +79,5 @@ def test_an_open_door_is_noticed(
 
 def test_a_variable_part_that_is_new_asks_for_names(stage: Stage) -> None:
     route = replace(ROUTES[0], path="/v1/clients/{client_id}/things/{thing_id}")
-    with pytest.raises(AssertionError, match="thing_id that is new: let `Tenants"):
+    with pytest.raises(AssertionError, match="thing_id that is new: let `TwoClients"):
         stage.clients.attempts(route)
