@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import typer.main
+import yaml
 
 from minutehand import client
 from minutehand.cli.app import app
@@ -23,10 +24,24 @@ def test_the_two_commands_come_first() -> None:
 def test_the_gates_run_the_test_command_of_the_readme() -> None:
     gates = ROOT / ".ci" / "run"
     assert os.access(gates, os.X_OK)
-    (named,) = re.findall(r"^for gate in ([a-z -]+); do$", gates.read_text(), re.MULTILINE)
-    assert set(named.split()) - TARGETS == set()
-    assert "test" in named.split()
+    named = gates_of(gates.read_text())
+    assert named - TARGETS == set()
+    assert "test" in named
     assert re.search(r'^    make .*"\$gate"$', gates.read_text(), re.MULTILINE)
+
+
+def test_the_forge_runs_the_same_as_the_gates() -> None:
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "gates.yml").read_text())
+    run = " ".join(workflow["jobs"]["gates"]["strategy"]["matrix"]["gate"]).split()
+    recipe = re.findall(r"^test:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    suites = re.findall(r"\$\(MAKE\) --no-print-directory ([a-z]+)", "".join(recipe))
+    assert suites
+    assert sorted(run) == sorted(gates_of((ROOT / ".ci" / "run").read_text()) - {"test"} | set(suites))
+
+
+def gates_of(script: str) -> set[str]:
+    (named,) = re.findall(r"^for gate in ([a-z -]+); do$", script, re.MULTILINE)
+    return set(named.split())
 
 
 @pytest.mark.parametrize("document", ["README.md", "docs/using.md"])
