@@ -76,13 +76,21 @@ class EmbeddedCassandra:
         finally:
             lock.release()
 
-    def _start(self, directory: Path, lock: FileLock, progress: Progress) -> "RunningCassandra":
+    def check(self, progress: Progress = silent, *, freed_bytes: int = 0) -> tuple[Path, list[Path]]:
+        """Raise `LocalError` for what would keep the server from starting, apart from another one on `data_dir`.
+
+        Returns Java and Cassandra's jars, and downloads those that are missing. `freed_bytes` of disk will be freed
+        before the start.
+        """
         self._check_ports()
         check_memory(self.heap_mb, available_memory_mb())
-        check_disk(directory)
+        check_disk(self.data_dir.expanduser(), freed_bytes=freed_bytes)
         java = find_java(self.environment)
         store = JarStore(cache_directory(self.environment), MavenRepository.from_environment(self.environment))
-        jars = store.ensure(read_lock(JAR_SET), progress)
+        return java, store.ensure(read_lock(JAR_SET), progress)
+
+    def _start(self, directory: Path, lock: FileLock, progress: Progress) -> "RunningCassandra":
+        java, jars = self.check(progress)
         settings = self._settings(directory)
         shutil.rmtree(settings.scratch_dir, ignore_errors=True)
         settings.log_file.unlink(missing_ok=True)

@@ -78,9 +78,11 @@ def check_memory(heap_mb: int, available_mb: int | None) -> None:
         raise TooLittleMemory(needed_mb=needed_mb, available_mb=available_mb, heap_mb=heap_mb)
 
 
-def check_disk(directory: Path) -> None:
-    """Raise `DiskFull` when the file system of `directory` has less than `DISK_MB` free."""
-    available_mb = shutil.disk_usage(directory).free // _MIB
+def check_disk(directory: Path, *, freed_bytes: int = 0) -> None:
+    """Raise `DiskFull` when the file system of `directory`, which need not exist yet, has less than `DISK_MB` free,
+    `freed_bytes` included."""
+    existing = next(path for path in (directory, *directory.parents) if path.exists())
+    available_mb = (shutil.disk_usage(existing).free + freed_bytes) // _MIB
     if available_mb < DISK_MB:
         raise DiskFull(directory=directory, available_mb=available_mb, needed_mb=DISK_MB)
 

@@ -1,4 +1,4 @@
-"""The call that most callers need: a running Cassandra on chosen or given ports."""
+"""The calls that most callers need: a running Cassandra on chosen or given ports, and whether it would start."""
 
 from pathlib import Path
 
@@ -8,6 +8,25 @@ from minutehand.local.machine import free_ports
 from minutehand.local.progress import Progress, silent
 
 _CHOICES = 3
+
+
+def check_cassandra(
+    data_dir: Path,
+    *,
+    native_port: int | None = None,
+    heap_mb: int = 1024,
+    freed_bytes: int = 0,
+    progress: Progress = silent,
+) -> None:
+    """Raise the errors that `start_cassandra` with these arguments would raise before it starts the server, as
+    `EmbeddedCassandra.check` says."""
+    native, storage = free_ports(2)
+    EmbeddedCassandra(
+        data_dir=data_dir,
+        native_port=native if native_port is None else native_port,
+        storage_port=storage,
+        heap_mb=heap_mb,
+    ).check(progress, freed_bytes=freed_bytes)
 
 
 def start_cassandra(

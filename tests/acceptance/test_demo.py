@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx
 
+from minutehand.local.demo.files import DemoDirectory
 from minutehand.processes.identity import ProcessIdentity, identify, is_alive
 from minutehand.processes.programs import clean_environment
 
@@ -108,8 +109,7 @@ def test_the_demo_from_its_first_start_to_its_second(tmp_path: Path) -> None:
 
 def test_an_interrupt_stops_everything(tmp_path: Path) -> None:
     directory = tmp_path / "demo"
-    (directory / "cassandra").mkdir(parents=True)
-    (directory / "ports.json").write_text("{}")
+    DemoDirectory(directory).mark()
     (directory / "cassandra" / "older").touch()
     with demo(directory, "--fresh") as running:
         processes = identities(await_state(directory, running))

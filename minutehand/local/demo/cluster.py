@@ -21,7 +21,7 @@ from minutehand.local.demo.files import DemoDirectory, DemoPlan, DemoProcesses
 from minutehand.local.demo.show import Runs, Say
 from minutehand.local.errors import DataDirLocked
 from minutehand.local.progress import Progress
-from minutehand.local.start import start_cassandra
+from minutehand.local.start import check_cassandra, start_cassandra
 from minutehand.processes.programs import Program
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.randomness import SystemRandomness
@@ -34,7 +34,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterOptions:
-    """The user's options. A port of None is chosen."""
+    """The user's options. A port of None is chosen. `outputs`: see `DemoDirectory`."""
 
     directory: Path
     nodes: int = 2
@@ -42,6 +42,7 @@ class ClusterOptions:
     cassandra_port: int | None = None
     api_port: int | None = None
     receiver_port: int | None = None
+    outputs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,23 +58,23 @@ class DemoCluster:
     """Starts the parts one after the other; they stop in reverse order, whatever happens."""
 
     def __init__(self, options: ClusterOptions, *, say: Say, progress: Progress) -> None:
-        self.directory = DemoDirectory(options.directory)
+        self.directory = DemoDirectory(options.directory, outputs=options.outputs)
         self._options = options
         self._say = say
         self._progress = progress
 
-    def delete_data(self) -> None:
-        """Delete what an earlier demo stored. The caller has claimed the directory. Raises LocalError."""
-        self._await_orphan(self.directory.delete_data)
-
-    def start(self, running: ExitStack) -> Started:
+    def start(self, running: ExitStack, *, fresh: bool) -> Started:
         """Start everything and return when it is ready; `running` stops it. The caller has claimed the directory.
+        `fresh`: without what an earlier demo stored, which is deleted once nothing is in the way of the start.
         Raises LocalError."""
         began = time.monotonic()
         options, directory = self._options, self.directory
         api_port, receiver_port, node_ports = directory.choose_ports(
             api=options.api_port, receiver=options.receiver_port, nodes=options.nodes
         )
+        if fresh:
+            self._await_orphan(lambda: directory.delete_data(self._check_cassandra))
+        directory.mark()
         cassandra = self._start_cassandra(running)
         plan = DemoPlan(
             cassandra_port=cassandra.port,
@@ -102,6 +103,15 @@ class DemoCluster:
         asyncio.run(migrate(storage, clock=SystemClock(), randomness=SystemRandomness()))
         self._say("The schema is up to date.")
         return cassandra
+
+    def _check_cassandra(self, freed_bytes: int) -> None:
+        check_cassandra(
+            self.directory.cassandra,
+            native_port=self._options.cassandra_port,
+            heap_mb=self._options.heap_mb,
+            freed_bytes=freed_bytes,
+            progress=self._progress,
+        )
 
     def _run_cassandra(self) -> RunningCassandra:
         return start_cassandra(

@@ -5,20 +5,23 @@
 .minutehand/demo.json      while it runs: addresses, keys and process ids, for scripts
 .minutehand/ports.json     the ports of the last run
 .minutehand/logs/          output of the processes
+
+Folders of these names that hold anything else are refused (`folders`).
 """
 
 import json
 import os
 import secrets
-import shutil
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cql.settings import StorageSettings
 from minutehand.errors import LocalError
+from minutehand.local.demo.folders import DemoFolder
 from minutehand.local.errors import DataDirLocked
 from minutehand.local.file_lock import FileLock
 from minutehand.local.machine import check_port, free_ports
@@ -69,17 +72,27 @@ class DemoPlan:
 
 
 class DemoDirectory:
-    """The directory and its files."""
+    """The directory and its files. `outputs` are folders beside the usual ones that this demo fills."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, outputs: Sequence[str] = ()) -> None:
         self.path = path.expanduser().absolute()
         self.cassandra = self.path / "cassandra"
+        self._data = DemoFolder(self.cassandra, keeps=(lock_path(self.cassandra).name,))
+        self._logs = DemoFolder(self.path / "logs")
+        self._outputs = [DemoFolder(self.path / name) for name in outputs]
         self.settings = self.path / "demo.toml"
         self.state = self.path / "demo.json"
         self.ports = self.path / "ports.json"
 
     def claim(self, running: ExitStack) -> None:
-        """Create the directory and keep other demos out of it while `running`. Raises LocalError when one is in it."""
+        """Create the directory and keep other demos out of it while `running`. Raises LocalError when one is in it, and
+        when it holds what no demo made."""
+        foreign = [str(folder.path) for folder in self._folders if folder.foreign]
+        if foreign:
+            raise LocalError(
+                f"A demo would write to {' and '.join(foreign)}, which no demo of this version has made.",
+                "Choose another directory with --dir, or delete by hand what is there.",
+            )
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = FileLock(self.path / "demo.lock")
         if not lock.try_acquire():
@@ -89,27 +102,42 @@ class DemoDirectory:
         self.clear_state()
 
     @property
-    def has_data(self) -> bool:
-        """Whether an earlier demo has stored something here."""
-        return self.ports.exists() and self.cassandra.exists()
+    def _folders(self) -> tuple[DemoFolder, ...]:
+        return (self._data, self._logs, *self._outputs)
 
-    def delete_data(self) -> None:
-        """Delete what an earlier demo stored. Raises DataDirLocked while its Cassandra runs. The caller has claimed
-        the directory."""
-        # A directory without ports is not a demo's, whatever is in it.
-        if not self.has_data:
+    def mark(self) -> None:
+        """Make the folders that the demo is about to fill. The caller has claimed the directory."""
+        for folder in self._folders:
+            folder.mark()
+
+    @property
+    def has_data(self) -> bool:
+        """Whether an earlier demo got as far as storing something here."""
+        return self._data.marked and (self.cassandra / "data" / StorageSettings().keyspace).is_dir()
+
+    def delete_data(self, check: Callable[[int], None]) -> None:
+        """Delete what an earlier demo stored. The caller has claimed the directory. `check(freed_bytes)` raises
+        LocalError when the next start would fail although so much disk is freed; then nothing is deleted.
+
+        Raises DataDirLocked while the earlier demo's Cassandra runs.
+        """
+        filled = [folder for folder in (self._data, *self._outputs) if folder.marked and folder.content()]
+        if not filled:
             return
-        lock = FileLock(lock_path(self.cassandra))
-        if not lock.try_acquire():
-            raise DataDirLocked(data_dir=self.cassandra, holder=holder_of(self.cassandra))
-        try:
-            shutil.rmtree(self.cassandra)
-            shutil.rmtree(self.path / "logs", ignore_errors=True)
-        finally:
-            lock.release()
+        with ExitStack() as held:
+            if self._data in filled:
+                lock = FileLock(lock_path(self.cassandra))
+                if not lock.try_acquire():
+                    raise DataDirLocked(data_dir=self.cassandra, holder=holder_of(self.cassandra))
+                held.callback(lock.release)
+            check(sum(folder.size_bytes() for folder in filled))
+            for folder in filled:
+                folder.empty()
+            for log in (self.log_file("api"), *self._logs.path.glob("node-[0-9].log")):
+                log.unlink(missing_ok=True)
 
     def log_file(self, name: str) -> Path:
-        return self.path / "logs" / f"{name}.log"
+        return self._logs.path / f"{name}.log"
 
     def choose_ports(self, *, api: int | None, receiver: int | None, nodes: int) -> tuple[int, int, list[int]]:
         """Ports for API, receiver and nodes: the requested ones, else the last run's where they are free, so that calls
@@ -121,7 +149,6 @@ class DemoDirectory:
         api, receiver = api or _if_free(before.get("api")), receiver or _if_free(before.get("receiver"))
         spare = [port for port in free_ports(nodes + 4) if port not in (api, receiver)]
         api, receiver = api or spare.pop(), receiver or spare.pop()
-        _write(self.ports, json.dumps({"api": api, "receiver": receiver}))
         return api, receiver, spare[:nodes]
 
     def _last_ports(self) -> Mapping[str, Any]:
@@ -132,7 +159,8 @@ class DemoDirectory:
         return known if isinstance(known, dict) else {}
 
     def write_settings(self, plan: DemoPlan) -> None:
-        """Write the file that API and nodes are started with. Loopback receivers are allowed: the demo's is one."""
+        """Write the file that API and nodes are started with, and remember the ports. Loopback receivers are allowed:
+        the demo's is one."""
         tables: dict[str, dict[str, Any]] = {
             "cluster": {"token": plan.token},
             "cassandra": {"port": plan.cassandra_port},
@@ -146,6 +174,7 @@ class DemoDirectory:
         text = "\n".join(lines) + "\n"
         tomllib.loads(text)
         _write(self.settings, text)
+        _write(self.ports, json.dumps({"api": plan.api_port, "receiver": plan.receiver_port}))
 
     def write_state(self, state: DemoState) -> None:
         _write(self.state, json.dumps(asdict(state), indent=2) + "\n")

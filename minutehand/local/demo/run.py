@@ -6,7 +6,6 @@ The data stays in the directory: the next start continues with it, and is quicke
 """
 
 import asyncio
-import shutil
 import signal
 import time
 from contextlib import ExitStack
@@ -30,9 +29,7 @@ def run_demo(options: ClusterOptions, *, once: bool, fresh: bool, say: Say, prog
     with signals_interrupt(), ExitStack() as running:
         try:
             cluster.directory.claim(running)
-            if fresh:
-                cluster.delete_data()
-            started = cluster.start(running)
+            started = cluster.start(running, fresh=fresh)
             show = DemoShow(cluster.directory, started.plan, started.pids, once=once, say=say)
             running.callback(cluster.directory.clear_state)
             asyncio.run(show.run(started.watched))
@@ -57,15 +54,12 @@ def run_spark_demo(directory: Path, *, rows: int, say: Say, progress: Progress) 
     """
     began = time.monotonic()
     jars = prepare_spark(progress)
-    cluster = DemoCluster(ClusterOptions(directory=directory), say=say, progress=progress)
+    options = ClusterOptions(directory=directory, outputs=(PipelineShow.OUTPUT,))
+    cluster = DemoCluster(options, say=say, progress=progress)
     with signals_interrupt(), ExitStack() as running:
         try:
             cluster.directory.claim(running)
-            # Its orders are done.
-            cluster.delete_data()
-            for made in PipelineShow.MADE:
-                shutil.rmtree(cluster.directory.path / made, ignore_errors=True)
-            started = cluster.start(running)
+            started = cluster.start(running, fresh=True)
             show = PipelineShow(cluster.directory, started.plan, rows=rows, say=say)
             show.write_orders(jars)
             asyncio.run(show.run())

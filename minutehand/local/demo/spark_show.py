@@ -33,17 +33,19 @@ _STEP = 7_919
 
 
 class PipelineShow:
-    """`rows`: the number of orders."""
+    """`rows`: the number of orders. Everything that the jobs write is in the folder `OUTPUT` of the demo's
+    directory."""
 
-    MADE: ClassVar[tuple[str, ...]] = ("orders.parquet", "orders.parquet.rejects", "archive", "charts")
+    OUTPUT: ClassVar[str] = "pipeline"
 
     def __init__(self, directory: DemoDirectory, plan: DemoPlan, *, rows: int, say: Say) -> None:
         self._directory = directory
         self._plan = plan
         self._rows = rows
         self._say = say
-        self._orders = directory.path / "orders.parquet"
-        self._rejects = directory.path / "orders.parquet.rejects"
+        self._output = directory.path / self.OUTPUT
+        self._orders = self._output / "orders.parquet"
+        self._rejects = self._output / "orders.parquet.rejects"
         self._logs = f"The logs are in {directory.log_file('api').parent}."
         self._began = datetime.now(UTC).replace(microsecond=0)
         self._came: set[str] = set()
@@ -96,13 +98,13 @@ class PipelineShow:
             async with AsyncMinutehand(plan.api_url, key.key) as api:
                 await self._create_rejected(api)
                 await self._await_callbacks()
-                await self._job("archive", "--output", str(self._directory.path / "archive"), "--so-far")
+                await self._job("archive", "--output", str(self._output / "archive"), "--so-far")
                 hours = (self._began.replace(minute=0, second=0) + timedelta(hours=ahead) for ahead in (0, 8))
                 start, end = (f"{hour:%Y-%m-%dT%H:%MZ}" for hour in hours)
                 await self._job("audit_books", "--from", start, "--to", end, "--client", CLIENT_ID)
                 await self._prove(api)
                 await self._job("usage")
-                await self._job("capacity", "--charts", str(self._directory.path / "charts"))
+                await self._job("capacity", "--charts", str(self._output / "charts"))
         finally:
             await receiver.stop()
 

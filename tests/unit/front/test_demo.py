@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import shutil
 import stat
 import subprocess
 import sysconfig
@@ -17,12 +18,15 @@ import pytest
 
 from minutehand.config import FOR_API, load_settings
 from minutehand.errors import LocalError
+from minutehand.local.demo.cluster import ClusterOptions, DemoCluster
 from minutehand.local.demo.files import DemoDirectory, DemoPlan, DemoProcesses, DemoState
 from minutehand.local.demo.receiver import Arrival, DemoReceiver
 from minutehand.local.demo.show import shell_lines
-from minutehand.local.errors import DataDirLocked, PortBusy
+from minutehand.local.demo.spark_show import PipelineShow
+from minutehand.local.errors import DataDirLocked, PortBusy, TooLittleMemory
 from minutehand.local.file_lock import FileLock
 from minutehand.local.machine import free_ports
+from minutehand.local.progress import silent
 from minutehand.local.state import lock_path
 from minutehand.processes.programs import clean_environment
 from poller_cluster.delivery.headers import sign
@@ -98,35 +102,129 @@ def test_two_demos_keep_out_of_each_others_way(directory: DemoDirectory) -> None
         assert not directory.state.exists(), "what a killed demo left is believed"
 
 
-def store(directory: DemoDirectory) -> list[Path]:
-    """What a demo leaves, and a file of somebody else's beside it."""
-    directory.path.mkdir()
-    stored = [directory.cassandra / "data" / "rows", directory.log_file("api"), directory.path / "mine"]
+def store(directory: DemoDirectory, *more: str) -> list[Path]:
+    """What a demo leaves, and files of somebody else's beside it."""
+    directory.mark()
+    others = ("mine", "logs/mine.log")
+    stored = [directory.cassandra / "data" / "minutehand" / "rows", directory.log_file("api")]
+    stored += [directory.path / name for name in (*others, *more)]
     for path in stored:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
     return stored
 
 
+def unchecked(freed_bytes: int) -> None:
+    pass
+
+
+def refused(directory: DemoDirectory, *, says: str) -> None:
+    with ExitStack() as running, pytest.raises(LocalError, match=says):
+        directory.claim(running)
+
+
 def test_only_what_a_demo_stored_is_deleted(directory: DemoDirectory) -> None:
-    rows, log, mine = store(directory)
-    directory.delete_data()
-    assert rows.exists(), "it is not known to be a demo's"
-    directory.ports.write_text("{}")
+    rows, log, *others = store(directory)
+    directory.log_file("node-2").touch()
     assert directory.has_data
-    directory.delete_data()
-    assert (rows.exists(), log.exists(), mine.exists()) == (False, False, True)
+    directory.delete_data(unchecked)
+    assert not rows.exists()
+    assert sorted(path.name for path in log.parent.iterdir()) == ["DEMO.TAG", "mine.log"]
+    assert all(path.exists() for path in others)
     assert not directory.has_data
+    with ExitStack() as running:
+        directory.claim(running)
+
+
+@pytest.mark.parametrize("folder", ["cassandra", "logs"])
+def test_a_folder_that_no_demo_made_is_refused_and_kept(directory: DemoDirectory, folder: str) -> None:
+    file = directory.path / folder / "mine"
+    file.parent.mkdir(parents=True)
+    file.touch()
+    directory.ports.write_text('{"api": 1, "receiver": 2}')
+    refused(
+        directory, says=rf"A demo would write to \S+/{folder}, .* Choose another directory with --dir, or delete by "
+    )
+    directory.delete_data(unchecked)
+    assert file.exists()
+    assert not directory.has_data
+    assert not (directory.path / "demo.lock").exists(), "it writes to a directory that it refuses"
+
+
+@pytest.mark.parametrize("other", ["file", "dangling link"])
+def test_what_is_no_folder_is_refused(directory: DemoDirectory, other: str) -> None:
+    directory.path.mkdir()
+    if other == "file":
+        directory.cassandra.touch()
+    else:
+        directory.cassandra.symlink_to(directory.path / "nowhere")
+    refused(directory, says="A demo would write to")
+
+
+def test_a_folder_in_the_place_of_a_demos_is_foreign(directory: DemoDirectory) -> None:
+    store(directory)
+    directory.cassandra.rename(directory.path / "before")
+    (directory.cassandra / "mine").mkdir(parents=True)
+    refused(directory, says="A demo would write to")
+
+
+def test_a_start_that_is_refused_marks_nothing(directory: DemoDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_memory(*arguments: object, **options: object) -> None:
+        raise TooLittleMemory(needed_mb=2, available_mb=1, heap_mb=1)
+
+    rows, *_ = store(directory)
+    monkeypatch.setattr("minutehand.local.demo.cluster.check_cassandra", no_memory)
+    cluster = DemoCluster(ClusterOptions(directory=directory.path), say=lambda line: None, progress=silent)
+    with ExitStack() as running, pytest.raises(TooLittleMemory):
+        cluster.start(running, fresh=True)
+    assert rows.exists(), "it was deleted although the demo can't start"
+    (port,) = free_ports(1)
+    with listen(OpsSettings(port=port)):
+        empty = directory.path / "empty"
+        cluster = DemoCluster(ClusterOptions(directory=empty, api_port=port), say=lambda line: None, progress=silent)
+        with ExitStack() as running:
+            cluster.directory.claim(running)
+            with pytest.raises(PortBusy):
+                cluster.start(running, fresh=True)
+    assert [path.name for path in empty.iterdir()] == ["demo.lock"]
+
+
+def test_a_demo_that_never_stored_anything_left_no_data(directory: DemoDirectory) -> None:
+    directory.mark()
+    (directory.cassandra / "conf").mkdir()
+    assert not directory.has_data
+
+
+def test_a_check_hears_how_much_disk_is_freed(directory: DemoDirectory) -> None:
+    rows, *_ = store(directory)
+    rows.write_bytes(b"x" * 1_000_000)
+    freed: list[int] = []
+    directory.delete_data(freed.append)
+    assert 1_000_000 <= freed[0] < 1_100_000
+    directory.delete_data(freed.append)
+    assert len(freed) == 1, "there is nothing to delete"
+
+
+def test_the_outputs_of_the_pipeline_are_deleted_by_their_own_demo_only(directory: DemoDirectory) -> None:
+    pipeline = DemoDirectory(directory.path, outputs=(PipelineShow.OUTPUT,))
+    *_, orders = store(pipeline, "pipeline/orders.parquet")
+    directory.delete_data(unchecked)
+    assert orders.exists()
+    shutil.rmtree(pipeline.cassandra)
+    pipeline.delete_data(unchecked)
+    assert not orders.exists()
+    (orders.parent / "DEMO.TAG").unlink()
+    orders.touch()
+    refused(pipeline, says="A demo would write to .*pipeline, ")
 
 
 def test_nothing_is_deleted_under_a_cassandra_that_runs(directory: DemoDirectory) -> None:
     rows, *_ = store(directory)
-    directory.ports.write_text("{}")
     server = FileLock(lock_path(directory.cassandra))
     assert server.try_acquire()
     try:
         with pytest.raises(DataDirLocked, match="Another Cassandra runs on"):
-            directory.delete_data()
+            directory.delete_data(unchecked)
         assert rows.exists()
     finally:
         server.release()
@@ -137,6 +235,10 @@ def test_ports_are_kept_while_they_are_free(directory: DemoDirectory) -> None:
         directory.claim(running)
         api, receiver, nodes = directory.choose_ports(api=None, receiver=None, nodes=2)
         assert len({api, receiver, *nodes}) == 4
+        assert not directory.ports.exists(), "a start that fails may have chosen them"
+        directory.write_settings(
+            DemoPlan(cassandra_port=1, api_port=api, receiver_port=receiver, node_ports=tuple(nodes))
+        )
         assert directory.choose_ports(api=None, receiver=None, nodes=1)[:2] == (api, receiver)
         with listen(OpsSettings(port=api)):
             assert directory.choose_ports(api=None, receiver=None, nodes=1)[0] != api

@@ -52,4 +52,5 @@ def test_too_little_disk_is_told_in_numbers(tmp_path: Path, monkeypatch: pytest.
     check_disk(tmp_path)
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=100 * 1024 * 1024))
     with pytest.raises(DiskFull, match=r"Only 100 MB .* Free at least 512 MB"):
-        check_disk(tmp_path)
+        check_disk(tmp_path / "not" / "there")
+    check_disk(tmp_path, freed_bytes=412 * 1024 * 1024)
