@@ -119,9 +119,11 @@ class DemoDirectory:
         """Delete what an earlier demo stored. The caller has claimed the directory. `check(freed_bytes)` raises
         LocalError when the next start would fail although so much disk is freed; then nothing is deleted.
 
-        Raises DataDirLocked while the earlier demo's Cassandra runs.
+        Raises DataDirLocked while the earlier demo's Cassandra runs, and LocalError for what only the user may delete.
         """
         filled = [folder for folder in (self._data, *self._outputs) if folder.marked and folder.content()]
+        for folder in filled:
+            folder.check_deletable()
         if not filled:
             return
         with ExitStack() as held:

@@ -11,6 +11,8 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from minutehand.errors import LocalError
+
 MARK = "DEMO.TAG"
 SIGNATURE = "Signature: minutehand-demo-1"
 _TEXT = f"""{SIGNATURE}
@@ -57,6 +59,22 @@ class DemoFolder:
     def size_bytes(self) -> int:
         """How much disk its content takes."""
         return sum(entry.lstat().st_blocks * 512 for entry in self.path.rglob("*"))
+
+    def check_deletable(self) -> None:
+        """Raise LocalError when the content is behind a symbolic link, or holds other file systems."""
+        content = self.content()
+        for path in (self.path, *content):
+            if path.is_symlink():
+                raise LocalError(
+                    f"{path} is a symbolic link, and a demo deletes nothing behind one.",
+                    f"Delete by hand what is in {path.resolve()}, or choose another directory with --dir.",
+                )
+        for path in content:
+            if path.is_mount():
+                raise LocalError(
+                    f"Another file system is mounted on {path}, and a demo deletes nothing in it.",
+                    "Unmount it, or choose another directory with --dir.",
+                )
 
     def empty(self) -> None:
         """Delete its content. The folder stays: it may be a mount point."""

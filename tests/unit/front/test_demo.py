@@ -218,6 +218,63 @@ def test_the_outputs_of_the_pipeline_are_deleted_by_their_own_demo_only(director
     refused(pipeline, says="A demo would write to .*pipeline, ")
 
 
+@pytest.mark.parametrize("name", ["cassandra", "cassandra/data"])
+def test_nothing_is_deleted_behind_a_link(directory: DemoDirectory, tmp_path: Path, name: str) -> None:
+    rows, log, *_ = store(directory)
+    linked = directory.path / name
+    linked.rename(tmp_path / "elsewhere")
+    linked.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(LocalError, match=r"is a symbolic link, .* Delete by hand what is in \S+/elsewhere, or choose"):
+        directory.delete_data(unchecked)
+    assert rows.exists()
+    assert log.exists()
+    shutil.rmtree(tmp_path / "elsewhere")
+    if name == "cassandra":
+        (tmp_path / "elsewhere").mkdir()
+        directory.delete_data(unchecked)
+        with ExitStack() as running:
+            directory.claim(running)
+
+
+def test_another_file_system_in_the_data_is_left_alone(
+    directory: DemoDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, *_ = store(directory)
+    monkeypatch.setattr(Path, "is_mount", lambda path: path.name in ("cassandra", "data"))
+    with pytest.raises(LocalError, match=r"mounted on \S+/cassandra/data, .* Unmount it"):
+        directory.delete_data(unchecked)
+    assert rows.exists()
+
+
+def test_a_mount_point_is_emptied(directory: DemoDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system refuses to remove one."""
+    rows, *_ = store(directory)
+    (directory.cassandra / "lost+found").mkdir()
+    monkeypatch.setattr(Path, "is_mount", lambda path: path == directory.cassandra)
+    before = directory.cassandra.stat().st_ino
+    directory.delete_data(unchecked)
+    assert (directory.cassandra / "lost+found").is_dir()
+    assert not rows.exists()
+    assert directory.cassandra.stat().st_ino == before
+
+
+def test_an_interrupted_deletion_leaves_no_half_data(directory: DemoDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, *_ = store(directory)
+    with monkeypatch.context() as patched:
+        patched.setattr("shutil.rmtree", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            directory.delete_data(unchecked)
+    assert not directory.has_data
+    assert not rows.exists()
+    rows.parent.mkdir(parents=True)
+    directory.delete_data(unchecked)
+    assert sorted(path.name for path in directory.cassandra.iterdir()) == ["DEMO.TAG", "server.lock"]
+
+
+def interrupt(path: Path) -> None:
+    raise KeyboardInterrupt
+
+
 def test_nothing_is_deleted_under_a_cassandra_that_runs(directory: DemoDirectory) -> None:
     rows, *_ = store(directory)
     server = FileLock(lock_path(directory.cassandra))
