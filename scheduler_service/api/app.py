@@ -47,7 +47,9 @@ def build_app(
         by_path.setdefault(route.path, []).append(route)
     for path, methods in by_path.items():
         _add_path(app, path, methods, around)
-    app.router.add_get("/docs/", moved("../docs", around))
+    slashed = app.router.add_resource("/docs/")
+    for method in ("GET", "HEAD"):
+        slashed.add_route(method, moved("/docs/", "../docs", around), expect_handler=_expect_later)
     everything_else = app.router.add_resource("/{rest:.*}")
     everything_else.add_route("*", not_found(around), expect_handler=_expect_later)
 

@@ -145,12 +145,18 @@ def not_found(around: Surroundings) -> Endpoint:
     return handle
 
 
-def moved(location: str, around: Surroundings) -> Endpoint:
+def moved(path: str, location: str, around: Surroundings) -> Endpoint:
     """The endpoint for a path that people type instead of `location`, which is relative to it."""
+    series, monotonic = around.metrics.route("GET", path), around.services.clock.monotonic
 
     async def handle(request: web.Request) -> web.Response:
+        began = monotonic()
         headers = {"Location": location, REQUEST_ID: request_id_of(request, around.services), **SERVER}
-        return web.Response(status=308, headers=headers)
+        response = web.Response(status=308, headers=headers)
+        if around.services.health.stopping:
+            response.force_close()
+        series.answered(response.status, monotonic() - began)
+        return response
 
     return handle
 

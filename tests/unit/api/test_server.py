@@ -95,6 +95,23 @@ async def test_a_caller_that_waits_to_be_asked_is_asked(api: ApiHarness, key: st
 
 
 @pytest.mark.parametrize(
+    ("method", "path", "expected"),
+    [("GET", "/docs/", 308), ("HEAD", "/docs/", 308), ("GET", "/docs", 200), ("GET", "/nowhere", 404)],
+)
+async def test_aiohttp_answers_no_expectation_by_itself(api: ApiHarness, method: str, path: str, expected: int) -> None:
+    """It would answer 417, and name itself."""
+    status, headers, _ = await exchange(api, raw(method, path, "Expect: foo"))
+    assert status.startswith(f"HTTP/1.1 {expected} ".encode())
+    assert headers["Server"] == "Minutehand"
+
+
+async def test_a_redirect_is_counted(api: ApiHarness) -> None:
+    await exchange(api, raw("GET", "/docs/"))
+    page = await api.send("GET", "/metrics", key=None)
+    assert 'minutehand_api_requests_total{method="GET",route="/docs/",status="308"} 1.0' in page.body.decode()
+
+
+@pytest.mark.parametrize(
     "data",
     [
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
