@@ -1,8 +1,9 @@
 """Output of commands: tables for people, JSON for programs, one sentence for errors.
 
 Ids, instants and numbers are copied from tables, so they are never wrapped or cut. On a narrow terminal the columns
-that a table names as `yielding` wrap at words; where that is not enough, each row is printed a field a line. A file or
-a pipe gets the whole table, a row a line.
+that a table names as `yielding` wrap at words; where that is not enough, each row is printed a field a line. Where even
+a name and an id don't fit side by side, values are below their names, and what is wider than the terminal is folded. A
+file or a pipe gets the whole table, a row a line.
 
 Labels, receivers' answers and error details come from third parties. All output goes through `printable`, so that no
 escape sequence in them reaches the terminal.
@@ -10,7 +11,7 @@ escape sequence in them reaches the terminal.
 
 from collections.abc import Iterable, Iterator, Sequence, Set
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NoReturn, TypeVar
 
 import msgspec
@@ -83,7 +84,7 @@ class RowTable:
         for number, row in enumerate(self.rows):
             if number:
                 yield Text()
-            yield _field_lines(list(zip(self._columns, row, strict=True)))
+            yield FieldLines(list(zip(self._columns, row, strict=True)))
 
     def _table(self, spare: int) -> Table:
         """`spare`: columns of the terminal beyond the least widths; those that need the fewest get theirs first."""
@@ -99,6 +100,28 @@ class RowTable:
         for row in self.rows:
             table.add_row(*row)
         return table
+
+
+class FieldLines:
+    """Names and values, side by side where the console is wide enough, else the one below the other."""
+
+    def __init__(self, fields: Sequence[tuple[str, Text]]) -> None:
+        self._fields = [(Text(name, style="bold"), value) for name, value in fields]
+        self._names = max((cell_len(name) for name, _ in fields), default=0)
+        self._least = max((_least(str(value)) for _, value in fields), default=0)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        lines = Table.grid(padding=(0, _GAP))
+        if self._names + _GAP + self._least <= options.max_width:
+            lines.add_column(no_wrap=True)
+            lines.add_column(overflow="fold")
+            for name, value in self._fields:
+                lines.add_row(name, value)
+        else:
+            lines.add_column(overflow="fold")
+            for line in chain.from_iterable(self._fields):
+                lines.add_row(line)
+        yield lines
 
 
 def print_table(
@@ -124,20 +147,11 @@ def _say_whether(more: bool) -> None:
 
 def print_fields(fields: Iterable[tuple[str, Any]]) -> None:
     """Print names and values line by line, lists with an item a line; fields of None are left out."""
-    make_console().print(_field_lines([(name, _field(value)) for name, value in fields if value is not None]))
+    make_console().print(FieldLines([(name, _field(value)) for name, value in fields if value is not None]))
 
 
 def _field(value: Any) -> Text:
     return Text("\n".join(map(show, value)) if isinstance(value, (list, tuple)) else show(value))
-
-
-def _field_lines(fields: Sequence[tuple[str, Text]]) -> Table:
-    lines = Table.grid(padding=(0, 2))
-    lines.add_column(no_wrap=True)
-    lines.add_column(overflow="fold", min_width=max((_least(str(value)) for _, value in fields), default=0))
-    for name, value in fields:
-        lines.add_row(Text(name, style="bold"), value)
-    return lines
 
 
 def _least(text: str) -> int:

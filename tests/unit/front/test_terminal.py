@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from minutehand.cli import failures
-from minutehand.cli.output import printable
+from minutehand.cli.output import print_fields, printable
 from minutehand.reference_pages import documented
 from tests.support.scripted_api import ATTEMPT, CRON, EXCHANGE, LETTER, PROBLEM, SCHEDULE, Script, problem
 
@@ -120,3 +120,32 @@ def test_a_pipe_gets_a_row_a_line(
     assert failures.run(["audit-log"]) == 0
     _, row = capsys.readouterr().out.splitlines()
     assert all(whole in row for whole in (*WHOLE, AUDITED["problem"]))
+
+
+@pytest.mark.parametrize("width", [36, 24, 23, 14, 13, 8, 3, 1])
+@pytest.mark.parametrize("command", ["audit-log", "schedules get shop 01"])
+def test_nothing_is_lost_on_a_terminal_of_few_columns(
+    script: Script, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str, width: int
+) -> None:
+    answer = {"items": [AUDITED], "next_cursor": None} if command == "audit-log" else SCHEDULE
+    script.answers = [httpx.Response(200, json=answer)] * 2
+    whole = lines(monkeypatch, capsys, command, width=WIDE)
+    printed = lines(monkeypatch, capsys, command, width=width)
+    assert max(map(len, printed)) <= width
+    told = "".join(printed).replace(" ", "")
+    assert [word for line in whole for word in line.split() if word not in told] == []
+
+
+def test_values_are_below_their_names_where_an_id_does_not_fit_beside(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fields = [("request_id", AUDITED["request_id"]), ("empty", ""), ("parts", ["one", "two"])]
+    for name, value in {"TTY_COMPATIBLE": "1", "TERM": "xterm", "COLUMNS": str(len(AUDITED["request_id"]))}.items():
+        monkeypatch.setenv(name, value)
+    print_fields(fields)
+    printed = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+    assert [line.rstrip() for line in printed.splitlines()] == [
+        *("request_id", AUDITED["request_id"]),
+        *("empty", ""),
+        *("parts", "one", "two"),
+    ]
