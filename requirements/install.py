@@ -7,11 +7,13 @@ build tools unpinned).
 
 Standard library only, because it runs before anything is installed. Every package is fetched by name and checked
 against the hashes in the lock file; the project itself is then installed in place. An interrupted run continues where
-it stopped.
+it stopped. A run whose output nobody reads goes on without it.
 """
 
 import importlib.util
+import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -67,7 +69,7 @@ class Steps:
     def _tell(self) -> None:
         while not self._ended.wait(self._every_seconds):
             if self._text:
-                show(f"{self._text} ({time.monotonic() - self._began:.0f} s)")
+                show(self._text, f" ({time.monotonic() - self._began:.0f} s)")
 
 
 def interpreter_of(directory: Path, steps: Steps) -> Path:
@@ -134,12 +136,18 @@ def install_lock(python: Path, lock: Path, steps: Steps, *options: str) -> None:
         raise InstallError(explain(output))
 
 
-def show(text: str, *, end: bool = False) -> None:
+def show(text: str, ending: str = "", *, end: bool = False) -> None:
     """Print a line that the next one overwrites on a terminal, and an ordinary line anywhere else."""
-    if sys.stdout.isatty():
-        print(f"\r\033[K{text}", end="\n" if end else "", flush=True)
-    else:
-        print(text, flush=True)
+    try:
+        if sys.stdout.isatty():
+            # Of a line that wraps only the last part could be overwritten.
+            room = max(shutil.get_terminal_size().columns - 1 - len(ending), 0)
+            print(f"\r\033[K{text if end else text[:room]}{ending}", end="\n" if end else "", flush=True)
+        else:
+            print(text + ending, flush=True)
+    except OSError:
+        # What is in the buffer must go somewhere, or the interpreter complains of it when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def explain(output: list[str]) -> str:
@@ -187,4 +195,7 @@ def main(directory: Path, lock: Path, *options: str) -> int:
 
 
 if __name__ == "__main__":
+    if sys.stdout is None:
+        # It was closed.
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     sys.exit(main(Path(sys.argv[1]).absolute(), Path(sys.argv[2]), *sys.argv[3:]))

@@ -1,7 +1,11 @@
 """The installation of the environment says what it does, and that it goes on."""
 
 import importlib.util
+import io
+import os
 import re
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from types import ModuleType
@@ -29,7 +33,7 @@ def install() -> ModuleType:
 @pytest.fixture
 def shown(install: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     lines: list[str] = []
-    monkeypatch.setattr(install, "show", lambda text, **options: lines.append(text))
+    monkeypatch.setattr(install, "show", lambda text, *ending, **options: lines.append(text))
     return lines
 
 
@@ -37,8 +41,8 @@ def test_a_long_step_says_that_it_goes_on(install: ModuleType, monkeypatch: pyte
     lines: list[str] = []
     repeated = threading.Event()
 
-    def show(text: str, *, end: bool = False) -> None:
-        lines.append(text)
+    def show(text: str, ending: str = "", *, end: bool = False) -> None:
+        lines.append(text + ending)
         if len(lines) == 3:
             repeated.set()
 
@@ -70,3 +74,38 @@ def test_each_stage_of_an_installation_has_a_line(install: ModuleType, shown: li
     with install.Steps(every_seconds=60) as steps:
         install.install_lock(python, lock, steps)
     assert shown == ["local: fetching up to 2 packages", "local: unpacking 2 packages"]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_line_on_a_narrow_terminal_can_be_overwritten(install: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setenv("COLUMNS", "20")
+    install.show("local: fetching up to 96 packages", " (12 s)")
+    install.show("local: installed in .venv", end=True)
+    first, last = terminal.getvalue().split("\r\033[K")[1:]
+    assert first == "local: fetch (12 s)"
+    assert last == "local: installed in .venv\n", "nothing overwrites it"
+
+
+@pytest.mark.parametrize("output", ["closed", "a pipe that nobody reads"])
+def test_without_a_reader_it_goes_on(tmp_path: Path, output: str) -> None:
+    python = tmp_path / "venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text("#!/bin/sh\nexit 0\n")
+    python.chmod(0o755)
+    (python.parent / "pip").write_text(str(tmp_path / "venv"))
+    lock = tmp_path / "local.lock"
+    lock.write_text("aiohttp==1\n")
+    command = [sys.executable, str(ROOT / "requirements" / "install.py"), str(tmp_path / "venv"), str(lock)]
+    if output == "closed":
+        command = ["/bin/sh", "-c", 'exec "$@" >&-', "sh", *command]
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, cwd=tmp_path, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
