@@ -186,5 +186,6 @@ class PollerGrants:
         self._pollers.revoke(client_id, PollerId(poller.poller_id))
         if not pollers.pollers:
             self._pollers.end(client_id)
+            self._context.dispatcher.left(client_id)
             for task in self._tasks.pop(client_id):
                 task.cancel()

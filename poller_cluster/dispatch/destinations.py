@@ -19,7 +19,7 @@ token), so in no second more than 1.1 times the limit starts.
 
 For each client a bounded number of destinations is remembered (`destinations_per_client`) besides those in use. Hosts
 that did not fail are forgotten first, the least recently added first; a forgotten host starts again with a closed
-breaker and a full bucket.
+breaker and a full bucket. Those of a client that has left this node are forgotten together (`dispatcher`).
 """
 
 import math
@@ -306,7 +306,12 @@ class Destination(Generic[J]):
 
     @property
     def in_use(self) -> bool:
-        return self.outstanding > 0 or self.reserved > 0 or self.in_flight > 0 or self._refused > 0
+        return self.has_rows or self._refused > 0
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether rows are claimed, or being claimed."""
+        return self.outstanding > 0 or self.reserved > 0 or self.in_flight > 0
 
 
 class _Client(Generic[J]):
@@ -346,6 +351,16 @@ class Destinations(Generic[J]):
         for client_id, client in self._clients.items():
             for destination in client.by_name.values():
                 yield client_id, destination
+
+    def forget(self, client_id: ClientId, *, now: float) -> bool:
+        """Forget the destinations of a client. False: not yet, because one has rows or an open breaker."""
+        client = self._clients.get(client_id)
+        if client is None:
+            return True
+        if any(each.has_rows or each.breaker.is_open(now) for each in client.by_name.values()):
+            return False
+        del self._clients[client_id]
+        return True
 
     def _follow(self, client: _Client[J], settings: ClientSettings, share: float) -> None:
         # Names depend on what is listed. Destinations in use keep their counts under their old name.

@@ -23,10 +23,13 @@ have less than `SMALL_PART` of it.
 A ready row whose destination has no room (see `destinations`) is parked, so that rows for other hosts pass it. A row
 whose destination is held back ends at once without an attempt: it is requeued (`defer`), and so is one whose headers
 this node's key ring cannot decrypt.
+
+A client of which this node has held no poller for as long as a breaker may be open (`breaker_longest_seconds`) is
+forgotten, so that limits and breakers outlast a poller that moves away and back.
 """
 
 import asyncio
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -96,11 +99,14 @@ class Dispatcher:
         self._by_due = RowsByDue()
         self._held: dict[ClientId, ClientRows] = {}
         self._turns: tuple[deque[ReadyRows], deque[ReadyRows]] = (deque(), deque())
-        self._destinations: Destinations[Job] = Destinations(
-            destinations or DestinationSettings(), on_free=pollers.wake
-        )
+        settings = destinations or DestinationSettings()
+        self._destinations: Destinations[Job] = Destinations(settings, on_free=pollers.wake)
+        self._remember_seconds = settings.breaker_longest_seconds
+        self._left: OrderedDict[ClientId, float] = OrderedDict()
+        """Clients that have left this node, with the time at which they may be forgotten, the earliest first."""
         self._parked: dict[Destination[Job], None] = {}
         self._share = pollers.share
+        self._positions = pollers.positions
         self._wake = Signal(runtime.clock)
         self._ended = 0
         """Attempts that have ended since the last look for rows to start."""
@@ -171,6 +177,31 @@ class Dispatcher:
         """Clients changed: rows that might not be started may be now."""
         self._wake.set()
 
+    def left(self, client_id: ClientId) -> None:
+        """This node holds no poller of the client any more."""
+        self._left[client_id] = self._clock.monotonic() + self._remember_seconds
+        self._left.move_to_end(client_id)
+        self._wake.set()
+
+    def _forget_left(self) -> float | None:
+        """Forget clients whose time has come; returns the seconds until the next one's."""
+        now = self._clock.monotonic()
+        while self._left:
+            client_id, at = next(iter(self._left.items()))
+            if at > now:
+                return at - now
+            del self._left[client_id]
+            if not self._positions(client_id) and not self._forget(client_id, now):
+                self._left[client_id] = now + self._remember_seconds
+        return None
+
+    def _forget(self, client_id: ClientId, now: float) -> bool:
+        held = self._held.get(client_id)
+        if (held is not None and held.taken) or not self._destinations.forget(client_id, now=now):
+            return False
+        self._held.pop(client_id, None)
+        return True
+
     def withdraw(self, owner: object) -> list[Job]:
         """Take back every row of `owner` that was not started."""
         taken = self._by_due.withdraw(owner)
@@ -218,6 +249,8 @@ class Dispatcher:
             if held_back:
                 pause = HELD_BACK_SECONDS if pause is None else min(pause, HELD_BACK_SECONDS)
             elif self._parked and (delay := self._unpark()) is not None:
+                pause = delay if pause is None else min(pause, delay)
+            if self._left and (delay := self._forget_left()) is not None:
                 pause = delay if pause is None else min(pause, delay)
             await self._wake.wait(pause)
 

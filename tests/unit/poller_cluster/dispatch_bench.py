@@ -62,8 +62,8 @@ class Bench:
     """A dispatcher that runs, and what was heard of it."""
 
     def __init__(self, destinations: DestinationSettings | None = None) -> None:
-        pollers = GivenPollers()
-        self.free = pollers.woken
+        self.pollers = GivenPollers()
+        self.free = self.pollers.woken
         self.clock = ManualClock()
         self.engine = FakeEngine()
         self.clients = KnownClients()
@@ -79,7 +79,7 @@ class Bench:
         self.dispatcher = Dispatcher(
             engine=self.engine,
             clients=self.clients,
-            pollers=pollers,
+            pollers=self.pollers,
             sender=SENDER,
             due_clock=DueClock(clock=self.clock, view=self._view, limit_ms=1_000),
             runtime=node_runtime(

@@ -10,15 +10,17 @@ from poller_cluster.clients import ServedClient
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.dispatch.dispatcher import ENDS_AT_ONCE, HELD_BACK_SECONDS, LOCKED_SECONDS
-from poller_cluster.settings import MinuteSettings
+from poller_cluster.settings import DestinationSettings, MinuteSettings
 from scheduler_service.domain.clients import ClientState, LatePolicy
-from scheduler_service.domain.ids import ClientId
+from scheduler_service.domain.ids import ClientId, Minute, PollerId
 from scheduler_service.domain.schedules import State
 from tests.unit.poller_cluster.claimed import EPOCH, NOW, SENDER, client, result
 from tests.unit.poller_cluster.dispatch_bench import Bench
 
 NOT_TRUSTED = result(None, error="not-trusted", nothing_sent=True)
 STOPPED = result(None, error="stopped")
+SHOP = ClientId("shop")
+REMEMBERED = DestinationSettings().breaker_longest_seconds
 
 
 @pytest.fixture
@@ -373,3 +375,93 @@ async def test_what_is_due_soon_is_not_late_by_the_time_that_starting_others_too
     assert len(bench.started) == 20
     await bench.advance(0.1)
     assert len(bench.started) == 21
+
+
+def knows(bench: Bench) -> tuple[bool, bool]:
+    """Whether it still has counts of the client's rows, and destinations."""
+    return bool(bench.dispatcher._held), bool(list(bench.dispatcher._destinations.all()))
+
+
+async def test_a_client_that_left_is_forgotten_when_no_breaker_can_be_open(bench: Bench) -> None:
+    bench.submit()
+    await bench.settle()
+    bench.engine.finish(result())
+    bench.dispatcher.left(SHOP)
+    await bench.advance(REMEMBERED - 1)
+    assert knows(bench) == (True, True)
+    await bench.advance(1)
+    assert knows(bench) == (False, False)
+    bench.submit()
+    await bench.settle()
+    assert bench.started == [1, 2]
+
+
+async def test_a_client_that_left_and_came_back_is_remembered(bench: Bench) -> None:
+    destination = bench.submit().destination
+    await bench.settle()
+    bench.engine.finish(result())
+    bench.dispatcher.left(SHOP)
+    bench.pollers.held = {PollerId(0): Minute(1)}
+    await bench.advance(REMEMBERED)
+    assert bench.submit().destination is destination
+    await bench.settle()
+    bench.engine.finish(result())
+    bench.pollers.held = {}
+    await bench.advance(10 * REMEMBERED)
+    assert knows(bench) == (True, True), "it is not said to have left again"
+    bench.dispatcher.left(SHOP)
+    await bench.advance(REMEMBERED)
+    assert knows(bench) == (False, False)
+
+
+async def test_the_time_begins_again_when_a_client_leaves_again(bench: Bench) -> None:
+    bench.clients.known["other"] = client("other")
+    for client_id in ("other", "shop"):
+        bench.submit(client_id)
+        await bench.settle()
+        bench.engine.finish(result())
+    bench.dispatcher.left(SHOP)
+    bench.dispatcher.left(ClientId("other"))
+    await bench.advance(REMEMBERED - 1)
+    bench.dispatcher.left(SHOP)
+    await bench.advance(REMEMBERED - 1)
+    assert [client_id for client_id, _ in bench.dispatcher._destinations.all()] == ["shop"]
+    await bench.advance(1)
+    assert knows(bench) == (False, False)
+
+
+async def test_a_client_is_not_forgotten_while_a_row_is_in_flight(bench: Bench) -> None:
+    bench.submit()
+    await bench.settle()
+    bench.dispatcher.left(SHOP)
+    await bench.advance(REMEMBERED)
+    assert knows(bench) == (True, True)
+    bench.engine.finish(result())
+    assert [number for number, _ in bench.done] == [1]
+    await bench.advance(REMEMBERED)
+    assert knows(bench) == (False, False)
+
+
+async def test_a_client_is_not_forgotten_while_rows_are_being_claimed(bench: Bench) -> None:
+    bench.dispatcher.reserve(SHOP, 3)
+    bench.dispatcher.left(SHOP)
+    await bench.advance(REMEMBERED)
+    assert knows(bench) == (True, False)
+    bench.dispatcher.reserve(SHOP, -3)
+    await bench.advance(REMEMBERED)
+    assert knows(bench) == (False, False)
+
+
+async def test_a_breaker_that_opened_after_its_client_left_is_remembered(bench: Bench) -> None:
+    destination = bench.submit().destination
+    assert destination is not None
+    await bench.settle()
+    bench.dispatcher.left(SHOP)
+    await bench.advance(REMEMBERED - 1)
+    destination.breaker._failures = 1_000
+    bench.engine.finish(result(503))
+    assert not destination.breaker.closed
+    await bench.advance(1)
+    assert bench.dispatcher.destination(client(), "https://shop/") is destination
+    await bench.advance(REMEMBERED)
+    assert knows(bench) == (False, False)
