@@ -49,5 +49,5 @@ partitions may be applied in part. Writes through two data centres at once are n
 # On failure
 
 On the servers all requests share a queue. So the data's session sends fewer at once while most of them time out
-(`room`), and heartbeats have a longer time-out than data.
+(`concurrency_limiter`), and heartbeats have a longer time-out than data.
 """

@@ -31,10 +31,10 @@ from cassandra.policies import (
 from cassandra.query import dict_factory, tuple_factory
 
 from cql.binding import PROTOCOL_VERSION, BatchingProtocolHandler, Binder, bind_batch, read_quickly
+from cql.concurrency_limiter import ConcurrencyLimiter, QueueFull
 from cql.connection import AnswerRows, Consistency, Item, Parameters
 from cql.errors import SchemaOutdated, WrongHome, translate, unanswered_reason, why_not_let_in
 from cql.login import login_of, tls_of
-from cql.room import Room, RoomFull
 from cql.settings import StorageSettings
 from cql.statement import load_statements
 from membership.conditional import APPLIED, Answer, Rejected, Unknown
@@ -67,7 +67,7 @@ class Session:
         self._statements = load_statements()
         self._conditional = frozenset(name for name, one in self._statements.items() if one.conditional)
         self._binders: dict[str, Binder] = {}
-        self.room = Room(places=settings.requests_in_flight, waiting=settings.requests_waiting)
+        self.limiter = ConcurrencyLimiter(places=settings.requests_in_flight, waiting=settings.requests_waiting)
         self._done: deque[Callable[[], None]] = deque()
         self._woken = False
         self._closed = False
@@ -200,19 +200,19 @@ class Session:
                 # An exception's traceback refers to this frame, and `answer` to the exception: break that cycle.
                 del future, answer
         finally:
-            self.room.answered(in_time, now=self._loop.time())
-            self.room.leave()
+            self.limiter.answered(in_time, now=self._loop.time())
+            self.limiter.leave()
 
     async def _enter(self) -> None:
         try:
-            turn = self.room.enter()
-        except RoomFull as error:
+            turn = self.limiter.enter()
+        except QueueFull as error:
             raise Overloaded("Too many requests to the store are waiting; try again a little later.") from error
         if turn is not None:
             try:
                 await turn
             except asyncio.CancelledError:
-                self.room.left_queue(turn)
+                self.limiter.left_queue(turn)
                 raise
 
     def _listen(self, future: ResponseFuture, answer: asyncio.Future[list[Any]]) -> None:

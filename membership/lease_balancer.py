@@ -17,7 +17,7 @@ from membership.ports import Credibility, LeaseStore, NodeState, PollerHost, Spa
 from membership.rendezvous import HintTable
 from membership.settings import MembershipSettings
 from membership.signal import Notifier, Signal
-from membership.work import ConcurrencyLimiter, Work
+from membership.work import BoundedQueue, Work
 
 _LOG = logging.getLogger(__name__)
 _SAMPLE = 1_000
@@ -55,7 +55,7 @@ class LeaseBalancer:
         self._in_vain: dict[str, int] = {}
         self._reading: dict[str, None] = {}
         self._without_row: dict[PollerKey, None] = {}
-        self._reads = ConcurrencyLimiter(width=settings.max_concurrent_lease_reads, work=self._work, what="leases")
+        self._reads = BoundedQueue(width=settings.max_concurrent_lease_reads, work=self._work, what="leases")
         self._lease_table = LeaseTable(
             incarnation=incarnation,
             members=members,

@@ -17,7 +17,7 @@ from membership.low_watermarks import LowWatermarks
 from membership.ports import Credibility, LeaseChange, LeaseRow, LeaseStore, NodeState, PollerHost, WallClock
 from membership.settings import MembershipSettings
 from membership.view import MembersView
-from membership.work import ConcurrencyLimiter, Grouped, Work
+from membership.work import BoundedQueue, GroupedQueue, Work
 
 _LOG = logging.getLogger(__name__)
 
@@ -84,14 +84,14 @@ class LeaseTable:
         self._low_watermarks = LowWatermarks()
         self._closed = False
         size = settings.pollers_per_lease_write
-        self._writes: Grouped[Begin] = Grouped(
+        self._writes: GroupedQueue[Begin] = GroupedQueue(
             width=settings.max_concurrent_lease_writes, size=size, perform=self._write_together, work=work, what="lease"
         )
-        self._marks: Grouped[Begin] = Grouped(
+        self._marks: GroupedQueue[Begin] = GroupedQueue(
             width=settings.max_concurrent_mark_writes, size=size, perform=self._write_together, work=work, what="mark"
         )
-        self._settles = ConcurrencyLimiter(width=settings.max_concurrent_lease_writes, work=work, what="settle")
-        self._drains = ConcurrencyLimiter(width=settings.max_concurrent_drains, work=work, what="drain")
+        self._settles = BoundedQueue(width=settings.max_concurrent_lease_writes, work=work, what="settle")
+        self._drains = BoundedQueue(width=settings.max_concurrent_drains, work=work, what="drain")
 
     def __len__(self) -> int:
         return len(self._leases)

@@ -67,7 +67,7 @@ class Work:
             await asyncio.wait(pending)
 
 
-class ConcurrencyLimiter:
+class BoundedQueue:
     """A queue that runs at most `width` items at once, first come first served."""
 
     def __init__(self, *, width: int, work: Work, what: str) -> None:
@@ -99,7 +99,7 @@ class ConcurrencyLimiter:
             self._running -= 1
 
 
-class Grouped(Generic[T]):
+class GroupedQueue(Generic[T]):
     """Queues by key. `perform` gets up to `size` items of one key at a time: never concurrently for one key, and for at
     most `width` keys at once, first come first served."""
 
@@ -114,7 +114,7 @@ class Grouped(Generic[T]):
     ) -> None:
         self._size = size
         self._perform = perform
-        self._turns = ConcurrencyLimiter(width=width, work=work, what=what)
+        self._turns = BoundedQueue(width=width, work=work, what=what)
         self._queues: dict[str, deque[T]] = {}
 
     @property

@@ -128,9 +128,9 @@ async def test_what_the_server_refuses_is_an_error_of_ours(storage: Storage) -> 
 
 async def test_heartbeats_do_not_queue_behind_other_requests(storage: Storage) -> None:
     assert isinstance(storage.connection, Session)
-    room = storage.connection.room
+    limiter = storage.connection.limiter
     for _ in range(REQUESTS_IN_FLIGHT):
-        assert room.enter() is None
+        assert limiter.enter() is None
     waiting = asyncio.ensure_future(storage.schedules.read_page(definition("warm").partition))
     incarnation = NodeIncarnation(NodeId("one"), IncarnationNumber(1))
     assert await storage.members.begin_incarnation(incarnation) == APPLIED
@@ -139,5 +139,5 @@ async def test_heartbeats_do_not_queue_behind_other_requests(storage: Storage) -
     assert len(await storage.own_leases.read_leases("shop")) == 1
     assert not waiting.done()
     for _ in range(REQUESTS_IN_FLIGHT):
-        room.leave()
+        limiter.leave()
     assert len((await waiting).rows) == 1

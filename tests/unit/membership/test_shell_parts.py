@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from membership.signal import Notifier, Signal
-from membership.work import ConcurrencyLimiter, Work
+from membership.work import BoundedQueue, Work
 from tests.support.virtual_clock import VirtualClock
 from tests.support.virtual_loop import LeftBehind, NothingLeft, run_virtual, virtual_loop
 
@@ -92,7 +92,7 @@ def test_the_deadline_of_a_signal_is_kept_by_its_clock() -> None:
 def test_a_concurrency_limiter_works_in_order_on_few_at_once() -> None:
     async def scenario() -> None:
         clock, work = new_work()
-        queue = ConcurrencyLimiter(width=3, work=work, what="item")
+        queue = BoundedQueue(width=3, work=work, what="item")
         begun: list[int] = []
 
         def item(number: int) -> Any:

@@ -4,24 +4,24 @@ import asyncio
 
 import pytest
 
-from cql.room import ENOUGH, LEAST, WINDOW_SECONDS, Room, RoomFull
+from cql.concurrency_limiter import ENOUGH, LEAST, WINDOW_SECONDS, ConcurrencyLimiter, QueueFull
 
 PLACES = 1024
 
 
 class Windows:
     def __init__(self, places: int = PLACES) -> None:
-        self.room = Room(places=places, waiting=10)
+        self.limiter = ConcurrencyLimiter(places=places, waiting=10)
         self.now = 5.0
-        self.room.answered(True, now=self.now)
+        self.limiter.answered(True, now=self.now)
 
     def window(self, *, answered: int = 100, unanswered: int = 0) -> int:
         ends = [True] * answered + [False] * unanswered
         for end in ends[:-1]:
-            self.room.answered(end, now=self.now)
+            self.limiter.answered(end, now=self.now)
         self.now += WINDOW_SECONDS
-        self.room.answered(ends[-1], now=self.now)
-        return self.room.places
+        self.limiter.answered(ends[-1], now=self.now)
+        return self.limiter.places
 
 
 def test_it_halves_while_most_are_unanswered_and_grows_back() -> None:
@@ -47,46 +47,46 @@ def test_a_small_setting_stays_as_it_is() -> None:
 
 
 async def test_who_waits_is_let_in_in_order_as_places_are_left() -> None:
-    room = Room(places=1, waiting=2)
-    assert room.enter() is None
-    first, second = room.enter(), room.enter()
+    limiter = ConcurrencyLimiter(places=1, waiting=2)
+    assert limiter.enter() is None
+    first, second = limiter.enter(), limiter.enter()
     assert first is not None
     assert second is not None
-    with pytest.raises(RoomFull):
-        room.enter()
-    room.leave()
-    assert (first.done(), second.done(), room.taken) == (True, False, 1)
-    room.leave()
+    with pytest.raises(QueueFull):
+        limiter.enter()
+    limiter.leave()
+    assert (first.done(), second.done(), limiter.taken) == (True, False, 1)
+    limiter.leave()
     assert second.done()
-    room.leave()
-    assert room.taken == 0
+    limiter.leave()
+    assert limiter.taken == 0
 
 
 async def test_fewer_places_let_nobody_in_until_enough_have_left() -> None:
     windows = Windows(places=64)
-    room = windows.room
+    limiter = windows.limiter
     for _ in range(64):
-        assert room.enter() is None
-    turn = room.enter()
+        assert limiter.enter() is None
+    turn = limiter.enter()
     assert turn is not None
     windows.window(answered=0, unanswered=50)
     for _ in range(64 - LEAST):
-        room.leave()
+        limiter.leave()
     assert not turn.done()
-    room.leave()
+    limiter.leave()
     assert turn.done()
 
 
 async def test_who_gives_up_waiting_keeps_no_place() -> None:
-    room = Room(places=1, waiting=5)
-    room.enter()
-    in_queue, granted = room.enter(), room.enter()
+    limiter = ConcurrencyLimiter(places=1, waiting=5)
+    limiter.enter()
+    in_queue, granted = limiter.enter(), limiter.enter()
     assert in_queue is not None
     assert granted is not None
     in_queue.cancel()
-    room.left_queue(in_queue)
-    room.leave()
+    limiter.left_queue(in_queue)
+    limiter.leave()
     assert granted.done()
-    room.left_queue(granted)
-    assert room.taken == 0
+    limiter.left_queue(granted)
+    assert limiter.taken == 0
     await asyncio.sleep(0)

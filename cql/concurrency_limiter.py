@@ -19,7 +19,7 @@ ENOUGH = 10
 LEAST = 32
 
 
-class Room:
+class ConcurrencyLimiter:
     """Used on one event loop. `now` is monotonic seconds. At most `waiting` requests wait for a place."""
 
     __slots__ = ("_asked", "_began", "_most", "_queue", "_unanswered", "places", "taken", "waiting")
@@ -35,12 +35,12 @@ class Room:
         self._asked = self._unanswered = 0
 
     def enter(self) -> asyncio.Future[None] | None:
-        """Take a place, or return a future to wait for; if that is cancelled, call `left_queue`. Raises RoomFull."""
+        """Take a place, or return a future to wait for; if that is cancelled, call `left_queue`. Raises QueueFull."""
         if self.taken < self.places and not self._queue:
             self.taken += 1
             return None
         if len(self._queue) >= self.waiting:
-            raise RoomFull
+            raise QueueFull
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queue.append(turn)
         return turn
@@ -80,5 +80,5 @@ class Room:
                 turn.set_result(None)
 
 
-class RoomFull(Exception):
+class QueueFull(Exception):
     """Too many requests wait."""
