@@ -226,7 +226,7 @@ class Reconciler:
         redelivers = found.action is Action.REDELIVER
         if not self._reconcile.may_begin(found) or (redelivers and not client.active):
             return SEARCH_SECONDS
-        if redelivers and (wait := self._until_room(found)) > 0:
+        if redelivers and (wait := self._until_headroom(found)) > 0:
             return wait
         if found.version is None:
             _log.info("reconciliation-started", **_names(found))
@@ -242,9 +242,9 @@ class Reconciler:
             _log.info("reconciliation-finished", **_names(found), outcomes=outcomes)
         if not stands.running:
             return 0.0
-        return max(self._until_room(stands) if redelivers else 0.0, self._pause(found, done))
+        return max(self._until_headroom(stands) if redelivers else 0.0, self._pause(found, done))
 
-    def _until_room(self, reconciliation: Reconciliation) -> float:
+    def _until_headroom(self, reconciliation: Reconciliation) -> float:
         """Seconds until the next instants may be given out."""
         return max(reconciliation.progress.lead - AHEAD_MS - self._clock.wall_ms(), 0) / 1000
 

@@ -12,7 +12,7 @@ below its limit. Each node has its own breakers.
 Rates are token buckets: `max_per_second` tokens a second, at most a tenth of a second's worth saved up (at least one
 token), so in no second more than 1.1 times the limit starts.
 
-    claim   room(part) > 0     else the row waits unclaimed; `on_free` says when to look again; see `part_for`
+    claim   headroom(part) > 0 else the row waits unclaimed; `on_free` says when to look again; see `part_for`
             held_back(due)     the breaker will be open then: requeued unclaimed, see `dispatch.outcome.defer`
     start   delay() == 0       else the job waits in `waiting`, behind jobs of its host only
     end     ended()
@@ -225,7 +225,7 @@ class Destination(Generic[J]):
         """Whether a row due in `due_in` seconds would find the breaker open."""
         return self.breaker.is_open(now + max(due_in, 0.0))
 
-    def room(self, part: float = DUE) -> int:
+    def headroom(self, part: float = DUE) -> int:
         """How many more rows may be claimed up to this part of the limits. Rows of a limited rate are not claimed long
         before they may start."""
         taken = self.outstanding + self.reserved
@@ -266,7 +266,7 @@ class Destination(Generic[J]):
         self.in_flight += 1
         if self._rate is not None:
             self._tokens -= 1.0
-            self._tell_of_room()
+            self._tell_of_headroom()
         return self.breaker.generation
 
     def ended(self, result: AttemptResult, *, generation: int, now: float) -> bool:
@@ -282,17 +282,17 @@ class Destination(Generic[J]):
     def released(self) -> None:
         """A claimed row has ended or was given back."""
         self.outstanding -= 1
-        self._tell_of_room()
+        self._tell_of_headroom()
 
     def claimed(self, rows: int) -> None:
         """The claim of `rows` rows is over: they are claimed, or wait again."""
         self.reserved -= rows
-        self._tell_of_room()
+        self._tell_of_headroom()
 
-    def _tell_of_room(self) -> None:
+    def _tell_of_headroom(self) -> None:
         if not self._refused or self.outstanding + self.reserved > self._tell_at:
             return
-        if self.room(self._refused) >= self._quarter():
+        if self.headroom(self._refused) >= self._quarter():
             self._tell()
 
     def _quarter(self) -> int:

@@ -111,7 +111,7 @@ class Dispatcher:
         self._ended = 0
         """Attempts that have ended since the last look for rows to start."""
 
-    def room(self, client_id: ClientId) -> int:
+    def headroom(self, client_id: ClientId) -> int:
         """How many more rows of this client may be claimed: its limit less the rows that are claimed, or whose claim is
         under way. 0 until there is room for `claim_rows`, so that claims are not written one by one; `on_free` then
         tells when there is."""
@@ -122,7 +122,7 @@ class Dispatcher:
         free = limit - held.taken
         if free >= claim_rows(limit):
             return free
-        held.want_room(limit)
+        held.want_headroom(limit)
         return 0
 
     def claim_ahead_ms(self, client_id: ClientId, settings: MinuteSettings) -> int:
@@ -146,7 +146,7 @@ class Dispatcher:
         """Reserve room for rows whose claim is under way; a negative number gives it back."""
         held = self._held_for(client_id)
         held.reserved += rows
-        if held.made_room():
+        if held.gained_headroom():
             self._on_free(client_id)
 
     def _held_for(self, client_id: ClientId) -> ClientRows:
@@ -229,7 +229,7 @@ class Dispatcher:
         if job.destination is not None:
             job.destination.released()
             job.destination = None
-        if held.made_room():
+        if held.gained_headroom():
             self._on_free(held.client_id)
 
     def _await_due(self, jobs: Sequence[Job]) -> None:

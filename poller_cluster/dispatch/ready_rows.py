@@ -51,12 +51,12 @@ class ClientRows:
         """Rows that are claimed, or whose claim is under way."""
         return self.outstanding + self.reserved
 
-    def want_room(self, limit: int) -> None:
+    def want_headroom(self, limit: int) -> None:
         """Rows were not claimed because `limit`, or nearly as many, are taken."""
         self.tell_at = limit - claim_rows(limit)
 
-    def made_room(self) -> bool:
-        """Whether there is room now that was wanted; True once for each `want_room`."""
+    def gained_headroom(self) -> bool:
+        """Whether there is room now that was wanted; True once for each `want_headroom`."""
         if self.tell_at is None or self.taken > self.tell_at:
             return False
         self.tell_at = None

@@ -47,9 +47,9 @@ ALL = 1 << 30
 
 class _Alike:
     """The verdict on a healthy destination, reused for later rows of the same claim with the same URL that are due by
-    `due_until`. `room` counts down."""
+    `due_until`. `headroom` counts down."""
 
-    __slots__ = ("destination", "due_until", "part", "queue", "room", "url")
+    __slots__ = ("destination", "due_until", "headroom", "part", "queue", "url")
 
     def __init__(self, *, url: str | None, due_until: int, part: float, destination: Destination[Job]) -> None:
         self.url = url
@@ -57,7 +57,7 @@ class _Alike:
         self.part = part
         self.destination = destination
         self.queue: WaitQueue = (HOST, destination.name)
-        self.room = destination.room(part)
+        self.headroom = destination.headroom(part)
 
 
 class KnownOrder(Protocol):
@@ -177,10 +177,10 @@ class MinuteAdmission:
         return self._judge_alike(entry, alike)
 
     def _judge_alike(self, entry: PendingRow, alike: "_Alike") -> Verdict:
-        if alike.room <= 0:
+        if alike.headroom <= 0:
             alike.destination.refuse(alike.part)
             return Hold(alike.queue, entry.key)
-        alike.room -= 1
+        alike.headroom -= 1
         destination = alike.destination
         destination.reserved += 1
         self._claiming[destination] = self._claiming.get(destination, 0) + 1
@@ -189,7 +189,7 @@ class MinuteAdmission:
     def again(self, queue: WaitQueue, first: PendingRow, now: int) -> Again:
         kind, key = queue
         if kind == KEY:
-            return Again(self._room_in_queue(key, first, now))
+            return Again(self._headroom_in_queue(key, first, now))
         client = self._find_client(self._client_id)
         if client is None:
             return Again(0)
@@ -198,12 +198,12 @@ class MinuteAdmission:
             return Again(ALL)
         lead_ms, ahead_ms = self._settings.claim_lead_ms, self._settings.claim_ahead_ms
         part = part_for(first.row.due - now, lead_ms=lead_ms)
-        room = destination.room(part)
-        if room <= 0:
+        headroom = destination.headroom(part)
+        if headroom <= 0:
             destination.refuse(part)
-        return Again(room, due_by=now + due_within(part, lead_ms=lead_ms, ahead_ms=ahead_ms))
+        return Again(headroom, due_by=now + due_within(part, lead_ms=lead_ms, ahead_ms=ahead_ms))
 
-    def _room_in_queue(self, key: str, first: PendingRow, now: int) -> int:
+    def _headroom_in_queue(self, key: str, first: PendingRow, now: int) -> int:
         if not self._poller.knows_order(self._minute):
             return 1 if self._free_first < 0 and now >= first.row.due + LATE_MS else 0
         if self._order.rank(key, first.row.schedule_id) == 0:

@@ -1,7 +1,7 @@
 """One poller minute as a pure state machine: prefetch, open, claim, record, sweep, settle.
 
-The shell asks `step(now, room)` what to do, does it, and reports the answer; in between it reports attempts that ended,
-hints, and follow-ups. One step is under way at a time, so a partition never has two unanswered commits.
+The shell asks `step(now, headroom)` what to do, does it, and reports the answer; in between it reports attempts that
+ended, hints, and follow-ups. One step is under way at a time, so a partition never has two unanswered commits.
 
     READING --> RUNNING --> SWEEPING --> SETTLED        LOST: a newer epoch opened the partition
        ^___________|___________|  opened by an older    DRAINED: asked to stop, nothing left in flight
@@ -79,7 +79,7 @@ _OWING = (State.RETRYING, State.FAILED)
 
 
 class PollerMinute:
-    """See the module. Every `now` is wall time in Unix milliseconds; `room` is how many more rows may be claimed.
+    """See the module. Every `now` is wall time in Unix milliseconds; `headroom` is how many more rows may be claimed.
     `record_after_ms`, `window_rows` and `claim_ahead_ms` start as the settings say; the shell adjusts them."""
 
     def __init__(
@@ -120,7 +120,7 @@ class PollerMinute:
 
     # The next step.
 
-    def step(self, now: int, room: int) -> Step:
+    def step(self, now: int, headroom: int) -> Step:
         """The next thing to do, the most urgent first. Asked again without an event in between, it answers the same."""
         if self.phase in OVER:
             return Stop()
@@ -137,7 +137,7 @@ class PollerMinute:
             if now >= self._sweep_at:
                 self.phase = Phase.SWEEPING
             return self._page_step()
-        if (commit := self._due_commit(now, 0 if self.draining else room)) is not None:
+        if (commit := self._due_commit(now, 0 if self.draining else headroom)) is not None:
             return WriteCommit(commit)
         if self.draining:
             return self._drain_step()
@@ -152,7 +152,7 @@ class PollerMinute:
             return self._page_step()
         if self.phase is Phase.SWEEPING and self._scan.done and not self.rows and not self.follow_ups:
             return WriteBalance()
-        return Wait(self._next_instant(now, room))
+        return Wait(self._next_instant(now, headroom))
 
     def _page_step(self) -> ReadPage | SweepPage:
         """In a minute that was already read to its end, most rows are recorded or held. So its sweep reads few columns,
@@ -195,11 +195,11 @@ class PollerMinute:
         self._edited.clear()
         self._strays.clear()
 
-    def _next_instant(self, now: int, room: int) -> UnixMillis | None:
+    def _next_instant(self, now: int, headroom: int) -> UnixMillis | None:
         instants: list[int] = []
         if (oldest := self.rows.oldest_end()) is not None:
             instants.append(oldest + self.record_after_ms)
-        if room > 0:
+        if headroom > 0:
             lead_ms = min(self.settings.claim_lead_ms, self.claim_ahead_ms)
             instants += self.rows.claim_instants(now, lead_ms=lead_ms)
         if self.phase is Phase.RUNNING and self._sweep_at > now:
@@ -210,15 +210,17 @@ class PollerMinute:
 
     # Commits: claims and outcomes.
 
-    def _due_commit(self, now: int, room: int) -> OwnerCommit | None:
+    def _due_commit(self, now: int, headroom: int) -> OwnerCommit | None:
         self.rows.reconsider(self._admission, now)
         due = self.rows.next_due()
-        claims_due = room > 0 and due is not None and due <= now + min(self.settings.claim_lead_ms, self.claim_ahead_ms)
+        claims_due = (
+            headroom > 0 and due is not None and due <= now + min(self.settings.claim_lead_ms, self.claim_ahead_ms)
+        )
         if not (claims_due or self._release_due or self._record_due(now, idle=due is None)):
             return None
         # Once a commit is due it takes all rows within the horizon: a larger commit costs little more.
         horizon = now + self.claim_ahead_ms
-        claims = self.rows.pick(horizon=horizon, room=room, judge=self._admission, now=now) if claims_due else ()
+        claims = self.rows.pick(horizon=horizon, limit=headroom, judge=self._admission, now=now) if claims_due else ()
         expect = None if self._header.edits_known else State.SCHEDULED
         writes = self.rows.ended_writes(expect=expect, most=self.settings.record_rows)
         if not (claims or writes or self._release_due):

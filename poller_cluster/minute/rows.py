@@ -176,12 +176,12 @@ class PendingRows:
             heapq.heappop(waiting)
         return None
 
-    def pick(self, *, horizon: int, room: int, judge: Judge, now: int) -> tuple[PendingRow, ...]:
-        """Take up to `room` checked rows due by `horizon` off the heap, earliest first, if `judge` admits them."""
+    def pick(self, *, horizon: int, limit: int, judge: Judge, now: int) -> tuple[PendingRow, ...]:
+        """Take up to `limit` checked rows due by `horizon` off the heap, earliest first, if `judge` admits them."""
         judge.begin(self.held)
         waiting, picked = self._waiting, list[PendingRow]()
         unchecked: list[PendingRow] = []
-        while waiting and len(picked) < room and waiting[0][0].due <= horizon:
+        while waiting and len(picked) < limit and waiting[0][0].due <= horizon:
             _, entry = heapq.heappop(waiting)
             if not entry.waits:
                 continue

@@ -135,7 +135,7 @@ class MinuteRun:
             machine.record_after_ms = min(pace, AWAITED_AFTER_MS) if machine.rows.held_for(KEY) else pace
             machine.window_rows = limits.row_window.rows
             machine.claim_ahead_ms = context.dispatcher.claim_ahead_ms(client_id, machine.settings)
-            step = machine.step(self._clock.wall_ms(), context.dispatcher.room(client_id))
+            step = machine.step(self._clock.wall_ms(), context.dispatcher.headroom(client_id))
             self._account(claiming=machine.claims_under_way, busy=machine.rows.claimed_count > 0)
             match step:
                 case Stop():

@@ -225,7 +225,7 @@ class _PlainCreate:
         of, held = self._of, len(data)
         ids = None if once is None else OnceIds(self._client.client_id, once, data)
         try:
-            of.services.body_room.hold(self._principal, held)
+            of.services.body_capacity.hold(self._principal, held)
             self._held = held
             request = ONE.decode_if_right(data)
             if request is None:
@@ -301,7 +301,7 @@ class _PlainCreate:
 
     def _release(self) -> None:
         if self._held:
-            self._of.services.body_room.release(self._principal, self._held)
+            self._of.services.body_capacity.release(self._principal, self._held)
             self._held = 0
 
 

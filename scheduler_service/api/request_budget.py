@@ -7,7 +7,7 @@
     RequestContext.has_read     rows and bytes that a listing read; owed once they are read, whatever is answered
 
 A body that did not arrive with its head holds its connection until it is complete or the request has timed out, and
-costs nothing meanwhile. So the bodies of one caller may hold a quarter of the connections (`BodyRoom`); a request
+costs nothing meanwhile. So the bodies of one caller may hold a quarter of the connections (`BodyCapacity`); a request
 beyond that is answered 429 and its connection is closed. Bodies that arrive with their heads are not counted.
 
 A request under way may cost more than was taken. So AT_ONCE requests of one caller that read much (`Route.reads_much`)
@@ -64,7 +64,7 @@ CALLERS_TO_FILL: Final = 4
 TOO_MANY: Final = "too-many-requests"
 
 
-class BodyRoom:
+class BodyCapacity:
     """What the bodies of each caller hold: memory, from their first byte to their answer, and connections, until they
     have arrived. A caller may hold `held_body_bytes`, or one body, and a share of the connections, so that bodies that
     never end hold no more than that."""

@@ -15,7 +15,7 @@ from typing import Protocol
 from membership.ports import LeaseStore
 from scheduler_service.api.health import ApiHealth
 from scheduler_service.api.rate_limit import RateLimit
-from scheduler_service.api.request_budget import BodyRoom, RequestBudget
+from scheduler_service.api.request_budget import BodyCapacity, RequestBudget
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.ports import (
     AttemptStore,
@@ -244,7 +244,7 @@ class ApiServices:
     audit_log: AuditActions
     rate_limit: RateLimit
     request_budget: RequestBudget
-    body_room: BodyRoom
+    body_capacity: BodyCapacity
     health: ApiHealth
     clients: ClientServices
     keys: Keys
@@ -299,7 +299,7 @@ def build_services(
         audit_log=AuditActions(store=storage.audit_log, clock=clock, randomness=randomness),
         rate_limit=RateLimit(clock=clock),
         request_budget=RequestBudget(settings=settings, clock=clock),
-        body_room=BodyRoom(settings=settings),
+        body_capacity=BodyCapacity(settings=settings),
         health=ApiHealth(clock=clock, probe=ProbeStorage(store=clients, clock=clock), judge_clock=judge_clock),
         clients=ClientServices(storage=storage, catalog=catalog, keys=keys, clock=clock),
         keys=keys,

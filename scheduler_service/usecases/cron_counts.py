@@ -37,10 +37,10 @@ REMEMBERED = 10_000
 
 @dataclass(slots=True, eq=False)
 class Credit:
-    """What one count granted. `room`: what was left then, below 0 if there were too many crons. `crons`: how many may
-    still be made; `rows`: how many of them under ids that are not stored yet."""
+    """What one count granted. `headroom`: what was left then, below 0 if there were too many crons. `crons`: how many
+    may still be made; `rows`: how many of them under ids that are not stored yet."""
 
-    room: int
+    headroom: int
     crons: int
     rows: int
     until: float
@@ -72,7 +72,7 @@ class CronCounts:
         self._makes: dict[ClientId, _Makes] = {}
 
     @asynccontextmanager
-    async def room(self, client: Client, *, again: bool, told: Told) -> AsyncIterator[None]:
+    async def reserve(self, client: Client, *, again: bool, told: Told) -> AsyncIterator[None]:
         """Room for one more cron, which is created within this context. `again`: its id was deleted before and is still
         stored. `told` hears what was read. Raises Conflict (too-many-crons), StoreUnavailable."""
         makes = self._makes.setdefault(client.client_id, _Makes())
@@ -97,7 +97,7 @@ class CronCounts:
         most = client.settings.max_crons
         credit = self._credits.get(client.client_id)
         # Used-up credit is renewed at once only if there was room; otherwise each refused create would cost a count.
-        if credit is None or self._clock.monotonic() >= credit.until or credit.crons <= 0 < credit.room:
+        if credit is None or self._clock.monotonic() >= credit.until or credit.crons <= 0 < credit.headroom:
             await makes.none.wait()
             credit = await self._counted(client, told)
         if credit.crons <= 0:
@@ -122,7 +122,7 @@ class CronCounts:
         credit = self._credits.get(client_id)
         if credit is None:
             return
-        if credit is standing and credit.room >= 0:
+        if credit is standing and credit.headroom >= 0:
             credit.crons += 1
         else:
             del self._credits[client_id]
@@ -130,11 +130,11 @@ class CronCounts:
     async def _counted(self, client: Client, told: Told) -> Credit:
         most = client.settings.max_crons
         live, rows = await self._count(client.client_id, most, told)
-        room, new = most - live, _most_rows(most) - rows
-        seconds = CREDIT_SECONDS if min(room, new) > 0 else FULL_SECONDS
+        headroom, new = most - live, _most_rows(most) - rows
+        seconds = CREDIT_SECONDS if min(headroom, new) > 0 else FULL_SECONDS
         if len(self._credits) >= REMEMBERED:
             self._credits.clear()
-        credit = Credit(room, math.ceil(room / 4), new, self._clock.monotonic() + seconds)
+        credit = Credit(headroom, math.ceil(headroom / 4), new, self._clock.monotonic() + seconds)
         self._credits[client.client_id] = credit
         return credit
 

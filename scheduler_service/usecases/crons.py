@@ -88,9 +88,9 @@ class ChangeCrons:
         """Create or replace; a paused cron stays paused. A repeat changes nothing. `told` hears what was read to count
         the client's crons. Raises Conflict (too-many-crons), StoreUnavailable."""
         before = (await self._crons.read(client.client_id, [cron_id])).get(cron_id)
-        room: AbstractAsyncContextManager[None] = nullcontext()
+        reservation: AbstractAsyncContextManager[None] = nullcontext()
         if before is None or before.state is CronState.DELETED:
-            room = self._counts.room(client, again=before is not None, told=told)
+            reservation = self._counts.reserve(client, again=before is not None, told=told)
 
         def step(known: Cron | None, now: UnixMillis) -> Cron:
             if known is None or known.state is CronState.DELETED:
@@ -109,7 +109,7 @@ class ChangeCrons:
             finished = known.state is CronState.FINISHED
             return _begun_again(known, changed, CronState.ACTIVE if finished else known.state, now)
 
-        async with room:
+        async with reservation:
             known, cron = await self._change_from(before, client.client_id, cron_id, step)
         return Changed(cron, created=known is None or known.state is CronState.DELETED)
 

@@ -45,12 +45,12 @@ def test_a_minute_that_meets_an_error_is_tried_again_and_harms_no_other(monkeypa
         other = await world.create("other", world.now_ms() + 8_000)
         step, failures = PollerMinute.step, 0
 
-        def fail_twice(self: PollerMinute, now: int, room: int) -> Step:
+        def fail_twice(self: PollerMinute, now: int, headroom: int) -> Step:
             nonlocal failures
             if self.partition.client_id == "shop" and now >= mine.due - 2_000 and failures < 2:
                 failures += 1
                 raise KeyError("planted")
-            return step(self, now, room)
+            return step(self, now, headroom)
 
         monkeypatch.setattr(PollerMinute, "step", fail_twice)
         while await world.unfinished():

@@ -39,7 +39,7 @@ def everything(quota: int) -> set[PollerKey]:
 
 def limits(world: World) -> list[int]:
     """How many calls each node would have under way for the client: its part of 100 for each poller of the quota."""
-    return [node.node.dispatcher.room(SHOP) for node in world.nodes.values()]
+    return [node.node.dispatcher.headroom(SHOP) for node in world.nodes.values()]
 
 
 async def within(world: World, seconds: float, reached: Callable[[], bool]) -> None:

@@ -146,13 +146,13 @@ class Session(asyncio.Protocol):
 
     def _send_unsent(self) -> None:
         for number, unsent in list(self._unsent.items()):
-            while unsent.data and (room := self._room(number)):
-                piece, unsent.data = unsent.data[:room], unsent.data[room:]
+            while unsent.data and (sendable := self._sendable(number)):
+                piece, unsent.data = unsent.data[:sendable], unsent.data[sendable:]
                 self._h2.send_data(number, piece, end_stream=unsent.ends and not unsent.data)
             if not unsent.data:
                 del self._unsent[number]
 
-    def _room(self, number: int) -> int:
+    def _sendable(self, number: int) -> int:
         return min(self._h2.local_flow_control_window(number), self._h2.max_outbound_frame_size)
 
     def _flush(self) -> None:

@@ -86,7 +86,8 @@ def retrying(at: int, *, attempts: int = 1) -> Outcome:
 
 
 class MinuteBench:
-    """`now` and `room` are what the machine is asked with. Steps are done by `step`; `Wait` and `Stop` do nothing."""
+    """`now` and `headroom` are what the machine is asked with. Steps are done by `step`; `Wait` and `Stop` do
+    nothing."""
 
     def __init__(
         self,
@@ -102,7 +103,7 @@ class MinuteBench:
         self.partition = Partition(CLIENT, POLLER, Minute(minute))
         self.machine = PollerMinute(partition=self.partition, epoch=epoch, settings=settings or MinuteSettings())
         self.now: int = minute_start(minute) - 5_000
-        self.room = 100
+        self.headroom = 100
         self.trusted = True
         self.page_rows = page_rows
         self.claims: list[Claim] = []
@@ -111,7 +112,7 @@ class MinuteBench:
     # The machine.
 
     def peek(self) -> Step:
-        return self.machine.step(self.now, self.room)
+        return self.machine.step(self.now, self.headroom)
 
     async def step(self, *, answer: Answer[Any] | None = None, effect: bool = True) -> Step:
         """Do the next step. `answer`: what the machine hears of a write instead; without `effect` it is not done."""

@@ -47,10 +47,10 @@ class Jobs(Dispatcher):
         self.on_free: Callable[[], None] = lambda: None
         self._wanted = False
 
-    def room(self, client_id: ClientId) -> int:
-        room = self.limit - len(self.waiting) - len(self.started) - self.reserved
-        self._wanted = self._wanted or room <= 0
-        return room
+    def headroom(self, client_id: ClientId) -> int:
+        headroom = self.limit - len(self.waiting) - len(self.started) - self.reserved
+        self._wanted = self._wanted or headroom <= 0
+        return headroom
 
     def _freed(self) -> None:
         if self._wanted:

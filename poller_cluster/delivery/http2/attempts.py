@@ -88,15 +88,15 @@ class Steps:
 
 
 class _Receiver:
-    """Connections of one client to one receiver; those in `roomy` may have room. Attempts are `waiting` while there is
-    a `maker`: first the attempt that a connection is being made for, then that connection until its first SETTINGS say
-    how many streams it admits."""
+    """Connections of one client to one receiver; those in `with_headroom` may have room. Attempts are `waiting` while
+    there is a `maker`: first the attempt that a connection is being made for, then that connection until its first
+    SETTINGS say how many streams it admits."""
 
-    __slots__ = ("connections", "maker", "roomy", "waiting")
+    __slots__ = ("connections", "maker", "waiting", "with_headroom")
 
     def __init__(self) -> None:
         self.connections: dict[Http2Connection[Attempt], None] = {}
-        self.roomy: dict[Http2Connection[Attempt], None] = {}
+        self.with_headroom: dict[Http2Connection[Attempt], None] = {}
         self.waiting: dict[Attempt, None] = {}
         self.maker: Attempt | Http2Connection[Attempt] | None = None
 
@@ -204,14 +204,14 @@ class Http2Attempts:
         """Queue the attempt on a connection with room, if there is one, to be written in this turn of the loop or the
         next."""
         settings = self._settings
-        for connection in reversed(list(receiver.roomy)):
+        for connection in reversed(list(receiver.with_headroom)):
             idle_since = now if connection.session.streams else connection.idle_since
             if (
-                not connection.has_room
+                not connection.has_headroom
                 or now - connection.opened_at >= settings.connection_lifetime_seconds
                 or now - idle_since >= settings.idle_seconds
             ):
-                del receiver.roomy[connection]
+                del receiver.with_headroom[connection]
             elif connection.key.address in attempt.addresses and connection.opened_at >= attempt.repeated_at:
                 if not connection.queued:
                     self._loop.call_soon(self._write_queued, connection)
@@ -228,11 +228,11 @@ class Http2Attempts:
         once = connection.session.settled and any(attempt.request.at_most_once for attempt in queued)
         if once and not connection.looks_alive():
             connection.retired = True
-        connection.look_for_room()
-        room = connection.room
+        connection.check_headroom()
+        headroom = connection.headroom
         begun: dict[Attempt, Stream[Attempt]] = {}
         try:
-            while queued and len(begun) < room:
+            while queued and len(begun) < headroom:
                 attempt = queued.pop(0)
                 if not attempt.over and self._steps.may_start(attempt):
                     stream = begun[attempt] = self._stream(attempt)
@@ -356,8 +356,8 @@ class Http2Attempts:
         if connection.closed:
             return
         receiver = self._receivers[connection.key.client_id, connection.key.target]
-        if connection.has_room:
-            receiver.roomy[connection] = None
+        if connection.has_headroom:
+            receiver.with_headroom[connection] = None
         if receiver.maker is connection and connection.session.settled:
             receiver.maker = None
         self._serve(receiver, now)
@@ -409,7 +409,7 @@ class Http2Attempts:
         self._pool.drop(connection)
         name = (connection.key.client_id, connection.key.target)
         receiver = self._receivers[name]
-        receiver.roomy.pop(connection, None)
+        receiver.with_headroom.pop(connection, None)
         receiver.connections.pop(connection, None)
         if receiver.maker is connection:
             receiver.maker = None

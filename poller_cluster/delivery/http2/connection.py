@@ -106,16 +106,16 @@ class Http2Connection(Generic[A]):
         return not (unfit or self._full or self._unsent)
 
     @property
-    def room(self) -> int:
+    def headroom(self) -> int:
         """How many more requests may be queued."""
         return self.session.most_streams - len(self.session.streams) - len(self.queued) if self.is_open else 0
 
     @property
-    def has_room(self) -> bool:
+    def has_headroom(self) -> bool:
         """Whether one more request may be queued."""
-        return self.room > 0
+        return self.headroom > 0
 
-    def look_for_room(self) -> None:
+    def check_headroom(self) -> None:
         """If the send buffer is full, admit no new request until it is not: a write that fails would cost all requests
         under way."""
         if self.is_open and self.session.streams and not is_writable(self._descriptor):

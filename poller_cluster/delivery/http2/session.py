@@ -278,10 +278,10 @@ class Session(Generic[A]):
     def _write_piece(self, stream: Stream[A]) -> int:
         assert stream.unsent is not None
         h2, number = self._h2, stream.number
-        room = min(h2.local_flow_control_window(number), h2.max_outbound_frame_size, _MOST_A_FRAME)
-        if room <= 0:
+        sendable = min(h2.local_flow_control_window(number), h2.max_outbound_frame_size, _MOST_A_FRAME)
+        if sendable <= 0:
             return 0
-        piece, rest = stream.unsent[:room], stream.unsent[room:]
+        piece, rest = stream.unsent[:sendable], stream.unsent[sendable:]
         h2.send_data(number, piece, end_stream=not rest)
         self._regain(min(len(piece), _CONTROL_REGAINED))
         self.outstanding += len(piece)

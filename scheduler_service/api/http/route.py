@@ -98,7 +98,7 @@ class RequestContext:
         self.admitted: Client | None = None
         self.reading = False
         self.held = 0
-        """Bytes of its body that count against `BodyRoom`."""
+        """Bytes of its body that count against `BodyCapacity`."""
         self.queued = False
         self.recorded: dict[str, str | int] = {}
 
@@ -147,7 +147,7 @@ class RequestContext:
             data = await self._pieces(announced)
         else:
             assert self.principal is not None
-            with self.services.body_room.awaiting(self.principal):
+            with self.services.body_capacity.awaiting(self.principal):
                 data = await self._pieces(announced)
         self.reading = False
         return data
@@ -167,7 +167,7 @@ class RequestContext:
     def _take_bytes(self, before: int, size: int) -> None:
         """Charge for a body that grows from `before` to `size`. Raises Refusal (too-many-requests)."""
         assert self.principal is not None
-        self.services.body_room.hold(self.principal, size - before)
+        self.services.body_capacity.hold(self.principal, size - before)
         self.held += size - before
         if cost := cost_of_body(size) - cost_of_body(before):
             self.services.request_budget.take(self.principal, cost)
@@ -175,7 +175,7 @@ class RequestContext:
     def release(self) -> None:
         """Give back what the body held; called when the request is answered."""
         if self.held and self.principal is not None:
-            self.services.body_room.release(self.principal, self.held)
+            self.services.body_capacity.release(self.principal, self.held)
 
     def spend(self, cost: float) -> None:
         """Charge a cost on top of the route's own (see `api.request_budget`)."""

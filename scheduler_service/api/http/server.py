@@ -63,7 +63,7 @@ class ApiServer:
             _log.warning("connections-limited-by-descriptors", wanted=settings.max_connections, limit=limit)
         plain = self._app[PLAIN_CREATES]
         kept = self._kept = Connections(services=self._services, settings=settings, limit=limit, plain=plain)
-        self._services.body_room.share_connections(limit)
+        self._services.body_capacity.share_connections(limit)
         runner = _Runner(
             self._app,
             kept=kept,

@@ -153,16 +153,16 @@ class Owners:
             yield Move(f"{name}: {step}, answer lost", self._stepping(at, lose=True), name, fault=True)
 
     def _step_name(self, state: State, at: At) -> str:
-        known = (state.machine_keys[at], state.tick, self._room(state, at[0]))
+        known = (state.machine_keys[at], state.tick, self._headroom(state, at[0]))
         if known not in self._steps_known:
             self._steps_known[known] = type(self._step(state.copied(), at)).__name__
         return self._steps_known[known]
 
     def _step(self, state: State, at: At) -> Any:
-        return state.own_machine(at).step(self._scene.now(state.tick), self._room(state, at[0]))
+        return state.own_machine(at).step(self._scene.now(state.tick), self._headroom(state, at[0]))
 
-    def _room(self, state: State, epoch: int) -> int:
-        return max(self._scene.room - len(state.owners[epoch].outbox), 0)
+    def _headroom(self, state: State, epoch: int) -> int:
+        return max(self._scene.headroom - len(state.owners[epoch].outbox), 0)
 
     def _stepping(self, at: At, *, lose: bool) -> Callable[[State], None]:
         def do(state: State) -> None:

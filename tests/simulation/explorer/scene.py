@@ -66,7 +66,7 @@ class Scene:
     zombie_reads: bool = True
     split: bool = False
     page_rows: int = 1000
-    room: int = 10
+    headroom: int = 10
     same_minute_retry: bool = True
     plant: Plant = SOUND
     settings: MinuteSettings = field(default_factory=lambda: MinuteSettings(record_after_ms=0))

@@ -57,7 +57,7 @@ def drawn(seed: int) -> Scene:
         zombie_reads=often(0.5),
         split=often(0.7),
         page_rows=draw.choice([1, 2, 1000]),
-        room=draw.choice([1, 2, 10]),
+        headroom=draw.choice([1, 2, 10]),
         same_minute_retry=often(0.5),
     )
 

@@ -384,7 +384,7 @@ async def test_hanging_up_amid_a_body_is_no_crash_of_ours(api: ApiHarness) -> No
 
 def held_bytes(api: ApiHarness) -> int:
     assert api.server is not None
-    return sum(api.server._services.body_room._held.values())
+    return sum(api.server._services.body_capacity._held.values())
 
 
 def unended(key: str, size: int) -> bytes:
@@ -422,7 +422,7 @@ async def test_one_caller_waits_to_send_no_more_than_a_quarter_of_the_connection
     async with ApiHarness(max_connections=12) as api:
         key, other = await api.register("shop"), await api.register("other")
         slow = [await Caller.of(api, begun(key)) for _ in range(3)]
-        await until(lambda: sum(api.services.body_room._awaited.values()) == 3)
+        await until(lambda: sum(api.services.body_capacity._awaited.values()) == 3)
         for _ in range(20):
             refused = await Caller.of(api, begun(key))
             status, headers, body = await refused.answer()
@@ -438,12 +438,12 @@ async def test_one_caller_waits_to_send_no_more_than_a_quarter_of_the_connection
         slow[0].writer.write(b" " * 100)
         assert (await slow[0].answer())[0] == 400
         await slow[1].close()
-        await until(lambda: sum(api.services.body_room._awaited.values()) == 1)
+        await until(lambda: sum(api.services.body_capacity._awaited.values()) == 1)
         again = await Caller.of(api, begun(key))
-        await until(lambda: sum(api.services.body_room._awaited.values()) == 2)
+        await until(lambda: sum(api.services.body_capacity._awaited.values()) == 2)
         for caller in (*slow, theirs, again):
             await caller.close()
-        await until(lambda: not api.services.body_room._awaited)
+        await until(lambda: not api.services.body_capacity._awaited)
 
 
 async def test_what_has_been_answered_before_its_body_came_makes_room(api: ApiHarness) -> None:

@@ -135,7 +135,7 @@ class Way:
             "observed": series.seconds and (series.seconds.count, round(series.seconds.sum, 6)),
             "creates": {whose: round(full, 6) for whose, full in services.rate_limit._rates._full_at.items()},
             "budget": {whose: round(full, 6) for whose, full in services.request_budget._rates._full_at.items()},
-            "bodies": dict(services.body_room._held),
+            "bodies": dict(services.body_capacity._held),
             "queue": (self.api.storage.group_commit.rows, self.api.storage.group_commit._bytes),
             "stored": self.api.storage.metrics.commits.stored,
             "refused": self.api.storage.metrics.commits.refused,
@@ -331,7 +331,7 @@ async def test_storage_that_does_not_answer_is_503_in_time_and_the_connection_go
     held.writer.write(create(held.key, msgspec.json.encode(schedule())))
     assert (await read_answer(held.reader))[0] == b"HTTP/1.1 201 Created"
     assert held.plain.series.by_status == {503: 1, 201: 1}
-    assert held.api.services.body_room._held == {}
+    assert held.api.services.body_capacity._held == {}
 
 
 async def test_what_has_run_out_of_time_before_it_was_sent_is_not_sent(held: Held) -> None:
@@ -356,7 +356,7 @@ async def test_what_is_still_on_its_way_is_waited_for(held: Held) -> None:
     body = msgspec.json.encode(schedule()) + b" " * 9
     request = create(held.key, body)
     held.writer.write(request[:-9])
-    await until(lambda: sum(held.api.services.body_room._awaited.values()) == 1)
+    await until(lambda: sum(held.api.services.body_capacity._awaited.values()) == 1)
     held.writer.write(request[-9:])
     assert (await read_answer(held.reader))[0] == b"HTTP/1.1 201 Created"
     assert held.begun == 0
@@ -377,7 +377,7 @@ async def test_hanging_up_leaves_nothing_behind(held: Held, after: bool) -> None
         held.let_go()
         await until(lambda: held.plain.series.by_status == {201: 1})
     assert logs == []
-    assert held.api.services.body_room._held == {}
+    assert held.api.services.body_capacity._held == {}
     assert len(held.gate.rows("schedules")) == 1
     await until(lambda: len(asyncio.all_tasks()) < len(before))
 

@@ -109,14 +109,14 @@ class TestSocket:
         body = bytes(range(256)) * 20_000
         await self.begun(connection, theirs, body)
         assert connection._unsent
-        assert not connection.has_room
+        assert not connection.has_headroom
         assert len(connection._unsent) < 70_000
         connection.retired = retired
         came = b""
         while len(came) < len(body) or connection._unsent or connection.session._unsent:
             came += await asyncio.wait_for(asyncio.get_running_loop().sock_recv(theirs, 1_000_000), 2)
         assert b"".join(each.payload for each in frames_of(came) if each.kind == 0) == body
-        assert connection.has_room is not retired
+        assert connection.has_headroom is not retired
         connection.close()
 
     async def test_it_goes_on_where_all_was_sent(self, peer: tuple[socket.socket, socket.socket]) -> None:
@@ -156,19 +156,19 @@ class TestSocket:
         owner = Owner()
         connection = self.connection(ours, owner)
         await self.begun(connection, theirs, b"")
-        connection.look_for_room()
-        assert connection.has_room
+        connection.check_headroom()
+        assert connection.has_headroom
         with contextlib.suppress(BlockingIOError):
             while True:
                 ours.send(b"z" * 1_000)
-        assert connection.has_room
-        connection.look_for_room()
+        assert connection.has_headroom
+        connection.check_headroom()
         heard = owner.heard
         await asyncio.sleep(0)
-        assert (connection.has_room, owner.heard) == (False, heard)
+        assert (connection.has_headroom, owner.heard) == (False, heard)
         theirs.recv(1_000_000)
         await until(lambda: owner.heard > heard)
-        assert connection.has_room
+        assert connection.has_headroom
         connection.close()
 
     async def test_a_receiver_that_reads_nothing_may_not_make_it_say_much(

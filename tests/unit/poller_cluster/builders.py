@@ -41,7 +41,7 @@ MINUTE = Minute(29_000_000)
 PARTITION = Partition(ClientId("shop"), PollerId(3), MINUTE)
 EPOCH = 7
 OLDER, NEWER = EPOCH - 2, EPOCH + 1
-ROOM = 1_000
+HEADROOM = 1_000
 SWEEP = 70.0
 """Seconds from the minute's start to the earliest sweep: its end and the grace."""
 PREFETCH = -5.0
@@ -149,32 +149,32 @@ def read(
     return asked
 
 
-def step(minute: PollerMinute, seconds: float, room: int = ROOM) -> Step:
-    return minute.step(at(seconds), room)
+def step(minute: PollerMinute, seconds: float, headroom: int = HEADROOM) -> Step:
+    return minute.step(at(seconds), headroom)
 
 
-def expect(kind: type[S], minute: PollerMinute, seconds: float, room: int = ROOM) -> S:
+def expect(kind: type[S], minute: PollerMinute, seconds: float, headroom: int = HEADROOM) -> S:
     """The step that the machine asks for, which must be of this kind."""
-    found = step(minute, seconds, room)
+    found = step(minute, seconds, headroom)
     assert isinstance(found, kind), found
     return found
 
 
-def advance(minute: PollerMinute, seconds: float, room: int = ROOM) -> OwnerCommit:
+def advance(minute: PollerMinute, seconds: float, headroom: int = HEADROOM) -> OwnerCommit:
     """The commit that the machine asks to write; not answered yet."""
-    return expect(WriteCommit, minute, seconds, room).commit
+    return expect(WriteCommit, minute, seconds, headroom).commit
 
 
-def apply(minute: PollerMinute, seconds: float, room: int = ROOM) -> OwnerCommit:
+def apply(minute: PollerMinute, seconds: float, headroom: int = HEADROOM) -> OwnerCommit:
     """The commit that the machine asks to write; answered 'applied'."""
-    written = advance(minute, seconds, room)
+    written = advance(minute, seconds, headroom)
     minute.committed(APPLIED)
     return written
 
 
-def claim(minute: PollerMinute, seconds: float, room: int = ROOM) -> list[Claim]:
+def claim(minute: PollerMinute, seconds: float, headroom: int = HEADROOM) -> list[Claim]:
     """What an applied commit hands out."""
-    apply(minute, seconds, room)
+    apply(minute, seconds, headroom)
     return minute.take_claims()
 
 

@@ -66,25 +66,25 @@ def test_any_text_is_the_url_of_some_destination(url: str) -> None:
 
 
 def test_one_host_leaves_room_for_others() -> None:
-    assert Known(max_in_flight=100).of().room() == 80
-    assert Known(max_in_flight=2).of().room() == 2
-    assert Known(max_in_flight=1).of().room() == 1
-    assert Known(max_in_flight=100, destination_share=0.25).of().room() == 25
+    assert Known(max_in_flight=100).of().headroom() == 80
+    assert Known(max_in_flight=2).of().headroom() == 2
+    assert Known(max_in_flight=1).of().headroom() == 1
+    assert Known(max_in_flight=100, destination_share=0.25).of().headroom() == 25
 
 
 @pytest.mark.parametrize(
-    ("asked", "share", "room"), [(10, 1.0, 10), (10, 0.5, 5), (10, 0.01, 1), (500, 1.0, 100), (3, 1 / 3, 1)]
+    ("asked", "share", "headroom"), [(10, 1.0, 10), (10, 0.5, 5), (10, 0.01, 1), (500, 1.0, 100), (3, 1 / 3, 1)]
 )
-def test_a_limit_of_the_client_is_parted_by_pollers(asked: int, share: float, room: int) -> None:
+def test_a_limit_of_the_client_is_parted_by_pollers(asked: int, share: float, headroom: int) -> None:
     known = Known(share=share).limit(a_example=DestinationLimit(max_in_flight=asked))
-    assert known.of().room() == room
+    assert known.of().headroom() == headroom
 
 
 def test_more_may_be_claimed_for_a_host_than_be_called_at_once_unless_the_client_says_so() -> None:
     """Claims are made for many at once; connections to one host have a price of their own."""
     known = Known(max_in_flight=100, destination_connections=3)
     host = known.of()
-    assert host.room() == 80
+    assert host.headroom() == 80
     for _ in range(3):
         assert host.delay(0.0) == 0.0
         host.started()
@@ -98,14 +98,14 @@ def test_more_may_be_claimed_for_a_host_than_be_called_at_once_unless_the_client
 )
 def test_rows_that_are_not_due_leave_room_for_those_that_are(limit: int, due: int, soon: int, later: int) -> None:
     host = Known().limit(a_example=DestinationLimit(max_in_flight=limit)).of()
-    assert [host.room(part) for part in (DUE, SOON, LATER)] == [due, soon, later]
+    assert [host.headroom(part) for part in (DUE, SOON, LATER)] == [due, soon, later]
     claim(host, 1)
-    assert host.room(SOON) == soon - 1
+    assert host.headroom(SOON) == soon - 1
 
 
 def test_of_a_rate_too_rows_that_are_not_due_leave_some() -> None:
     host = Known().limit(a_example=DestinationLimit(max_per_second=8)).of()
-    assert [host.room(part) for part in (DUE, SOON, LATER)] == [8, 6, 4]
+    assert [host.headroom(part) for part in (DUE, SOON, LATER)] == [8, 6, 4]
 
 
 def test_rows_refused_because_they_are_not_due_are_told_when_there_is_room_for_such() -> None:
@@ -118,7 +118,7 @@ def test_rows_refused_because_they_are_not_due_are_told_when_there_is_room_for_s
         host.released()
     assert known.told == []
     host.released()
-    assert (host.room(SOON), known.told) == (10, [SHOP])
+    assert (host.headroom(SOON), known.told) == (10, [SHOP])
     claim(host, 20)
     host.refuse(SOON)
     host.refuse(DUE)
@@ -133,13 +133,13 @@ def test_rows_being_claimed_take_room_and_giving_them_back_tells() -> None:
     known = Known(max_in_flight=10)
     host = known.of()
     host.reserved += 8
-    assert host.room() == 0
+    assert host.headroom() == 0
     host.refuse()
     host.outstanding += 4
     host.claimed(4)
-    assert (host.room(), known.told) == (0, [])
+    assert (host.headroom(), known.told) == (0, [])
     host.claimed(4)
-    assert (host.room(), known.told) == (4, [SHOP])
+    assert (host.headroom(), known.told) == (4, [SHOP])
 
 
 def test_ports_share_the_limit_of_their_host() -> None:
@@ -161,9 +161,9 @@ def test_changed_settings_and_shares_count_at_once() -> None:
     claim(first, 3)
     known.limit(a_example=DestinationLimit(max_in_flight=5))
     assert known.of() is first
-    assert first.room() == 2
+    assert first.headroom() == 2
     known.share = 0.2
-    assert known.of().room() == 1 - 3
+    assert known.of().headroom() == 1 - 3
 
 
 def test_attempts_under_way_are_bounded() -> None:
@@ -210,11 +210,11 @@ def test_it_says_when_the_rate_lets_the_next_one_start() -> None:
 
 def test_rows_of_a_limited_rate_are_not_claimed_long_before_they_may_start() -> None:
     one = Known().limit(a_example=DestinationLimit(max_per_second=5)).of()
-    assert one.room() == 5
+    assert one.headroom() == 5
     claim(one, 5)
-    assert one.room() == 0
+    assert one.headroom() == 0
     one.started()
-    assert one.room() == 1
+    assert one.headroom() == 1
 
 
 def test_one_that_found_no_room_is_told_once_when_there_is_some() -> None:
@@ -245,7 +245,7 @@ def test_a_limit_that_grew_is_told_of_with_the_next_end() -> None:
     known = Known(max_in_flight=10)
     one = known.of()
     claim(one, 8)
-    assert one.room() == 0
+    assert one.headroom() == 0
     one.refuse()
     known.settings = ClientSettings(max_in_flight=100)
     known.of()
@@ -258,7 +258,7 @@ def test_a_started_attempt_tells_of_the_room_that_its_rate_gives() -> None:
     known = Known().limit(a_example=DestinationLimit(max_per_second=1))
     one = known.of()
     claim(one, 1)
-    assert one.room() == 0
+    assert one.headroom() == 0
     one.refuse()
     one.started()
     assert known.told == [SHOP]
@@ -269,7 +269,7 @@ def test_hosts_of_which_rows_were_refused_before_their_due_are_forgotten() -> No
     known = Known(max_in_flight=1, destinations_per_client=10)
     for number in range(100):
         one = known.of(f"https://{number}.example/x")
-        assert one.room(LATER) == 0
+        assert one.headroom(LATER) == 0
         one.refuse(LATER)
     assert len(list(known.all.all())) <= 10
 
@@ -283,12 +283,12 @@ def test_an_open_breaker_holds_back_and_lets_few_try() -> None:
     assert known.told == [SHOP]
     assert one.held_back(0.0, 9.9)
     assert not one.held_back(0.0, 10.0)
-    assert one.room() == 2
+    assert one.headroom() == 2
     one.started()
     generation = one.started()
     assert one.delay(10.0) is None
     assert one.ended(result(), generation=generation, now=11.0)
-    assert one.room() == 80
+    assert one.headroom() == 80
 
 
 def test_the_ones_longest_unused_are_forgotten_first_but_never_those_in_use() -> None:

@@ -146,29 +146,29 @@ async def test_the_engine_has_a_limit(bench: Bench) -> None:
     assert bench.started == [1, 2, 3]
 
 
-async def test_room_is_what_the_limit_leaves(bench: Bench) -> None:
+async def test_headroom_is_what_the_limit_leaves(bench: Bench) -> None:
     shop = ClientId("shop")
     bench.clients.known["shop"] = client(max_in_flight=3)
-    assert bench.dispatcher.room(shop) == 3
+    assert bench.dispatcher.headroom(shop) == 3
     bench.submit()
     bench.submit(after_ms=60_000)
-    assert bench.dispatcher.room(shop) == 1
+    assert bench.dispatcher.headroom(shop) == 1
     await bench.settle()
-    assert bench.dispatcher.room(shop) == 1
+    assert bench.dispatcher.headroom(shop) == 1
     bench.engine.finish(result())
-    assert bench.dispatcher.room(shop) == 2
+    assert bench.dispatcher.headroom(shop) == 2
     bench.clients.known["shop"] = client(state=ClientState.SUSPENDED)
-    assert bench.dispatcher.room(shop) == 0
-    assert bench.dispatcher.room(ClientId("nobody")) == 0
+    assert bench.dispatcher.headroom(shop) == 0
+    assert bench.dispatcher.headroom(ClientId("nobody")) == 0
 
 
 async def test_rows_being_claimed_take_room_too(bench: Bench) -> None:
     shop = ClientId("shop")
     bench.clients.known["shop"] = client(max_in_flight=3)
     bench.dispatcher.reserve(shop, 2)
-    assert bench.dispatcher.room(shop) == 1
+    assert bench.dispatcher.headroom(shop) == 1
     bench.dispatcher.reserve(shop, -2)
-    assert bench.dispatcher.room(shop) == 3
+    assert bench.dispatcher.headroom(shop) == 3
 
 
 async def test_a_client_at_its_limit_claims_again_when_there_is_room_for_many(bench: Bench) -> None:
@@ -176,17 +176,17 @@ async def test_a_client_at_its_limit_claims_again_when_there_is_room_for_many(be
     bench.clients.known["shop"] = client(max_in_flight=100)
     bench.dispatcher.reserve(shop, 76)
     bench.dispatcher.reserve(shop, 1)
-    assert bench.dispatcher.room(shop) == 0
+    assert bench.dispatcher.headroom(shop) == 0
     bench.dispatcher.reserve(shop, -1)
-    assert (bench.dispatcher.room(shop), bench.free) == (0, [])
+    assert (bench.dispatcher.headroom(shop), bench.free) == (0, [])
     bench.dispatcher.reserve(shop, -1)
-    assert (bench.dispatcher.room(shop), bench.free) == (25, [shop])
+    assert (bench.dispatcher.headroom(shop), bench.free) == (25, [shop])
     bench.dispatcher.reserve(shop, -1)
     assert bench.free == [shop], "there was room before"
     bench.dispatcher.reserve(shop, 1)
     bench.clients.known["shop"] = client(max_in_flight=10_000)
     bench.dispatcher.reserve(shop, 9_750 - 75)
-    assert bench.dispatcher.room(shop) == 250
+    assert bench.dispatcher.headroom(shop) == 250
 
 
 async def test_the_scarcer_the_room_the_less_is_claimed_for_later(bench: Bench) -> None:
@@ -239,9 +239,9 @@ async def test_the_owner_may_take_back_what_was_not_started(bench: Bench) -> Non
     bench.submit(owner=others)
     bench.submit(owner=others, after_ms=1_000)
     await bench.settle()
-    room = bench.dispatcher.room(ClientId("shop"))
+    headroom = bench.dispatcher.headroom(ClientId("shop"))
     assert set(bench.dispatcher.withdraw(mine)) == {ready, waiting}
-    assert bench.dispatcher.room(ClientId("shop")) == room + 2
+    assert bench.dispatcher.headroom(ClientId("shop")) == headroom + 2
     assert bench.dispatcher.withdraw(mine) == []
     bench.engine.capacity = 100
     await bench.advance(1)
@@ -269,11 +269,11 @@ async def test_what_trust_stopped_is_queued_again(bench: Bench) -> None:
     mine = bench.owner()
     job = bench.submit(owner=mine)
     await bench.settle()
-    room = bench.dispatcher.room(ClientId("shop"))
+    headroom = bench.dispatcher.headroom(ClientId("shop"))
     bench.trusted = False
     bench.engine.finish(NOT_TRUSTED)
     assert (bench.done, bench.results, bench.again) == ([], [], [1])
-    assert bench.dispatcher.room(ClientId("shop")) == room
+    assert bench.dispatcher.headroom(ClientId("shop")) == headroom
     await bench.advance(1)
     assert bench.started == [1]
     bench.trusted = True
@@ -287,11 +287,11 @@ async def test_what_trust_stopped_is_queued_again(bench: Bench) -> None:
 async def test_what_was_stopped_stays_in_flight(bench: Bench) -> None:
     bench.submit()
     await bench.settle()
-    room = bench.dispatcher.room(ClientId("shop"))
+    headroom = bench.dispatcher.headroom(ClientId("shop"))
     bench.engine.finish(STOPPED)
     await bench.advance(60)
     assert (bench.done, bench.results, bench.again, bench.started) == ([], [], [], [1])
-    assert bench.dispatcher.room(ClientId("shop")) == room
+    assert bench.dispatcher.headroom(ClientId("shop")) == headroom
 
 
 @pytest.mark.parametrize("gone", [None, client(state=ClientState.SUSPENDED)], ids=["unknown", "suspended"])
@@ -315,7 +315,7 @@ async def test_a_row_that_is_not_sent_has_its_outcome_at_once(bench: Bench) -> N
     (number, outcome), *others = bench.done
     assert (number, outcome.state, outcome.reason, others) == (1, State.FAILED, "internal", [])
     assert len(bench.faults) == 1
-    assert bench.dispatcher.room(ClientId("shop")) == 99
+    assert bench.dispatcher.headroom(ClientId("shop")) == 99
 
 
 async def test_rows_of_a_resumed_client_start_when_the_dispatcher_is_told(bench: Bench) -> None:
@@ -340,7 +340,7 @@ async def test_a_row_whose_headers_do_not_open_is_deferred_and_others_go(bench: 
     assert outcome.reason == ("in-doubt" if in_doubt else "headers-locked")
     assert outcome.next_attempt_at is not None
     assert LOCKED_SECONDS * 1000 <= outcome.next_attempt_at - NOW <= 2 * LOCKED_SECONDS * 1000
-    assert bench.dispatcher.room(ClientId("shop")) > 0
+    assert bench.dispatcher.headroom(ClientId("shop")) > 0
 
 
 async def test_rows_that_wait_go_on_before_many_attempts_have_ended(bench: Bench) -> None:

@@ -99,9 +99,9 @@ async def test_what_waits_for_its_host_may_be_taken_back_and_nobody_waits_for_it
     second = bench.submit(host="slow", owner=mine)
     bench.submit(host="slow", owner=others)
     await bench.settle()
-    room = bench.dispatcher.room(SHOP)
+    headroom = bench.dispatcher.headroom(SHOP)
     assert bench.dispatcher.withdraw(mine) == [second]
-    assert bench.dispatcher.room(SHOP) == room + 1
+    assert bench.dispatcher.headroom(SHOP) == headroom + 1
     bench.engine.finish(result())
     await bench.settle()
     assert bench.started == [1, 3]
@@ -133,7 +133,7 @@ async def test_rows_of_a_failing_host_are_deferred_without_an_attempt(bench: Ben
     assert outcome.reason == "destination-open"
     assert outcome.next_attempt_at is not None
     assert NOW + 10_000 <= outcome.next_attempt_at <= NOW + 20_000
-    assert bench.dispatcher.room(SHOP) == 99
+    assert bench.dispatcher.headroom(SHOP) == 99
 
 
 async def test_deferred_rows_are_spread(bench: Bench) -> None:
@@ -269,7 +269,7 @@ async def test_rows_beyond_the_guarantee_are_not_held_up_by_a_client_at_its_limi
 async def test_a_node_takes_its_part_of_a_clients_limit(bench: Bench) -> None:
     bench.clients.known["shop"] = client(max_in_flight=10)
     bench.dispatcher._share = lambda client_id: 0.35
-    assert bench.dispatcher.room(SHOP) == 3
+    assert bench.dispatcher.headroom(SHOP) == 3
     for number in range(5):
         bench.submit(host=f"h{number}")
     await bench.settle()

@@ -33,7 +33,7 @@ class Held:
 
     def pick(self, seconds: float) -> None:
         self.rows.reconsider(self.admission, at(seconds))
-        self.rows.pick(horizon=at(60), room=10_000, judge=self.admission, now=at(seconds))
+        self.rows.pick(horizon=at(60), limit=10_000, judge=self.admission, now=at(seconds))
 
     def defer(self, rows: list[Row]) -> list[Row]:
         entries = [self.rows.get(each.key) for each in rows]

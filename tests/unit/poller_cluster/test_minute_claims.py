@@ -72,10 +72,10 @@ def test_a_claim_takes_everything_due_soon_and_nothing_later() -> None:
 def test_claims_the_earliest_that_there_is_room_for() -> None:
     rows = [row(10 + number, number) for number in range(3)]
     minute = reading(*rows)
-    assert apply(minute, 9, room=2).in_flight == ids(*rows[:2])
+    assert apply(minute, 9, headroom=2).in_flight == ids(*rows[:2])
     minute.take_claims()
-    assert step(minute, 12, room=0) == Wait(at(SWEEP))
-    assert apply(minute, 12, room=1).in_flight == ids(*rows)
+    assert step(minute, 12, headroom=0) == Wait(at(SWEEP))
+    assert apply(minute, 12, headroom=1).in_flight == ids(*rows)
 
 
 def test_hands_out_nothing_before_the_commit_is_applied() -> None:
@@ -147,7 +147,7 @@ def test_the_first_outcome_of_a_row_stays() -> None:
 def test_an_unknown_commit_is_repeated_word_for_word() -> None:
     first, second = row(10, 1), row(11, 2)
     minute = reading(first, second)
-    claim(minute, 9, room=1)
+    claim(minute, 9, headroom=1)
     written = advance(minute, 10)
     minute.attempt_ended(first.key, outcome(), now=at(10.5))
     minute.unclaimed(first.key)

@@ -148,7 +148,7 @@ def test_an_id_in_doubt_given_back_stays_in_flight() -> None:
     claim(minute, 9)
     minute.unclaimed(doubted.key)
     minute.unclaimed(fresh.key)
-    assert apply(minute, 9, room=0).in_flight == ids(doubted)
+    assert apply(minute, 9, headroom=0).in_flight == ids(doubted)
 
 
 def test_an_id_in_doubt_given_back_before_the_minute_is_whole_read_stays_in_flight() -> None:
@@ -158,12 +158,12 @@ def test_an_id_in_doubt_given_back_before_the_minute_is_whole_read_stays_in_flig
     read(minute, doubted, header=header, more=True)
     claim(minute, 9)
     minute.unclaimed(doubted.key)
-    assert apply(minute, 9, room=0).in_flight == ids(doubted)
+    assert apply(minute, 9, headroom=0).in_flight == ids(doubted)
     minute.page_read(page(later, header=header), trusted=True)
     assert apply(minute, 39).in_flight == ids(doubted, later)
     minute.attempt_ended(later.key, outcome(), now=at(40))
     minute.unclaimed(doubted.key)
-    assert apply(minute, 41, room=0).in_flight == ids(doubted)
+    assert apply(minute, 41, headroom=0).in_flight == ids(doubted)
 
 
 def test_a_hinted_row_may_be_in_doubt_too() -> None:
@@ -184,7 +184,7 @@ def test_our_own_claims_are_not_in_doubt_when_the_header_is_read_again() -> None
     minute.committed(rejected(opened_by(EPOCH, mine, version=9)))
     read(minute, mine, seconds=29, header=opened_by(EPOCH, mine, version=9), more=True)
     minute.unclaimed(mine.key)
-    assert apply(minute, 29, room=0).in_flight == frozenset()
+    assert apply(minute, 29, headroom=0).in_flight == frozenset()
 
 
 @pytest.mark.parametrize("header", [PartitionHeader(), PartitionHeader(edits=EDITS)])

@@ -209,7 +209,7 @@ def test_each_row_is_counted_once_whenever_it_was_recorded() -> None:
 def test_a_waiting_row_that_was_cancelled_is_dropped_and_counted() -> None:
     cancelled = row(59)
     minute = reading(cancelled)
-    assert step(minute, SWEEP, room=0) == SweepPage(None)
+    assert step(minute, SWEEP, headroom=0) == SweepPage(None)
     minute.page_swept(swept_page(with_state(cancelled, State.CANCELLED)), trusted=True)
     assert minute.account.counts == {State.CANCELLED: 1}
     assert step(minute, SWEEP) == WriteBalance()
@@ -357,7 +357,7 @@ def test_a_waiting_row_that_turns_out_to_be_a_stray_is_not_claimed() -> None:
     slow, waiting = row(10), row(59)
     minute = reading(slow, waiting)
     claim(minute, 10)
-    assert step(minute, SWEEP, room=0) == SweepPage(None)
+    assert step(minute, SWEEP, headroom=0) == SweepPage(None)
     moved = with_state(waiting, State.CANCELLED, rescheduled_to=row(20).schedule_id)
     minute.page_swept(swept_page(slow, moved, header=opened_by(EPOCH, slow)), trusted=True)
     assert step(minute, SWEEP) == ReadStrays((waiting.key,))

@@ -61,7 +61,7 @@ class Judging:
         return said.state if isinstance(said, Outcome) else said
 
     @property
-    def told_of_room(self) -> bool:
+    def told_of_headroom(self) -> bool:
         return bool(self._bench.free)
 
     @property
@@ -87,6 +87,6 @@ def test_what_was_found_holds_for_one_claim_only() -> None:
     verdicts = [judging.verdict(number, "narrow", 0, None) for number in range(4)]
     assert [isinstance(each, Hold) for each in verdicts] == [False, False, False, True]
     judging.admission.answered()
-    assert judging.told_of_room
+    assert judging.told_of_headroom
     judging.admission.begin({})
     assert judging.verdict(5, "narrow", 0, None) is None

@@ -56,10 +56,10 @@ def test_an_owner_takes_back_its_own_rows_that_are_not_due_yet(runs: list[list[i
 def test_a_client_that_wanted_room_is_told_once_and_not_before_there_is_enough() -> None:
     client = ClientRows(ClientId("shop"), [deque(), deque()])
     client.outstanding = 100
-    assert not client.made_room(), "nobody wanted any"
-    client.want_room(100)
+    assert not client.gained_headroom(), "nobody wanted any"
+    client.want_headroom(100)
     client.reserved, client.outstanding = 6, 70
-    assert not client.made_room()
+    assert not client.gained_headroom()
     client.reserved = 5
-    assert client.made_room()
-    assert not client.made_room()
+    assert client.gained_headroom()
+    assert not client.gained_headroom()

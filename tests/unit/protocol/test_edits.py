@@ -134,12 +134,12 @@ async def test_rows_of_an_unopened_minute_are_read_again_with_the_external_updat
     bench = MinuteBench(page_rows=1)
     first, second = definition(20.0), definition(20.1)
     await bench.create(first, second)
-    bench.room = 0
+    bench.headroom = 0
     await bench.at(NOW)
     await bench.cancel(second)
     bench.now = SWEEP
     await bench.step()
-    bench.room = 10
+    bench.headroom = 10
     await bench.run()
     assert bench.keys() == [first.key]
 

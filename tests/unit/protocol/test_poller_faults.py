@@ -28,7 +28,7 @@ def test_after_an_error_with_a_write_of_unknown_fate_the_poller_needs_a_new_epoc
         await bench.advance(19.05)
         (run,) = bench.pollers.pollers[POLLER].runs.values()
 
-        def fail(now: int, room: int) -> Step:
+        def fail(now: int, headroom: int) -> Step:
             raise KeyError("planted")
 
         run.machine.step = fail  # type: ignore[method-assign]

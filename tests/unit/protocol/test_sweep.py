@@ -29,12 +29,12 @@ async def test_the_sweep_begins_after_the_grace_and_not_before(bench: MinuteBenc
 async def test_a_scan_begun_before_the_grace_does_not_count_as_sweep() -> None:
     bench = MinuteBench(page_rows=1)
     await bench.create(definition(10.0), definition(11.0))
-    bench.room = 0
+    bench.headroom = 0
     bench.now = SWEEP - 1
     await bench.step()
     late = definition(9.0, tail=9)
     await bench.create(late)
-    bench.now, bench.room = SWEEP, 10
+    bench.now, bench.headroom = SWEEP, 10
     await bench.run()
     assert bench.keys().count(late.key) == 1
 
@@ -67,10 +67,10 @@ async def test_no_minute_settles_with_a_row_on_the_wire(bench: MinuteBench) -> N
 
 async def test_no_minute_settles_with_a_row_for_which_there_is_no_room(bench: MinuteBench) -> None:
     await bench.create(definition(20.0))
-    bench.room = 0
+    bench.headroom = 0
     await bench.at(SWEEP)
     assert bench.peek() == Wait(None)
-    bench.room = 1
+    bench.headroom = 1
     assert await bench.run() == ["WriteCommit"]
 
 
@@ -112,10 +112,10 @@ async def test_every_row_is_counted_once_whenever_it_ends() -> None:
 async def test_a_row_cancelled_behind_the_sweep_is_counted(bench: MinuteBench) -> None:
     call = definition(20.0)
     await bench.create(call)
-    bench.room = 0
+    bench.headroom = 0
     await bench.at(SWEEP)
     await bench.cancel(call)
-    bench.room = 10
+    bench.headroom = 10
     await bench.run()
     assert bench.machine.phase is Phase.SETTLED
     assert bench.machine.account.counts == {State.CANCELLED: 1}

@@ -22,7 +22,7 @@ def test_one_clients_wake_ups_leave_room_for_the_others() -> None:
         greedy.started()
     assert AT_ONCE <= greedy.in_flight < CRONS_AT_ONCE // 2, "as many as one expansion takes together, and not all"
     assert quiet.delay(0.0) == 0.0
-    assert quiet.room() >= AT_ONCE
+    assert quiet.headroom() >= AT_ONCE
 
 
 def test_wake_ups_take_no_room_in_the_engine() -> None:
