@@ -9,29 +9,31 @@ from scheduler_service.domain.schedules import Outcome, Row, State
 
 
 class FollowUps:
-    """Follow-ups by the key of the row that owes them: open ones, and those acknowledged in this run."""
+    """Follow-ups by the key of the row that requires them: open ones, and those acknowledged in this run."""
 
     def __init__(self, partition: Partition) -> None:
         self._partition = partition
         self._new: list[FollowUp] = []
         self._open: dict[RowKey, FollowUp] = {}
-        self._paid: set[RowKey] = set()
+        self._acknowledged: set[RowKey] = set()
         self._new_announced: list[Row] = []
         self._announced: set[RowKey] = set()
 
     def __len__(self) -> int:
         return len(self._open) + len(self._announced)
 
-    def owe(self, row: Row, outcome: Outcome) -> None:
-        """A defined row of this minute has this outcome. Retrying rows owe their next retry row, retry rows their end
-        to their original, failed ones a dead letter, rescheduled ones the row that replaces them."""
-        owes = row.is_retry_row or outcome.state in (State.RETRYING, State.FAILED) or outcome.rescheduled_to is not None
-        if owes and outcome.reason != SUPERSEDED and row.key not in self._paid:
+    def require(self, row: Row, outcome: Outcome) -> None:
+        """A defined row of this minute has this outcome. Retrying rows require their next retry row, retry rows that
+        their original gets their end, failed ones a dead letter, rescheduled ones the row that replaces them."""
+        requires = (
+            row.is_retry_row or outcome.state in (State.RETRYING, State.FAILED) or outcome.rescheduled_to is not None
+        )
+        if requires and outcome.reason != SUPERSEDED and row.key not in self._acknowledged:
             self._add(FollowUp(definition_of(self._partition, row), outcome))
 
     def known(self, key: RowKey) -> bool:
         """Whether this row's follow-up is open or acknowledged."""
-        return key in self._open or key in self._paid
+        return key in self._open or key in self._acknowledged
 
     def read(self, row: Row) -> None:
         """A row as a scan reads it. For an announced one it is looked up whether it must be created."""
@@ -56,10 +58,10 @@ class FollowUps:
             if original.state == State.RETRYING:
                 if original.next_attempt_at == entry.row.due:
                     return None
-                self._owe_for_original(original)
+                self._require_for_original(original)
         return superseded(entry.row, original)
 
-    def _owe_for_original(self, original: Row) -> None:
+    def _require_for_original(self, original: Row) -> None:
         """A retrying original names another retry row than the one found: make sure that the named one is placed."""
         outcome = outcome_of(original)
         assert outcome is not None
@@ -71,9 +73,9 @@ class FollowUps:
         new, self._new = self._new, []
         return new
 
-    def paid(self, follow_up: FollowUp) -> None:
+    def acknowledged(self, follow_up: FollowUp) -> None:
         self._open.pop(follow_up.key, None)
-        self._paid.add(follow_up.key)
+        self._acknowledged.add(follow_up.key)
 
     def _add(self, follow_up: FollowUp) -> None:
         if follow_up.key not in self._open:

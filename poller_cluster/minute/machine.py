@@ -21,7 +21,7 @@ ended, hints, and follow-ups. One step is under way at a time, so a partition ne
     committed: rejected, other epoch or version found  READING     READING     READING
     committed: rejected for `edits` or rows' states    READING     RUNNING     SWEEPING
     settled: the balance is written                    -           -           SETTLED
-    step: draining, nothing claimed, ended or owed     DRAINED     DRAINED     DRAINED
+    step: draining, no row or follow-up under way      DRAINED     DRAINED     DRAINED
 
 An Unknown answer and an untrusted read change nothing: the same step comes again. In SETTLED, DRAINED and LOST `step`
 answers Stop. The shell sets LOST in any phase when the lease is lost.
@@ -75,7 +75,7 @@ from scheduler_service.domain.schedules import (
 
 STRAYS_AT_ONCE = 100
 """Rows that a sweep reads by key in one request; all their columns are read, so they may be large."""
-_OWING = (State.RETRYING, State.FAILED)
+_WITH_FOLLOW_UP = (State.RETRYING, State.FAILED)
 
 
 class PollerMinute:
@@ -377,8 +377,8 @@ class PollerMinute:
             self.rows.forget(row.key)
         if row.state is None:
             return True
-        owes = row.kind == Kind.RETRY_ROW or row.state in _OWING or row.rescheduled_to is not None
-        if owes and row.created_at is not None and not self.follow_ups.known(row.key):
+        requires = row.kind == Kind.RETRY_ROW or row.state in _WITH_FOLLOW_UP or row.rescheduled_to is not None
+        if requires and row.created_at is not None and not self.follow_ups.known(row.key):
             return True
         if row.ordering_key is not None:
             self._admission.swept(row)
@@ -503,7 +503,7 @@ class PollerMinute:
         self._admission.recorded(entry.row, outcome)
         if self._swept_past(key):
             self.account.add(entry.row, outcome)
-        self.follow_ups.owe(entry.row, outcome)
+        self.follow_ups.require(entry.row, outcome)
 
     def _swept_past(self, key: RowKey) -> bool:
         """Whether the sweep has read past this key already, so that it will not count the row later."""
@@ -515,4 +515,4 @@ class PollerMinute:
         outcome = outcome_of(row)
         if outcome is not None and row.defined:
             self.account.add(row, outcome)
-            self.follow_ups.owe(row, outcome)
+            self.follow_ups.require(row, outcome)

@@ -13,8 +13,8 @@ from membership.errors import StoreUnavailable
 from membership.signal import Signal
 from poller_cluster.dispatch.job import Claim, Job
 from poller_cluster.minute.context import MinuteContext
+from poller_cluster.minute.follow_up_runner import FollowUpRunner
 from poller_cluster.minute.machine import PollerMinute
-from poller_cluster.minute.payments import Payments
 from poller_cluster.minute.rows import ADMIT_ALL, KEY, Admission
 from poller_cluster.minute.steps import (
     CheckRows,
@@ -70,13 +70,13 @@ class MinuteRun:
         self._backoff = Backoff(clock=self._clock, randomness=context.runtime.randomness)
         self._read_to: RowKey | None = None
         self._more = False
-        self._payments = Payments(
+        self._follow_up_runner = FollowUpRunner(
             writer=context.writer,
             reschedules=self._reschedules,
             books=context.books,
             runtime=context.runtime,
             over=lambda: self.machine.phase is Phase.LOST,
-            on_paid=self._paid,
+            on_acknowledged=self._acknowledged,
         )
         self._handed_out = 0
         self._reserved = 0
@@ -286,7 +286,7 @@ class MinuteRun:
         if machine.draining:
             self._give_back()
         for follow_up in machine.follow_ups.take():
-            self._payments.owe(follow_up)
+            self._follow_up_runner.submit(follow_up)
         for row in machine.follow_ups.take_announced():
             context.runtime.spawn(self._look_up(row), name=f"announced {row.schedule_id}")
 
@@ -311,11 +311,11 @@ class MinuteRun:
         if self.machine.attempt_ended(key, outcome, now=now):
             self._wake.set()
 
-    def _paid(self, follow_up: FollowUp) -> None:
+    def _acknowledged(self, follow_up: FollowUp) -> None:
         definition = follow_up.definition
         if definition.kind is Kind.RETRY_ROW and follow_up.outcome.state.ended:
             self._context.recount(partition_of(definition.client_id, definition.schedule_id), self.machine.epoch)
-        self.machine.follow_ups.paid(follow_up)
+        self.machine.follow_ups.acknowledged(follow_up)
         self._wake.set()
 
     async def _look_up(self, row: Row) -> None:

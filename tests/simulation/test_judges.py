@@ -124,7 +124,7 @@ def test_books_that_were_counted_early_may_lack_open_rows_and_no_others() -> Non
 
 
 @pytest.mark.parametrize("ahead_ms", [0, 900])
-def test_a_cron_owes_its_fires_from_the_instant_that_its_answerer_showed(ahead_ms: int) -> None:
+def test_a_cron_has_its_fires_from_the_instant_that_its_answerer_showed(ahead_ms: int) -> None:
     async def scenario(world: World) -> None:
         world.api_clock.step(ahead_ms)
         world.api_clock.discipline().accept()

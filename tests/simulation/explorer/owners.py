@@ -224,8 +224,8 @@ class Owners:
             outbox = tuple(item for item in outbox if item[0] != minute)
         change_owner(state, epoch, outbox=outbox)
         if machine.phase is not Phase.LOST:
-            for owed in machine.follow_ups.take():
-                self._writers.follow_up(state, at, owed)
+            for follow_up in machine.follow_ups.take():
+                self._writers.follow_up(state, at, follow_up)
         state.machine_keys[at] = machine_key(machine)
 
     # Attempts.

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from membership.errors import StoreUnavailable
-from poller_cluster.minute.payments import pay
+from poller_cluster.minute.follow_up_runner import carry_out
 from poller_cluster.minute.steps import FollowUp
 from scheduler_service.usecases.cancel_schedules import Cancelled
 from scheduler_service.usecases.complete_reschedule import CompleteReschedule
@@ -40,9 +40,11 @@ class Writers:
         if task.name not in state.tasks or state.tasks[task.name].done:
             self._tell(state, task, None)
 
-    def follow_up(self, state: State, at: At, owed: FollowUp) -> None:
-        row = f"{owed.key.due}/{owed.key.schedule_id.int & 0xF}"
-        self.begin(state, Task(f"{machine_name(at)} pays {row} {owed.outcome.state}", "pay", (at, owed)))
+    def follow_up(self, state: State, at: At, follow_up: FollowUp) -> None:
+        row = f"{follow_up.key.due}/{follow_up.key.schedule_id.int & 0xF}"
+        self.begin(
+            state, Task(f"{machine_name(at)} carries out {row} {follow_up.outcome.state}", "follow-up", (at, follow_up))
+        )
 
     def _task_moves(self, state: State, name: str, task: Task) -> Iterator[Move]:
         waits = task.waits
@@ -82,10 +84,10 @@ class Writers:
                 definition = ground.scene.definition(task.argument)
                 return redeliver(Port("schedules"), ground.writer, ground.circumstances, definition)
             case _:
-                _, owed = task.argument
+                _, follow_up = task.argument
                 context = ground.context(Port("schedules"), Port("balances"))
                 reschedules = CompleteReschedule(schedules=context.schedules, writer=context.writer)
-                return pay(owed, writer=context.writer, reschedules=reschedules, books=context.books)
+                return carry_out(follow_up, writer=context.writer, reschedules=reschedules, books=context.books)
 
     def _tell(self, state: State, task: Task, answer: Any) -> None:
         at_ms = self._ground.scene.now(state.tick)
@@ -105,13 +107,13 @@ class Writers:
                 state.cancelled |= {task.argument}
             case "redeliver" if task.result is True:
                 state.redelivered |= {task.argument}
-            case "pay":
-                at, owed = task.argument
+            case "follow-up":
+                at, follow_up = task.argument
                 del state.tasks[task.name]
                 if failed:
-                    self.follow_up(state, at, owed)
+                    self.follow_up(state, at, follow_up)
                 elif at in state.machines:
-                    state.own_machine(at).follow_ups.paid(owed)
+                    state.own_machine(at).follow_ups.acknowledged(follow_up)
                     state.machine_keys[at] = machine_key(state.machines[at])
 
     def _granting(self, name: str, *, lose: bool) -> Callable[[State], None]:

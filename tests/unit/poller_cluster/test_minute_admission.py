@@ -141,8 +141,8 @@ def test_a_row_that_is_deferred_is_recorded_without_having_been_claimed() -> Non
     written = apply(minute, 0)
     assert written.in_flight == ids(fine)
     assert [(write.key, write.outcome) for write in written.writes] == [(dead.key, DEFERRED)]
-    (owed,) = minute.follow_ups.take()
-    assert owed.outcome == DEFERRED
+    (follow_up,) = minute.follow_ups.take()
+    assert follow_up.outcome == DEFERRED
     assert ("recorded", State.RETRYING) in judge.told
 
 
@@ -151,7 +151,7 @@ def test_a_minute_of_rows_deferred_settles() -> None:
     judge.verdicts[dead] = DEFERRED
     minute = judged(judge, dead)
     apply(minute, 0)
-    minute.follow_ups.paid(minute.follow_ups.take()[0])
+    minute.follow_ups.acknowledged(minute.follow_ups.take()[0])
     read(minute, with_state(dead, State.RETRYING, next_attempt_at=at(300)), seconds=SWEEP)
     expect(WriteBalance, minute, SWEEP)
     assert minute.account.counts == {State.RETRYING: 1}

@@ -107,9 +107,9 @@ def test_a_drain_waits_for_follow_ups() -> None:
     minute.draining = True
     minute.attempt_ended(failing.key, outcome(State.RETRYING, next_attempt_at=at(90)), now=at(10))
     apply(minute, 10)
-    (owed,) = minute.follow_ups.take()
+    (follow_up,) = minute.follow_ups.take()
     assert step(minute, 10) == Wait(None)
-    minute.follow_ups.paid(owed)
+    minute.follow_ups.acknowledged(follow_up)
     assert step(minute, 10) == Stop()
 
 

@@ -86,7 +86,7 @@ def test_a_retry_row_that_its_original_does_not_name_is_dropped(found: Row | Non
 
 
 @pytest.mark.parametrize("found", [None, original(None, State.FAILED), original(None, State.CANCELLED)])
-def test_a_dropped_retry_row_owes_nobody_anything(found: Row | None) -> None:
+def test_a_dropped_retry_row_requires_nothing(found: Row | None) -> None:
     minute = checked(found)
     apply(minute, 15)
     assert minute.follow_ups.take() == []
@@ -94,25 +94,25 @@ def test_a_dropped_retry_row_owes_nobody_anything(found: Row | None) -> None:
 
 def test_the_retry_row_that_the_original_names_instead_is_placed() -> None:
     minute = checked(original(next_at=30))
-    (owed,) = minute.follow_ups.take()
-    assert owed.key == original().key
-    assert owed.definition.partition.minute < minute.partition.minute
-    assert (owed.outcome.state, owed.outcome.next_attempt_at) == (State.RETRYING, at(30))
+    (follow_up,) = minute.follow_ups.take()
+    assert follow_up.key == original().key
+    assert follow_up.definition.partition.minute < minute.partition.minute
+    assert (follow_up.outcome.state, follow_up.outcome.next_attempt_at) == (State.RETRYING, at(30))
     apply(minute, 15)
     read(minute, with_state(RETRY_ROW, State.CANCELLED, reason=SUPERSEDED), seconds=SWEEP, header=opened_by(EPOCH))
     assert step(minute, SWEEP) == Wait(None)
-    minute.follow_ups.paid(owed)
+    minute.follow_ups.acknowledged(follow_up)
     assert step(minute, SWEEP) == WriteBalance()
 
 
 @pytest.mark.parametrize("state", [State.DELIVERED, State.FAILED, State.RETRYING])
-def test_a_retry_row_owes_its_end_to_its_original(state: State) -> None:
+def test_the_end_of_a_retry_row_is_carried_to_its_original(state: State) -> None:
     minute = checked(original())
     claim(minute, 19)
     minute.attempt_ended(RETRY_ROW.key, outcome(state), now=at(20))
     apply(minute, 20)
-    (owed,) = minute.follow_ups.take()
-    assert (owed.key, owed.outcome.state) == (RETRY_ROW.key, state)
+    (follow_up,) = minute.follow_ups.take()
+    assert (follow_up.key, follow_up.outcome.state) == (RETRY_ROW.key, state)
     assert minute.follow_ups.take() == []
 
 

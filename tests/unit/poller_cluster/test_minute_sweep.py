@@ -134,41 +134,41 @@ def test_settled_is_the_end() -> None:
 
 
 @pytest.mark.parametrize("state", [State.RETRYING, State.FAILED])
-def test_the_minute_is_open_until_its_follow_ups_are_paid(state: State) -> None:
+def test_the_minute_is_open_until_its_follow_ups_are_acknowledged(state: State) -> None:
     minute = sweeping(with_state(row(10), state, next_attempt_at=at(90)))
-    (owed,) = minute.follow_ups.take()
+    (follow_up,) = minute.follow_ups.take()
     assert step(minute, SWEEP) == Wait(None)
-    minute.follow_ups.paid(owed)
+    minute.follow_ups.acknowledged(follow_up)
     assert step(minute, SWEEP) == WriteBalance()
 
 
 @pytest.mark.parametrize("state", [State.DELIVERED, State.CANCELLED, State.SKIPPED])
-def test_a_call_with_another_end_owes_nothing(state: State) -> None:
+def test_a_call_with_another_end_requires_nothing(state: State) -> None:
     minute = sweeping(with_state(row(10), state))
     assert minute.follow_ups.take() == []
     assert step(minute, SWEEP) == WriteBalance()
 
 
-def test_a_retry_row_found_ended_owes_the_news_again() -> None:
+def test_a_retry_row_found_ended_requires_its_follow_up_again() -> None:
     minute = sweeping(with_state(retry_row_key(10, row(-120)), State.CANCELLED))
-    assert [owed.outcome.state for owed in minute.follow_ups.take()] == [State.CANCELLED]
+    assert [follow_up.outcome.state for follow_up in minute.follow_ups.take()] == [State.CANCELLED]
     assert minute.account.accepted == 0
 
 
-def test_what_this_incarnation_paid_is_not_owed_again() -> None:
+def test_what_this_incarnation_carried_out_is_not_required_again() -> None:
     failing = row(10)
     minute = reading(failing)
     claim(minute, 9)
     minute.attempt_ended(failing.key, outcome(State.FAILED), now=at(10))
     apply(minute, 10)
-    (owed,) = minute.follow_ups.take()
-    minute.follow_ups.paid(owed)
+    (follow_up,) = minute.follow_ups.take()
+    minute.follow_ups.acknowledged(follow_up)
     read(minute, with_state(failing, State.FAILED), seconds=SWEEP, header=opened_by(EPOCH))
     assert minute.follow_ups.take() == []
     assert step(minute, SWEEP) == WriteBalance()
 
 
-def test_what_is_still_owed_is_not_handed_out_twice() -> None:
+def test_what_is_still_open_is_not_handed_out_twice() -> None:
     failing = row(10)
     minute = reading(failing)
     claim(minute, 9)
@@ -262,7 +262,7 @@ def test_a_full_window_puts_the_sweep_off_until_there_is_room() -> None:
 
 
 def test_of_rows_that_it_recorded_a_sweep_reads_nothing_more() -> None:
-    """Nor of those that others ended and that owe nothing, nor of pointers, nor of what is still held."""
+    """Nor of those that others ended and that require nothing, nor of pointers, nor of what is still held."""
     ours, failed, cancelled, slow = row(10, 1), row(11, 2), row(12, 3), row(59, 4)
     minute = reading(ours, failed, cancelled, slow)
     claim(minute, 58)
@@ -288,7 +288,7 @@ def test_of_rows_that_it_recorded_a_sweep_reads_nothing_more() -> None:
         with_state(retry_row_key(10, row(-120)), State.DELIVERED),
     ],
 )
-def test_a_scan_is_over_only_when_the_rows_that_owe_something_are_read(stray: Row) -> None:
+def test_a_scan_is_over_only_when_the_rows_with_follow_ups_are_read(stray: Row) -> None:
     minute = reading()
     assert step(minute, SWEEP) == SweepPage(None)
     minute.page_swept(swept_page(stray), trusted=True)

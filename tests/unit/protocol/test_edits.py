@@ -60,7 +60,7 @@ async def test_an_outcome_is_never_written_over_one_that_an_external_update_made
     assert await bench.state(other) == State.DELIVERED
     assert (await bench.header()).in_flight == frozenset()
     await bench.at(SWEEP)
-    assert [owed.definition for owed in bench.machine.follow_ups.take()] == [call]
+    assert [follow_up.definition for follow_up in bench.machine.follow_ups.take()] == [call]
     assert bench.machine.account.counts == {State.RETRYING: 1, State.DELIVERED: 1}
 
 

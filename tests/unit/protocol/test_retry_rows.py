@@ -1,4 +1,4 @@
-"""Retries are retry rows: which of them are called, and what each outcome owes to other partitions."""
+"""Retries are retry rows: which of them are called, and what each outcome requires in other partitions."""
 
 import pytest
 
@@ -79,8 +79,8 @@ async def test_a_retry_row_left_behind_is_dropped_and_the_named_one_is_seen_to(b
     await bench.create(again)
     await bench.at(AT)
     assert bench.claims == []
-    (owed,) = follow_ups(bench)
-    assert (owed.key, owed.outcome.next_attempt_at) == (call.key, AT + 90_000)
+    (follow_up,) = follow_ups(bench)
+    assert (follow_up.key, follow_up.outcome.next_attempt_at) == (call.key, AT + 90_000)
 
 
 async def test_a_drop_loses_to_an_external_update_of_the_retry_row(bench: MinuteBench) -> None:
@@ -102,7 +102,7 @@ async def test_a_retry_row_that_was_dropped_counts_nowhere(bench: MinuteBench) -
     assert bench.machine.account.counts == {}
 
 
-async def test_a_failed_attempt_owes_its_retry_row(bench: MinuteBench) -> None:
+async def test_a_failed_attempt_requires_its_retry_row(bench: MinuteBench) -> None:
     call = definition(20.0)
     await bench.create(call)
     await bench.at(AT)
@@ -113,17 +113,17 @@ async def test_a_failed_attempt_owes_its_retry_row(bench: MinuteBench) -> None:
     assert follow_ups(bench) == []
 
 
-@pytest.mark.parametrize(("outcome", "owes"), [(DELIVERED, False), (FAILED, True), (retrying(AT + 1), True)])
-async def test_what_a_call_owes(bench: MinuteBench, outcome: Outcome, owes: bool) -> None:
+@pytest.mark.parametrize(("outcome", "requires"), [(DELIVERED, False), (FAILED, True), (retrying(AT + 1), True)])
+async def test_what_a_call_requires(bench: MinuteBench, outcome: Outcome, requires: bool) -> None:
     await bench.create(definition(20.0))
     await bench.at(AT)
     bench.ended(bench.claims[0], outcome)
     await bench.run()
-    assert bool(follow_ups(bench)) is owes
+    assert bool(follow_ups(bench)) is requires
 
 
 @pytest.mark.parametrize("outcome", [DELIVERED, FAILED, retrying(AT + 1, attempts=2)])
-async def test_every_outcome_of_a_retry_row_is_owed_to_its_original(bench: MinuteBench, outcome: Outcome) -> None:
+async def test_every_outcome_of_a_retry_row_is_carried_to_its_original(bench: MinuteBench, outcome: Outcome) -> None:
     again = retry_row(await original(bench, retrying(AT)), AT)
     await bench.create(again)
     await bench.at(AT)
@@ -138,22 +138,22 @@ async def test_a_minute_with_a_follow_up_does_not_settle(bench: MinuteBench) -> 
     await bench.at(AT)
     bench.ended(bench.claims[0], retrying(AT + 90_000))
     await bench.run()
-    (owed,) = follow_ups(bench)
+    (follow_up,) = follow_ups(bench)
     await bench.at(SWEEP)
     assert bench.peek() == Wait(None)
     assert bench.balances == 0
-    bench.machine.follow_ups.paid(owed)
+    bench.machine.follow_ups.acknowledged(follow_up)
     assert await bench.run() == ["WriteBalance"]
     assert bench.machine.account.counts == {State.RETRYING: 1}
 
 
-async def test_a_follow_up_paid_once_is_not_made_again_by_the_sweep(bench: MinuteBench) -> None:
+async def test_a_follow_up_acknowledged_once_is_not_made_again_by_the_sweep(bench: MinuteBench) -> None:
     await bench.create(definition(20.0))
     await bench.at(AT)
     bench.ended(bench.claims[0], retrying(AT + 90_000))
     await bench.run()
-    (owed,) = follow_ups(bench)
-    bench.machine.follow_ups.paid(owed)
+    (follow_up,) = follow_ups(bench)
+    bench.machine.follow_ups.acknowledged(follow_up)
     assert await bench.at(SWEEP) == ["SweepPage", "WriteBalance"]
     assert follow_ups(bench) == []
 
@@ -165,8 +165,8 @@ async def test_a_successor_finds_the_follow_ups_of_a_crash_between_pointer_and_r
     await bench.as_owner(epoch=1, writes=[RowWrite(key=again.key, outcome=DELIVERED)])
     successor = MinuteBench(storage=bench.storage, epoch=2)
     assert await successor.at(SWEEP) == ["ReadPage"]
-    (owed,) = follow_ups(successor)
-    assert (owed.definition, owed.outcome.next_attempt_at) == (call, AT + 90_000)
+    (follow_up,) = follow_ups(successor)
+    assert (follow_up.definition, follow_up.outcome.next_attempt_at) == (call, AT + 90_000)
 
 
 async def test_a_successor_carries_a_retry_rows_recorded_outcome_to_its_original(bench: MinuteBench) -> None:
@@ -175,8 +175,8 @@ async def test_a_successor_carries_a_retry_rows_recorded_outcome_to_its_original
     await bench.as_owner(epoch=1, writes=[RowWrite(key=again.key, outcome=DELIVERED)])
     successor = MinuteBench(storage=bench.storage, epoch=2)
     await successor.at(SWEEP)
-    (owed,) = follow_ups(successor)
-    assert (owed.definition.key, owed.outcome.state) == (again.key, State.DELIVERED)
+    (follow_up,) = follow_ups(successor)
+    assert (follow_up.definition.key, follow_up.outcome.state) == (again.key, State.DELIVERED)
 
 
 async def test_a_retry_within_the_minute_is_called_by_the_same_machine(bench: MinuteBench) -> None:
@@ -189,14 +189,14 @@ async def test_a_retry_within_the_minute_is_called_by_the_same_machine(bench: Mi
     assert minute_of(again.due) == MINUTE
     await bench.create(again)
     bench.machine.hint([again.key])
-    for owed in follow_ups(bench):
-        bench.machine.follow_ups.paid(owed)
+    for follow_up in follow_ups(bench):
+        bench.machine.follow_ups.acknowledged(follow_up)
     await bench.at(AT + 5_000)
     assert bench.keys() == [call.key, again.key]
     bench.ended(bench.claims[1])
     await bench.at(SWEEP)
-    for owed in follow_ups(bench):
-        bench.machine.follow_ups.paid(owed)
+    for follow_up in follow_ups(bench):
+        bench.machine.follow_ups.acknowledged(follow_up)
     await bench.run()
     assert bench.machine.account.counts == {State.RETRYING: 1}
     assert bench.balances == 1

@@ -96,8 +96,8 @@ async def test_every_row_is_counted_once_whenever_it_ends() -> None:
         bench.ended(claims[call.key])
     bench.now += 500
     await bench.run()
-    for owed in bench.machine.follow_ups.take():
-        bench.machine.follow_ups.paid(owed)
+    for follow_up in bench.machine.follow_ups.take():
+        bench.machine.follow_ups.acknowledged(follow_up)
     await bench.run()
     assert bench.machine.phase is Phase.SETTLED
     assert bench.machine.account.counts == {
@@ -195,8 +195,8 @@ async def test_a_drain_waits_for_its_follow_ups(bench: MinuteBench) -> None:
     bench.ended(bench.claims[0], Outcome(state=State.RETRYING, attempts=1, next_attempt_at=END + 30_000))
     await bench.run()
     assert bench.peek() == Wait(None)
-    (owed,) = bench.machine.follow_ups.take()
-    bench.machine.follow_ups.paid(owed)
+    (follow_up,) = bench.machine.follow_ups.take()
+    bench.machine.follow_ups.acknowledged(follow_up)
     assert bench.peek() == Stop()
 
 

@@ -24,9 +24,9 @@ from scheduler_service.usecases.schedule_writer import ScheduleWriter
 TOGETHER = 250
 
 
-class Payments:
-    """The follow-ups of one run of a minute. `on_paid` is called with each one that is acknowledged; nothing more is
-    begun once `over()`."""
+class FollowUpRunner:
+    """The follow-ups of one run of a minute. `on_acknowledged` is called with each one that is acknowledged; nothing
+    more is begun once `over()`."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Payments:
         books: Bookkeeper,
         runtime: NodeRuntime,
         over: Callable[[], bool],
-        on_paid: Callable[[FollowUp], None],
+        on_acknowledged: Callable[[FollowUp], None],
     ) -> None:
         self._writer = writer
         self._reschedules = reschedules
@@ -46,48 +46,48 @@ class Payments:
         self._randomness = runtime.randomness
         self._spawn = runtime.spawn
         self._over = over
-        self._on_paid = on_paid
-        self._owed: dict[Partition, deque[FollowUp]] = {}
+        self._on_acknowledged = on_acknowledged
+        self._waiting: dict[Partition, deque[FollowUp]] = {}
 
-    def owe(self, follow_up: FollowUp) -> None:
+    def submit(self, follow_up: FollowUp) -> None:
         """Carry out this follow-up soon."""
         definition = follow_up.definition
-        creditor = partition_of(definition.client_id, definition.schedule_id)
-        waiting = self._owed.get(creditor)
+        target = partition_of(definition.client_id, definition.schedule_id)
+        waiting = self._waiting.get(target)
         if waiting is None:
-            self._owed[creditor] = deque([follow_up])
-            self._spawn(self._pay_all(creditor), name=f"follow-ups of {creditor}")
+            self._waiting[target] = deque([follow_up])
+            self._spawn(self._carry_out_all(target), name=f"follow-ups of {target}")
         else:
             waiting.append(follow_up)
 
-    async def _pay_all(self, creditor: Partition) -> None:
-        waiting = self._owed[creditor]
+    async def _carry_out_all(self, target: Partition) -> None:
+        waiting = self._waiting[target]
         backoff = Backoff(clock=self._clock, randomness=self._randomness)
         while waiting and not self._over():
-            async with self._budget.slot(creditor.client_id):
+            async with self._budget.slot(target.client_id):
                 some = [waiting.popleft() for _ in range(min(len(waiting), TOGETHER))]
-                paid = await asyncio.gather(*map(self._paid, some))
+                acknowledged = await asyncio.gather(*map(self._acknowledged, some))
             # Back to the front, in their order, with the slot given back before the pause.
-            left = [one for one, is_paid in zip(some, paid, strict=True) if not is_paid]
+            left = [one for one, done in zip(some, acknowledged, strict=True) if not done]
             waiting.extendleft(reversed(left))
             if left:
                 await backoff.wait()
             else:
                 backoff.reset()
-        del self._owed[creditor]
+        del self._waiting[target]
 
-    async def _paid(self, follow_up: FollowUp) -> bool:
+    async def _acknowledged(self, follow_up: FollowUp) -> bool:
         if self._over():
             return False
         try:
-            await pay(follow_up, writer=self._writer, reschedules=self._reschedules, books=self._books)
+            await carry_out(follow_up, writer=self._writer, reschedules=self._reschedules, books=self._books)
         except StoreUnavailable:
             return False
-        self._on_paid(follow_up)
+        self._on_acknowledged(follow_up)
         return True
 
 
-async def pay(
+async def carry_out(
     follow_up: FollowUp, *, writer: ScheduleWriter, reschedules: CompleteReschedule, books: Bookkeeper
 ) -> None:
     """Try to carry out one follow-up. Raises StoreUnavailable: the caller repeats."""

@@ -1,11 +1,11 @@
-"""What a minute owes others is paid in groups, each in one slot of the background budget."""
+"""Follow-ups of a minute are carried out in groups, each in one slot of the background budget."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from membership.errors import StoreUnavailable
-from poller_cluster.minute.payments import TOGETHER, Payments
+from poller_cluster.minute.follow_up_runner import TOGETHER, FollowUpRunner
 from poller_cluster.minute.steps import FollowUp
 from poller_cluster.settings import BackgroundSettings
 from scheduler_service.domain.schedules import Definition, Outcome, State
@@ -30,16 +30,16 @@ class Bench:
         self.over = False
         self.refusals = 0
         self.asked: list[tuple[float, Definition]] = []
-        self.paid: list[FollowUp] = []
+        self.acknowledged: list[FollowUp] = []
         self.letters = 0
         stand_in: Any = self
-        self.payments = Payments(
+        self.runner = FollowUpRunner(
             writer=stand_in,
             reschedules=stand_in,
             books=stand_in,
             runtime=node_runtime(self.clock, spawn=self.tasks.spawn, budget=self.budget),
             over=lambda: self.over,
-            on_paid=self.paid.append,
+            on_acknowledged=self.acknowledged.append,
         )
 
     async def move_original(self, definition: Definition, outcome: Outcome) -> bool:
@@ -56,10 +56,10 @@ class Bench:
     async def dead_letter(self, definition: Definition, outcome: Outcome) -> None:
         self.letters += 1
 
-    def owe(self, count: int, *, minute: int = MINUTE, outcome: Outcome = DELIVERED) -> None:
+    def submit(self, count: int, *, minute: int = MINUTE, outcome: Outcome = DELIVERED) -> None:
         for number in range(count):
             original = definition(number / 100, tail=number, minute=minute)
-            self.payments.owe(FollowUp(retry_row(original, original.due + 90_000), outcome))
+            self.runner.submit(FollowUp(retry_row(original, original.due + 90_000), outcome))
 
     def groups(self) -> list[int]:
         """How many were asked at each instant."""
@@ -80,12 +80,12 @@ def on_bench(scenario: Callable[[Bench], Awaitable[None]]) -> None:
     run_virtual(run)
 
 
-def test_what_is_owed_to_one_partition_is_paid_hundreds_at_a_time_one_group_after_the_other() -> None:
+def test_follow_ups_to_one_partition_are_carried_out_hundreds_at_a_time_one_group_after_the_other() -> None:
     async def scenario(bench: Bench) -> None:
-        bench.owe(2 * TOGETHER + 7)
+        bench.submit(2 * TOGETHER + 7)
         await virtual_loop().advance(1.0)
         assert bench.groups() == [TOGETHER, TOGETHER, 7]
-        assert len(bench.paid) == len({one.key for one in bench.paid}) == 2 * TOGETHER + 7
+        assert len(bench.acknowledged) == len({one.key for one in bench.acknowledged}) == 2 * TOGETHER + 7
         assert len(bench.tasks) == 0
 
     on_bench(scenario)
@@ -94,7 +94,7 @@ def test_what_is_owed_to_one_partition_is_paid_hundreds_at_a_time_one_group_afte
 def test_every_group_takes_a_slot() -> None:
     async def scenario(bench: Bench) -> None:
         for minute in range(3):
-            bench.owe(5, minute=MINUTE + minute)
+            bench.submit(5, minute=MINUTE + minute)
         await virtual_loop().advance(ANSWER_SECONDS / 2)
         assert (len(bench.asked), bench.budget.slots.waiting) == (5, 2)
         await virtual_loop().advance(1.0)
@@ -105,22 +105,22 @@ def test_every_group_takes_a_slot() -> None:
 
 def test_what_found_no_answer_is_asked_again_after_a_pause_with_what_came_meanwhile() -> None:
     async def scenario(bench: Bench) -> None:
-        bench.owe(10)
+        bench.submit(10)
         bench.refusals = 13
         await virtual_loop().advance(ANSWER_SECONDS / 2)
-        bench.owe(10, minute=MINUTE)
+        bench.submit(10, minute=MINUTE)
         await virtual_loop().advance(5.0)
         first, second, *others = bench.groups()
         assert (first, second) == (10, 20)
         assert sum(others) == 3
-        assert len(bench.paid) == 20
+        assert len(bench.acknowledged) == 20
 
     on_bench(scenario)
 
 
 def test_nothing_is_begun_once_the_minute_is_lost() -> None:
     async def scenario(bench: Bench) -> None:
-        bench.owe(TOGETHER + 5)
+        bench.submit(TOGETHER + 5)
         await virtual_loop().advance(ANSWER_SECONDS / 2)
         bench.over = True
         await virtual_loop().advance(5.0)
@@ -132,8 +132,8 @@ def test_nothing_is_begun_once_the_minute_is_lost() -> None:
 
 def test_a_failed_call_is_filed_before_its_end_is_carried() -> None:
     async def scenario(bench: Bench) -> None:
-        bench.owe(3, outcome=Outcome(state=State.FAILED, attempts=3, reason="attempts"))
+        bench.submit(3, outcome=Outcome(state=State.FAILED, attempts=3, reason="attempts"))
         await virtual_loop().advance(1.0)
-        assert (bench.letters, len(bench.paid)) == (3, 3)
+        assert (bench.letters, len(bench.acknowledged)) == (3, 3)
 
     on_bench(scenario)
