@@ -20,10 +20,10 @@ from membership.errors import IncarnationOver, StoreUnavailable
 from membership.identity import NodeId, NodeIncarnation, next_incarnation
 from membership.observer import Observer
 from membership.ports import Heartbeat, IncarnationRecord, MachineClock, MemberStore, NodeState, Spawn, WallClock
-from membership.renewal import Renewal
 from membership.server_clocks import ServerClocks
 from membership.settings import MembershipSettings
 from membership.signal import Notifier, Signal
+from membership.trust_renewal import TrustRenewal
 from membership.view import MembersView
 from membership.work import Work
 
@@ -99,7 +99,7 @@ class MembershipAgent:
         self._parting = Work(clock=clock, spawn=spawn, name="membership.parting")
         self._wake = Signal(clock)
         self._changed = Notifier()
-        self._renewal = Renewal(
+        self._renewal = TrustRenewal(
             incarnation=incarnation,
             store=store,
             clock=clock,

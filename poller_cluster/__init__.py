@@ -5,11 +5,11 @@ Overview
     prefetch --> open --> commit (claim + record) --> fire at due --> ... --> sweep --> settled
       -5 s        CAS     CAS, at most 5 s ahead      never early             +10 s     balance
 
-Follow one callback: `node` holds leases, `node_pollers` begins each poller that is granted, `pollers` enters and sweeps
-its minutes; `minute.machine` decides (pure), `minute.runner` carries out; `dispatch.dispatcher` starts attempts when
-they are due, fairly; `delivery` makes the HTTP request; `dispatch.outcome` derives the row's outcome from the result;
-the next commit records it. (`trial_calls` is no part of a node: it sends trial calls for API processes, through the
-same `dispatch.request` and `delivery`.)
+Follow one callback: `node` holds leases, `node_pollers` begins each poller that is granted, `client_pollers` enters and
+sweeps its minutes; `minute.machine` decides (pure), `minute.runner` carries out; `dispatch.dispatcher` starts attempts
+when they are due, fairly; `delivery` makes the HTTP request; `dispatch.outcome` derives the row's outcome from the
+result; the next commit records it. (`trial_calls` is no part of a node: it sends trial calls for API processes, through
+the same `dispatch.request` and `delivery`.)
 
 States
 ------
@@ -113,7 +113,7 @@ Ordering keys (`minute.ordering`): rows of one key share a poller and start one 
     ends; a receiver may still get the redelivery of a call whose owner died before recording its end, but never after
     a later row of the key was called.
 
-Crons (`crons.expander`, `crons.fire_checks`, `crons.overdue_scan`): a cron is woken by a row of the client `$cron`, so
+Crons (`crons.expander`, `crons.fire_guard`, `crons.overdue_scan`): a cron is woken by a row of the client `$cron`, so
 an expansion is claimed, retried, taken over and recovered like any call.
 
 26. An expansion places the fires of the next minutes and the next wake-up under ids derived from the cron, and then
@@ -125,7 +125,7 @@ an expansion is claimed, retried, taken over and recovered like any call.
 28. An expander that was paused during a change may still place a child of an older revision. Children are compared with
     their cron before they are claimed, by a read begun after they were found: so such a child is detected, or it was
     placed before the change's wake-up looked.
-29. A cron whose wake-up was lost for any reason is found by the search within two minutes.
+29. A cron whose wake-up was lost for any reason is found by the overdue scan within two minutes.
 
 Reconciliations (`reconciliation`): one action on everything due in a window, slice by slice, by the owner of one poller
 of the client.

@@ -20,9 +20,10 @@ from poller_cluster.background_budget import BackgroundBudget
 from poller_cluster.backlog import Backlog
 from poller_cluster.bookkeeping import Bookkeeper, Recounts
 from poller_cluster.clients import ServedClients
+from poller_cluster.clock_correction import ClockCorrection
 from poller_cluster.counters import CallCounts
+from poller_cluster.crons.cron_work import CronWork
 from poller_cluster.crons.expander import CronEngine
-from poller_cluster.crons.wiring import CronWork
 from poller_cluster.dispatch.dispatcher import Dispatcher
 from poller_cluster.dispatch.due_clock import DueClock
 from poller_cluster.dispatch.job import Engine
@@ -35,7 +36,6 @@ from poller_cluster.node_runtime import NodeRuntime
 from poller_cluster.node_stores import NodeStores
 from poller_cluster.reconciliation import Reconciler, reconcile_over
 from poller_cluster.retention import Retention
-from poller_cluster.set_back import SetBack
 from poller_cluster.settings import NodeSettings
 from scheduler_service.domain.ports import HintSender, SecretEncryption
 from scheduler_service.runtime.lifecycle import Tasks
@@ -129,7 +129,7 @@ class Node:
         self._retention = self._build_retention()
         self.books = self._build_books()
         self.dispatcher = self._build_dispatcher(Sender(incarnation=str(incarnation), version=profile.version))
-        self._set_back = self._build_set_back()
+        self._clock_correction = self._build_clock_correction()
         self.balancer = self._build_balancer(self._build_grants())
         self.hand_over = self._build_hand_over()
 
@@ -187,8 +187,8 @@ class Node:
             destinations=self._settings.destinations,
         )
 
-    def _build_set_back(self) -> SetBack:
-        return SetBack(
+    def _build_clock_correction(self) -> ClockCorrection:
+        return ClockCorrection(
             clock=self._clock,
             grace_ms=self._settings.minute.grace_ms,
             ahead_of_servers_ms=self.membership_agent.servers.ahead_of_most_ms,
@@ -216,7 +216,7 @@ class Node:
             pollers=self.pollers,
             context=context,
             settings=self._settings.minute,
-            set_back=self._set_back,
+            clock_correction=self._clock_correction,
             on_lost=self._start_again,
         )
 
@@ -226,7 +226,7 @@ class Node:
             members=self.membership_agent,
             store=self._stores.own_leases,
             host=grants,
-            credibility=self._set_back,
+            credibility=self._clock_correction,
             clock=self._clock,
             settings=self._membership,
             spawn=self._tasks.spawn,
@@ -268,14 +268,14 @@ class Node:
             witnesses=lambda: self.membership_agent.view.witnesses,
             alone=lambda: len(self.membership_agent.view.members) <= 1,
             servers=self.membership_agent.servers.ahead_ms,
-            accepted=self._set_back.step_accepted,
+            accepted=self._clock_correction.step_accepted,
         )
         spawn = self._tasks.spawn
         spawn(timekeeper.run(), name="timekeeper")
         spawn(self.clients.run(), name="clients")
         spawn(self.dispatcher.run(), name="dispatcher")
         spawn(self._retention.run(), name="retention")
-        spawn(self.crons.search.run(), name="overdue scan of crons")
+        spawn(self.crons.overdue_scan.run(), name="overdue scan of crons")
         spawn(self.reconciler.run(), name="search for reconciliations")
         await self.balancer.start()
         self._clients_changed()

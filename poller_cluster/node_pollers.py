@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from membership.identity import PollerKey
+from poller_cluster.client_pollers import ClientPollers
 from poller_cluster.clients import ServedClients
+from poller_cluster.clock_correction import ClockCorrection
 from poller_cluster.minute.context import MinuteContext
-from poller_cluster.pollers import ClientPollers
-from poller_cluster.set_back import SetBack
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId, RowKey
 from scheduler_service.domain.ports import HintSender
@@ -73,10 +73,10 @@ class NodePollers:
         else:
             pollers.suspend()
 
-    def set_back(self) -> None:
-        """The clock was ahead and was corrected (`set_back`)."""
+    def clock_corrected(self) -> None:
+        """The clock was ahead and was corrected (`clock_correction`)."""
         for pollers in self._pollers.values():
-            pollers.set_back()
+            pollers.clock_corrected()
 
     # HeldPollers.
 
@@ -136,13 +136,13 @@ class PollerGrants:
         pollers: NodePollers,
         context: MinuteContext,
         settings: MinuteSettings,
-        set_back: SetBack,
+        clock_correction: ClockCorrection,
         on_lost: Callable[[PollerKey, int], None],
     ) -> None:
         self._pollers = pollers
         self._context = context
         self._settings = settings
-        self._set_back = set_back
+        self._clock_correction = clock_correction
         self._on_lost = on_lost
         self._tasks: dict[ClientId, list[asyncio.Task[Any]]] = {}
 
@@ -151,7 +151,7 @@ class PollerGrants:
         if self._pollers.get(client_id) is None:
             self._begin_client(client_id)
         self._pollers.grant(client_id, PollerId(poller.poller_id), epoch=epoch, start=Minute(start))
-        self._set_back.granted(poller, epoch, start)
+        self._clock_correction.granted(poller, epoch, start)
 
     def _begin_client(self, client_id: ClientId) -> None:
         runtime = self._context.runtime

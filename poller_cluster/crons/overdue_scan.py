@@ -1,4 +1,4 @@
-"""The search through all crons for those whose wake-up was lost, and for deleted ones past their retention.
+"""The scan of all crons for those whose wake-up was lost, and for deleted ones past their retention.
 
 Every `SEARCH_SECONDS` a node reads the crons of the clients that it is responsible for (the owner of a `$cron` poller
 has the clients whose hash is that poller), and expands those whose wake-up is overdue by `OVERDUE_MS`. It reads four
@@ -7,7 +7,7 @@ columns of each: 100,000 crons are 100 pages.
 So no lost wake-up ends a cron. Rows of crons that were deleted longer ago than their client keeps schedules are
 removed; they hold no callback any more.
 
-A wake-up that is only late, for instance after an outage, is not waited for: it and the search have the same effect.
+A wake-up that is only late, for instance after an outage, is not waited for: it and the scan have the same effect.
 """
 
 import hashlib
@@ -37,8 +37,8 @@ class Expands(Protocol):
     async def __call__(self, client_id: ClientId, cron_ids: list[CronId], *, turn: Turn) -> None: ...
 
 
-class CronSearch:
-    """The search of one node, on behalf of the `$cron` pollers that it holds."""
+class OverdueScan:
+    """The scan of one node, on behalf of the `$cron` pollers that it holds."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class CronSearch:
         self._on_fault = runtime.on_fault
 
     async def run(self) -> None:
-        """Search until cancelled."""
+        """Scan until cancelled."""
         while True:
             await self._clock.sleep(SEARCH_SECONDS)
             if not self._trusted():
@@ -70,17 +70,17 @@ class CronSearch:
             quota = 1 if cron_client is None else max(cron_client.quota, 1)
             for client in self._clients.all():
                 if client.active and not client.record.built_in and _poller_of(client.client_id, quota) in pollers:
-                    await self._search_safely(client)
+                    await self._scan_safely(client)
 
-    async def _search_safely(self, client: ServedClient) -> None:
+    async def _scan_safely(self, client: ServedClient) -> None:
         try:
-            await self.search(client)
+            await self.scan(client)
         except StoreUnavailable:
             return
         except Exception as error:
             self._on_fault(f"overdue scan of crons of {client.client_id}", error)
 
-    async def search(self, client: ServedClient) -> int:
+    async def scan(self, client: ServedClient) -> int:
         """Expand the forgotten crons of one client; returns how many there were. Raises StoreUnavailable."""
         client_id = client.client_id
         gone_before = self._clock.wall_ms() - client.settings.retention_days * DAY_MS

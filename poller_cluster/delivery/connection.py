@@ -36,7 +36,7 @@ def receive(sock: socket.socket) -> bytes | None:
         return b""
 
 
-class Owner(Protocol):
+class ConnectionEvents(Protocol):
     """Receives the events of connections, called by the loop: never from within a call to a connection."""
 
     def on_connected(self, connection: Any, error: OSError | None) -> None:
@@ -58,8 +58,8 @@ class Connection(Generic[A]):
 
     __slots__ = (
         "_behind",
+        "_events",
         "_loop",
-        "_owner",
         "_sock",
         "_unsent",
         "answer",
@@ -77,7 +77,7 @@ class Connection(Generic[A]):
     def __init__(
         self,
         *,
-        owner: Owner,
+        events: ConnectionEvents,
         loop: asyncio.AbstractEventLoop,
         sock: socket.socket,
         key: PoolKey,
@@ -86,7 +86,7 @@ class Connection(Generic[A]):
         answer: Answer,
     ) -> None:
         """The connection takes ownership of `sock`."""
-        self._owner = owner
+        self._events = events
         self._loop = loop
         self._sock = sock
         self._unsent: memoryview | None = None
@@ -113,7 +113,7 @@ class Connection(Generic[A]):
         if not code:
             self._loop.add_reader(self.descriptor, self._read)
         self._loop.remove_writer(self.descriptor)
-        self._owner.on_connected(self, OSError(code, errno.errorcode.get(code, "")) if code else None)
+        self._events.on_connected(self, OSError(code, errno.errorcode.get(code, "")) if code else None)
 
     def secure(self, tls: Tls) -> None:
         """Begin the handshake; `on_secured` follows."""
@@ -130,7 +130,7 @@ class Connection(Generic[A]):
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
-            self._owner.on_secured(self, error)
+            self._events.on_secured(self, error)
             return
         failure: Exception | None = None
         if not data or not self.answer.count(len(data)):
@@ -145,7 +145,7 @@ class Connection(Generic[A]):
         self._pass_on(tls)
         if failure is None:
             self._loop.add_reader(self.descriptor, self._read)
-        self._owner.on_secured(self, failure)
+        self._events.on_secured(self, failure)
 
     def send(self, data: bytes) -> None:
         """Write a request. Raises OSError if nothing of it has left; then no part of it is written later either."""
@@ -214,7 +214,7 @@ class Connection(Generic[A]):
         data = receive(self._sock)
         if not data:
             if data is not None:
-                self._owner.on_lost(self)
+                self._events.on_lost(self)
             return
         answer, tls = self.answer, self.tls
         within = answer.count(len(data))
@@ -222,16 +222,16 @@ class Connection(Generic[A]):
             try:
                 data = tls.open(data)
             except ssl.SSLError:
-                self._owner.on_lost(self)
+                self._events.on_lost(self)
                 return
             self.ending = self.ending or tls.ended
             self._pass_on(tls)
         if data and answer.end is None:
             answer.feed(data)
         if data or not within:
-            self._owner.on_answer(self)
+            self._events.on_answer(self)
         if self.ending and not self.closed:
-            self._owner.on_lost(self)
+            self._events.on_lost(self)
 
     def hand_over(self) -> tuple[socket.socket, bytes]:
         """Give the socket and the bytes still unsent to another owner; this connection is closed."""

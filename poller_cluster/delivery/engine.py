@@ -308,7 +308,7 @@ class DeliveryEngine:
             self._fail(attempt, Verdict("internal", f"no socket could be opened: {error.strerror}"))
             return False
         connection: Connection[Attempt] = Connection(
-            owner=self,
+            events=self,
             loop=self._loop,
             sock=sock,
             key=PoolKey(attempt.request.client_id, target, address),

@@ -45,7 +45,7 @@ class Engine(Protocol):
         before the socket is used."""
 
 
-class Owner(Protocol):
+class ClaimingRun(Protocol):
     """The run of a minute that owns the rows."""
 
     client_id: ClientId
@@ -65,7 +65,7 @@ class Job(msgspec.Struct, eq=False):
     """One claimed row, which `owner` may take back until its attempt starts. `over_quota`: beyond what its poller is
     guaranteed in this minute. `called`: it has waited for its destination, and its turn there has come."""
 
-    owner: Owner
+    owner: ClaimingRun
     claim: Claim
     due: UnixMillis
     over_quota: bool = False

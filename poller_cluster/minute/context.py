@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from poller_cluster.bookkeeping import Bookkeeper
 from poller_cluster.clients import ServedClients
-from poller_cluster.crons.fire_checks import CronFireGuard
+from poller_cluster.crons.fire_guard import CronFireGuard
 from poller_cluster.dispatch.dispatcher import Dispatcher
 from poller_cluster.minute.limits import MinuteLimits
 from poller_cluster.node_runtime import NodeRuntime

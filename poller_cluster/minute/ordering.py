@@ -7,7 +7,7 @@ when its schedule's end is recorded, so a head that is retried keeps all rows be
     seen (read, or an attempt to be repeated)  --> in the queue, with the instant at which its row is due
     ended (recorded, or found ended)           --> out of the queue for good
 
-A queue holds what this owner has read. `PollerWork.knows_order` says when that is complete: recovery has begun every
+A queue holds what this owner has read. `HeldPoller.knows_order` says when that is complete: recovery has begun every
 older minute, each of them and the row's own was read to its end once, and later minutes were searched for retry rows
 (`order_ahead`). Until then rows with a key are held.
 

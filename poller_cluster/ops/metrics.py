@@ -221,7 +221,7 @@ METRICS: Final[tuple[Metric[Shown], ...]] = (
         "minutehand_crons_forgotten_total",
         Kind.COUNTER,
         "Crons whose wake-up was missing, found by the overdue scan. Above 0: wake-ups are late, or were lost.",
-        lambda shown: shown.node.crons.search.found,
+        lambda shown: shown.node.crons.overdue_scan.found,
     ),
     Metric(
         "minutehand_reconciliations_working",

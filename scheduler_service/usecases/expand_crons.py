@@ -6,7 +6,7 @@
 Every step may be repeated and interrupted: ids of children derive from the cron, and progress is written on
 condition that the cron was neither changed nor advanced meanwhile. If it was, that writer sets the next wake-up. An
 expander that pauses while the cron is changed may place children of the previous revision: they are found when they are
-about to be claimed (`poller_cluster.crons.fire_checks`).
+about to be claimed (`poller_cluster.crons.fire_guard`).
 
 Many crons share each step, because the crons of a client are one partition and its conditional writes are serialised.
 """

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from poller_cluster.crons.fire_checks import CronFireGuard
-from poller_cluster.crons.overdue_scan import CronSearch
+from poller_cluster.crons.fire_guard import CronFireGuard
+from poller_cluster.crons.overdue_scan import OverdueScan
 from scheduler_service.domain.crons import expansion
 from scheduler_service.domain.crons.expansion import Expansion, offset_ms
 from scheduler_service.domain.crons.row import Cron, CronRun
@@ -112,11 +112,11 @@ def overlap_ignored(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(CronFireGuard, "_is_under_way", is_under_way)
 
 
-def search_finds_nothing(patch: pytest.MonkeyPatch) -> None:
-    async def search(self: CronSearch, client_id: ClientId) -> int:
+def overdue_scan_finds_nothing(patch: pytest.MonkeyPatch) -> None:
+    async def scan(self: OverdueScan, client_id: ClientId) -> int:
         return 0
 
-    patch.setattr(CronSearch, "search", search)
+    patch.setattr(OverdueScan, "scan", scan)
 
 
 CRON_PLANTS: dict[str, Plant] = {
@@ -133,6 +133,6 @@ CRON_PLANTS: dict[str, Plant] = {
         no_wake_up,
         catch_up_ignored,
         overlap_ignored,
-        search_finds_nothing,
+        overdue_scan_finds_nothing,
     )
 }

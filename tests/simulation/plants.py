@@ -13,7 +13,7 @@ from membership.conditional import APPLIED, Answer
 from membership.identity import NodeIncarnation
 from membership.lease import start_of
 from membership.ports import IncarnationRecord, LeaseRow
-from membership.renewal import Renewal
+from membership.trust_renewal import TrustRenewal
 from poller_cluster.minute.machine import PollerMinute
 from poller_cluster.minute.runner import MinuteRun
 from poller_cluster.minute.steps import Phase
@@ -45,14 +45,14 @@ def no_epoch_check(patch: pytest.MonkeyPatch) -> None:
 
 def no_trust_check(patch: pytest.MonkeyPatch) -> None:
     """An incarnation that was ever trusted is trusted until it hears of its death."""
-    trusted = Renewal.trusted
+    trusted = TrustRenewal.trusted
 
-    def ever(self: Renewal) -> bool:
+    def ever(self: TrustRenewal) -> bool:
         if trusted(self):
             patch.setattr(self, "was_trusted", True, raising=False)
         return getattr(self, "was_trusted", False)
 
-    patch.setattr(Renewal, "trusted", ever)
+    patch.setattr(TrustRenewal, "trusted", ever)
 
 
 def death_without_the_conditional_write(patch: pytest.MonkeyPatch) -> None:

@@ -4,13 +4,13 @@ import pytest
 
 from membership.ports import Heartbeat
 from poller_cluster.clients import ServedClients
+from poller_cluster.clock_correction import ClockCorrection
 from poller_cluster.dispatch import outcome
 from poller_cluster.dispatch.due_clock import DueClock
 from poller_cluster.dispatch.job import Claim
 from poller_cluster.hand_over import HandOver
 from poller_cluster.minute.rows import PendingRow
 from poller_cluster.retention import Retention
-from poller_cluster.set_back import SetBack
 from scheduler_service.domain.ids import ClientId, Partition, ScheduleId, UnixMillis
 from scheduler_service.domain.schedules import Definition, Outcome, Page, PartitionHeader, Row, State
 from scheduler_service.usecases.admission import JudgeClock
@@ -107,10 +107,10 @@ def steps_of_other_machines_are_unknown(patch: pytest.MonkeyPatch) -> None:
 def what_was_passed_early_stays_passed(patch: pytest.MonkeyPatch) -> None:
     """A node whose clock is set right goes on with the pollers it has, at the minutes to which it had come."""
 
-    def go_on(self: SetBack, step_ms: int) -> None:
+    def go_on(self: ClockCorrection, step_ms: int) -> None:
         return
 
-    patch.setattr(SetBack, "step_accepted", go_on)
+    patch.setattr(ClockCorrection, "step_accepted", go_on)
 
 
 def the_last_node_drains(patch: pytest.MonkeyPatch) -> None:

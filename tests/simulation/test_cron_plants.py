@@ -30,7 +30,7 @@ FINDERS: dict[str, Callable[[], None]] = {
     "no_wake_up": crons.test_every_minute_once_and_on_the_second,
     "catch_up_ignored": crons.test_all_nodes_down_for_hours_what_is_within_the_catch_up_runs_and_the_rest_is_recorded,
     "overlap_ignored": crons.test_overlap_skip_passes_fires_over_while_a_run_is_retried,
-    "search_finds_nothing": crons.test_a_wake_up_that_is_lost_is_made_up_for,
+    "overdue_scan_finds_nothing": crons.test_a_wake_up_that_is_lost_is_made_up_for,
 }
 
 

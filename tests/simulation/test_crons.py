@@ -41,7 +41,7 @@ def test_every_minute_once_and_on_the_second() -> None:
             assert_on_time(crons, cron_id, within_ms=100)
             assert all([call.attempt for call in made] == [1] for made in crons.calls(cron_id).values())
         assert all(made[0].due_ms > nominal for nominal, made in crons.calls("quarter").items()), "it is spread"
-        assert sum(node.node.crons.search.found for node in world.nodes.values()) == 0, "none was forgotten"
+        assert sum(node.node.crons.overdue_scan.found for node in world.nodes.values()) == 0, "none was forgotten"
 
     simulate(scenario)
 
@@ -327,7 +327,7 @@ def test_a_wake_up_that_is_lost_is_made_up_for() -> None:
                 lost += 1
         assert lost == 1
         await world.advance(1500.0)
-        assert sum(node.node.crons.search.found for node in world.nodes.values()) == 1
+        assert sum(node.node.crons.overdue_scan.found for node in world.nodes.values()) == 1
         await crons.check()
         assert not [row for row in (await crons.rows("tick")).values() if row.state == State.SKIPPED]
 

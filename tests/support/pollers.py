@@ -9,13 +9,13 @@ from membership.conditional import Unknown
 from membership.errors import StoreUnavailable
 from membership.identity import PollerKey
 from poller_cluster.bookkeeping import Bookkeeper
+from poller_cluster.client_pollers import ClientPollers
 from poller_cluster.clients import ServedClient
-from poller_cluster.crons.fire_checks import CronFireGuard
+from poller_cluster.crons.fire_guard import CronFireGuard
 from poller_cluster.dispatch.dispatcher import Dispatcher
 from poller_cluster.dispatch.job import Job
 from poller_cluster.minute.context import MinuteContext
 from poller_cluster.minute.limits import MinuteLimits
-from poller_cluster.pollers import ClientPollers
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId, RowKey, UnixMillis
 from scheduler_service.domain.ports import ScheduleStore

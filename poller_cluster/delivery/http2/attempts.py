@@ -158,7 +158,7 @@ class Http2Attempts:
         self._http1.forget(target)
         receiver = self._receivers.setdefault((attempt.request.client_id, target), _Receiver())
         attempt.connection = None
-        made = Http2Connection(owner=self, loop=self._loop, made=connection)
+        made = Http2Connection(events=self, loop=self._loop, made=connection)
         if receiver.maker is attempt:
             receiver.maker = made
         receiver.connections[made] = None

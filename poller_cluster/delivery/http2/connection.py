@@ -35,7 +35,7 @@ def is_writable(descriptor: int) -> bool:
     return bool(asked.poll(0))
 
 
-class Owner(Protocol):
+class Http2Events(Protocol):
     """Receives the events of connections, called by the loop: never from within a call to a connection."""
 
     def on_heard(self, connection: Any, heard: list[Any]) -> None:
@@ -52,9 +52,9 @@ class Http2Connection(Generic[A]):
     __slots__ = (
         "_behind",
         "_descriptor",
+        "_events",
         "_full",
         "_loop",
-        "_owner",
         "_sealed",
         "_sock",
         "_tls",
@@ -72,13 +72,13 @@ class Http2Connection(Generic[A]):
     def __init__(
         self,
         *,
-        owner: Owner,
+        events: Http2Events,
         loop: asyncio.AbstractEventLoop,
         made: Connection[A],
     ) -> None:
         """`made` has completed its handshake; this connection takes its socket over."""
         assert made.tls is not None
-        self._owner = owner
+        self._events = events
         self._loop = loop
         self._tls = made.tls
         self.key = made.key
@@ -161,7 +161,7 @@ class Http2Connection(Generic[A]):
             data = self._tls.seal(said) if said else self._tls.take()
         except ssl.SSLError:
             self.retired = True
-            self._loop.call_soon(self._owner.on_lost, self)
+            self._loop.call_soon(self._events.on_lost, self)
             return
         if not data:
             return
@@ -195,7 +195,7 @@ class Http2Connection(Generic[A]):
             step(*given)
         except Exception as error:
             self._loop.call_exception_handler({"message": "a connection over HTTP/2 failed", "exception": error})
-            self._owner.on_lost(self)
+            self._events.on_lost(self)
 
     def _send_more(self) -> None:
         self._full = False
@@ -216,13 +216,13 @@ class Http2Connection(Generic[A]):
             if not self.session.broken:
                 self._write_bodies()
                 self._flush()
-            self._owner.on_heard(self, [])
+            self._events.on_heard(self, [])
 
     def _read(self) -> None:
         data = receive(self._sock)
         if not data:
             if data is not None:
-                self._owner.on_lost(self)
+                self._events.on_lost(self)
             return
         self._hear(data)
 
@@ -232,7 +232,7 @@ class Http2Connection(Generic[A]):
         try:
             opened = self._tls.open(data)
         except ssl.SSLError:
-            self._owner.on_lost(self)
+            self._events.on_lost(self)
             return
         self.heard += bool(opened)
         # A byte of HTTP/2 counts twice: once for itself, once for a byte of overhead that it makes up for.
@@ -250,13 +250,13 @@ class Http2Connection(Generic[A]):
         if not session.broken and not self._unsent:
             self._write_bodies()
         self._flush()
-        self._owner.on_heard(self, heard)
+        self._events.on_heard(self, heard)
         if self.closed:
             return
         if self._behind > _BEHIND_BYTES or self._sealed > _SEALED_BYTES:
             session.broken = True
         if session.broken or (self._tls.ended and not session.behind):
-            self._owner.on_lost(self)
+            self._events.on_lost(self)
         elif session.behind:
             self._loop.call_soon(self._guard, self._take_in, b"")
             if not was_behind:

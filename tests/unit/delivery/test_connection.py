@@ -36,7 +36,7 @@ class Tls:
         return UPDATE
 
 
-class Owner:
+class Events:
     def __init__(self) -> None:
         self.lost = 0
 
@@ -54,10 +54,10 @@ def peer() -> Iterator[tuple[socket.socket, socket.socket]]:
         yield ours, theirs
 
 
-def secured(ours: socket.socket, owner: Any) -> Connection[Any]:
+def secured(ours: socket.socket, events: Any) -> Connection[Any]:
     loop = asyncio.get_running_loop()
     connection: Connection[Any] = Connection(
-        owner=owner,
+        events=events,
         loop=loop,
         sock=ours,
         key=PoolKey("shop", Target("https", "h", 443, None), "192.0.2.1"),
@@ -78,8 +78,8 @@ async def make_it_say(connection: Any, theirs: socket.socket, times: int) -> Non
 
 async def test_what_tls_says_follows_what_was_sent_before(peer: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = peer
-    owner = Owner()
-    connection = secured(ours, owner)
+    events = Events()
+    connection = secured(ours, events)
     connection.send(REQUEST)
     assert connection.sending
     await make_it_say(connection, theirs, 1_024 // len(UPDATE))
@@ -88,7 +88,7 @@ async def test_what_tls_says_follows_what_was_sent_before(peer: tuple[socket.soc
         came += await asyncio.wait_for(asyncio.get_running_loop().sock_recv(theirs, 1_000_000), 2)
     assert came == REQUEST + 37 * UPDATE
     await until(lambda: not connection.sending)
-    assert owner.lost == 0
+    assert events.lost == 0
     connection.close()
 
 
@@ -96,19 +96,19 @@ async def test_a_receiver_that_reads_nothing_may_not_make_it_say_much(
     peer: tuple[socket.socket, socket.socket],
 ) -> None:
     ours, theirs = peer
-    owner = Owner()
-    connection = secured(ours, owner)
+    events = Events()
+    connection = secured(ours, events)
     connection.send(REQUEST)
     await make_it_say(connection, theirs, 1_024 // len(UPDATE))
-    assert owner.lost == 0
+    assert events.lost == 0
     await make_it_say(connection, theirs, 1)
-    assert owner.lost == 1
+    assert events.lost == 1
     assert connection.closed
 
 
 async def test_nothing_is_sent_between_what_has_not_left(peer: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = peer
-    connection = secured(ours, Owner())
+    connection = secured(ours, Events())
     connection.send(REQUEST)
     came = theirs.recv(1_000_000)  # there is room now, and no turn of the loop to write what was begun
     with pytest.raises(BlockingIOError):

@@ -50,7 +50,7 @@ class Tls:
         return said
 
 
-class Owner:
+class Events:
     def __init__(self) -> None:
         self.heard = self.lost = 0
 
@@ -74,9 +74,9 @@ class TestSocket:
         with ours, theirs:
             yield ours, theirs
 
-    def connection(self, ours: socket.socket, owner: Owner) -> Http2Connection[str]:
+    def connection(self, ours: socket.socket, events: Events) -> Http2Connection[str]:
         made: Connection[str] = Connection(
-            owner=owner,  # type: ignore[arg-type]
+            events=events,  # type: ignore[arg-type]
             loop=asyncio.get_running_loop(),
             sock=ours,
             key=PoolKey("shop", Target("https", "h", 443, None), "192.0.2.1"),
@@ -85,7 +85,7 @@ class TestSocket:
             answer=Answer(response_bytes=10_000, framing_bytes=10_000, excerpt_bytes=10),
         )
         made.tls = Tls()  # type: ignore[assignment]
-        return Http2Connection(owner=owner, loop=asyncio.get_running_loop(), made=made)
+        return Http2Connection(events=events, loop=asyncio.get_running_loop(), made=made)
 
     async def tell(self, connection: Http2Connection[str], theirs: socket.socket, raw: bytes, times: int = 1) -> None:
         tls: Any = connection._tls
@@ -104,8 +104,8 @@ class TestSocket:
     @pytest.mark.parametrize("retired", [False, True])
     async def test_a_body_goes_as_it_is_read(self, peer: tuple[socket.socket, socket.socket], retired: bool) -> None:
         ours, theirs = peer
-        owner = Owner()
-        connection = self.connection(ours, owner)
+        events = Events()
+        connection = self.connection(ours, events)
         body = bytes(range(256)) * 20_000
         await self.begun(connection, theirs, body)
         assert connection._unsent
@@ -123,7 +123,7 @@ class TestSocket:
         """No window that opens and no room in the socket tells of it."""
         ours, theirs = peer
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1_000_000)
-        connection = self.connection(ours, Owner())
+        connection = self.connection(ours, Events())
         await self.begun(connection, theirs, b"x" * 100_000)
         assert not connection._unsent
         came = b""
@@ -138,23 +138,23 @@ class TestSocket:
             raise LookupError
 
         ours, theirs = peer
-        owner = Owner()
-        connection = self.connection(ours, owner)
+        events = Events()
+        connection = self.connection(ours, events)
         await self.begun(connection, theirs, b"x" * 100_000)
         monkeypatch.setattr(Http2Connection, "_write_bodies", failing)
         reported: list[type[BaseException]] = []
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, context: reported.append(type(context["exception"])))
-        while not owner.lost:
+        while not events.lost:
             await asyncio.wait_for(loop.sock_recv(theirs, 1_000_000), 2)
             await asyncio.sleep(0)
-        assert (owner.lost, reported) == (1, [LookupError])
+        assert (events.lost, reported) == (1, [LookupError])
 
     async def test_one_that_is_full_with_all_sent(self, peer: tuple[socket.socket, socket.socket]) -> None:
         """No request is begun on it until the receiver has read some."""
         ours, theirs = peer
-        owner = Owner()
-        connection = self.connection(ours, owner)
+        events = Events()
+        connection = self.connection(ours, events)
         await self.begun(connection, theirs, b"")
         connection.check_headroom()
         assert connection.has_headroom
@@ -163,11 +163,11 @@ class TestSocket:
                 ours.send(b"z" * 1_000)
         assert connection.has_headroom
         connection.check_headroom()
-        heard = owner.heard
+        heard = events.heard
         await asyncio.sleep(0)
-        assert (connection.has_headroom, owner.heard) == (False, heard)
+        assert (connection.has_headroom, events.heard) == (False, heard)
         theirs.recv(1_000_000)
-        await until(lambda: owner.heard > heard)
+        await until(lambda: events.heard > heard)
         assert connection.has_headroom
         connection.close()
 
@@ -175,28 +175,28 @@ class TestSocket:
         self, peer: tuple[socket.socket, socket.socket]
     ) -> None:
         ours, theirs = peer
-        owner = Owner()
-        connection = self.connection(ours, owner)
+        events = Events()
+        connection = self.connection(ours, events)
         await self.begun(connection, theirs, b"x" * 5_000_000)
         assert connection._unsent
         before = len(connection._unsent)
         await self.tell(connection, theirs, b"x", 8_192 // len(UPDATE))
-        assert (owner.lost, len(connection._unsent)) == (0, before + 8_192 // len(UPDATE) * len(UPDATE))
+        assert (events.lost, len(connection._unsent)) == (0, before + 8_192 // len(UPDATE) * len(UPDATE))
         await self.tell(connection, theirs, b"x")
-        assert (owner.lost, connection.closed) == (1, True)
+        assert (events.lost, connection.closed) == (1, True)
 
     async def test_tls_that_brings_nothing(
         self, peer: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(Tls, "says", b"")
         ours, theirs = peer
-        owner = Owner()
-        connection = self.connection(ours, owner)
+        events = Events()
+        connection = self.connection(ours, events)
         await self.tell(connection, theirs, settings())
         await self.tell(connection, theirs, b"x" * 8_192, 8)
-        assert owner.lost == 0
+        assert events.lost == 0
         await self.tell(connection, theirs, b"x")
-        assert owner.lost == 1
+        assert events.lost == 1
 
     async def test_tls_around_small_frames(
         self, peer: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
@@ -204,16 +204,16 @@ class TestSocket:
         """A record that holds one small frame is larger than that by far, over however many answers."""
         monkeypatch.setattr(http2_connection, "_SEALED_BYTES", 1_000)
         ours, theirs = peer
-        owner = Owner()
-        connection = self.connection(ours, owner)
+        events = Events()
+        connection = self.connection(ours, events)
         stream = await self.begun(connection, theirs, b"")
         await self.tell(connection, theirs, head(stream.number))
         tls: Any = connection._tls
         tls.around = b"x" * 60
         await self.tell(connection, theirs, data(stream.number, b"") + tls.around, 30)
-        assert owner.lost == 0
+        assert events.lost == 0
         await self.tell(connection, theirs, b"x" * 1_001)
-        assert owner.lost == 1
+        assert events.lost == 1
 
     @pytest.mark.parametrize("then", ["more", "end", "end of TLS"])
     async def test_what_is_long_to_read(
@@ -221,8 +221,8 @@ class TestSocket:
     ) -> None:
         """The loop goes on meanwhile, and what comes next is read when all before it was taken in."""
         ours, theirs = peer
-        owner = Owner()
-        connection = self.connection(ours, owner)
+        events = Events()
+        connection = self.connection(ours, events)
         stream = await self.begun(connection, theirs, b"")
         loop, session, turns = asyncio.get_running_loop(), connection.session, [0]
         before, read = session.frames, set()
@@ -233,7 +233,7 @@ class TestSocket:
                 turns.append(session.frames)
             if session.behind:
                 read.add(tls.opened)
-            if not owner.lost and len(turns) < 100:
+            if not events.lost and len(turns) < 100:
                 loop.call_soon(look)
 
         look()
@@ -245,7 +245,7 @@ class TestSocket:
             theirs.close()
         else:
             monkeypatch.setattr(Tls, "ended", True)
-        await until(lambda: owner.lost > 0)
+        await until(lambda: events.lost > 0)
         assert (stream.status, stream.end, session.frames - before) == (200, "complete", 1_002)
         assert max(after - sooner for sooner, after in pairwise(turns[1:])) <= 256
         assert (session.broken, len(read)) == (then == "more", 1)
@@ -254,7 +254,7 @@ class TestSocket:
         ours, theirs = peer
         loop = asyncio.get_running_loop()
         first: Connection[str] = Connection(
-            owner=Owner(),  # type: ignore[arg-type]
+            events=Events(),  # type: ignore[arg-type]
             loop=loop,
             sock=ours,
             key=PoolKey("shop", Target("https", "h", 443, None), "192.0.2.1"),
@@ -269,7 +269,7 @@ class TestSocket:
         assert theirs.recv(100_000) + unsent == b"y" * 100_000
 
     async def test_settings_that_came_along_with_the_handshake(self, peer: tuple[socket.socket, socket.socket]) -> None:
-        connection = self.connection(peer[0], Owner())
+        connection = self.connection(peer[0], Events())
         tls: Any = connection._tls
         tls.along = settings(max_concurrent_streams=7)
         await until(lambda: connection.session.most_streams == 7)
@@ -277,7 +277,7 @@ class TestSocket:
 
     async def test_whether_it_looks_alive(self, peer: tuple[socket.socket, socket.socket]) -> None:
         ours, theirs = peer
-        connection = self.connection(ours, Owner())
+        connection = self.connection(ours, Events())
         assert connection.looks_alive()
         theirs.send(b"x")
         assert not connection.looks_alive()

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from membership.conditional import Applied
-from poller_cluster.crons.fire_checks import OVERLAP, RUNS_AT_ONCE, CronFireGuard
+from poller_cluster.crons.fire_guard import OVERLAP, RUNS_AT_ONCE, CronFireGuard
 from scheduler_service.domain.crons.expansion import plan
 from scheduler_service.domain.crons.row import Cron, CronOptions, CronState
 from scheduler_service.domain.ids import MINUTE_MS, CronId, UnixMillis

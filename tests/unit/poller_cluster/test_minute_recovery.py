@@ -1,9 +1,9 @@
 import asyncio
 from typing import cast
 
+from poller_cluster.client_pollers import HeldPoller
 from poller_cluster.minute.runner import MinuteRun
 from poller_cluster.minute.steps import Phase
-from poller_cluster.pollers import PollerWork
 from poller_cluster.recovery import RecoveryRange, found, next_chunk
 from scheduler_service.domain.ids import Minute, PollerId
 from tests.unit.poller_cluster.builders import EPOCH, machine
@@ -33,17 +33,17 @@ def recovery(at: int, to: int, poller: int = 1) -> RecoveryRange:
     return RecoveryRange(PollerId(poller), Minute(HOUR + at), Minute(HOUR + to))
 
 
-def poller(at: int = 0, to: int = 0) -> PollerWork:
-    return PollerWork(poller_id=PollerId(1), epoch=EPOCH, recovery=recovery(at, to))
+def poller(at: int = 0, to: int = 0) -> HeldPoller:
+    return HeldPoller(poller_id=PollerId(1), epoch=EPOCH, recovery=recovery(at, to))
 
 
-def runs(work: PollerWork, minute: int, run: ScriptedRun, *, task: bool = True) -> None:
+def runs(work: HeldPoller, minute: int, run: ScriptedRun, *, task: bool = True) -> None:
     work.runs[Minute(HOUR + minute)] = cast(MinuteRun, run)
     if task:
         work.tasks[Minute(HOUR + minute)] = cast("asyncio.Task[object]", object())
 
 
-def position(work: PollerWork, swept: int) -> int:
+def position(work: HeldPoller, swept: int) -> int:
     return work.position(Minute(HOUR + swept)) - HOUR
 
 

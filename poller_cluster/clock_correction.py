@@ -30,11 +30,11 @@ REWALK_MINUTES = 24 * 60
 class Passing(Protocol):
     """The pollers of this node."""
 
-    def set_back(self) -> None:
+    def clock_corrected(self) -> None:
         """Stop until granted again; use the corrected time."""
 
 
-class SetBack:
+class ClockCorrection:
     """`grace_ms`: from a minute's end to the instant at which it may be passed. `leases()`: the held pollers with their
     epochs. `ahead_of_servers_ms()`: how far the wall clock is ahead of storage's. `start_again(poller, epoch)`: give
     the poller up, and take it under a new epoch."""
@@ -76,7 +76,7 @@ class SetBack:
             return
         lived_ms = (self._clock.monotonic() - self._begun) * 1000.0
         self._from = Minute(minute_of(round(self._clock.wall_ms() - lived_ms)) - 1)
-        self._pollers.set_back()
+        self._pollers.clock_corrected()
         for poller, epoch in list(self._leases().items()):
             self._pending.add(poller)
             self._start_again(poller, epoch)

@@ -44,7 +44,7 @@ FAULT_PAUSE_SECONDS = 30.0
 """From an unhandled exception in a minute to the next try."""
 
 
-class PollerWork:
+class HeldPoller:
     """One held poller under one epoch: the minutes that run, and up to where all minutes are settled.
 
     `recovery`: the minutes that recovery has not looked at. `entered` is False until the minutes under way at the grant
@@ -166,7 +166,7 @@ class ClientPollers:
         on_lost: Callable[[PollerId, int], None],
     ) -> None:
         self.client_id = client_id
-        self.pollers: dict[PollerId, PollerWork] = {}
+        self.pollers: dict[PollerId, HeldPoller] = {}
         self.suspended = False
         self._context = context
         self._settings = settings
@@ -192,7 +192,7 @@ class ClientPollers:
         """Work for the poller from `start` on; runs under an older epoch are abandoned."""
         self.revoke(poller_id)
         recovery = RecoveryRange(poller_id, start, Minute(self._swept + 1))
-        self.pollers[poller_id] = PollerWork(
+        self.pollers[poller_id] = HeldPoller(
             poller_id=poller_id, epoch=epoch, recovery=recovery, on_order_wanted=self._wake.set
         )
         self._wake.set()
@@ -214,7 +214,7 @@ class ClientPollers:
             while poller.tasks:
                 await asyncio.wait(list(poller.tasks.values()))
 
-    def set_back(self) -> None:
+    def clock_corrected(self) -> None:
         """The clock was ahead and was corrected: every poller stops until it is granted again, and minutes that were
         passed too early are entered and swept again."""
         passed, self._swept = self._swept, min(self._swept, self._sweepable(self._clock.wall_ms()))
@@ -303,7 +303,7 @@ class ClientPollers:
         return (min(next_enter, next_sweep) - now) / 1000.0
 
     async def _look_up(
-        self, pollers: Sequence[PollerWork], first: Minute, last: Minute, *, were_empty: bool = False
+        self, pollers: Sequence[HeldPoller], first: Minute, last: Minute, *, were_empty: bool = False
     ) -> None:
         """Start runs for the given pollers in the minutes [first, last] where they have rows. `were_empty`: see
         `_start`."""
@@ -328,14 +328,14 @@ class ClientPollers:
             if poller.order.overdue(self._clock.wall_ms(), limit=1):
                 self._look_aside(poller, self._look_up_overdue)
 
-    def _look_aside(self, poller: PollerWork, look: Callable[[PollerWork], Coroutine[Any, Any, None]]) -> None:
+    def _look_aside(self, poller: HeldPoller, look: Callable[[HeldPoller], Coroutine[Any, Any, None]]) -> None:
         """Search for more of the order of a poller's keys, one search at a time. In a task, since the wait for the
         background budget may be long and must not delay entering and sweeping."""
         if not poller.looking:
             poller.looking = True
             self._spawn(self._look(poller, look), name=f"order of {self.client_id}/{poller.poller_id}")
 
-    async def _look(self, poller: PollerWork, look: Callable[[PollerWork], Coroutine[Any, Any, None]]) -> None:
+    async def _look(self, poller: HeldPoller, look: Callable[[HeldPoller], Coroutine[Any, Any, None]]) -> None:
         try:
             await look(poller)
         except StoreUnavailable:
@@ -344,12 +344,12 @@ class ClientPollers:
             poller.looking = False
             self._wake.set()
 
-    async def _look_up_overdue(self, poller: PollerWork) -> None:
+    async def _look_up_overdue(self, poller: HeldPoller) -> None:
         await look_up_overdue(
             self._context.schedules, self.client_id, poller.order, now=self._clock.wall_ms(), budget=self._budget
         )
 
-    async def _look_ahead(self, poller: PollerWork) -> None:
+    async def _look_ahead(self, poller: HeldPoller) -> None:
         """Search later minutes for retry rows of a poller that has rows with an ordering key."""
         client = self._context.clients.get(self.client_id)
         if client is None:
@@ -378,7 +378,7 @@ class ClientPollers:
             poller.order.changed()
 
     def _start(
-        self, poller: PollerWork, minute: Minute, *, past: bool = False, was_empty: bool = False
+        self, poller: HeldPoller, minute: Minute, *, past: bool = False, was_empty: bool = False
     ) -> "asyncio.Task[object] | None":
         """`was_empty`: the poller had no rows here when the minute was entered, so all its rows were created since."""
         if poller.draining or self.pollers.get(poller.poller_id) is not poller or self.suspended:
@@ -400,7 +400,7 @@ class ClientPollers:
         poller.tasks[minute] = task
         return task
 
-    async def _run_minute(self, poller: PollerWork, minute: Minute, run: MinuteRun, admission: MinuteAdmission) -> None:
+    async def _run_minute(self, poller: HeldPoller, minute: Minute, run: MinuteRun, admission: MinuteAdmission) -> None:
         phase = None
         try:
             phase = await run.run()

@@ -6,7 +6,7 @@ import pytest
 
 from membership.clocks import APART_MS
 from membership.identity import PollerKey
-from poller_cluster.set_back import REWALK_MINUTES, SetBack
+from poller_cluster.clock_correction import REWALK_MINUTES, ClockCorrection
 from scheduler_service.domain.ids import MINUTE_MS, minute_of, minute_start
 from tests.support.api import NOW, ManualClock
 
@@ -23,7 +23,7 @@ class SteppedClock(ManualClock):
 
 
 class Stopped:
-    def set_back(self) -> None:
+    def clock_corrected(self) -> None:
         pass
 
 
@@ -36,7 +36,7 @@ class Bench:
         self.again: list[tuple[PollerKey, int]] = []
         self.leases = {POLLER: 1}
         self.ahead_ms = 0
-        self.set_back = SetBack(
+        self.clock_correction = ClockCorrection(
             clock=self.clock,
             grace_ms=GRACE_MS,
             ahead_of_servers_ms=lambda: self.ahead_ms,
@@ -47,7 +47,7 @@ class Bench:
 
     def credible(self, *marks: int) -> Sequence[int]:
         """Relative to the present minute."""
-        return [self.set_back.credible(POLLER, HERE + mark) - HERE for mark in marks]
+        return [self.clock_correction.credible(POLLER, HERE + mark) - HERE for mark in marks]
 
 
 def test_what_is_over_is_believed() -> None:
@@ -72,17 +72,17 @@ def test_the_servers_time_counts_where_this_clock_is_far_ahead_of_it() -> None:
 def test_after_a_step_back_a_poller_begins_where_this_incarnation_began_until_it_is_granted_again() -> None:
     bench = Bench()
     bench.clock.step_ms = -5 * MINUTE_MS
-    bench.set_back.step_accepted(-5 * MINUTE_MS)
+    bench.clock_correction.step_accepted(-5 * MINUTE_MS)
     assert bench.again == [(POLLER, 1)]
     assert bench.credible(-3, -10) == [-6, -10]
-    bench.set_back.granted(POLLER, 2, HERE - 6)
+    bench.clock_correction.granted(POLLER, 2, HERE - 6)
     assert bench.credible(-5) == [-5]
 
 
 def test_a_poller_that_went_to_another_node_is_taken_where_that_left_it() -> None:
     bench = Bench()
     bench.clock.step_ms = -5 * MINUTE_MS
-    bench.set_back.step_accepted(-5 * MINUTE_MS)
-    bench.set_back.gone(POLLER)
+    bench.clock_correction.step_accepted(-5 * MINUTE_MS)
+    bench.clock_correction.gone(POLLER)
     bench.clock.now += 10_000 * MINUTE_MS
     assert bench.credible(9_990) == [9_990]

@@ -9,7 +9,7 @@ from cql.storage import Storage
 from membership.conditional import Applied
 from membership.errors import StoreUnavailable
 from poller_cluster.clients import ServedClient
-from poller_cluster.crons.overdue_scan import OVERDUE_MS, PAGE, SEARCH_SECONDS, CronSearch
+from poller_cluster.crons.overdue_scan import OVERDUE_MS, PAGE, SEARCH_SECONDS, OverdueScan
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.crons.row import CRON_CLIENT, CronState
 from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, Minute, PollerId, UnixMillis
@@ -51,7 +51,7 @@ class EndingClock(ManualClock):
         await super().sleep(seconds)
 
 
-class Searched:
+class Scanned:
     def __init__(self) -> None:
         self.clock = EndingClock()
         self.storage = Storage.over(InMemoryConnection())
@@ -60,10 +60,10 @@ class Searched:
         self.faults: list[str] = []
         self.clients: list[ServedClient] = [client(SHOP)]
         self.trusted = True
-        self.search = self.of_node()
+        self.overdue_scan = self.of_node()
 
-    def of_node(self, pollers: Iterable[int] = range(QUOTA)) -> CronSearch:
-        return CronSearch(
+    def of_node(self, pollers: Iterable[int] = range(QUOTA)) -> OverdueScan:
+        return OverdueScan(
             crons=self.storage.crons,
             expand=self.expand,
             clients=GivenClients(lambda: [*self.clients, client(CRON_CLIENT, quota=QUOTA)]),
@@ -88,77 +88,77 @@ class Searched:
         for one in made:
             assert isinstance(await self.storage.crons.write(one, expected_revision=None), Applied)
 
-    async def turns(self, count: int, *nodes: CronSearch) -> None:
-        """Let every node search so often."""
-        for search in nodes or (self.search,):
+    async def turns(self, count: int, *nodes: OverdueScan) -> None:
+        """Let every node scan so often."""
+        for scan in nodes or (self.overdue_scan,):
             self.clock.turns = count
             with pytest.raises(asyncio.CancelledError):
-                await search.run()
+                await scan.run()
 
 
 @pytest.fixture
-async def searched() -> AsyncIterator[Searched]:
-    made = Searched()
+async def scanned() -> AsyncIterator[Scanned]:
+    made = Scanned()
     yield made
     await made.storage.close()
 
 
-async def test_those_that_are_long_due_are_expanded(searched: Searched) -> None:
-    await searched.add("due-now", wake_at=NOW)
-    await searched.add("nearly", wake_at=NOW - OVERDUE_MS)
-    await searched.add("forgotten", "too", wake_at=NOW - OVERDUE_MS - 1)
-    await searched.add("never-again", wake_at=None)
-    assert await searched.search.search(client(SHOP)) == 2
-    assert searched.expanded == [(SHOP, ["forgotten", "too"])]
-    assert searched.search.found == 2
+async def test_those_that_are_long_due_are_expanded(scanned: Scanned) -> None:
+    await scanned.add("due-now", wake_at=NOW)
+    await scanned.add("nearly", wake_at=NOW - OVERDUE_MS)
+    await scanned.add("forgotten", "too", wake_at=NOW - OVERDUE_MS - 1)
+    await scanned.add("never-again", wake_at=None)
+    assert await scanned.overdue_scan.scan(client(SHOP)) == 2
+    assert scanned.expanded == [(SHOP, ["forgotten", "too"])]
+    assert scanned.overdue_scan.found == 2
 
 
-async def test_it_goes_through_all_pages(searched: Searched) -> None:
+async def test_it_goes_through_all_pages(scanned: Scanned) -> None:
     names = [f"c{number:05}" for number in range(PAGE + 2)]
-    await asyncio.gather(*(searched.add(name, wake_at=0) for name in names))
-    assert await searched.search.search(client(SHOP)) == PAGE + 2
-    assert [len(found) for _, found in searched.expanded] == [AT_ONCE] * (PAGE // AT_ONCE) + [2]
+    await asyncio.gather(*(scanned.add(name, wake_at=0) for name in names))
+    assert await scanned.overdue_scan.scan(client(SHOP)) == PAGE + 2
+    assert [len(found) for _, found in scanned.expanded] == [AT_ONCE] * (PAGE // AT_ONCE) + [2]
 
 
-async def test_one_that_can_t_be_expanded_leaves_the_others_their_turn(searched: Searched) -> None:
-    searched.clients = [client("bank"), client(SHOP), client("farm")]
+async def test_one_that_can_t_be_expanded_leaves_the_others_their_turn(scanned: Scanned) -> None:
+    scanned.clients = [client("bank"), client(SHOP), client("farm")]
     for one in ("bank", SHOP, "farm"):
-        await searched.add("old", wake_at=0, client_id=ClientId(one))
-    searched.errors = [StoreUnavailable("away"), RuntimeError("a bug")]
-    await searched.turns(1)
-    assert searched.expanded[0] == ("farm", ["old"])
-    assert searched.faults == ["overdue scan of crons of shop"]
+        await scanned.add("old", wake_at=0, client_id=ClientId(one))
+    scanned.errors = [StoreUnavailable("away"), RuntimeError("a bug")]
+    await scanned.turns(1)
+    assert scanned.expanded[0] == ("farm", ["old"])
+    assert scanned.faults == ["overdue scan of crons of shop"]
 
 
-async def test_only_active_clients_and_only_while_trusted(searched: Searched) -> None:
-    searched.clients = [client(SHOP, state=ClientState.SUSPENDED), client(CRON_CLIENT)]
+async def test_only_active_clients_and_only_while_trusted(scanned: Scanned) -> None:
+    scanned.clients = [client(SHOP, state=ClientState.SUSPENDED), client(CRON_CLIENT)]
     for client_id in (SHOP, CRON_CLIENT):
-        await searched.add("old", wake_at=0, client_id=client_id)
-    await searched.turns(2)
-    searched.clients, searched.trusted = [client(SHOP)], False
-    await searched.turns(2)
-    assert searched.expanded == []
-    searched.trusted = True
-    await searched.turns(1)
-    assert searched.expanded[0] == (SHOP, ["old"])
+        await scanned.add("old", wake_at=0, client_id=client_id)
+    await scanned.turns(2)
+    scanned.clients, scanned.trusted = [client(SHOP)], False
+    await scanned.turns(2)
+    assert scanned.expanded == []
+    scanned.trusted = True
+    await scanned.turns(1)
+    assert scanned.expanded[0] == (SHOP, ["old"])
 
 
-async def test_every_client_falls_to_one_of_those_who_share_the_pollers(searched: Searched) -> None:
+async def test_every_client_falls_to_one_of_those_who_share_the_pollers(scanned: Scanned) -> None:
     names = [f"client-{number}" for number in range(40)]
-    searched.clients = [client(name) for name in names]
+    scanned.clients = [client(name) for name in names]
     for name in names:
-        await searched.add("old", wake_at=0, client_id=ClientId(name))
+        await scanned.add("old", wake_at=0, client_id=ClientId(name))
     found: list[set[str]] = []
     for pollers in ((0, 1), (2,), (3,)):
-        searched.expanded.clear()
-        await searched.turns(1, searched.of_node(pollers))
-        found.append({client for client, _ in searched.expanded})
+        scanned.expanded.clear()
+        await scanned.turns(1, scanned.of_node(pollers))
+        found.append({client for client, _ in scanned.expanded})
     assert set.union(*found) == set(names)
     assert sum(map(len, found)) == len(names)
     assert all(found)
 
 
-async def test_deleted_crons_go_after_the_clients_retention(searched: Searched) -> None:
+async def test_deleted_crons_go_after_the_clients_retention(scanned: Scanned) -> None:
     """And none that is in use, still to be withdrawn, or was created again meanwhile."""
     retention_ms = client(SHOP).settings.retention_days * DAY_MS
     long_ago, lately = UnixMillis(NOW - retention_ms - 1), UnixMillis(NOW - retention_ms)
@@ -170,7 +170,7 @@ async def test_deleted_crons_go_after_the_clients_retention(searched: Searched) 
         ("finished", CronState.FINISHED, None, long_ago),
     ):
         one = cron(SHOP, name, state=state, wake_at=wake_at, changed_at=changed_at)
-        assert isinstance(await searched.storage.crons.write(one, expected_revision=None), Applied)
-    await searched.search.search(client(SHOP))
-    left = [mark.cron_id for mark in await searched.storage.crons.read_marks(SHOP)]
+        assert isinstance(await scanned.storage.crons.write(one, expected_revision=None), Applied)
+    await scanned.overdue_scan.scan(client(SHOP))
+    left = [mark.cron_id for mark in await scanned.storage.crons.read_marks(SHOP)]
     assert left == ["finished", "lately", "not-withdrawn", "paused"]

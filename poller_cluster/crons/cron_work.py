@@ -2,8 +2,8 @@
 
 from poller_cluster.clients import ServedClients
 from poller_cluster.crons.expander import Expander
-from poller_cluster.crons.fire_checks import CronFireGuard
-from poller_cluster.crons.overdue_scan import CronSearch
+from poller_cluster.crons.fire_guard import CronFireGuard
+from poller_cluster.crons.overdue_scan import OverdueScan
 from poller_cluster.held_pollers import HeldPollers
 from poller_cluster.node_runtime import NodeRuntime
 from poller_cluster.node_stores import NodeStores
@@ -40,7 +40,7 @@ class CronWork:
         )
         self.expander = Expander(expand=self.expand, runtime=runtime)
         self.fire_guard = CronFireGuard(crons=stores.crons, schedules=stores.schedules)
-        self.search = CronSearch(
+        self.overdue_scan = OverdueScan(
             crons=stores.crons, expand=self.expand, clients=clients, pollers=pollers, runtime=runtime
         )
 

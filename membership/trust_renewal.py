@@ -11,7 +11,7 @@ from membership.trust import Trust
 from membership.work import Work
 
 
-class Renewal:
+class TrustRenewal:
     """`regained` is called when trust begins again, `died` when the record shows that this incarnation is dead."""
 
     def __init__(
