@@ -12,7 +12,7 @@ that. A caller that waits for the bound as well is late by an age, and never ear
 while few beats of a member were seen.
 
 The servers of the store have clocks too, known to a second or so (`server_clocks`). While the median of all clocks,
-members' and servers', is within `APART_MS` of the local one, only members are compared, those that are as near.
+members' and servers', is within `CLOCKS_APART_MS` of the local one, only members are compared, those that are as near.
 Otherwise the local clock is off by that median, even before any beat is seen. Of two clocks the earlier counts: a
 member that is alone stops when it is ahead of the only server, and continues when it is behind. Late is better than
 early.
@@ -33,7 +33,7 @@ from statistics import median_high
 from membership.identity import NodeIncarnation
 from membership.ports import Heartbeat
 
-APART_MS = 5_000
+CLOCKS_APART_MS = 5_000
 """A clock that is further ahead than this passes minutes before their grace is over."""
 _STEP_MS = 250
 """A local clock that moved by more between two reads was set: earlier samples are void."""
@@ -105,7 +105,9 @@ class ClockOffsets:
         smallest = {incarnation: min(self._samples[incarnation]) for incarnation in incarnations}
         differences = {incarnation: smallest[incarnation] - smallest[me] for incarnation in incarnations}
         near = {
-            incarnation: ahead for incarnation, ahead in differences.items() if not servers or abs(ahead) < APART_MS
+            incarnation: ahead
+            for incarnation, ahead in differences.items()
+            if not servers or abs(ahead) < CLOCKS_APART_MS
         }
         offset = median_high(near.values())
         settled = all(len(self._samples[incarnation]) == self._window for incarnation in near)
@@ -125,7 +127,7 @@ class ClockOffsets:
         clocks += [min(self._samples[incarnation]) for incarnation in known]
         middle = median_high(clocks) if servers else 0.0
         # Hysteresis: an offset near the limit must not switch the verdict at every read.
-        self._apart = abs(middle) >= (APART_MS / 2 if self._apart else APART_MS)
+        self._apart = abs(middle) >= (CLOCKS_APART_MS / 2 if self._apart else CLOCKS_APART_MS)
         return round(middle) if self._apart else None
 
     def witnesses(self, members: Iterable[NodeIncarnation], *, me: NodeIncarnation | None) -> tuple[Witness, ...]:
@@ -159,7 +161,7 @@ class ClockOffsets:
         ]
         if not bounds and any(incarnation != me for incarnation in incarnations):
             return None
-        near = [bound for bound in bounds if not servers or abs(bound) < APART_MS]
+        near = [bound for bound in bounds if not servers or abs(bound) < CLOCKS_APART_MS]
         return max(round(median_high([0.0, *near])), 0)
 
     def smallest_ms(self, members: Iterable[NodeIncarnation], *, beats: int = 1) -> dict[NodeIncarnation, float]:

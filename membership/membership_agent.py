@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
-from membership.clocks import APART_MS
+from membership.clocks import CLOCKS_APART_MS
 from membership.conditional import Answer, Applied, Rejected, Unknown
 from membership.errors import IncarnationOver, StoreUnavailable
 from membership.identity import NodeId, NodeIncarnation, next_incarnation
@@ -299,7 +299,7 @@ class MembershipAgent:
         offset, limit = self.view.offset_ms, self._settings.clock_limit_ms
         if not self.view.offset_known and not self._clock_is_apart:
             return
-        self._clock_is_apart = abs(offset) >= APART_MS / 2
+        self._clock_is_apart = abs(offset) >= CLOCKS_APART_MS / 2
         off = abs(offset) >= (limit / 2 if self._clock_is_off else limit)
         if off != self._clock_is_off:
             self._clock_is_off = off

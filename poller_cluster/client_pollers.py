@@ -39,7 +39,7 @@ from scheduler_service.domain.ids import (
 
 PREFETCH_MS = 5_000
 STAGGER_MS = 3_000
-RETRY_SECONDS = 0.5
+RETRY_PAUSE_SECONDS = 0.5
 FAULT_PAUSE_SECONDS = 30.0
 """From an unhandled exception in a minute to the next try."""
 
@@ -268,14 +268,14 @@ class ClientPollers:
             try:
                 pause = None if self.suspended else await self._turn()
             except StoreUnavailable:
-                pause = RETRY_SECONDS
+                pause = RETRY_PAUSE_SECONDS
             await self._wake.wait(pause)
 
     async def _turn(self) -> float:
         """Enter or sweep the minute that is due; returns the seconds until the next one is."""
         now = self._clock.wall_ms()
         if not self._trusted() or not self._clock.wall_trusted():
-            return RETRY_SECONDS
+            return RETRY_PAUSE_SECONDS
         late = [poller for poller in self.pollers.values() if not poller.entered]
         if late:
             await self._look_up(late, Minute(self._swept + 1), self._entered)
@@ -339,7 +339,7 @@ class ClientPollers:
         try:
             await look(poller)
         except StoreUnavailable:
-            await self._clock.sleep(RETRY_SECONDS)
+            await self._clock.sleep(RETRY_PAUSE_SECONDS)
         finally:
             poller.looking = False
             self._wake.set()
@@ -354,7 +354,7 @@ class ClientPollers:
         client = self._context.clients.get(self.client_id)
         if client is None:
             # The client is deleted, but its pollers still run. Without the pause the search would be started at once.
-            await self._clock.sleep(RETRY_SECONDS)
+            await self._clock.sleep(RETRY_PAUSE_SECONDS)
             return
         now = minute_of(self._clock.wall_ms())
         last = Minute(
@@ -434,12 +434,12 @@ class ClientPollers:
             ]
             chunk = next_chunk(recoveries)
             if chunk is None or self.suspended or not self._trusted():
-                await self._recovery_wake.wait(None if chunk is None else RETRY_SECONDS)
+                await self._recovery_wake.wait(None if chunk is None else RETRY_PAUSE_SECONDS)
                 continue
             try:
                 await self._recover_chunk(recoveries, *chunk)
             except StoreUnavailable:
-                await self._recovery_wake.wait(RETRY_SECONDS)
+                await self._recovery_wake.wait(RETRY_PAUSE_SECONDS)
 
     async def _recover_chunk(self, recoveries: Sequence[RecoveryRange], first: Minute, last: Minute) -> None:
         async with self._budget.slot(self.client_id):

@@ -6,7 +6,7 @@ watermarks and low watermarks may be too high. No mark recorded by a clock that 
     this node's clock is set back    every poller stops, and is taken under a new epoch (as after an unknown write)
                                      from the minute before this incarnation began, in the time that is accepted now
     a poller is taken whose mark is  its recorder's clock was ahead, for an unknown time: the poller is recovered from
-    more than `APART_MS` ahead       `REWALK_MINUTES` before the present. A clock less far ahead passed no minute before
+    beyond `CLOCKS_APART_MS` ahead   `REWALK_MINUTES` before the present. A clock less far ahead passed no minute before
                                      its grace was over, so with such a mark the poller begins in the present
     a low watermark is announced     it is at most the present
     the servers' clocks are behind   the present is theirs: if all nodes are ahead, they may have outvoted the servers
@@ -18,7 +18,7 @@ highest low watermark that this incarnation ever sent."""
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from membership.clocks import APART_MS
+from membership.clocks import CLOCKS_APART_MS
 from membership.identity import PollerKey
 from scheduler_service.domain.ids import Minute, minute_of
 from scheduler_service.runtime.clock import Clock
@@ -66,13 +66,13 @@ class ClockCorrection:
     def _present(self, *, by_others_ms: int) -> Minute:
         """The same as seen by a clock that is `by_others_ms` ahead."""
         ahead_ms = self._ahead_of_servers_ms()
-        now_ms = self._clock.wall_ms() - (ahead_ms if ahead_ms >= APART_MS else 0)
+        now_ms = self._clock.wall_ms() - (ahead_ms if ahead_ms >= CLOCKS_APART_MS else 0)
         return minute_of(now_ms - self._grace_ms + by_others_ms)
 
     def step_accepted(self, step_ms: int) -> None:
         """A step of the wall clock by `step_ms` was accepted as right."""
         # After a step forward, or a small one back, no minute was passed too early.
-        if step_ms > -APART_MS:
+        if step_ms > -CLOCKS_APART_MS:
             return
         lived_ms = (self._clock.monotonic() - self._begun) * 1000.0
         self._from = Minute(minute_of(round(self._clock.wall_ms() - lived_ms)) - 1)
@@ -86,7 +86,7 @@ class ClockCorrection:
         present = self.present()
         if poller in self._pending:
             return min(mark, present, self._from)
-        return min(mark, present) if mark <= self._present(by_others_ms=APART_MS) else present - REWALK_MINUTES
+        return min(mark, present) if mark <= self._present(by_others_ms=CLOCKS_APART_MS) else present - REWALK_MINUTES
 
     def credible_low_watermark(self, low_watermark: int) -> int:
         """The same for the low watermark of this incarnation: one that is too low only costs reads."""

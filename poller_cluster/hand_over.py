@@ -22,7 +22,7 @@ from scheduler_service.runtime.logging import get_logger
 
 SEEN_WITHIN_SECONDS = 2.0
 """How long a node's announcement may take to be seen in storage; after that the request is refused as NotSeen."""
-LOOK_SECONDS = 0.05
+ANNOUNCEMENT_LOOK_SECONDS = 0.05
 _log = get_logger("minutehand.node")
 
 
@@ -143,7 +143,7 @@ class HandOver:
             self._require_still_asked(asked_after)
             if self._clock.monotonic() >= deadline:
                 raise NotSeen("storage does not yet show that this node drains; repeat the request")
-            await self._clock.sleep(LOOK_SECONDS)
+            await self._clock.sleep(ANNOUNCEMENT_LOOK_SECONDS)
         await self._require_another()
         self._require_still_asked(asked_after)
 

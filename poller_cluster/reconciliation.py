@@ -6,10 +6,10 @@ The poller is chosen by a hash of the client. So the work moves with the poller 
 and one node paces all of a client's reconciliations: those that redeliver share one rate. While a poller moves, two
 nodes may work on the same slice; `usecases.reconcile` says why nothing is done twice.
 
-Running reconciliations are found by a search: every `SEARCH_SECONDS` one cheap read tells whether any were requested
-since the last look, and only then, or after `LOOK_SECONDS`, the slots of all clients are read. There are at most ten a
-client, in a fixed number of partitions, so the cost does not depend on the number of schedules, nor of clients that
-never reconcile. Ended ones are remembered while they hold a slot, and not read again.
+Running reconciliations are found by a search: every `CHANGE_SEARCH_SECONDS` one cheap read tells whether any were
+requested since the last look, and only then, or after `FULL_SEARCH_SECONDS`, the slots of all clients are read. There
+are at most ten a client, in a fixed number of partitions, so the cost does not depend on the number of schedules, nor
+of clients that never reconcile. Ended ones are remembered while they hold a slot, and not read again.
 
 Redeliveries get instants that are spread evenly, in every poller, over `redeliver_share` of its guaranteed rate, and
 the next slice waits until most of the last one's have passed. So redeliveries arrive gradually, like due calls, and
@@ -49,8 +49,8 @@ from scheduler_service.usecases.reconcile import NotOurs, Reconcile, SliceDone
 from scheduler_service.usecases.redeliver import RedeliverSchedule
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
-SEARCH_SECONDS = 5.0
-LOOK_SECONDS = 120.0
+CHANGE_SEARCH_SECONDS = 5.0
+FULL_SEARCH_SECONDS = 120.0
 AHEAD_MS = 20_000
 """The next instants are given out this long before the last ones have passed: above the time that a node reads
 ahead."""
@@ -107,7 +107,7 @@ class Reconciler:
     async def run(self) -> None:
         """Search until cancelled."""
         while True:
-            await self._clock.sleep(SEARCH_SECONDS)
+            await self._clock.sleep(CHANGE_SEARCH_SECONDS)
             if not self._trusted():
                 continue
             for step in (self._look, self._begin):
@@ -121,7 +121,7 @@ class Reconciler:
     async def _look(self) -> None:
         """Read the slots if they may have changed. Raises StoreUnavailable: unread ones are read by the next call."""
         changes, now = await self._store.changes(), self._clock.monotonic()
-        if changes != self._changes or now - self._looked_at >= LOOK_SECONDS:
+        if changes != self._changes or now - self._looked_at >= FULL_SEARCH_SECONDS:
             self._unread = set(range(SLOT_BUCKETS))
             self._changes, self._looked_at = changes, now
         for bucket in sorted(self._unread):
@@ -165,7 +165,7 @@ class Reconciler:
         except StoreUnavailable:
             raise
         except MinutehandError as error:
-            self._resting[slot.holder] = self._clock.monotonic() + LOOK_SECONDS
+            self._resting[slot.holder] = self._clock.monotonic() + FULL_SEARCH_SECONDS
             self._on_fault(f"reconciliation {slot.holder} of {slot.client_id}", error)
             return None
 
@@ -181,7 +181,7 @@ class Reconciler:
         except NotOurs:
             return
         except Exception as error:
-            self._resting[slot.holder] = self._clock.monotonic() + LOOK_SECONDS
+            self._resting[slot.holder] = self._clock.monotonic() + FULL_SEARCH_SECONDS
             self._on_fault(f"reconciliation {slot.holder} of {slot.client_id}", error)
         finally:
             self._working.discard(slot.holder)
@@ -225,7 +225,7 @@ class Reconciler:
             return 0.0
         redelivers = found.action is Action.REDELIVER
         if not self._reconcile.may_begin(found) or (redelivers and not client.active):
-            return SEARCH_SECONDS
+            return CHANGE_SEARCH_SECONDS
         if redelivers and (wait := self._until_headroom(found)) > 0:
             return wait
         if found.version is None:

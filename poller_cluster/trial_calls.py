@@ -37,7 +37,7 @@ from scheduler_service.domain.trial_calls import (
 )
 from scheduler_service.runtime.clock import Clock
 
-AT_ONCE: Final = 16
+TRIAL_CALLS_AT_ONCE: Final = 16
 """The limit for all clients together."""
 AT_ONCE_PER_CLIENT: Final = 2
 SECONDS_BETWEEN: Final = 1.0
@@ -77,7 +77,7 @@ class TrialCalls:
 
     async def call(self, trial_call: TrialCall) -> Exchange:
         """Raises TooManyTrialCalls; TrialCallsFull where too many of all clients are under way, and when stopping."""
-        if self._stopped or self.in_flight >= AT_ONCE:
+        if self._stopped or self.in_flight >= TRIAL_CALLS_AT_ONCE:
             raise TrialCallsFull("this process has as many trial calls under way as it allows")
         client = trial_call.client
         settings = client.settings.effective(poller_quota=client.poller_quota)
@@ -139,7 +139,7 @@ class TrialCalls:
 
 def _few(settings: DeliverySettings) -> DeliverySettings:
     """The operator's settings, adapted to a few calls whose host names are resolved each time."""
-    return dataclasses.replace(settings, max_in_flight=AT_ONCE, max_idle_connections=1, dns_cache_seconds=0)
+    return dataclasses.replace(settings, max_in_flight=TRIAL_CALLS_AT_ONCE, max_idle_connections=1, dns_cache_seconds=0)
 
 
 def _exchange(request: CallbackRequest, result: AttemptResult) -> Exchange:

@@ -2,10 +2,10 @@
 
     process --Unix socket, one line of JSON for each connection--> parent --HTTP--> /livez, /readyz
 
-The parent asks every process every LOOK_SECONDS and answers from memory. It is ready when all processes are. A process
-that is down or starting makes it unready only: the parent restarts that process, and what keeps it from starting
-(storage, as a rule) is not mended by a restart of the whole. A process that runs, and whose event loop is silent for
-SILENT_SECONDS, makes it not live.
+The parent asks every process every HEALTH_LOOK_SECONDS and answers from memory. It is ready when all processes are. A
+process that is down or starting makes it unready only: the parent restarts that process, and what keeps it from
+starting (storage, as a rule) is not mended by a restart of the whole. A process that runs, and whose event loop is
+silent for SILENT_SECONDS, makes it not live.
 
 The parent answers on a thread with an event loop: its main thread waits for signals and for its children.
 """
@@ -30,7 +30,7 @@ from scheduler_service.runtime.lifecycle import Service, Tasks
 from scheduler_service.runtime.listening import OpsRunner, health_response, listening_socket
 from scheduler_service.runtime.logging import get_logger
 
-LOOK_SECONDS = 2.0
+HEALTH_LOOK_SECONDS = 2.0
 ANSWER_SECONDS = 4.0
 """How long a process may take to answer: it may have to wait for a probe of storage."""
 SILENT_SECONDS = 30.0
@@ -146,7 +146,7 @@ class HealthOfSeveral:
         """Look again and again until cancelled."""
         while True:
             await self.look()
-            await self.clock.sleep(LOOK_SECONDS)
+            await self.clock.sleep(HEALTH_LOOK_SECONDS)
 
     def live(self) -> Sequence[Reason]:
         reasons = []

@@ -27,7 +27,7 @@ from poller_cluster.node_runtime import NodeRuntime
 from scheduler_service.domain.crons.expansion import WAKE_UP_SCHEME, woken_by
 from scheduler_service.domain.ids import ClientId, CronId
 from scheduler_service.runtime.backoff import Backoff
-from scheduler_service.usecases.expand_crons import AT_ONCE
+from scheduler_service.usecases.expand_crons import EXPANDED_AT_ONCE
 
 
 class Expands(Protocol):
@@ -80,7 +80,7 @@ class Expander:
     async def _work(self, client_id: ClientId) -> None:
         """Expand groups of this client's crons until none waits."""
         while waiting := self._woken[client_id]:
-            group, self._woken[client_id] = waiting[:AT_ONCE], waiting[AT_ONCE:]
+            group, self._woken[client_id] = waiting[:EXPANDED_AT_ONCE], waiting[EXPANDED_AT_ONCE:]
             await self._expand_group(client_id, group)
         del self._woken[client_id]
 

@@ -1,8 +1,8 @@
 """The scan of all crons for those whose wake-up was lost, and for deleted ones past their retention.
 
-Every `SEARCH_SECONDS` a node reads the crons of the clients that it is responsible for (the owner of a `$cron` poller
-has the clients whose hash is that poller), and expands those whose wake-up is overdue by `OVERDUE_MS`. It reads four
-columns of each: 100,000 crons are 100 pages.
+Every `OVERDUE_SCAN_SECONDS` a node reads the crons of the clients that it is responsible for (the owner of a `$cron`
+poller has the clients whose hash is that poller), and expands those whose wake-up is overdue by `OVERDUE_MS`. It reads
+four columns of each: 100,000 crons are 100 pages.
 
 So no lost wake-up ends a cron. Rows of crons that were deleted longer ago than their client keeps schedules are
 removed; they hold no callback any more.
@@ -23,9 +23,9 @@ from scheduler_service.domain.ids import DAY_MS, ClientId, CronId
 from scheduler_service.domain.ports import CronStore
 from scheduler_service.runtime.concurrently import Turn
 from scheduler_service.runtime.logging import get_logger
-from scheduler_service.usecases.expand_crons import AT_ONCE
+from scheduler_service.usecases.expand_crons import EXPANDED_AT_ONCE
 
-SEARCH_SECONDS = 60.0
+OVERDUE_SCAN_SECONDS = 60.0
 OVERDUE_MS = 60_000
 PAGE = 1_000
 _log = get_logger("minutehand.node")
@@ -63,7 +63,7 @@ class OverdueScan:
     async def run(self) -> None:
         """Scan until cancelled."""
         while True:
-            await self._clock.sleep(SEARCH_SECONDS)
+            await self._clock.sleep(OVERDUE_SCAN_SECONDS)
             if not self._trusted():
                 continue
             pollers, cron_client = self._pollers.positions(CRON_CLIENT), self._clients.get(CRON_CLIENT)
@@ -91,9 +91,9 @@ class OverdueScan:
                 marks = await self._crons.read_marks(client_id, after=after, limit=PAGE)
             before = self._clock.wall_ms() - OVERDUE_MS
             forgotten = [mark.cron_id for mark in marks if mark.wake_at is not None and mark.wake_at < before]
-            for start in range(0, len(forgotten), AT_ONCE):
+            for start in range(0, len(forgotten), EXPANDED_AT_ONCE):
                 turn = partial(self._budget.slot, client_id)
-                await self._expand(client_id, forgotten[start : start + AT_ONCE], turn=turn)
+                await self._expand(client_id, forgotten[start : start + EXPANDED_AT_ONCE], turn=turn)
             found += len(forgotten)
             for mark in marks:
                 if mark.over(gone_before):

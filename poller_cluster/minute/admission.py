@@ -38,8 +38,8 @@ No key takes more of it than it leaves free, so one key has at most half of it."
 LATE_MS = 1_000
 """The first row of a key is held at least this long past its due while the rows before it are not all known."""
 BEHIND_MS = 1_000
-APART_MS = 100
-"""Rows deferred behind a head come back `BEHIND_MS` after it, `APART_MS` apart."""
+DEFERRED_APART_MS = 100
+"""Rows deferred behind a head come back `BEHIND_MS` after it, `DEFERRED_APART_MS` apart."""
 LONGEST_BEHIND_MS = 60_000
 ALL = 1 << 30
 """More than the rows of any minute."""
@@ -146,7 +146,7 @@ class MinuteAdmission:
         may_hold = self._may_hold_first(row, now) if rank == 0 else comes_at <= now + HOLD_MS and self._may_hold(key)
         if may_hold:
             return Hold((KEY, key), key_of(row.schedule_id))
-        at = max(comes_at, row.due) + BEHIND_MS + min(rank * APART_MS, LONGEST_BEHIND_MS)
+        at = max(comes_at, row.due) + BEHIND_MS + min(rank * DEFERRED_APART_MS, LONGEST_BEHIND_MS)
         return defer(entry.claim(), at=UnixMillis(at), in_doubt=in_doubt, reason=BEHIND_ITS_KEY)
 
     def _may_hold_first(self, row: Row, now: int) -> bool:

@@ -1,11 +1,10 @@
 """Carries out the follow-ups of a minute's outcomes in other partitions (`follow_ups`): places retry rows, carries
 ends to originals, writes dead letters.
 
-Follow-ups to one partition are carried out together, up to `TOGETHER` at a time, each such group in one slot of the
-node's background budget: storage joins concurrent requests for one partition into one conditional write. Those that got
-no answer are repeated after a growing pause that holds no slot, together with new ones. The minute does not settle
-before all are acknowledged.
-"""
+Follow-ups to one partition are carried out together, up to `FOLLOW_UPS_AT_ONCE` at a time, each such group in one slot
+of the node's background budget: storage joins concurrent requests for one partition into one conditional write. Those
+that got no answer are repeated after a growing pause that holds no slot, together with new ones. The minute does not
+settle before all are acknowledged."""
 
 import asyncio
 from collections import deque
@@ -21,7 +20,7 @@ from scheduler_service.runtime.backoff import Backoff
 from scheduler_service.usecases.complete_reschedule import CompleteReschedule
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
-TOGETHER = 250
+FOLLOW_UPS_AT_ONCE = 250
 
 
 class FollowUpRunner:
@@ -65,7 +64,7 @@ class FollowUpRunner:
         backoff = Backoff(clock=self._clock, randomness=self._randomness)
         while waiting and not self._over():
             async with self._budget.slot(target.client_id):
-                some = [waiting.popleft() for _ in range(min(len(waiting), TOGETHER))]
+                some = [waiting.popleft() for _ in range(min(len(waiting), FOLLOW_UPS_AT_ONCE))]
                 acknowledged = await asyncio.gather(*map(self._acknowledged, some))
             # Back to the front, in their order, with the slot given back before the pause.
             left = [one for one, done in zip(some, acknowledged, strict=True) if not done]

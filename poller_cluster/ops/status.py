@@ -10,7 +10,7 @@ from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.health import CLOCK_UNTRUSTED, DRAINING, STARTING, TRUST_LOST, Reason
 from scheduler_service.runtime.logging import get_logger
 
-LOOK_SECONDS = 1.0
+STATE_LOOK_SECONDS = 1.0
 _log = get_logger("minutehand.node")
 
 
@@ -35,7 +35,7 @@ class StateChangeLog:
         """Look once a second until cancelled."""
         while True:
             self.look()
-            await self._clock.sleep(LOOK_SECONDS)
+            await self._clock.sleep(STATE_LOOK_SECONDS)
 
     def look(self) -> None:
         """Log what has changed since the last look."""

@@ -10,8 +10,9 @@ A body that did not arrive with its head holds its connection until it is comple
 costs nothing meanwhile. So the bodies of one caller may hold a quarter of the connections (`BodyCapacity`); a request
 beyond that is answered 429 and its connection is closed. Bodies that arrive with their heads are not counted.
 
-A request under way may cost more than was taken. So AT_ONCE requests of one caller that read much (`Route.reads_much`)
-are handled at a time. The others wait for their turn, and are refused then if the budget is used up.
+A request under way may cost more than was taken. So HEAVY_READS_AT_ONCE requests of one caller that read much
+(`Route.reads_much`) are handled at a time. The others wait for their turn, and are refused then if the budget is used
+up.
 
 Creates have a rate instead (`api.rate_limit`): their routes cost 0, so only their long bodies count here. The default
 cost of a route is 1, so that new routes are bounded too. An administrator's requests count for the administrator, never
@@ -58,7 +59,7 @@ ANSWER_BYTES_PER_UNIT: Final = 16 * 1024
 ROWS_READ_PER_UNIT: Final = 50
 """A row of 60 kB takes storage about 30 µs even if its content is not returned."""
 BYTES_READ_PER_UNIT: Final = 64 * 1024
-AT_ONCE: Final = 4
+HEAVY_READS_AT_ONCE: Final = 4
 CALLERS_TO_FILL: Final = 4
 """The least number of callers that can use up all connections by withholding bodies."""
 TOO_MANY: Final = "too-many-requests"
@@ -117,7 +118,7 @@ class _Turns:
     """The turns of one caller. `asked`: how many requests have a turn or wait for one."""
 
     asked: int = 0
-    free: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+    free: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(HEAVY_READS_AT_ONCE))
 
 
 class RequestBudget:
@@ -146,8 +147,8 @@ class RequestBudget:
 
     @asynccontextmanager
     async def turn(self, principal: Principal) -> AsyncIterator[None]:
-        """Wait until fewer than AT_ONCE are under way. Raises Refusal (too-many-requests) if they have used up the
-        budget."""
+        """Wait until fewer than HEAVY_READS_AT_ONCE are under way. Raises Refusal (too-many-requests) if they have used
+        up the budget."""
         whose, _ = self._of(principal)
         turns = self._turns.setdefault(whose, _Turns())
         turns.asked += 1

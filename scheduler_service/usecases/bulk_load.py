@@ -6,9 +6,9 @@
 It differs from a create in this:
 - Ids, pollers and creation instants follow from the load and the item's key, so the same item is the same row again.
 - A due must be `AHEAD_MS` ahead when it is judged, right before the row is sent. Requests that storage does not answer
-  are repeated for `RETRY_SECONDS` at most, so a row is acknowledged long before its minute; the ten minutes also cover
-  the difference between the loader's clock and the nodes'. Should all of that fail, `schedule_writer` applies the late
-  rule.
+  are repeated for `REPEATED_FOR_SECONDS` at most, so a row is acknowledged long before its minute; the ten minutes also
+  cover the difference between the loader's clock and the nodes'. Should all of that fail, `schedule_writer` applies the
+  late rule.
 - In a run that is not the load's first, each row is read before it is written. A row with the expected values is left
   alone, whatever its due and however the rules have changed since; one with other values is refused, because a
   definition is never overwritten. The first run reads only rows whose due alone is wrong: an earlier try of the same
@@ -36,7 +36,7 @@ from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
 AHEAD_MS = 600_000
 """How far ahead a due must be when its row is sent."""
-RETRY_SECONDS = 120.0
+REPEATED_FOR_SECONDS = 120.0
 """How long rows that storage does not acknowledge are repeated."""
 REMEMBERED = 4096
 """Ordering keys whose poller is cached."""
@@ -263,7 +263,7 @@ class LoadSchedules:
     async def _patiently_read(
         self, partition: Partition, keys: Sequence[RowKey]
     ) -> tuple[object, Mapping[RowKey, Row]]:
-        until, pause = self._clock.monotonic() + RETRY_SECONDS, _FIRST_PAUSE
+        until, pause = self._clock.monotonic() + REPEATED_FOR_SECONDS, _FIRST_PAUSE
         while True:
             try:
                 return await self._schedules.read_rows(partition, keys)
@@ -273,7 +273,7 @@ class LoadSchedules:
     async def _placed(self, client: Client, definitions: Sequence[Definition]) -> list[Result]:
         results: list[Result] = [Loaded.ADDED] * len(definitions)
         waiting = list(range(len(definitions)))
-        until, pause = self._clock.monotonic() + RETRY_SECONDS, _FIRST_PAUSE
+        until, pause = self._clock.monotonic() + REPEATED_FOR_SECONDS, _FIRST_PAUSE
         while waiting:
             begun = self._clock.monotonic()
             errors = await self._writer.many(
@@ -295,7 +295,7 @@ class LoadSchedules:
         """Pause before another try; answers the length of the next pause. Raises StoreUnavailable where time is up."""
         self._pace.unanswered()
         if self._clock.monotonic() + seconds > until:
-            raise StoreUnavailable(f"Cassandra gave no answer for {RETRY_SECONDS:g} seconds.")
+            raise StoreUnavailable(f"Cassandra gave no answer for {REPEATED_FOR_SECONDS:g} seconds.")
         await self._clock.sleep(seconds)
         return min(2 * seconds, _LONGEST_PAUSE)
 

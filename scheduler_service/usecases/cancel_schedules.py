@@ -46,9 +46,9 @@ from scheduler_service.domain.schedules import Outcome, PartitionHeader, Row, Ro
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import Turn, concurrently
 from scheduler_service.usecases.complete_reschedule import CompleteReschedule
-from scheduler_service.usecases.schedule_writer import MAX_TURNS, ScheduleWriter
+from scheduler_service.usecases.schedule_writer import MAX_PARTITION_TURNS, ScheduleWriter
 
-TOGETHER = 100
+CANCELLED_AT_ONCE = 100
 """Rows that one read returns, and that one external update cancels."""
 
 
@@ -143,7 +143,7 @@ class CancelSchedules:
         """
         partition, key = partition_of(client_id, schedule_id), key_of(schedule_id)
         why = _Why(reason, rescheduled_to)
-        for _ in range(MAX_TURNS):
+        for _ in range(MAX_PARTITION_TURNS):
             header, rows = await self._schedules.read_rows(partition, [key], serial=True)
             row = rows.get(key)
             if row is None or not row.defined:
@@ -245,7 +245,7 @@ class CancelSchedules:
         results: dict[ScheduleId, CancelOutcome] = {}
         asked = left
         try:
-            for _ in range(MAX_TURNS):
+            for _ in range(MAX_PARTITION_TURNS):
                 alone: list[ScheduleId] = []
                 async with turn():
                     left = await self._turn(partition, left, results, alone, retrying=retrying)
@@ -302,10 +302,10 @@ class CancelSchedules:
 
 
 def _groups(client_id: ClientId, schedule_ids: Sequence[ScheduleId]) -> Iterator[tuple[Partition, list[ScheduleId]]]:
-    """By partition, at most TOGETHER in a group; each id once."""
+    """By partition, at most CANCELLED_AT_ONCE in a group; each id once."""
     wanted: dict[Partition, list[ScheduleId]] = {}
     for schedule_id in dict.fromkeys(schedule_ids):
         wanted.setdefault(partition_of(client_id, schedule_id), []).append(schedule_id)
     for partition, ids in wanted.items():
-        for start in range(0, len(ids), TOGETHER):
-            yield partition, ids[start : start + TOGETHER]
+        for start in range(0, len(ids), CANCELLED_AT_ONCE):
+            yield partition, ids[start : start + CANCELLED_AT_ONCE]

@@ -30,7 +30,7 @@ WATERMARK_MARGIN_MINUTES = 1
 """A new poller's watermark is one minute before now, so that an API whose clock is behind ours creates no row in a
 minute that already counts as settled."""
 
-MAX_TURNS = 20
+MAX_CLIENT_TURNS = 20
 """Consecutive rejections after which a change fails: other callers keep changing this client."""
 
 Step: TypeAlias = Callable[[Client], Awaitable[Client]]
@@ -74,7 +74,7 @@ class ChangeClient:
     async def __call__(self, client_id: ClientId, step: Step) -> Client:
         """Raises NotFound, StoreUnavailable, and what the step raises."""
         current = await self._store.read_client(client_id)
-        for _ in range(MAX_TURNS):
+        for _ in range(MAX_CLIENT_TURNS):
             if current is None or current.state is ClientState.DELETED:
                 raise NotFound(f"there is no client {client_id!r}")
             wanted = msgspec.structs.replace(await step(current), revision=current.revision + 1)

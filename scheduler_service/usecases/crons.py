@@ -49,7 +49,7 @@ from scheduler_service.usecases.reading_steps import Told
 from scheduler_service.usecases.schedule_request import CallbackPolicy
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
-MAX_TURNS = 20
+MAX_CRON_TURNS = 20
 """Consecutive rejections after which a change fails: other callers keep changing this cron."""
 REMEMBERED = 10_000
 """Instants of triggers that are remembered. Two triggers with the same instant are one run."""
@@ -236,7 +236,7 @@ class ChangeCrons:
     ) -> "_Change":
         wakers = await self._catalog.client(CRON_CLIENT)
         sure = False  # whether `known` was read serially
-        for _ in range(MAX_TURNS):
+        for _ in range(MAX_CRON_TURNS):
             now = UnixMillis(self._clock.wall_ms())
             try:
                 wanted = step(known, now)

@@ -31,7 +31,7 @@ from scheduler_service.usecases.reading_steps import FIRST_STEP_ROWS, MAX_BYTES,
 from scheduler_service.usecases.resolve_schedule import ResolveSchedule
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
-AT_ONCE = 100
+EXPANDED_AT_ONCE = 100
 """Crons of one conditional write. They are read in steps (`reading_steps`), as their callbacks may be long."""
 LEAST_AT_ONCE = 4
 """Crons read together at least, however often reads timed out: even with the longest callbacks these are little more
@@ -92,13 +92,13 @@ class ExpandCrons:
         at = done = read = 0
         step = FIRST_STEP_ROWS
         while at < len(ids):
-            several = ids[at : at + min(step, AT_ONCE - done, self._most.get(client_id, AT_ONCE))]
+            several = ids[at : at + min(step, EXPANDED_AT_ONCE - done, self._most.get(client_id, EXPANDED_AT_ONCE))]
             found = await self._read(client_id, several, turn)
             crons += found
             at, done = at + len(several), done + len(several)
             read += sum(cron.callback.size for cron in found)
             step = next_step(step, done=done, read=read)
-            if read >= MAX_BYTES or done == AT_ONCE or at == len(ids):
+            if read >= MAX_BYTES or done == EXPANDED_AT_ONCE or at == len(ids):
                 await self._expand(client, wakers, crons, turn)
                 crons, done, read = [], 0, 0
         self._most.pop(client_id, None)

@@ -77,7 +77,7 @@ from scheduler_service.usecases.redeliver import (
     Terms,
     WasCancelled,
 )
-from scheduler_service.usecases.schedule_writer import MAX_TURNS
+from scheduler_service.usecases.schedule_writer import MAX_PARTITION_TURNS
 
 SLICE_ROWS = 500
 """Rows after which a slice begins no further minute; also about how many of one minute are read at a time."""
@@ -88,7 +88,7 @@ SLICE_PARTITIONS = 100
 """Partitions after which a slice begins no further minute."""
 SLICE_HOURS = 24
 """Hours of the index of occupied minutes that one slice reads."""
-TOGETHER = 200
+ROWS_BETWEEN_CHECKS = 200
 """Rows handled between two checks whether the work is still this node's."""
 
 _LAST_ID = ScheduleId(UUID(int=(1 << 128) - 1))
@@ -178,10 +178,10 @@ class Reconcile:
         )
         outcomes: Counter[Seen] = Counter()
         acted = 0
-        for begin in range(0, len(rows), TOGETHER):
+        for begin in range(0, len(rows), ROWS_BETWEEN_CHECKS):
             if not ours():
                 raise NotOurs("another node works on this reconciliation now")
-            some = rows[begin : begin + TOGETHER]
+            some = rows[begin : begin + ROWS_BETWEEN_CHECKS]
             left = [row for row in some if not _is_done(reconciliation, row)]
             acted += len(left)
             outcomes[_done_as(reconciliation.action)] += len(some) - len(left)
@@ -310,7 +310,7 @@ class Reconcile:
 
     async def _write(self, reconciliation: Reconciliation, following: Reconciliation) -> Reconciliation:
         """The reconciliation as stored afterwards. Raises StoreUnavailable."""
-        for _ in range(MAX_TURNS):
+        for _ in range(MAX_PARTITION_TURNS):
             current = await self._written(reconciliation, following)
             if current is following:
                 return following

@@ -48,7 +48,7 @@ from scheduler_service.usecases.schedule_request import Instant
 ABANDONED_MS = 60_000
 """A request whose insert is not seen after this time counts as failed; and a stopped reconciliation keeps its slot for
 this long, unless it is closed before."""
-MAX_TURNS = 20
+MAX_RECONCILIATION_TURNS = 20
 MAX_DAYS = 31
 """Days that a window may span unless an operator says otherwise."""
 
@@ -154,7 +154,7 @@ class RequestReconciliations:
     async def stop(self, client_id: ClientId, reconciliation_id: ReconciliationId) -> Reconciliation:
         """Stop it; what its current slice does is still counted. One that was stopped before is returned unchanged.
         Raises NotFound, Conflict for one that has finished, StoreUnavailable."""
-        for _ in range(MAX_TURNS):
+        for _ in range(MAX_RECONCILIATION_TURNS):
             current = await self._store.read(client_id, reconciliation_id, serial=True)
             if current is None:
                 raise NotFound(f"there is no reconciliation {reconciliation_id}")
@@ -171,7 +171,7 @@ class RequestReconciliations:
         raise StoreUnavailable("this reconciliation changes too often")
 
     async def _take_slot(self, client_id: ClientId, reconciliation_id: ReconciliationId) -> None:
-        for _ in range(MAX_TURNS):
+        for _ in range(MAX_RECONCILIATION_TURNS):
             holders = await self._store.read_slots(client_id)
             if reconciliation_id in holders.values():
                 return

@@ -37,7 +37,7 @@ from scheduler_service.domain.retry_rows import REDELIVERY, definition_of, outco
 from scheduler_service.domain.schedules import Outcome, Row, RowWrite, State
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.cancel_schedules import NoSuchSchedule
-from scheduler_service.usecases.schedule_writer import MAX_TURNS, ScheduleWriter
+from scheduler_service.usecases.schedule_writer import MAX_PARTITION_TURNS, ScheduleWriter
 
 DELETION_MARGIN_MS = HOUR_MS
 """Rows this close to the end of their retention count as deleted: retention may run during the update."""
@@ -120,7 +120,7 @@ class RedeliverSchedule:
         """
         partition = partition_of(client.client_id, schedule_id)
         ours: set[UnixMillis] = set()
-        for _ in range(MAX_TURNS):
+        for _ in range(MAX_PARTITION_TURNS):
             row = await self._read(client, schedule_id)
             if row is None:
                 return NoSuchSchedule()

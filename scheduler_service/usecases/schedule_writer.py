@@ -73,7 +73,7 @@ FAR_MARGIN_MS = 5_000
 """Added to HINT_AHEAD_MS: rows of minutes that begin after both are still far when storage answers, as a rule."""
 STRANDED_AFTER_MS = 600_000
 """A row without an outcome this long after its minute's end is rescued if its poller is past that minute."""
-MAX_TURNS = 50
+MAX_PARTITION_TURNS = 50
 """Consecutive rejections after which a placement fails as unavailable: the partition is too contended."""
 
 
@@ -201,7 +201,7 @@ class ScheduleWriter:
         Whatever another process has begun with it (a chain of retry rows, a claim that no owner may ever see) is
         completed. Raises StoreUnavailable; the row may then be an ordinary one that is called, so repeat."""
         await self._schedules.insert(definition)
-        for _ in range(MAX_TURNS):
+        for _ in range(MAX_PARTITION_TURNS):
             header, rows = await self._schedules.read_rows(
                 definition.partition, [definition.key], serial=True, lean=True
             )
@@ -284,7 +284,7 @@ class ScheduleWriter:
         """Decide what becomes of a late insert; answers the next retry row to insert, or None when there is none."""
         partition, key = definition.partition, definition.key
         in_doubt = in_doubt or is_in_doubt(definition)
-        for _ in range(MAX_TURNS):
+        for _ in range(MAX_PARTITION_TURNS):
             header, rows = await self._schedules.read_rows(partition, [key], serial=True, lean=True)
             row = rows.get(key)
             if row is None:

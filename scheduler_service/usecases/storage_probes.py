@@ -14,7 +14,7 @@ from scheduler_service.runtime.lifecycle import Tasks
 PROBE_SECONDS = 2.0
 REMEMBERED_SECONDS = 1.0
 
-LOOK_SECONDS = 60.0
+AUDITS_LOOK_SECONDS = 60.0
 REPORTS = 100
 """Reports that are read: four days of hourly runs."""
 
@@ -90,4 +90,4 @@ class WatchAudits:
             # Requests report storage trouble; here it would be logged once a minute.
             with suppress(StoreUnavailable):
                 await self.look()
-            await self._clock.sleep(LOOK_SECONDS)
+            await self._clock.sleep(AUDITS_LOOK_SECONDS)

@@ -56,7 +56,7 @@ AGAIN_AFTER_SECONDS = 10.0
 KINDS = ("stranded", "pointer-without-retry-row", "pointer-left-behind")
 MAX_REPAIRS = 100_000
 """Repairs of one run; further rows are found again by the next run."""
-AT_ONCE = 16
+REPAIRS_AT_ONCE = 16
 
 
 class Broken(NamedTuple):
@@ -91,7 +91,7 @@ async def repair(storage: Storage, rows: Sequence[Broken], *, clock: Clock, rand
     async def one(row: Broken) -> str:
         return await _repair(storage, writer, row)
 
-    return dict(Counter(await concurrently(one, rows, width=AT_ONCE)))
+    return dict(Counter(await concurrently(one, rows, width=REPAIRS_AT_ONCE)))
 
 
 async def _repair(storage: Storage, writer: ScheduleWriter, broken: Broken) -> str:

@@ -210,7 +210,7 @@ async def test_limits_of_a_host_hold(api: TrialCallApi, receiver: RawReceiver) -
 async def test_all_clients_share_a_bound_and_a_stop_ends_what_is_under_way(
     monkeypatch: pytest.MonkeyPatch, receiver: RawReceiver
 ) -> None:
-    monkeypatch.setattr("poller_cluster.trial_calls.AT_ONCE", 1)
+    monkeypatch.setattr("poller_cluster.trial_calls.TRIAL_CALLS_AT_ONCE", 1)
     async with TrialCallApi() as api:
         arrived = holding(receiver)
         body = {"callback": {"url": receiver.url("/hang")}, "timeout_seconds": 60}

@@ -28,7 +28,7 @@ def small_slices(patch: pytest.MonkeyPatch) -> None:
     """A few rows each, so that a window has several and busy minutes are cut."""
     patch.setattr(reconcile, "SLICE_ROWS", 4)
     patch.setattr(reconcile, "POLLER_ROWS", 2)
-    patch.setattr(reconcile, "TOGETHER", 3)
+    patch.setattr(reconcile, "ROWS_BETWEEN_CHECKS", 3)
 
 
 class Reconciliations:

@@ -2,8 +2,8 @@
 
 A new connection uses the files as they are when it is opened; open connections keep their certificate until they are
 closed. Files that don't go together are refused with a line in the log, and the last good ones stay in use. The files
-are checked when a connection is opened and every `LOOK_SECONDS`, so that a bad certificate is reported before anybody
-connects.
+are checked when a connection is opened and every `CERTIFICATE_LOOK_SECONDS`, so that a bad certificate is reported
+before anybody connects.
 
 With `tls_client_ca_file` every peer, probes and scrapers included, needs a certificate of those authorities. That comes
 on top of bearer keys and replaces none.
@@ -18,7 +18,7 @@ from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.files import FilesUnusable, FromFiles
 from scheduler_service.runtime.logging import get_logger
 
-LOOK_SECONDS = 5.0
+CERTIFICATE_LOOK_SECONDS = 5.0
 _log = get_logger("minutehand.api")
 
 
@@ -33,9 +33,9 @@ class FollowedContext(ssl.SSLContext):
         return self.files.current().wrap_bio(*arguments, **more)
 
     def keep_looking(self, clock: Clock) -> None:
-        """Check the files every `LOOK_SECONDS`, until `stop_looking`."""
+        """Check the files every `CERTIFICATE_LOOK_SECONDS`, until `stop_looking`."""
         self.files.current()
-        self.next_look = clock.call_later(LOOK_SECONDS, lambda: self.keep_looking(clock))
+        self.next_look = clock.call_later(CERTIFICATE_LOOK_SECONDS, lambda: self.keep_looking(clock))
 
     def stop_looking(self) -> None:
         if self.next_look is not None:

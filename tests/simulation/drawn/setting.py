@@ -68,7 +68,7 @@ def small_scale(setting: Setting) -> Iterator[None]:
     """Reconciliations look at few rows at a time; where days are short, what counts them knows."""
     usecases = "scheduler_service.usecases"
     with ExitStack() as patches:
-        for name, rows in (("SLICE_ROWS", 4), ("POLLER_ROWS", 2), ("TOGETHER", 3)):
+        for name, rows in (("SLICE_ROWS", 4), ("POLLER_ROWS", 2), ("ROWS_BETWEEN_CHECKS", 3)):
             patches.enter_context(patch(f"{usecases}.reconcile.{name}", rows))
         if setting.short_days:
             for module in ("idempotency", "redeliver", "reschedule_schedule"):

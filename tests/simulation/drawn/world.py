@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from statistics import median_low
 from typing import Any, NamedTuple, TypeVar
 
-from membership.clocks import APART_MS
+from membership.clocks import CLOCKS_APART_MS
 from membership.identity import NodeIncarnation
 from poller_cluster.settings import NodeSettings
 from scheduler_service.api.services import ApiServices
@@ -290,9 +290,9 @@ class DrawnWorld(World):
 
     def _believed_ms(self, own: float, members: Sequence[float], servers: Sequence[float]) -> float:
         most = median_low([own, *members, *servers])
-        if own - most >= APART_MS:
+        if own - most >= CLOCKS_APART_MS:
             return max(most, 0.0)
-        near = sorted([own, *(error for error in members if abs(error - own) < APART_MS)])
+        near = sorted([own, *(error for error in members if abs(error - own) < CLOCKS_APART_MS)])
         return max(near[len(near) // 2] if len(near) > 2 else near[-1], 0.0)
 
     def look_at_clocks(self) -> None:

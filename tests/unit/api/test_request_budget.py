@@ -10,7 +10,7 @@ from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.route import Route, operation_id
 from scheduler_service.api.openapi.answers import kinds_of
 from scheduler_service.api.rate_limit import RATED
-from scheduler_service.api.request_budget import AT_ONCE, TOO_MANY
+from scheduler_service.api.request_budget import HEAVY_READS_AT_ONCE, TOO_MANY
 from scheduler_service.api.resources import ROUTES
 from scheduler_service.domain.crons.row import CronMark, CronState
 from scheduler_service.domain.ids import CronId, UnixMillis
@@ -173,36 +173,36 @@ def begin(api: ApiHarness, key: str, client: str, count: int) -> list[asyncio.Ta
 async def test_few_reads_of_one_caller_are_under_way_at_once(gate: Gate) -> None:
     async with ApiHarness() as api:
         key, other = await api.register("shop"), await api.register("other")
-        asked = begin(api, key, "shop", AT_ONCE + 3)
-        await until(lambda: gate.entered == AT_ONCE)
+        asked = begin(api, key, "shop", HEAVY_READS_AT_ONCE + 3)
+        await until(lambda: gate.entered == HEAVY_READS_AT_ONCE)
         assert (await api.send("GET", SCHEDULES + "/" + "0" * 36, key=key)).status == 404, "small reads don't wait"
         others = begin(api, other, "other", 1)
-        await until(lambda: gate.entered == AT_ONCE + 1)
+        await until(lambda: gate.entered == HEAVY_READS_AT_ONCE + 1)
         gate.free.set()
-        assert [(await one).status for one in asked + others] == [200] * (AT_ONCE + 4)
-        assert gate.entered == AT_ONCE + 4
+        assert [(await one).status for one in asked + others] == [200] * (HEAVY_READS_AT_ONCE + 4)
+        assert gate.entered == HEAVY_READS_AT_ONCE + 4
 
 
 async def test_a_read_that_waited_is_refused_when_those_before_it_used_up_the_budget(gate: Gate) -> None:
     async with ApiHarness(client_budget_per_second=10) as api:
         key = await api.register("shop")
-        asked = begin(api, key, "shop", AT_ONCE + 3)
-        await until(lambda: gate.entered == AT_ONCE)
+        asked = begin(api, key, "shop", HEAVY_READS_AT_ONCE + 3)
+        await until(lambda: gate.entered == HEAVY_READS_AT_ONCE)
         principal = await api.services.authenticate(f"Bearer {key}")
         api.services.request_budget.owe(principal, 200)
         gate.free.set()
         replies = [await one for one in asked]
-        assert sorted(reply.status for reply in replies) == [200] * AT_ONCE + [429] * 3
-        assert gate.entered == AT_ONCE
+        assert sorted(reply.status for reply in replies) == [200] * HEAVY_READS_AT_ONCE + [429] * 3
+        assert gate.entered == HEAVY_READS_AT_ONCE
 
 
 async def test_a_read_that_waits_too_long_is_refused_without_doubting_storage(gate: Gate) -> None:
     async with ApiHarness() as api:
         key = await api.register("shop")
-        asked = begin(api, key, "shop", AT_ONCE + 3)
-        await until(lambda: gate.entered == AT_ONCE)
+        asked = begin(api, key, "shop", HEAVY_READS_AT_ONCE + 3)
+        await until(lambda: gate.entered == HEAVY_READS_AT_ONCE)
         api.clock.advance(60)
-        assert sorted([(await one).status for one in asked]) == [429] * 3 + [503] * AT_ONCE
+        assert sorted([(await one).status for one in asked]) == [429] * 3 + [503] * HEAVY_READS_AT_ONCE
 
 
 @pytest.mark.parametrize("route", COSTLY, ids=operation_id)

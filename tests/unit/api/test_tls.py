@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 from structlog.testing import capture_logs
 
-from scheduler_service.api.http.tls import LOOK_SECONDS
+from scheduler_service.api.http.tls import CERTIFICATE_LOOK_SECONDS
 from scheduler_service.runtime.files import FilesUnusable
 from tests.support.api import ApiHarness
 from tests.support.certificates import Authority
@@ -143,7 +143,7 @@ async def test_a_bad_pair_is_known_of_before_anybody_calls(tmp_path: Path, autho
         async with secured(tmp_path) as api:
             (tmp_path / "tls.key").write_text("no key")
             for _ in range(5):
-                api.clock.advance(LOOK_SECONDS)
+                api.clock.advance(CERTIFICATE_LOOK_SECONDS)
                 await serial_shown(api, trusting(authority))
     assert sum(line["event"] == "certificate-refused" for line in said) == 1
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from membership.clocks import APART_MS
+from membership.clocks import CLOCKS_APART_MS
 from membership.identity import PollerKey
 from poller_cluster.clock_correction import REWALK_MINUTES, ClockCorrection
 from scheduler_service.domain.ids import MINUTE_MS, minute_of, minute_start
@@ -54,7 +54,7 @@ def test_what_is_over_is_believed() -> None:
     assert Bench().credible(-1_000, -1, 0) == [-1_000, -1, 0]
 
 
-@pytest.mark.parametrize(("left_ms", "start"), [(APART_MS, 0), (APART_MS + 1, -REWALK_MINUTES)])
+@pytest.mark.parametrize(("left_ms", "start"), [(CLOCKS_APART_MS, 0), (CLOCKS_APART_MS + 1, -REWALK_MINUTES)])
 def test_a_mark_ahead_costs_a_walk_where_its_recorder_passed_minutes_before_their_grace(
     left_ms: int, start: int
 ) -> None:

@@ -14,7 +14,7 @@ from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptResult
 from scheduler_service.domain.crons.expansion import WAKE_UP_SCHEME, WakeUp
 from scheduler_service.domain.ids import ClientId, CronId
-from scheduler_service.usecases.expand_crons import AT_ONCE
+from scheduler_service.usecases.expand_crons import EXPANDED_AT_ONCE
 from tests.support.api import ManualClock
 from tests.support.node_parts import node_runtime
 
@@ -85,13 +85,13 @@ async def begun(bench: Bench, *names: str) -> None:
 async def test_those_that_come_meanwhile_go_together(bench: Bench) -> None:
     await begun(bench, "first")
     bench.wake("other", client_id=BANK)
-    await begun(bench, *(f"c{number}" for number in range(AT_ONCE + 20)))
-    assert bench.expander.in_flight == AT_ONCE + 22
+    await begun(bench, *(f"c{number}" for number in range(EXPANDED_AT_ONCE + 20)))
+    assert bench.expander.in_flight == EXPANDED_AT_ONCE + 22
     await bench.settle()
     assert [(client, len(names)) for client, names in bench.asked] == [
         (SHOP, 1),
         (BANK, 1),
-        (SHOP, AT_ONCE),
+        (SHOP, EXPANDED_AT_ONCE),
         (SHOP, 20),
     ]
     assert bench.ended() == {name: [(200, None)] for name in bench.results}

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from membership.errors import StoreUnavailable
-from poller_cluster.minute.follow_up_runner import TOGETHER, FollowUpRunner
+from poller_cluster.minute.follow_up_runner import FOLLOW_UPS_AT_ONCE, FollowUpRunner
 from poller_cluster.minute.steps import FollowUp
 from poller_cluster.settings import BackgroundSettings
 from scheduler_service.domain.schedules import Definition, Outcome, State
@@ -82,10 +82,10 @@ def on_bench(scenario: Callable[[Bench], Awaitable[None]]) -> None:
 
 def test_follow_ups_to_one_partition_are_carried_out_hundreds_at_a_time_one_group_after_the_other() -> None:
     async def scenario(bench: Bench) -> None:
-        bench.submit(2 * TOGETHER + 7)
+        bench.submit(2 * FOLLOW_UPS_AT_ONCE + 7)
         await virtual_loop().advance(1.0)
-        assert bench.groups() == [TOGETHER, TOGETHER, 7]
-        assert len(bench.acknowledged) == len({one.key for one in bench.acknowledged}) == 2 * TOGETHER + 7
+        assert bench.groups() == [FOLLOW_UPS_AT_ONCE, FOLLOW_UPS_AT_ONCE, 7]
+        assert len(bench.acknowledged) == len({one.key for one in bench.acknowledged}) == 2 * FOLLOW_UPS_AT_ONCE + 7
         assert len(bench.tasks) == 0
 
     on_bench(scenario)
@@ -120,11 +120,11 @@ def test_what_found_no_answer_is_asked_again_after_a_pause_with_what_came_meanwh
 
 def test_nothing_is_begun_once_the_minute_is_lost() -> None:
     async def scenario(bench: Bench) -> None:
-        bench.submit(TOGETHER + 5)
+        bench.submit(FOLLOW_UPS_AT_ONCE + 5)
         await virtual_loop().advance(ANSWER_SECONDS / 2)
         bench.over = True
         await virtual_loop().advance(5.0)
-        assert len(bench.asked) == TOGETHER
+        assert len(bench.asked) == FOLLOW_UPS_AT_ONCE
         assert len(bench.tasks) == 0
 
     on_bench(scenario)

@@ -9,12 +9,12 @@ from cql.storage import Storage
 from membership.conditional import Applied
 from membership.errors import StoreUnavailable
 from poller_cluster.clients import ServedClient
-from poller_cluster.crons.overdue_scan import OVERDUE_MS, PAGE, SEARCH_SECONDS, OverdueScan
+from poller_cluster.crons.overdue_scan import OVERDUE_MS, OVERDUE_SCAN_SECONDS, PAGE, OverdueScan
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.crons.row import CRON_CLIENT, CronState
 from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, Minute, PollerId, UnixMillis
 from scheduler_service.runtime.concurrently import Turn
-from scheduler_service.usecases.expand_crons import AT_ONCE
+from scheduler_service.usecases.expand_crons import EXPANDED_AT_ONCE
 from tests.contract.cron_builders import cron
 from tests.support.api import NOW, ManualClock
 from tests.support.memory import InMemoryConnection
@@ -44,7 +44,7 @@ class EndingClock(ManualClock):
     turns = 0
 
     async def sleep(self, seconds: float) -> None:
-        assert seconds == SEARCH_SECONDS
+        assert seconds == OVERDUE_SCAN_SECONDS
         if self.turns == 0:
             raise asyncio.CancelledError
         self.turns -= 1
@@ -117,7 +117,7 @@ async def test_it_goes_through_all_pages(scanned: Scanned) -> None:
     names = [f"c{number:05}" for number in range(PAGE + 2)]
     await asyncio.gather(*(scanned.add(name, wake_at=0) for name in names))
     assert await scanned.overdue_scan.scan(client(SHOP)) == PAGE + 2
-    assert [len(found) for _, found in scanned.expanded] == [AT_ONCE] * (PAGE // AT_ONCE) + [2]
+    assert [len(found) for _, found in scanned.expanded] == [EXPANDED_AT_ONCE] * (PAGE // EXPANDED_AT_ONCE) + [2]
 
 
 async def test_one_that_can_t_be_expanded_leaves_the_others_their_turn(scanned: Scanned) -> None:

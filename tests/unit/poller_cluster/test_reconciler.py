@@ -13,7 +13,7 @@ from cql.storage import Storage
 from membership.errors import StoreUnavailable
 from poller_cluster import reconciliation
 from poller_cluster.clients import ServedClient
-from poller_cluster.reconciliation import LOOK_SECONDS, SEARCH_SECONDS, Reconciler
+from poller_cluster.reconciliation import CHANGE_SEARCH_SECONDS, FULL_SEARCH_SECONDS, Reconciler
 from poller_cluster.settings import ReconciliationSettings
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.ids import ClientId, Minute, PollerId, UnixMillis, minute_of
@@ -155,7 +155,7 @@ def test_one_that_is_asked_for_is_found_soon_and_worked_on_until_its_end() -> No
     async def scenario(bench: Bench) -> None:
         await virtual_loop().advance(12)
         asked = await bench.ask(minutes=3)
-        await virtual_loop().advance(SEARCH_SECONDS + 1)
+        await virtual_loop().advance(CHANGE_SEARCH_SECONDS + 1)
         assert [one for _, one, _ in bench.slices.done] == [asked] * 3
         assert (bench.reconciler.finished, bench.reconciler.working, bench.faults) == (1, 0, [])
 
@@ -165,23 +165,23 @@ def test_one_that_is_asked_for_is_found_soon_and_worked_on_until_its_end() -> No
 def test_nobody_searching_costs_one_small_read_and_what_has_ended_none() -> None:
     async def scenario(bench: Bench) -> None:
         await bench.ask()
-        await virtual_loop().advance(LOOK_SECONDS - 1)
+        await virtual_loop().advance(FULL_SEARCH_SECONDS - 1)
         bench.reads.clear()
-        await virtual_loop().advance(LOOK_SECONDS)
-        searches = LOOK_SECONDS / SEARCH_SECONDS
+        await virtual_loop().advance(FULL_SEARCH_SECONDS)
+        searches = FULL_SEARCH_SECONDS / CHANGE_SEARCH_SECONDS
         assert bench.reads == {"catalog.read": searches, "reconciliation_slots.list": 8}
 
     run(scenario)
 
 
-@pytest.mark.parametrize(("age_ms", "reads"), [(60_000, LOOK_SECONDS / SEARCH_SECONDS), (4_000_000, 0)])
+@pytest.mark.parametrize(("age_ms", "reads"), [(60_000, FULL_SEARCH_SECONDS / CHANGE_SEARCH_SECONDS), (4_000_000, 0)])
 def test_a_slot_of_what_is_not_kept_any_more_is_looked_at_once(age_ms: int, reads: int) -> None:
     async def scenario(bench: Bench) -> None:
         gone = new_reconciliation_id(at=EPOCH_MS - age_ms, randomness=bench.randomness)
         await bench.storage.reconciliations.take_slot(Slot(SHOP, 0, gone), expected=None)
-        await virtual_loop().advance(SEARCH_SECONDS + 1)
+        await virtual_loop().advance(CHANGE_SEARCH_SECONDS + 1)
         bench.reads.clear()
-        await virtual_loop().advance(LOOK_SECONDS)
+        await virtual_loop().advance(FULL_SEARCH_SECONDS)
         assert bench.reads["reconciliations.read"] == 2 * reads
         assert bench.slices.done == []
 
@@ -193,10 +193,10 @@ def test_only_the_owner_of_the_poller_works_and_only_under_trust() -> None:
         poller = reconciliation._poller_of(SHOP, 4)
         for bench.trusted, bench.pollers.held in ((True, held({0, 1, 2, 3} - {poller})), (False, held([poller]))):
             await bench.ask()
-            await virtual_loop().advance(2 * SEARCH_SECONDS + 1)
+            await virtual_loop().advance(2 * CHANGE_SEARCH_SECONDS + 1)
             assert bench.slices.done == []
         bench.trusted = True
-        await virtual_loop().advance(SEARCH_SECONDS + 1)
+        await virtual_loop().advance(CHANGE_SEARCH_SECONDS + 1)
         assert len(bench.slices.done) == 1
 
     run(scenario)
@@ -208,7 +208,7 @@ def test_several_redeliveries_of_a_client_share_what_redeliveries_may_take() -> 
         for number in range(3):
             await bench.ask(number, action=Action.REDELIVER, minutes=4)
         await virtual_loop().advance(60)
-        assert {round(share, 3) for at, _, share in bench.slices.done if at > SEARCH_SECONDS + 1} == {0.167}
+        assert {round(share, 3) for at, _, share in bench.slices.done if at > CHANGE_SEARCH_SECONDS + 1} == {0.167}
 
     run(scenario)
 
@@ -247,7 +247,7 @@ def test_a_suspended_client_redelivers_later() -> None:
         await virtual_loop().advance(30)
         assert [one for _, one, _ in bench.slices.done] == [report]
         bench.client = active
-        await virtual_loop().advance(SEARCH_SECONDS + 1)
+        await virtual_loop().advance(CHANGE_SEARCH_SECONDS + 1)
         assert len(bench.slices.done) == 2
 
     run(scenario)
@@ -255,15 +255,19 @@ def test_a_suspended_client_redelivers_later() -> None:
 
 @pytest.mark.parametrize(
     ("error", "pause", "faults"),
-    [(StoreUnavailable("x"), 1.0, 0), (NotOurs("x"), SEARCH_SECONDS, 0), (ValueError("x"), LOOK_SECONDS, 1)],
+    [
+        (StoreUnavailable("x"), 1.0, 0),
+        (NotOurs("x"), CHANGE_SEARCH_SECONDS, 0),
+        (ValueError("x"), FULL_SEARCH_SECONDS, 1),
+    ],
 )
 def test_an_error_holds_it_up_and_does_not_end_it(error: Exception, pause: float, faults: int) -> None:
     async def scenario(bench: Bench) -> None:
         bench.slices.errors.append(error)
         await bench.ask()
-        await virtual_loop().advance(SEARCH_SECONDS + 0.05)
+        await virtual_loop().advance(CHANGE_SEARCH_SECONDS + 0.05)
         assert bench.slices.done == []
-        await virtual_loop().advance(pause + SEARCH_SECONDS + 0.1)
+        await virtual_loop().advance(pause + CHANGE_SEARCH_SECONDS + 0.1)
         assert (len(bench.slices.done), len(bench.faults)) == (1, faults)
 
     run(scenario)

@@ -9,7 +9,7 @@ from poller_cluster.settings import DestinationSettings
 from scheduler_service.domain.crons.expansion import WAKE_UP_SCHEME
 from scheduler_service.domain.crons.row import CRON_CLIENT
 from scheduler_service.usecases.clients import CRON_POLLERS, CRON_SETTINGS, CRONS_AT_ONCE
-from scheduler_service.usecases.expand_crons import AT_ONCE
+from scheduler_service.usecases.expand_crons import EXPANDED_AT_ONCE
 
 
 def test_one_clients_wake_ups_leave_room_for_the_others() -> None:
@@ -20,9 +20,11 @@ def test_one_clients_wake_ups_leave_room_for_the_others() -> None:
     )
     while greedy.delay(0.0) is not None:
         greedy.started()
-    assert AT_ONCE <= greedy.in_flight < CRONS_AT_ONCE // 2, "as many as one expansion takes together, and not all"
+    assert EXPANDED_AT_ONCE <= greedy.in_flight < CRONS_AT_ONCE // 2, (
+        "as many as one expansion takes together, and not all"
+    )
     assert quiet.delay(0.0) == 0.0
-    assert quiet.headroom() >= AT_ONCE
+    assert quiet.headroom() >= EXPANDED_AT_ONCE
 
 
 def test_wake_ups_take_no_room_in_the_engine() -> None:

@@ -17,7 +17,7 @@ from scheduler_service.usecases.cancel_schedules import (
     WasRescheduled,
 )
 from scheduler_service.usecases.resolve_schedule import Resolved
-from scheduler_service.usecases.schedule_writer import MAX_TURNS
+from scheduler_service.usecases.schedule_writer import MAX_PARTITION_TURNS
 from tests.contract.builders import update, write
 from tests.unit.usecases.late_rows import (
     CLIENT,
@@ -209,7 +209,7 @@ async def test_after_an_unknown_answer_it_looks_again(late: LateWorld, retrying:
 
 async def test_without_answers_the_outcome_stays_unknown(late: LateWorld) -> None:
     await late.store.insert(original())
-    late.connection.refused = MAX_TURNS
+    late.connection.refused = MAX_PARTITION_TURNS
     with pytest.raises(StoreUnavailable, match="too often"):
         await cancel(late)
 

@@ -13,7 +13,7 @@ from scheduler_service.domain.crons.expansion import offset_ms
 from scheduler_service.domain.crons.row import CronState
 from scheduler_service.domain.errors import Conflict, NotFound
 from scheduler_service.domain.ids import MINUTE_MS, CronId, UnixMillis
-from scheduler_service.usecases.crons import MAX_TURNS, Changed
+from scheduler_service.usecases.crons import MAX_CRON_TURNS, Changed
 from tests.unit.usecases.cron_world import SHOP, TICK, CronWorld, draft
 
 STATES = (None, *CronState)
@@ -119,7 +119,7 @@ async def test_the_same_rule_again_changes_nothing(world: CronWorld) -> None:
 async def test_of_many_who_ask_for_the_same_at_once_none_is_in_anothers_way(world: CronWorld) -> None:
     client = await in_state(world, CronState.ACTIVE)
     before = await world.cron()
-    asked = [world.change.put(client, TICK, draft()) for _ in range(2 * MAX_TURNS)]
+    asked = [world.change.put(client, TICK, draft()) for _ in range(2 * MAX_CRON_TURNS)]
     answers = await asyncio.gather(*asked)
     assert {(answer.cron.revision, answer.created) for answer in answers} == {(before.revision, False)}
 
@@ -265,7 +265,7 @@ async def test_it_is_given_up_where_others_keep_changing(world: CronWorld) -> No
     world.connection.before["crons.write"] = meddle
     with pytest.raises(StoreUnavailable, match="keep changing"):
         await world.change.put(client, TICK, draft("*/5 * * * *"))
-    assert turns == MAX_TURNS
+    assert turns == MAX_CRON_TURNS
 
 
 async def test_an_advance_in_between_does_not_hinder_an_edit(world: CronWorld) -> None:

@@ -14,7 +14,7 @@ from scheduler_service.domain.crons.row import Cron, CronState
 from scheduler_service.domain.errors import ContentTooLarge
 from scheduler_service.domain.ids import MINUTE_MS, ClientId, CronId, UnixMillis
 from scheduler_service.domain.schedules import Definition, State
-from scheduler_service.usecases.expand_crons import AT_ONCE, CHANGED, LEAST_AT_ONCE, MISSED
+from scheduler_service.usecases.expand_crons import CHANGED, EXPANDED_AT_ONCE, LEAST_AT_ONCE, MISSED
 from scheduler_service.usecases.reading_steps import FIRST_STEP_ROWS, MAX_BYTES
 from tests.support.api import NOW
 from tests.unit.usecases.cron_world import CALLBACK, DAY_MS, SHOP, TICK, CronWorld, draft
@@ -206,7 +206,9 @@ async def put_many(world: CronWorld, count: int, *, length: int = 0) -> list[Cro
     return ids
 
 
-def watch_reads(world: CronWorld, monkeypatch: pytest.MonkeyPatch, *, most: int = AT_ONCE) -> list[tuple[int, int]]:
+def watch_reads(
+    world: CronWorld, monkeypatch: pytest.MonkeyPatch, *, most: int = EXPANDED_AT_ONCE
+) -> list[tuple[int, int]]:
     """Of each serial read of crons how many were asked for, and how many bytes their callbacks have. More than `most`
     are not read in time."""
     reads: list[tuple[int, int]] = []
@@ -246,9 +248,9 @@ async def test_crons_with_long_callbacks_are_read_and_placed_a_few_at_a_time(
 
 
 async def test_many_short_crons_share_requests(world: CronWorld) -> None:
-    ids = await put_many(world, AT_ONCE)
+    ids = await put_many(world, EXPANDED_AT_ONCE)
     await world.expand(SHOP, ids)
-    assert world.expand.crons_expanded == AT_ONCE
+    assert world.expand.crons_expanded == EXPANDED_AT_ONCE
     assert world.connection.asked.count("crons.read") <= 3
     assert world.connection.asked.count("crons.advance") == 1
 

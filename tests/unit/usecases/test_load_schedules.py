@@ -18,7 +18,7 @@ from scheduler_service.domain.quotas import derived_poller, pinned_poller
 from scheduler_service.domain.schedules import Definition, Row
 from scheduler_service.usecases.bulk_load import (
     AHEAD_MS,
-    RETRY_SECONDS,
+    REPEATED_FOR_SECONDS,
     SLOW_SECONDS,
     Item,
     JudgeItems,
@@ -233,7 +233,7 @@ async def test_but_not_for_ever(loading: Loading) -> None:
     loading.writer.silent = [0] * 1000
     with pytest.raises(StoreUnavailable, match="no answer for 120 seconds"):
         await loading(item())
-    assert RETRY_SECONDS - 10 <= (loading.clock.now - NOW) / 1000 <= RETRY_SECONDS < AHEAD_MS / 1000 / 2
+    assert REPEATED_FOR_SECONDS - 10 <= (loading.clock.now - NOW) / 1000 <= REPEATED_FOR_SECONDS < AHEAD_MS / 1000 / 2
 
 
 async def test_a_row_that_storage_refuses_is_refused(loading: Loading) -> None:

@@ -9,7 +9,7 @@ from scheduler_service.domain.errors import ContentTooLarge
 from scheduler_service.domain.ids import MINUTE_MS, UnixMillis
 from scheduler_service.domain.retry_rows import is_in_doubt, retry_row_of
 from scheduler_service.domain.schedules import Definition, RowWrite, State
-from scheduler_service.usecases.schedule_writer import HINT_AHEAD_MS, MAX_TURNS
+from scheduler_service.usecases.schedule_writer import HINT_AHEAD_MS, MAX_PARTITION_TURNS
 from tests.contract.builders import START, cancelled, definition, update
 from tests.unit.usecases.late_rows import (
     CLIENT,
@@ -230,7 +230,7 @@ async def test_after_an_unknown_answer_it_reads_again(late: LateWorld, lost: int
 
 
 async def test_without_answers_the_create_is_not_acknowledged(late: LateWorld) -> None:
-    late.connection.refused = MAX_TURNS
+    late.connection.refused = MAX_PARTITION_TURNS
     with pytest.raises(StoreUnavailable, match="too often"):
         await late.writer(original())
     assert late.connection.refused == 0
@@ -257,10 +257,10 @@ async def test_moving_an_original_can_be_repeated_after_no_answer(late: LateWorl
 
 async def test_an_original_nobody_answers_about_is_asked_for_once(late: LateWorld) -> None:
     await late.retrying(original(), T1)
-    late.connection.refused = MAX_TURNS
+    late.connection.refused = MAX_PARTITION_TURNS
     with pytest.raises(StoreUnavailable, match="original"):
         await late.writer.move_original(first_retry_row(), pointer(T2))
-    assert late.connection.refused == MAX_TURNS - 1
+    assert late.connection.refused == MAX_PARTITION_TURNS - 1
 
 
 async def test_an_original_that_ended_is_not_moved(late: LateWorld) -> None:

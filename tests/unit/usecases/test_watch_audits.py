@@ -17,7 +17,7 @@ from scheduler_service.domain.audits import (
 )
 from scheduler_service.domain.clients import CLIENT_ID_PATTERN
 from scheduler_service.domain.ids import ClientId, UnixMillis
-from scheduler_service.usecases.storage_probes import LOOK_SECONDS, WatchAudits
+from scheduler_service.usecases.storage_probes import AUDITS_LOOK_SECONDS, WatchAudits
 from tests.support.api import SeededRandomness
 from tests.support.memory import InMemoryConnection
 from tests.support.virtual_clock import VirtualClock
@@ -88,7 +88,7 @@ def test_it_is_looked_at_again_and_an_outage_changes_nothing(monkeypatch: pytest
         await clock.sleep(1)
         assert watch.findings is None, "nobody audits"
         await storage.audits.insert(audit(0, 1, at=0, lost=2))
-        await clock.sleep(LOOK_SECONDS)
+        await clock.sleep(AUDITS_LOOK_SECONDS)
         assert watch.findings == 2
 
         async def away(*arguments: object, **named: object) -> None:
@@ -96,10 +96,10 @@ def test_it_is_looked_at_again_and_an_outage_changes_nothing(monkeypatch: pytest
 
         with monkeypatch.context() as patched:
             patched.setattr(type(storage.audits), "read_page", away)
-            await clock.sleep(LOOK_SECONDS)
+            await clock.sleep(AUDITS_LOOK_SECONDS)
             assert watch.findings == 2
         await storage.audits.insert(audit(0, 1, at=1))
-        await clock.sleep(LOOK_SECONDS)
+        await clock.sleep(AUDITS_LOOK_SECONDS)
         assert watch.findings == 0
         await watch.stop()
         await watch.stop()
