@@ -38,7 +38,7 @@ from poller_cluster.reconciliation import Reconciler, reconcile_over
 from poller_cluster.retention import Retention
 from poller_cluster.settings import NodeSettings
 from scheduler_service.domain.ports import HintSender, SecretEncryption
-from scheduler_service.runtime.lifecycle import Tasks
+from scheduler_service.runtime.lifecycle import Service, Tasks
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.runtime.timekeeper import DisciplinedClock, Timekeeper
 from scheduler_service.usecases.balance import CountMinute
@@ -48,12 +48,8 @@ CLIENTS_PAUSE_SECONDS = 0.5
 """Pause between attempts to read the clients at the start, while storage does not answer."""
 
 
-class DeliveryEngine(Engine, Protocol):
-    """The engine as a service."""
-
-    async def start(self) -> None: ...
-
-    async def stop(self) -> None: ...
+class EngineService(Engine, Service, Protocol):
+    """The engine that a node starts and stops."""
 
 
 class NodeProcess(Protocol):
@@ -79,7 +75,7 @@ class Node:
         profile: NodeProfile,
         stores: NodeStores,
         encryption: SecretEncryption,
-        engine: DeliveryEngine,
+        engine: EngineService,
         clock: DisciplinedClock,
         randomness: Randomness,
         settings: NodeSettings,
