@@ -72,7 +72,6 @@ class Answer:
         "_keep",
         "_keeps_head",
         "_known",
-        "_parsed",
         "_parser",
         "_pieces",
         "_response_bytes",
@@ -106,7 +105,7 @@ class Answer:
         self.end: End | None = None
         self._headless = bodiless
         self._keeps_head = observed
-        self._head_complete = self._parsed = self._keep = self._unasked = self._skips_head = False
+        self._head_complete = self._keep = self._unasked = self._skips_head = False
         self._body_bytes = 0
         self._begun = b""
         self.forget()

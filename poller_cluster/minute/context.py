@@ -26,5 +26,5 @@ class MinuteContext:
     fire_guard: CronFireGuard
     books: Bookkeeper
     limits: MinuteLimits
-    breaker_longest_seconds: float = 300.0
-    recount: Callable[[Partition, int], None] = lambda partition, epoch: None
+    breaker_longest_seconds: float
+    recount: Callable[[Partition, int], None]

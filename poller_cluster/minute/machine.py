@@ -39,7 +39,7 @@ from membership.conditional import Answer, Applied, Rejected, Unknown
 from poller_cluster.dispatch.job import Claim
 from poller_cluster.minute.follow_ups import FollowUps
 from poller_cluster.minute.partition import HINTED_ROWS, KnownHeader, PartitionScan, RescanThrottle, next_version
-from poller_cluster.minute.rows import ADMIT_ALL, Admission, PendingRow, PendingRows
+from poller_cluster.minute.rows import Admission, PendingRow, PendingRows
 from poller_cluster.minute.steps import (
     OVER,
     CheckRows,
@@ -82,9 +82,7 @@ class PollerMinute:
     """See the module. Every `now` is wall time in Unix milliseconds; `headroom` is how many more rows may be claimed.
     `record_after_ms`, `window_rows` and `claim_ahead_ms` start as the settings say; the shell adjusts them."""
 
-    def __init__(
-        self, *, partition: Partition, epoch: int, settings: MinuteSettings, admission: Admission = ADMIT_ALL
-    ) -> None:
+    def __init__(self, *, partition: Partition, epoch: int, settings: MinuteSettings, admission: Admission) -> None:
         self.partition = partition
         self.epoch = epoch
         self.phase = Phase.READING

@@ -2,7 +2,6 @@
 
 import heapq
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sized
-from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -293,38 +292,3 @@ class Admission(Judge, Protocol):
 
     def whole_read(self) -> None:
         """The partition was read to its end."""
-
-
-@dataclass(frozen=True, slots=True)
-class AdmitAll:
-    """An `Admission` that claims every row."""
-
-    def begin(self, held: Mapping[WaitQueue, Sized]) -> None:
-        return
-
-    def judge(self, entry: PendingRow, now: int) -> Verdict:
-        return None
-
-    def again(self, queue: WaitQueue, first: PendingRow, now: int) -> Again:
-        return Again(0)
-
-    def answered(self) -> None:
-        return
-
-    def read(self, row: Row) -> None:
-        return
-
-    def swept(self, row: SweptRow) -> None:
-        return
-
-    def recorded(self, row: Row, outcome: Outcome) -> None:
-        return
-
-    def wants_whole_read(self) -> bool:
-        return False
-
-    def whole_read(self) -> None:
-        return
-
-
-ADMIT_ALL = AdmitAll()

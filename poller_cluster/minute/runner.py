@@ -15,7 +15,7 @@ from poller_cluster.dispatch.job import Claim, Job
 from poller_cluster.minute.context import MinuteContext
 from poller_cluster.minute.follow_up_runner import FollowUpRunner
 from poller_cluster.minute.machine import PollerMinute
-from poller_cluster.minute.rows import ADMIT_ALL, KEY, Admission
+from poller_cluster.minute.rows import KEY, Admission
 from poller_cluster.minute.steps import (
     CheckRows,
     FollowUp,
@@ -54,7 +54,7 @@ class MinuteRun:
         *,
         machine: PollerMinute,
         context: MinuteContext,
-        admission: Admission = ADMIT_ALL,
+        admission: Admission,
         past: bool = False,
     ) -> None:
         self.machine = machine

@@ -21,9 +21,6 @@ class EndedElsewhere:
     skipped: Mapping[str, int]
 
 
-NOTHING_ENDED: Final = EndedElsewhere(ended={}, skipped={})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
     """A node, and other sources of its metrics."""
@@ -40,9 +37,9 @@ def show_node(
     *,
     clock: Clock,
     metrics: Metrics,
-    attempts_in_flight: Callable[[], int] = lambda: 0,
-    hints_dropped: Callable[[], int] = lambda: 0,
-    ended: EndedElsewhere = NOTHING_ENDED,
+    attempts_in_flight: Callable[[], int],
+    hints_dropped: Callable[[], int],
+    ended: EndedElsewhere,
 ) -> None:
     """Register the node's metrics. Once per process."""
     shown = Shown(

@@ -244,6 +244,8 @@ class Bench:
             fire_guard=cast(Any, None),
             books=books,
             limits=MinuteLimits(self._settings),
+            breaker_longest_seconds=300.0,
+            recount=lambda partition, epoch: None,
         )
         self._runs: list[MinuteRun] = []
 

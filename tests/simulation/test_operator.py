@@ -8,7 +8,7 @@ import pytest
 
 from membership.identity import PollerKey
 from membership.ports import NodeState
-from poller_cluster.ops.metrics import show_node
+from poller_cluster.ops.metrics import EndedElsewhere, show_node
 from scheduler_service.domain.clients import ClientState
 from scheduler_service.domain.ids import MINUTE_MS, ClientId, minute_start
 from scheduler_service.runtime.metrics import Metrics
@@ -230,7 +230,14 @@ def test_rows_in_doubt_are_counted_by_who_meets_them() -> None:
 def metrics_of(world: World, name: str) -> Metrics:
     """What that node's process shows from now on."""
     one, metrics = world.nodes[name], Metrics(program="node", version="0")
-    show_node(one.node, clock=one.clock, metrics=metrics)
+    show_node(
+        one.node,
+        clock=one.clock,
+        metrics=metrics,
+        attempts_in_flight=lambda: 0,
+        hints_dropped=lambda: 0,
+        ended=EndedElsewhere(ended={}, skipped={}),
+    )
     return metrics
 
 

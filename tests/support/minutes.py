@@ -48,6 +48,7 @@ from scheduler_service.domain.schedules import (
     RowWrite,
     State,
 )
+from tests.support.admit_all import AdmitAll
 from tests.support.memory import InMemoryConnection
 
 CLIENT = ClientId("shop")
@@ -101,7 +102,9 @@ class MinuteBench:
         self.storage = storage or Storage.over(InMemoryConnection())
         self.schedules = self.storage.schedules
         self.partition = Partition(CLIENT, POLLER, Minute(minute))
-        self.machine = PollerMinute(partition=self.partition, epoch=epoch, settings=settings or MinuteSettings())
+        self.machine = PollerMinute(
+            partition=self.partition, epoch=epoch, settings=settings or MinuteSettings(), admission=AdmitAll()
+        )
         self.now: int = minute_start(minute) - 5_000
         self.headroom = 100
         self.trusted = True

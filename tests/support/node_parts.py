@@ -106,4 +106,6 @@ def minute_context(
         fire_guard=unused,
         books=Bookkeeper(balances=unused, dead_letters=unused, attempts=unused, clock=runtime.clock, spawn=no_task),
         limits=MinuteLimits(settings),
+        breaker_longest_seconds=300.0,
+        recount=lambda partition, epoch: None,
     )

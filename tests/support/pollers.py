@@ -165,6 +165,8 @@ class PollerBench:
             fire_guard=CronFireGuard(crons=self.storage.crons, schedules=schedules),
             books=books,
             limits=MinuteLimits(MinuteSettings()),
+            breaker_longest_seconds=300.0,
+            recount=lambda partition, epoch: None,
         )
         self.pollers = ClientPollers(
             client_id=CLIENT,

@@ -77,6 +77,8 @@ class Ground:
             fire_guard=CronFireGuard(crons=unused, schedules=schedules),
             books=books,
             limits=MinuteLimits(MinuteSettings()),
+            breaker_longest_seconds=300.0,
+            recount=lambda partition, epoch: None,
         )
 
     def enter(self, state: State) -> None:

@@ -26,6 +26,7 @@ from tests.simulation.explorer.scene import CLIENT, FIRST_MINUTE, POLLER
 from tests.simulation.explorer.state import Call, Owner, State, machine_key
 from tests.simulation.explorer.store import now
 from tests.simulation.explorer.writers import Writers
+from tests.support.admit_all import AdmitAll
 
 PREFETCH_MS = 5_000
 LOSABLE = ("WriteCommit", "OpenPartition")
@@ -135,7 +136,10 @@ class Owners:
     def _start(self, state: State, at: At) -> None:
         epoch, minute = at
         machine = self._scene.plant.machine(
-            partition=Partition(CLIENT, POLLER, minute), epoch=epoch, settings=self._scene.settings
+            partition=Partition(CLIENT, POLLER, minute),
+            epoch=epoch,
+            settings=self._scene.settings,
+            admission=AdmitAll(),
         )
         state.machines[at], state.machine_keys[at] = machine, machine_key(machine)
 
@@ -199,7 +203,7 @@ class Owners:
         """The product's own way to do a step."""
         self._ground.trusted = self._may_read(state.owners[at[0]])
         context = self._ground.context(schedules, balances)
-        run = MinuteRun(machine=state.machines[at], context=context)
+        run = MinuteRun(machine=state.machines[at], context=context, admission=AdmitAll())
         with mock.patch.object(runner, "PAGE_ROWS", self._scene.page_rows), suppress(StoreUnavailable):
             now(run._ask(step))
         self._hand_out(state, at)

@@ -16,7 +16,7 @@ from minutehand.cli import failures
 from minutehand.reference_pages import PROGRAMS, documented
 from poller_cluster.background_budget import BackgroundBudget
 from poller_cluster.node import Node
-from poller_cluster.ops.metrics import show_node
+from poller_cluster.ops.metrics import EndedElsewhere, show_node
 from poller_cluster.ops.server import OpsServer, OpsSettings, advertised_address, listen
 from poller_cluster.settings import BackgroundSettings, NodeSettings
 from scheduler_service.api.metrics import PROCESS_METRICS, Shown
@@ -86,7 +86,14 @@ async def test_a_node_shows_what_is_documented() -> None:
         process=process,
         budget=BackgroundBudget(clock=clock, randomness=randomness, settings=BackgroundSettings()),
     )
-    show_node(node, clock=clock, metrics=metrics)
+    show_node(
+        node,
+        clock=clock,
+        metrics=metrics,
+        attempts_in_flight=lambda: 0,
+        hints_dropped=lambda: 0,
+        ended=EndedElsewhere(ended={}, skipped={}),
+    )
     metrics.show(STORAGE_METRICS, of=storage.metrics)
     listener = listen(OpsSettings())
     ops = OpsServer(

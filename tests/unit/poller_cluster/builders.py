@@ -36,6 +36,7 @@ from scheduler_service.domain.schedules import (
     SweptRow,
     WriteRejection,
 )
+from tests.support.admit_all import AdmitAll
 
 MINUTE = Minute(29_000_000)
 PARTITION = Partition(ClientId("shop"), PollerId(3), MINUTE)
@@ -118,7 +119,7 @@ def by_key(*rows: Row) -> dict[RowKey, Row]:
 
 
 def machine(**settings: int) -> PollerMinute:
-    return PollerMinute(partition=PARTITION, epoch=EPOCH, settings=MinuteSettings(**settings))
+    return PollerMinute(partition=PARTITION, epoch=EPOCH, settings=MinuteSettings(**settings), admission=AdmitAll())
 
 
 def reading(

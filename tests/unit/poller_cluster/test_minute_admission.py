@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from poller_cluster.dispatch.outcome import defer
 from poller_cluster.minute.machine import PollerMinute
-from poller_cluster.minute.rows import AdmitAll, Again, Hold, PendingRow, Verdict, WaitQueue
+from poller_cluster.minute.rows import Again, Hold, PendingRow, Verdict, WaitQueue
 from poller_cluster.minute.steps import Phase, SweepPage, Wait, WriteBalance
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.ids import MAX_DUE, key_of
@@ -83,12 +83,6 @@ def judged(judge: Judge, *rows: Row) -> PollerMinute:
     minute = PollerMinute(partition=PARTITION, epoch=EPOCH, settings=MinuteSettings(), admission=judge)
     read(minute, *rows)
     return minute
-
-
-def test_without_a_judge_everything_is_admitted() -> None:
-    everybody = AdmitAll()
-    assert everybody.judge(PendingRow(row(1), redelivery=False), at(0)) is None
-    assert everybody.again(QUEUE, PendingRow(row(1), redelivery=False), at(0)).rows == 0
 
 
 def test_a_held_row_lets_the_others_pass_and_goes_when_there_is_room() -> None:
