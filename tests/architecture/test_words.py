@@ -54,14 +54,26 @@ LEFT = {
     "wiring_poller": "wiring_node",
     "foresaw": "unhandled exception",
     "whoever": "caller",
+    "Payments": "FollowUpRunner",
+    "payments": "follow-ups",
+    "creditor": "target",
+    "on_paid": "on_acknowledged",
+    "owes": "requires",
+    "RoomFull": "QueueFull",
+    "BodyRoom": "BodyCapacity",
+    "SetBack": "ClockCorrection",
+    "set_back": "clock_correction",
+    "PollerWork": "HeldPoller",
+    "CronSearch": "OverdueScan",
 }
 """Words that are gone, each with the one that is used. What begins with a small letter is gone with a large one too."""
 CLASSES = {"Pace": "RecordPace", "Pass": "PartitionScan", "Place": "ScheduleWriter", "Walk": "RecoveryRange"}
 """Such words that are plain English: no class is called so."""
 PLAIN = {
-    "again", "break cycle", "caller", "compose node", "create idempotently", "defer", "headroom", "is retry row",
-    "metric", "requeued", "send trial call", "serve node", "start node", "storage metric", "trial caller",
-    "unhandled exception", "wiring node", "write commit",
+    "again", "body capacity", "break cycle", "caller", "compose node", "create idempotently", "defer",
+    "follow up runner", "headroom", "is retry row", "metric", "on acknowledged", "queue full", "requeued", "require",
+    "send trial call", "serve node", "start node", "storage metric", "target", "trial caller", "unhandled exception",
+    "wiring node", "write commit",
 }  # fmt: skip
 """Those of them, in the singular, that need no entry in the glossary: plain English, or made of words with one."""
 ENDS = re.compile(r"\w+Asked")
