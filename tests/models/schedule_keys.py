@@ -1,0 +1,238 @@
+"""An exhaustive model of `usecases.schedule_keys`: several processes put and delete one key, its schedules are called.
+
+Modelled: the key's row (an id and its revision), and of each schedule that a process may make whether it is announced,
+created, and how it ended. A process may die before each of its steps, and the answer of each conditional write may be
+lost. Callers of the owner claim and record as they like; an owner also completes what a cancelled row names.
+
+Checked in every state: at most one schedule of the key is created and not ended. Checked at rest: whatever was replaced
+has a replacement that is created, and what was answered is there.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+OPEN, IN_FLIGHT, DELIVERED, CANCELLED = "", "in flight", "delivered", "cancelled"
+DEAD, DONE = "dead", "done"
+
+
+class Row(NamedTuple):
+    """One schedule. `replaced_by`: it was cancelled in favour of that one."""
+
+    announced: bool = False
+    created: bool = False
+    state: str = OPEN
+    replaced_by: int | None = None
+    revision: int = 0
+
+
+class Process(NamedTuple):
+    """`at`: its next step. `head`: the schedule that it has walked to. `mine`: the one that it makes. `seen`: the
+    revision of the key's row as read, 0: there is none.
+    `replaces`: the head was open when it was read, so it is cancelled for `mine`."""
+
+    verb: str
+    at: str = "read"
+    head: int = -1
+    mine: int = -1
+    seen: int = 0
+    tries: int = 0
+    replaces: bool = False
+    answered: bool = False
+
+
+class World(NamedTuple):
+    key: tuple[int, int] | None
+    rows: tuple[Row, ...]
+    processes: tuple[Process, ...]
+
+    def row(self, number: int, **changes: object) -> "World":
+        rows = list(self.rows)
+        rows[number] = rows[number]._replace(**changes)  # type: ignore[arg-type]
+        return self._replace(rows=tuple(rows))
+
+    def moved(self, number: int) -> "World":
+        """The key's row names this schedule, unless it names a later one already."""
+        revision = self.rows[number].revision
+        if self.key is not None and self.key[1] >= revision:
+            return self
+        return self._replace(key=(number, revision))
+
+
+class Model:
+    """`plants`: rules left out, by name: `unannounced` (the key's row is written before the announcement),
+    `unordered` (the key's row moves to an earlier schedule), `unfollowed` (what a cancelled row names is not looked
+    at), `uncompleted` (an announced schedule that the key names counts as absent), `unconditional` (the key's row is
+    replaced whatever it says)."""
+
+    TRIES = 2
+
+    def __init__(self, verbs: Iterable[str], plants: Iterable[str] = (), *, made: bool = False) -> None:
+        """`made`: the key has a schedule at the start, which is open."""
+        self.plants = frozenset(plants)
+        processes = tuple(Process(verb) for verb in verbs)
+        unmade = (Row(),) * (len(processes) * self.TRIES)
+        first = World(None, unmade, processes)
+        if made:
+            row = Row(announced=True, created=True, revision=1)
+            first = World((len(unmade), 1), (*unmade, row), processes)
+        self.first = first
+
+    def walk(self) -> tuple[int, list[str] | None]:
+        """The number of states, and the shortest way to a violation, or None."""
+        came: dict[World, tuple[World, str] | None] = {self.first: None}
+        left = deque([self.first])
+        while left:
+            world = left.popleft()
+            following = list(self._following(world))
+            wrong = self._wrong(world) or (None if following else self._wrong_at_rest(world))
+            if wrong is not None:
+                return len(came), [*_trace(came, world), wrong]
+            for name, after in following:
+                if after not in came:
+                    came[after] = (world, name)
+                    left.append(after)
+        return len(came), None
+
+    def _wrong(self, world: World) -> str | None:
+        callable_rows = [n for n, row in enumerate(world.rows) if row.created and row.state in (OPEN, IN_FLIGHT)]
+        return f"two are open: {callable_rows}" if len(callable_rows) > 1 else None
+
+    def _wrong_at_rest(self, world: World) -> str | None:
+        for number, row in enumerate(world.rows):
+            if row.replaced_by is not None and not world.rows[row.replaced_by].created:
+                return f"{number} was replaced by {row.replaced_by}, which is not there"
+        for process in world.processes:
+            if process.verb == "put" and process.answered and not world.rows[process.mine].created:
+                return f"{process.mine} was answered and is not there"
+        return None
+
+    def _following(self, world: World) -> Iterator[tuple[str, World]]:
+        for number, row in enumerate(world.rows):
+            if row.created and row.state == OPEN:
+                yield f"claim {number}", world.row(number, state=IN_FLIGHT)
+            if row.state == IN_FLIGHT:
+                yield f"deliver {number}", world.row(number, state=DELIVERED)
+            if row.replaced_by is not None and not world.rows[row.replaced_by].created:
+                yield f"owner completes {row.replaced_by}", self._completed(world, row.replaced_by)
+        for position, process in enumerate(world.processes):
+            if process.at in (DEAD, DONE):
+                continue
+            for name, after, now in self._steps(world, process, position):
+                processes = list(after.processes)
+                processes[position] = now
+                yield f"{position} {process.verb}: {name}", after._replace(processes=tuple(processes))
+            processes = list(world.processes)
+            processes[position] = process._replace(at=DEAD)
+            yield f"{position} dies before {process.at}", world._replace(processes=tuple(processes))
+
+    def _completed(self, world: World, number: int) -> World:
+        return world.moved(number).row(number, created=True)
+
+    def _steps(self, world: World, process: Process, position: int) -> Iterator[tuple[str, World, Process]]:
+        step = {
+            "read": self._read,
+            "walk": self._walk,
+            "announce": self._announce,
+            "take key": self._take_key,
+            "look": self._look,
+            "cancel": self._cancel,
+            "move key": self._move_key,
+            "create": self._create,
+        }
+        yield from step[process.at](world, process, position)
+
+    def _read(self, world: World, process: Process, position: int) -> Iterator[tuple[str, World, Process]]:
+        if process.tries == self.TRIES:
+            yield "gives up", world, process._replace(at=DONE)
+        elif world.key is None:
+            if process.verb == "delete":
+                yield "404", world, process._replace(at=DONE)
+            else:
+                yield (
+                    "no key",
+                    world,
+                    self._drawn(process, position)._replace(at="announce", head=-1, seen=0, replaces=False),
+                )
+        else:
+            yield "key", world, process._replace(at="walk", head=world.key[0], seen=world.key[1])
+
+    def _walk(self, world: World, process: Process, position: int) -> Iterator[tuple[str, World, Process]]:
+        row = world.rows[process.head]
+        if row.replaced_by is not None and "unfollowed" not in self.plants:
+            yield "follows", self._completed(world, row.replaced_by), process._replace(head=row.replaced_by)
+        elif not row.created and "uncompleted" not in self.plants and row.announced:
+            yield "completes", world.row(process.head, created=True), process
+        elif process.verb == "delete":
+            if row.state == OPEN and row.created:
+                yield "will cancel", world, process._replace(at="cancel")
+            else:
+                yield f"409 {row.state}", world, process._replace(at=DONE)
+        elif row.state == IN_FLIGHT:
+            yield "409", world, process._replace(at=DONE)
+        else:
+            replaces = row.state == OPEN and row.created
+            yield f"head {row.state}", world, self._drawn(process, position)._replace(at="announce", replaces=replaces)
+
+    def _drawn(self, process: Process, position: int) -> Process:
+        return process._replace(mine=position * self.TRIES + process.tries, tries=process.tries + 1)
+
+    def _announce(self, world: World, process: Process, position: int) -> Iterator[tuple[str, World, Process]]:
+        head = world.rows[process.head] if process.head >= 0 else None
+        revision = 1 if head is None else head.revision + 1
+        announced = "unannounced" not in self.plants or process.replaces
+        after = world.row(process.mine, announced=announced, revision=revision)
+        yield "announces", after, process._replace(at="cancel" if process.replaces else "take key")
+
+    def _take_key(self, world: World, process: Process, position: int) -> Iterator[tuple[str, World, Process]]:
+        seen = 0 if world.key is None else world.key[1]
+        if seen == process.seen or "unconditional" in self.plants:
+            after = world._replace(key=(process.mine, world.rows[process.mine].revision))
+            yield "takes the key", after, process._replace(at="create")
+            yield "takes the key, lost", after, process._replace(at="look")
+        else:
+            yield "rejected", world, process._replace(at="read")
+
+    def _look(self, world: World, process: Process, position: int) -> Iterator[tuple[str, World, Process]]:
+        """The answer about the key was lost. What the key names, or named, is created before the key moves on."""
+        ours = world.rows[process.mine]
+        if (world.key is not None and world.key[0] == process.mine) or ours.created:
+            yield "ours", world, process._replace(at="create")
+        else:
+            yield "not ours", world, process._replace(at="read")
+
+    def _cancel(self, world: World, process: Process, position: int) -> Iterator[tuple[str, World, Process]]:
+        row, deletes = world.rows[process.head], process.verb == "delete"
+        if row.state == OPEN and row.created:
+            replaced_by = None if deletes else process.mine
+            after = world.row(process.head, state=CANCELLED, replaced_by=replaced_by)
+            yield "cancels", after, process._replace(at=DONE if deletes else "move key", answered=deletes)
+            yield "cancels, lost", after, process
+        elif not deletes and row.replaced_by == process.mine:
+            yield "has cancelled", world, process._replace(at="move key")
+        else:
+            yield "rejected", world, process._replace(at="read", tries=process.tries + deletes)
+
+    def _move_key(self, world: World, process: Process, position: int) -> Iterator[tuple[str, World, Process]]:
+        if "unordered" in self.plants:
+            after = world._replace(key=(process.mine, world.rows[process.mine].revision))
+        else:
+            after = world.moved(process.mine)
+        yield "moves the key", after, process._replace(at="create")
+
+    def _create(self, world: World, process: Process, position: int) -> Iterator[tuple[str, World, Process]]:
+        yield "creates", world.row(process.mine, created=True), process._replace(at=DONE, answered=True)
+
+
+def _trace(came: dict[World, tuple[World, str] | None], world: World) -> list[str]:
+    names: list[str] = []
+    while (step := came[world]) is not None:
+        world, name = step
+        names.append(name)
+    return names[::-1]
+
+
+if __name__ == "__main__":
+    import sys
+
+    print(Model(sys.argv[1].split(","), sys.argv[2:], made=True).walk())
