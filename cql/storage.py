@@ -16,6 +16,7 @@ from cql.metrics import MeasuredConnection, OnRequest, RequestCounts, StorageMet
 from cql.migrate import check_schema, load_migrations
 from cql.reconciliations import CqlReconciliationStore
 from cql.reports import CqlArchiveStore, CqlAuditStore, CqlBulkLoadStore, CqlUsageStore
+from cql.schedule_keys import CqlScheduleKeyStore
 from cql.schedules import CqlScheduleStore
 from cql.session import Session
 from cql.settings import StorageSettings
@@ -53,6 +54,7 @@ class Storage:
     dead_letters: CqlDeadLetterStore
     audit_log: CqlAuditLogStore
     idempotency: CqlIdempotencyStore
+    schedule_keys: CqlScheduleKeyStore
     reconciliations: CqlReconciliationStore
     usage: CqlUsageStore
     bulk_loads: CqlBulkLoadStore
@@ -118,6 +120,7 @@ class Storage:
             dead_letters=CqlDeadLetterStore(measured),
             audit_log=CqlAuditLogStore(measured),
             idempotency=CqlIdempotencyStore(measured),
+            schedule_keys=CqlScheduleKeyStore(measured),
             reconciliations=CqlReconciliationStore(measured),
             usage=CqlUsageStore(measured),
             bulk_loads=CqlBulkLoadStore(measured),

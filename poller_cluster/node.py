@@ -116,7 +116,12 @@ class Node:
         self.pollers = NodePollers(clients=self.clients, elsewhere=hints, draining=lambda: self.draining)
         self.backlog = Backlog(pollers=self.pollers, clock=clock)
         self._writer = ScheduleWriter(
-            schedules=stores.schedules, leases=stores.leases, clock=clock, randomness=randomness, hints=self.pollers
+            schedules=stores.schedules,
+            keys=stores.schedule_keys,
+            leases=stores.leases,
+            clock=clock,
+            randomness=randomness,
+            hints=self.pollers,
         )
         self.crons = CronWork(
             stores=stores, writer=self._writer, clients=self.clients, pollers=self.pollers, runtime=self._runtime

@@ -11,6 +11,7 @@ from scheduler_service.domain.ports import (
     CronStore,
     DeadLetterStore,
     ReconciliationStore,
+    ScheduleKeyStore,
     ScheduleStore,
 )
 
@@ -21,6 +22,9 @@ class NodeStores(Protocol):
 
     @property
     def schedules(self) -> ScheduleStore: ...
+
+    @property
+    def schedule_keys(self) -> ScheduleKeyStore: ...
 
     @property
     def clients(self) -> ClientStore: ...

@@ -40,6 +40,11 @@ OrderingKey = Annotated[
     str | None,
     typer.Option("--ordering-key", help="Schedules with the same key are called one at a time.", show_default=False),
 ]
+Key = Annotated[str, typer.Argument(metavar="KEY", help="Your own name for it.", show_default=False)]
+Latest = Annotated[
+    str | None,
+    typer.Option("--latest", help="When at the latest, however often it is replaced.", show_default=False),
+]
 Label = Annotated[str | None, typer.Option("--label", help="A name to find schedules by.", show_default=False)]
 
 
@@ -79,6 +84,72 @@ def create(
     with connect(url, key) as api:
         schedules = api.client(client_id).schedules
         show_schedule(schedules.create(callback, idempotency_key=idempotency_key, **options), as_json)
+
+
+@app.command(epilog="Example: minutehand schedules put shop cart-17 https://shop.example/expire --delay-seconds 600")
+def put(
+    client_id: ClientId,
+    schedule_key: Key,
+    callback_url: CallbackUrl,
+    due: Due = None,
+    delay_seconds: Delay = None,
+    latest: Latest = None,
+    method: Method = "POST",
+    header: Header = None,
+    body: Body = None,
+    body_json: BodyJson = None,
+    body_file: BodyFile = None,
+    label: Label = None,
+    ordering_key: OrderingKey = None,
+    timeout_seconds: AttemptTimeout = None,
+    max_attempts: MaxAttempts = None,
+    replacing: Annotated[
+        str | None, typer.Option("--replacing", help="Only if the key names this schedule.", show_default=False)
+    ] = None,
+    absent: Annotated[bool, typer.Option("--absent", help="Only if the key names none that waits.")] = False,
+    idempotency_key: IdempotencyKey = None,
+    url: Url = DEFAULT_URL,
+    key: KeyText = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create a schedule under your own key, or replace the one that waits under it: only the last is called."""
+    callback = read_callback(
+        callback_url, method=method, header=header, body=body, body_json=body_json, body_file=body_file
+    )
+    given: dict[str, Any] = {
+        "due": due,
+        "delay_seconds": delay_seconds,
+        "latest": latest,
+        "label": label,
+        "ordering_key": ordering_key,
+        "timeout_seconds": timeout_seconds,
+        "retry": None if max_attempts is None else {"max_attempts": max_attempts},
+    }
+    options = {name: value for name, value in given.items() if value is not None}
+    with connect(url, key) as api:
+        schedules = api.client(client_id).schedules
+        put_schedule = schedules.put(
+            schedule_key, callback, replacing=replacing, absent=absent, idempotency_key=idempotency_key, **options
+        )
+        show_schedule(put_schedule, as_json)
+
+
+@app.command("get-by-key", epilog="Example: minutehand schedules get-by-key shop cart-17")
+def get_by_key(
+    client_id: ClientId, schedule_key: Key, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False
+) -> None:
+    """Show the schedule that a key names."""
+    with connect(url, key) as api:
+        show_schedule(api.client(client_id).schedules.get_by_key(schedule_key), as_json)
+
+
+@app.command("cancel-by-key", epilog="Example: minutehand schedules cancel-by-key shop cart-17")
+def cancel_by_key(
+    client_id: ClientId, schedule_key: Key, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False
+) -> None:
+    """Cancel the schedule that a key names. When this succeeds, the receiver is not called any more."""
+    with connect(url, key) as api:
+        show_schedule(api.client(client_id).schedules.cancel_by_key(schedule_key), as_json)
 
 
 @app.command(epilog="Example: minutehand schedules get shop 01a1fe8c-3c6a-8000-8000-1f6d8a5bd3c1")
@@ -313,6 +384,8 @@ def show_schedule(schedule: Schedule, as_json: bool) -> None:
             ("reason", schedule.reason),
             ("calls", f"{schedule.callback.method} {schedule.callback.url}"),
             ("label", schedule.label),
+            ("key", schedule.key),
+            ("at the latest", schedule.latest),
             ("cron", schedule.cron_id),
             ("rescheduled from", schedule.rescheduled_from),
             ("rescheduled to", schedule.rescheduled_to),

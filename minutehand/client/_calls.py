@@ -52,6 +52,7 @@ class Operation(msgspec.Struct, Generic[T], frozen=True, kw_only=True, gc=False)
     path: str
     answer: Any
     query: Mapping[str, str] = {}
+    headers: Mapping[str, str] = {}
     body: bytes | None = None
     also: tuple[int, ...] = ()
     timeout_seconds: float | None = None
@@ -183,6 +184,32 @@ def create_schedule(client_id: str, schedule: NewSchedule, *, key: str | None) -
     return keyed(
         _schedules(client_id), Schedule, key=key, body=_encode(schedule), creating=Creating(client_id, schedule)
     )
+
+
+def put_schedule(
+    client_id: str, own_key: str, schedule: NewSchedule, *, replacing: str | None, absent: bool, key: str | None
+) -> Operation[Schedule]:
+    path, creating = _by_key(client_id, own_key), Creating(client_id, schedule)
+    operation = keyed(path, Schedule, key=key, body=_encode(schedule), creating=creating, method="PUT")
+    return msgspec.structs.replace(operation, headers=_precondition(replacing, absent=absent))
+
+
+def get_schedule_by_key(client_id: str, own_key: str) -> Operation[Schedule]:
+    return Operation(method="GET", path=_by_key(client_id, own_key), answer=Schedule)
+
+
+def cancel_schedule_by_key(client_id: str, own_key: str, *, only: str | None) -> Operation[Schedule]:
+    headers = _precondition(only, absent=False)
+    return Operation(method="DELETE", path=_by_key(client_id, own_key), answer=Schedule, headers=headers)
+
+
+def _by_key(client_id: str, own_key: str) -> str:
+    return f"{_schedules(client_id)}/by-key/{segment(own_key)}"
+
+
+def _precondition(schedule_id: str | None, *, absent: bool) -> dict[str, str]:
+    headers = {} if schedule_id is None else {"If-Match": f'"{schedule_id}"'}
+    return {**headers, "If-None-Match": "*"} if absent else headers
 
 
 def create_batch(client_id: str, schedules: Sequence[NewSchedule], *, key: str | None) -> Operation[Batch]:
@@ -369,11 +396,17 @@ def following(operation: Operation[Page[T]], page: Page[T]) -> Operation[Page[T]
 
 
 def keyed(
-    path: str, answer: Any, *, key: str | None, body: bytes | None = None, creating: Creating | None = None
+    path: str,
+    answer: Any,
+    *,
+    key: str | None,
+    body: bytes | None = None,
+    creating: Creating | None = None,
+    method: str = "POST",
 ) -> Operation[Any]:
-    """A POST under an idempotency key; None: a generated one, or a token for what it creates."""
+    """A request under an idempotency key; None: a generated one, or a token for what it creates."""
     return Operation(
-        method="POST", path=path, answer=answer, body=body, keyed=True, idempotency_key=key, creating=creating
+        method=method, path=path, answer=answer, body=body, keyed=True, idempotency_key=key, creating=creating
     )
 
 

@@ -42,6 +42,8 @@ class NewSchedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     retry: Retry | UnsetType = UNSET
     timeout_seconds: float | UnsetType = UNSET
     skip_after_seconds: float | UnsetType = UNSET
+    key: str | UnsetType = UNSET
+    latest: datetime | str | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         if isinstance(self.due, datetime) and self.due.tzinfo is None:
@@ -58,6 +60,7 @@ class ScheduleOptions(TypedDict, total=False):
     retry: Retry
     timeout_seconds: float
     skip_after_seconds: float
+    latest: datetime | str
 
 
 class Dst(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -141,6 +144,8 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
     label: str | None = None
     ordering_key: str | None = None
+    key: str | None = None
+    latest: datetime | None = None
     cron_id: str | None = None
     redelivered_at: datetime | None = None
     rescheduled_from: str | None = None

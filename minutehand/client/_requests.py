@@ -47,6 +47,9 @@ class Requests:
         if turns.key is not None:
             headers = headers.copy()
             headers["Idempotency-Key"] = turns.key
+        if operation.headers:
+            headers = headers.copy()
+            headers.update(operation.headers)
         if operation.timeout_seconds is not None:
             timeout = {"timeout": httpx.Timeout(operation.timeout_seconds).as_dict()}
         return httpx.Request(operation.method, url, headers=headers, content=operation.body, extensions=timeout)

@@ -27,12 +27,13 @@ def callback_headers(
     fence: int,
     in_doubt: bool,
     user_agent: str,
+    key: str | None = None,
 ) -> tuple[tuple[str, str], ...]:
     """All headers of one attempt. An empty `signature` (a client without secrets) leaves that header out.
 
     `due_ms` is the nominal instant (Unix milliseconds), `attempt` counts from 1, `fence` is the lease epoch under which
     the call is made: a receiver may refuse a caller with a lower fence than it has seen for the same schedule's poller.
-    `in_doubt`: an earlier owner may have made this call.
+    `in_doubt`: an earlier owner may have made this call. `key`: the client's own name of the schedule.
     """
     ours = [
         ("webhook-id", schedule_id),
@@ -48,6 +49,8 @@ def callback_headers(
         ours.append(("webhook-signature", signature))
     if cron_id is not None:
         ours.append(("Minutehand-Cron-Id", cron_id))
+    if key is not None:
+        ours.append(("Minutehand-Key", key))
     if in_doubt:
         ours.append(("Minutehand-Redelivery", "true"))
     return (*[header for header in user if not is_ours(header[0])], *ours)

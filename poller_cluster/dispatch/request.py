@@ -93,6 +93,7 @@ def prepare(
             fence=epoch,
             in_doubt=in_doubt,
             user_agent=user_agent(sender.version),
+            key=None if options.key is None else options.key.name,
         ),
         body=body,
         timeout_seconds=options.timeout_seconds or client.settings.timeout_seconds,

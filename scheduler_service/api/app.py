@@ -8,6 +8,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from scheduler_service.api.http.endpoint import Surroundings, endpoint, method_not_allowed, moved, not_found
+from scheduler_service.api.http.query import PATH_PARTS
 from scheduler_service.api.http.route import Route
 from scheduler_service.api.http.timeouts import Deadlines
 from scheduler_service.api.metrics import ApiMetrics, Exposition
@@ -65,7 +66,7 @@ def build_app(
 
 
 def _add_path(app: web.Application, path: str, routes: Iterable[Route], around: Surroundings) -> None:
-    resource = app.router.add_resource(_VARIABLE.sub(r"{\1:[^/:]+}", path))
+    resource = app.router.add_resource(_VARIABLE.sub(lambda part: f"{{{part[1]}:{PATH_PARTS[part[1]].matches}}}", path))
     allowed: list[str] = []
     for route in routes:
         handle = endpoint(route, around)

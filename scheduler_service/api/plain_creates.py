@@ -228,7 +228,7 @@ class _PlainCreate:
             of.services.body_capacity.hold(self._principal, held)
             self._held = held
             request = ONE.decode_if_right(data)
-            if request is None:
+            if request is None or request.key is not None:
                 # Only the branch below matters: the endpoint finds the faults and reports them.
                 raise Invalid([])
             self._definition, self._give_up = of.create.begin(

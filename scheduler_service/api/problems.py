@@ -21,6 +21,7 @@ from scheduler_service.domain.errors import (
     NodeUnreachable,
     NotFound,
     Overloaded,
+    PreconditionFailed,
     SecretLocked,
 )
 from scheduler_service.usecases.authenticate import Forbidden, Unauthenticated
@@ -123,6 +124,11 @@ KINDS: Final[Mapping[str, Kind]] = {
     "not-suspended": Kind(409, "The client is not suspended", "Only a suspended client can be deleted: suspend it."),
     "client-deleted": Kind(409, "The client was deleted", "Its id stays reserved. Choose another id."),
     "built-in-client": Kind(409, "The client is built in", "An administrator may change its quota, and nothing else."),
+    "precondition-failed": Kind(
+        412,
+        "Precondition failed",
+        "It is not as If-Match or If-None-Match say. Nothing changed; look at it again, and decide by its ETag.",
+    ),
     "content-too-large": Kind(413, "Content too large", "The body has more bytes than the limit. Send less at once."),
     "unsupported-media-type": Kind(
         415, "Unsupported media type", "Send Content-Type: application/json, in UTF-8 and without Content-Encoding."
@@ -277,6 +283,7 @@ _KIND_OF: Final[Mapping[type[MinutehandError], str]] = {
     Unauthenticated: "unauthorized",
     Forbidden: "forbidden",
     ClientSuspended: "client-suspended",
+    PreconditionFailed: "precondition-failed",
     ContentTooLarge: "content-too-large",
     ClockInDoubt: "clock-in-doubt",
     NodeUnreachable: "node-unreachable",

@@ -151,6 +151,8 @@ class ScheduleView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     callback: CallbackView
     label: str | None
     ordering_key: str | None
+    key: str | None
+    latest: Instant | None
     retry: RetryOverride | None
     timeout_seconds: float | None
     skip_after_seconds: float | None

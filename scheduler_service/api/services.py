@@ -29,6 +29,7 @@ from scheduler_service.domain.ports import (
     IdempotencyStore,
     NodePorts,
     ReconciliationStore,
+    ScheduleKeyStore,
     ScheduleStore,
     SecretEncryption,
     TrialCaller,
@@ -56,6 +57,7 @@ from scheduler_service.usecases.redeliver import RedeliverSchedule
 from scheduler_service.usecases.reports import ShowJobResults
 from scheduler_service.usecases.reschedule_schedule import RescheduleSchedule
 from scheduler_service.usecases.resolve_schedule import ResolveSchedule
+from scheduler_service.usecases.schedule_keys import ScheduleKeys
 from scheduler_service.usecases.schedule_request import CallbackPolicy
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from scheduler_service.usecases.show_attempts import ShowAttempts
@@ -94,6 +96,9 @@ class StoragePorts(Protocol):
 
     @property
     def idempotency(self) -> IdempotencyStore: ...
+
+    @property
+    def schedule_keys(self) -> ScheduleKeyStore: ...
 
     @property
     def reconciliations(self) -> ReconciliationStore: ...
@@ -152,11 +157,20 @@ class ScheduleServices:
             policy=policy,
             clock=clock,
         )
+        self.by_key = ScheduleKeys(
+            schedules=schedules,
+            create=self.create,
+            resolve=self.resolve,
+            cancel=self.cancel,
+            writer=writer,
+            clock=clock,
+        )
         self.idempotently = CreateIdempotently(
             remember=RememberRequest(keys=storage.idempotency),
             create=self.create,
             redeliver=self.redeliver,
             reschedule=self.reschedule,
+            by_key=self.by_key,
             resolve=self.resolve,
             writer=writer,
             clock=clock,
@@ -280,6 +294,7 @@ def build_services(
     policy = CallbackPolicy(network=settings.network, bounds=settings.clients, encryption=encryption)
     writer = ScheduleWriter(
         schedules=storage.schedules,
+        keys=storage.schedule_keys,
         leases=storage.leases,
         clock=clock,
         randomness=randomness,

@@ -49,6 +49,10 @@ class KeyReused(MinutehandError):
     """The idempotency key was used before with a different request."""
 
 
+class PreconditionFailed(MinutehandError):
+    """What the request is about is not what its caller has seen (If-Match, If-None-Match)."""
+
+
 class ContentTooLarge(MinutehandError):
     """More bytes than one request to the store may carry."""
 

@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from membership.errors import MinutehandError
 from scheduler_service.domain.clients import LatePolicy, RetrySettings
+from scheduler_service.domain.schedule_keys import KeyMark
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -59,7 +60,7 @@ class ScheduleOptions(msgspec.Struct, frozen=True, omit_defaults=True, gc=False)
     `timeout_seconds`: of one attempt. `skip_after_seconds`: a call that would start later than this after its due is
     skipped, whatever the client's late policy says. `in_doubt`: set in retry rows of rows that an earlier owner may
     have called (see `retry_rows`). `cron`: set in the fires of a cron, not in triggered runs. `redelivery`: set in
-    retry rows made by an explicit redelivery, and in their retries."""
+    retry rows made by an explicit redelivery, and in their retries. `key`: of schedules that were put under one."""
 
     retry: RetryOverride | None = None
     timeout_seconds: float | None = None
@@ -67,6 +68,7 @@ class ScheduleOptions(msgspec.Struct, frozen=True, omit_defaults=True, gc=False)
     in_doubt: bool = False
     cron: CronChild | None = None
     redelivery: Redelivery | None = None
+    key: KeyMark | None = None
 
     def retry_settings(self, settings: RetrySettings) -> RetrySettings:
         """The retry policy of this schedule."""

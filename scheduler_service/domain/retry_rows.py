@@ -27,6 +27,8 @@ from scheduler_service.domain.ids import (
     partition_of,
     poller_of,
 )
+from scheduler_service.domain.options import Undecodable, decode_options
+from scheduler_service.domain.schedule_keys import KeyMark
 from scheduler_service.domain.schedules import Definition, Kind, Outcome, Row, State
 
 MARK_IN_DOUBT = "in_doubt"
@@ -43,6 +45,7 @@ RESCHEDULED = "rescheduled"
 RESCHEDULED_OTHERWISE = "rescheduled-otherwise"
 """The same in favour of a different call, which can't be derived from the row."""
 MARK_CRON = "cron"
+MARK_KEY = "key"
 
 
 SUPERSEDED = "superseded"
@@ -93,12 +96,15 @@ def rescheduled(client_id: ClientId, row: Row) -> Definition:
     assert row.rescheduled_to is not None
     new = ScheduleId(row.rescheduled_to)
     known = definition_of(partition_of(client_id, row.schedule_id), row)
+    options = _with_mark(_with_mark(known.options, MARK_REDELIVERY, None), MARK_CRON, None)
+    if MARK_KEY in options and (mark := key_mark(options)) is not None:
+        options = _with_mark(options, MARK_KEY, msgspec.to_builtins(mark.following()))
     return msgspec.structs.replace(
         known,
         poller_id=poller_of(new),
         due=due_of(new),
         schedule_id=new,
-        options=_with_mark(_with_mark(known.options, MARK_REDELIVERY, None), MARK_CRON, None),
+        options=options,
         ordering_key=row.ordering_key,
         nominal_due=None,
         rescheduled_from=row.schedule_id,
@@ -130,6 +136,16 @@ def is_in_doubt(definition: Definition) -> bool:
 def says_in_doubt(options: str | None) -> bool:
     """Whether a row's options carry the mark of such a retry row."""
     return options is not None and MARK_IN_DOUBT in options and bool(_decoded(options).get(MARK_IN_DOUBT))
+
+
+def key_mark(options: str | None) -> KeyMark | None:
+    """The key under which a schedule was put, if it was."""
+    if options is None or MARK_KEY not in options:
+        return None
+    try:
+        return decode_options(options).key
+    except Undecodable:
+        return None
 
 
 def _marked(options: str, *, in_doubt: bool) -> str:

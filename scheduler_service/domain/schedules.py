@@ -191,8 +191,8 @@ class Row(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def announced(self) -> bool:
-        """Whether it replaces another schedule once that one is cancelled: see `usecases.complete_reschedule`."""
-        return self.created_at is None and self.rescheduled_from is not None and self.state is None
+        """Whether it is to be created once another write has decided that: see `usecases.complete_reschedule`."""
+        return self.created_at is None and self.state is None
 
     @property
     def is_retry_row(self) -> bool:

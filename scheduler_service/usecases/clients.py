@@ -22,6 +22,7 @@ from scheduler_service.domain.crons.row import CRON_CLIENT
 from scheduler_service.domain.errors import Conflict, FieldError, Invalid, NotFound
 from scheduler_service.domain.ids import ClientId, UnixMillis, minute_of
 from scheduler_service.domain.ports import ClientStore
+from scheduler_service.domain.preconditions import NO_PRECONDITION, Precondition
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.authenticate import Catalog
 from scheduler_service.usecases.keys import Keys
@@ -126,11 +127,19 @@ class RegisterClient:
         self._change = change
         self._clock = clock
 
-    async def __call__(self, client_id: ClientId, *, poller_quota: int, settings: ClientSettings | None) -> Registered:
-        """`settings` None: the defaults. Raises Conflict, Invalid, NotFound, StoreUnavailable."""
+    async def __call__(
+        self,
+        client_id: ClientId,
+        *,
+        poller_quota: int,
+        settings: ClientSettings | None,
+        precondition: Precondition = NO_PRECONDITION,
+    ) -> Registered:
+        """`settings` None: the defaults. Raises Conflict, Invalid, NotFound, PreconditionFailed, StoreUnavailable."""
         wanted = settings if settings is not None else ClientSettings()
         known = await self._store.read_client(client_id)
         if known is None:
+            precondition.check(None)
             if client_id.startswith("$"):
                 raise NotFound(f"there is no built-in client {client_id!r}")
             client = await self._create(client_id, poller_quota, wanted)
@@ -144,6 +153,7 @@ class RegisterClient:
             )
 
         async def step(current: Client) -> Client:
+            precondition.check(str(current.revision))
             if current.built_in and settings is not None:
                 detail = "the settings of built-in clients can't be changed; leave them out"
                 raise Invalid([FieldError("/settings", detail)])

@@ -16,6 +16,10 @@ first of these:
 - the owner of the new row's minute when it reads the row, so that it is called at its instant even where the old one
   was due much later.
 
+A schedule that is put under a key that no waiting schedule has is announced too, without a row that it replaces. It is
+created once the key names it (`schedule_keys`). A replacement in a key's chain becomes what the key names before it is
+created, so that the key never names a schedule whose successors are forgotten.
+
 Creating it twice gives one row. A row that is neither announced nor created was deleted by retention and stays deleted.
 """
 
@@ -25,6 +29,7 @@ from scheduler_service.domain.ids import ClientId, Partition, RowKey, ScheduleId
 from scheduler_service.domain.ports import ScheduleStore
 from scheduler_service.domain.retry_rows import (
     definition_of,
+    key_mark,
     outcome_of,
     retry_row_of,
     successor_key,
@@ -54,8 +59,13 @@ class CompleteReschedule:
             await self(client_id, ScheduleId(row.rescheduled_to), at=row.finished_at or row.due)
 
     async def announced(self, partition: Partition, row: Row) -> bool:
-        """Create an announced row if the row that it is to replace names it. False: that row does not."""
-        assert row.rescheduled_from is not None
+        """Create an announced row if the row that it is to replace, or its key, names it. False: neither does."""
+        if row.rescheduled_from is None:
+            mark = key_mark(row.options)
+            if mark is None or not await self._writer.keys.names(partition.client_id, mark.name, row.schedule_id):
+                return False
+            await self._create(partition, row, at=mark.put_at)
+            return True
         old = ScheduleId(row.rescheduled_from)
         home = partition_of(partition.client_id, old)
         known = await self._find(home, key_of(old))
@@ -83,4 +93,6 @@ class CompleteReschedule:
         return (await self._schedules.find_rows(partition, [key], serial=True)).get(key)
 
     async def _create(self, partition: Partition, row: Row, *, at: UnixMillis) -> None:
+        if (mark := key_mark(row.options)) is not None:
+            await self._writer.keys.move(partition.client_id, row.schedule_id, mark)
         await self._writer(definition_of(partition, msgspec.structs.replace(row, created_at=at)))

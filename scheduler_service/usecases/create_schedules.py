@@ -10,6 +10,7 @@ whatever has become of the row since.
 """
 
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from membership.errors import MinutehandError, StoreUnavailable
@@ -46,6 +47,14 @@ PIECE = 100
 
 Created: TypeAlias = Definition | MinutehandError
 """The result of one item of a batch: its row, or why there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The id that a request is to make, as judged `at` (Unix milliseconds): a repeat finds it."""
+
+    schedule_id: ScheduleId
+    at: int
 
 
 class CreateSchedules:
@@ -138,6 +147,18 @@ class CreateSchedules:
         if lost is not None and not any(isinstance(item, Definition) for item in created):
             raise lost
         return created
+
+    def drawn(self, client: Client, request: ScheduleRequest, *, now: int, latest: UnixMillis | None) -> Definition:
+        """The row of a request made at `now`, due at `latest` at the latest. Raises Invalid. Nothing is created."""
+        drawn = self._draft(client, request, now=now)
+        if latest is not None and drawn.due > latest:
+            drawn = drawn._replace(due=UnixMillis(max(latest, now)))
+        poller_id, schedule_id = self._chosen(client, drawn)
+        return self._definition(client, drawn, poller_id=poller_id, schedule_id=schedule_id, now=now)
+
+    def chosen(self, client: Client, request: ScheduleRequest, once: OnceIds) -> Chosen:
+        """The id that a request gets by its token. Raises Invalid."""
+        return Chosen(self._define(client, request, now=once.asked_at, once=once).schedule_id, once.asked_at)
 
     def again(self, client: Client, request: ScheduleRequest, schedule_id: ScheduleId, *, now: int) -> Definition:
         """The row of a request that was valid at `now` and got this id: equal values, even where the client's settings

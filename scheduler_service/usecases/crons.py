@@ -38,6 +38,7 @@ from scheduler_service.domain.errors import Conflict, FieldError, Invalid, Inval
 from scheduler_service.domain.ids import ClientId, CronId, UnixMillis, derived_schedule_id
 from scheduler_service.domain.options import ScheduleOptions, encode_options
 from scheduler_service.domain.ports import CronStore, SecretEncryption
+from scheduler_service.domain.preconditions import NO_PRECONDITION, Precondition
 from scheduler_service.domain.quotas import pinned_poller
 from scheduler_service.domain.schedules import Definition
 from scheduler_service.runtime.clock import Clock
@@ -83,10 +84,16 @@ class ChangeCrons:
         self._triggers: set[tuple[ClientId, CronId, int]] = set()
 
     async def put(
-        self, client: Client, cron_id: CronId, draft: CronDraft, *, told: Told = lambda rows, size: None
+        self,
+        client: Client,
+        cron_id: CronId,
+        draft: CronDraft,
+        *,
+        told: Told = lambda rows, size: None,
+        precondition: Precondition = NO_PRECONDITION,
     ) -> Changed:
         """Create or replace; a paused cron stays paused. A repeat changes nothing. `told` hears what was read to count
-        the client's crons. Raises Conflict (too-many-crons), StoreUnavailable."""
+        the client's crons. Raises Conflict (too-many-crons), PreconditionFailed, StoreUnavailable."""
         before = (await self._crons.read(client.client_id, [cron_id])).get(cron_id)
         reservation: AbstractAsyncContextManager[None] = nullcontext()
         if before is None or before.state is CronState.DELETED:
@@ -94,9 +101,12 @@ class ChangeCrons:
 
         def step(known: Cron | None, now: UnixMillis) -> Cron:
             if known is None or known.state is CronState.DELETED:
+                precondition.check(None)
                 return self._new(client, cron_id, draft, known=known, now=now)
             if (known.expression, known.timezone, self._opened(known), known.options) == draft:
+                # Its answer may have been lost, so a repeat is not refused.
                 return known
+            precondition.check(str(known.revision))
             changed = msgspec.structs.replace(
                 known,
                 expression=draft.expression,
@@ -336,12 +346,18 @@ class RequestCrons:
         self._clock = clock
 
     async def put(
-        self, client: Client, cron_id: CronId, request: CronRequest, *, told: Told = lambda rows, size: None
+        self,
+        client: Client,
+        cron_id: CronId,
+        request: CronRequest,
+        *,
+        told: Told = lambda rows, size: None,
+        precondition: Precondition = NO_PRECONDITION,
     ) -> Changed:
-        """Raises Invalid, Conflict (too-many-crons), ContentTooLarge, StoreUnavailable too. `told`: see
-        `ChangeCrons.put`."""
+        """As `ChangeCrons.put`. Raises Invalid, ContentTooLarge too."""
         self.admit(client)
-        return await self._change.put(client, cron_id, self._draft(client, request), told=told)
+        draft = self._draft(client, request)
+        return await self._change.put(client, cron_id, draft, told=told, precondition=precondition)
 
     def faults(self, client: Client, request: CronRequest) -> list[FieldError]:
         """All faults of a request. Stores nothing."""

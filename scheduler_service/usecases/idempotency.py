@@ -20,15 +20,17 @@ from scheduler_service.domain.errors import FieldError, Invalid, KeyReused
 from scheduler_service.domain.idempotency import NOTHING, Kept, Keyed
 from scheduler_service.domain.ids import DAY_MS, ScheduleId, UnixMillis, due_of, minute_end, minute_of
 from scheduler_service.domain.ports import IdempotencyStore
+from scheduler_service.domain.preconditions import NO_PRECONDITION, Precondition
 from scheduler_service.domain.retry_rows import definition_of, outcome_of
 from scheduler_service.domain.schedules import Definition, State
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
-from scheduler_service.usecases.create_schedules import CreateSchedules
+from scheduler_service.usecases.create_schedules import Chosen, CreateSchedules
 from scheduler_service.usecases.redeliver import DELETION_MARGIN_MS, RedeliverResult, RedeliverSchedule
 from scheduler_service.usecases.reschedule_schedule import RescheduleRequest, RescheduleResult, RescheduleSchedule
 from scheduler_service.usecases.resolve_schedule import Resolved, ResolveSchedule
-from scheduler_service.usecases.schedule_request import ScheduleRequest
+from scheduler_service.usecases.schedule_keys import PutResult, ScheduleKeys
+from scheduler_service.usecases.schedule_request import ScheduleRequest, asked_latest
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
 Made: TypeAlias = Definition | Resolved | MinutehandError
@@ -110,6 +112,7 @@ class CreateIdempotently:
         create: CreateSchedules,
         redeliver: RedeliverSchedule,
         reschedule: RescheduleSchedule,
+        by_key: ScheduleKeys,
         resolve: ResolveSchedule,
         writer: ScheduleWriter,
         clock: Clock,
@@ -118,6 +121,7 @@ class CreateIdempotently:
         self._create = create
         self._redeliver = redeliver
         self._reschedule = reschedule
+        self._by_key = by_key
         self._resolve = resolve
         self._writer = writer
         self._clock = clock
@@ -169,6 +173,25 @@ class CreateIdempotently:
                 return chosen, False
         chosen = ScheduleId(known.ids[0])
         return await self._reschedule(client, schedule_id, request, chosen=chosen), known.replayed
+
+    async def put(
+        self,
+        client: Client,
+        key: str,
+        request: ScheduleRequest,
+        keyed: Keyed,
+        *,
+        precondition: Precondition = NO_PRECONDITION,
+    ) -> tuple[PutResult, bool]:
+        """As `ScheduleKeys.put`, and whether it was requested before. `key` is the schedule's."""
+        known = await self._remember.known(keyed)
+        if known is None:
+            self._create.admit(client)
+            now = self._clock.wall_ms()
+            drawn = self._create.drawn(client, request, now=now, latest=asked_latest(request))
+            known = await self._remember(keyed, ids=[drawn.schedule_id], at=now)
+        chosen = Chosen(ScheduleId(known.ids[0]), known.at)
+        return await self._by_key.put(client, key, request, precondition=precondition, chosen=chosen), known.replayed
 
     async def _created_again(
         self, client: Client, requests: Sequence[ScheduleRequest | Invalid], remembered: Remembered

@@ -30,6 +30,7 @@ from scheduler_service.domain.options import (
     encode_options,
 )
 from scheduler_service.domain.ports import SecretEncryption
+from scheduler_service.domain.schedule_keys import KEY_PATTERN
 
 PAST_TOLERANCE_MS = 60_000
 """A due this far in the past is stored as now; an older one is refused."""
@@ -65,6 +66,9 @@ class ScheduleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
     Schedules with the same `ordering_key` are called one at a time, in order of due. `skip_after_seconds`: skip the
     call if the first attempt would start later than this after the due; `late_policy` says what counts as late.
+
+    `key`: the client's own name for it. Of the schedules put under one key, only the last is called. `latest`: however
+    often it is replaced while it waits, it is due then at the latest; the first one's counts.
     """
 
     callback: CallbackRequest
@@ -75,6 +79,8 @@ class ScheduleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     retry: RetryOverride | None = None
     timeout_seconds: TimeoutSeconds | None = None
     skip_after_seconds: Annotated[float, Meta(ge=0, le=604_800)] | None = None
+    key: Annotated[str, Meta(pattern=KEY_PATTERN)] | None = None
+    latest: Instant | None = None
 
 
 class Draft(NamedTuple):
@@ -119,6 +125,8 @@ def draft(
     headers, body = draft_callback(request.callback, settings=settings, check_url=check_url, faults=faults)
     if request.retry is not None or request.timeout_seconds is not None:
         faults += bounds.faults_of_schedule(request.retry, request.timeout_seconds)
+    if request.latest is not None:
+        faults += _faults_of_latest(request)
     if faults:
         raise Invalid(faults)
     return _drawn(request, due, headers, body)
@@ -209,6 +217,21 @@ def asked_due(request: AsksWhen, *, now: int, horizon_days: int, faults: list[Fi
     elif due < now - PAST_TOLERANCE_MS:
         faults.append(FieldError("/due", f"is more than 60 seconds in the past; it is {format_instant(now)} now"))
     return UnixMillis(max(due, now))
+
+
+def asked_latest(request: ScheduleRequest) -> UnixMillis | None:
+    """The `latest` of a request that was judged valid."""
+    return None if request.latest is None else parse_instant(request.latest)
+
+
+def _faults_of_latest(request: ScheduleRequest) -> list[FieldError]:
+    if request.key is None:
+        return [FieldError("/latest", "is only for schedules with a key")]
+    try:
+        asked_latest(request)
+    except ValueError as error:
+        return [FieldError("/latest", str(error))]
+    return []
 
 
 def unjudged_due(request: AsksWhen, *, now: int) -> UnixMillis:

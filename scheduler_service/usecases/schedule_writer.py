@@ -41,7 +41,7 @@ from scheduler_service.domain.ids import (
     minute_start,
     partition_of,
 )
-from scheduler_service.domain.ports import HintSender, ScheduleStore
+from scheduler_service.domain.ports import HintSender, ScheduleKeyStore, ScheduleStore
 from scheduler_service.domain.ports.schedules import Answered
 from scheduler_service.domain.retry_rows import (
     IN_DOUBT,
@@ -64,6 +64,7 @@ from scheduler_service.domain.schedules import (
 )
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
+from scheduler_service.usecases.key_chain import KeyChain
 
 LATE_AFTER_MS = 2_000
 """An insert acknowledged later than this after its minute's end must not rely on the sweep."""
@@ -84,6 +85,7 @@ class ScheduleWriter:
         self,
         *,
         schedules: ScheduleStore,
+        keys: ScheduleKeyStore,
         leases: LeaseStore,
         clock: Clock,
         randomness: Randomness,
@@ -93,6 +95,7 @@ class ScheduleWriter:
     ) -> None:
         """`low_watermark_of`: the low watermark that an incarnation has announced, where members are watched.
         `clock_doubted()`: whether this process's wall clock may be wrong."""
+        self.keys = KeyChain(store=keys, clock=clock)
         self._schedules = schedules
         self._leases = leases
         self._clock = clock

@@ -85,7 +85,12 @@ async def repair(storage: Storage, rows: Sequence[Broken], *, clock: Clock, rand
     outcome (lost-outcome) are left to a person.
     """
     writer = ScheduleWriter(
-        schedules=storage.schedules, leases=storage.leases, clock=clock, randomness=randomness, hints=_Unsaid()
+        schedules=storage.schedules,
+        keys=storage.schedule_keys,
+        leases=storage.leases,
+        clock=clock,
+        randomness=randomness,
+        hints=_Unsaid(),
     )
 
     async def one(row: Broken) -> str:

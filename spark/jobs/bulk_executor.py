@@ -93,6 +93,7 @@ async def _load(work: Work, rows: Iterable[bytes]) -> Part:
             raise ClientSuspended(f"client {work.client.client_id!r} was suspended or deleted meanwhile")
         writer = ScheduleWriter(
             schedules=storage.schedules,
+            keys=storage.schedule_keys,
             leases=storage.leases,
             clock=clock,
             randomness=randomness,

@@ -52,7 +52,12 @@ class Callers:
         self.world = world
         storage, clock, randomness = world.api_storage, world.api_clock, world.api_randomness
         writer = _Registering(
-            schedules=storage.schedules, leases=storage.leases, clock=clock, randomness=randomness, hints=world
+            schedules=storage.schedules,
+            keys=storage.schedule_keys,
+            leases=storage.leases,
+            clock=clock,
+            randomness=randomness,
+            hints=world,
         )
         writer.world = world
         resolve = ResolveSchedule(schedules=storage.schedules, writer=writer)

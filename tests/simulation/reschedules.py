@@ -39,6 +39,7 @@ class DyingApi:
         self.storage = Storage.over(connection, packs=cycle((True, False)).__next__)
         writer = ScheduleWriter(
             schedules=self.storage.schedules,
+            keys=self.storage.schedule_keys,
             leases=self.storage.leases,
             clock=world.api_clock,
             randomness=world.api_randomness,

@@ -102,6 +102,7 @@ class World:
         )
         self.writer = ScheduleWriter(
             schedules=self.api_storage.schedules,
+            keys=self.api_storage.schedule_keys,
             leases=self.api_storage.leases,
             clock=self.api_clock,
             randomness=self.api_randomness,

@@ -193,6 +193,7 @@ def live_a_little(shop: Shop, client: ClientScope) -> list[Schedule]:
     async def place_late(storage: Storage) -> None:
         writer = ScheduleWriter(
             schedules=storage.schedules,
+            keys=storage.schedule_keys,
             leases=storage.leases,
             clock=SystemClock(),
             randomness=SystemRandomness(),

@@ -214,6 +214,9 @@ class Parser:
     def _timestamp(self) -> Term | None:
         if not self._take("USING"):
             return None
+        if self._take("TTL"):
+            self._term()  # Tables in memory keep rows.
+            return None
         self._expect("TIMESTAMP")
         return self._term()
 

@@ -29,6 +29,7 @@ async def expand(api: ApiHarness, cron_id: str = "nightly") -> None:
     services, storage = api.services, api.storage
     writer = ScheduleWriter(
         schedules=storage.schedules,
+        keys=storage.schedule_keys,
         leases=storage.leases,
         clock=api.clock,
         randomness=SeededRandomness(1),

@@ -63,7 +63,12 @@ async def cron_changes(cluster: Deployment) -> AsyncIterator[CronChanges]:
             parts.push_async_callback(service.stop)
             await service.start()
         writer = ScheduleWriter(
-            schedules=storage.schedules, leases=storage.leases, clock=clock, randomness=randomness, hints=hints
+            schedules=storage.schedules,
+            keys=storage.schedule_keys,
+            leases=storage.leases,
+            clock=clock,
+            randomness=randomness,
+            hints=hints,
         )
         catalog = Catalog(store=storage.clients, clock=clock)
         yield CronChanges(

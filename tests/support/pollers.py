@@ -137,6 +137,7 @@ class PollerBench:
         schedules: Any = self.schedules
         writer = ScheduleWriter(
             schedules=schedules,
+            keys=self.storage.schedule_keys,
             leases=self.storage.leases,
             clock=self.clock,
             randomness=randomness,

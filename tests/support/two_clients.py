@@ -103,6 +103,11 @@ class TwoClients:
             (await api.send("POST", f"{base}/schedules", key=key, json=schedule(callback=callback, label=mine))).json
             for _ in range(3)
         ]
+        keys = [f"of-{client_id}-{number}" for number in range(2)]
+        for own_key in keys:
+            sent = schedule(callback=callback, label=mine)
+            reply = await api.send("PUT", f"{base}/schedules/by-key/{own_key}", key=key, json=sent)
+            assert reply.status == 201
         crons = [f"of-{client_id}-{number}" for number in range(2)]
         for cron_id in crons:
             reply = await api.send("PUT", f"{base}/crons/{cron_id}", key=key, json=cron(callback=callback, label=mine))
@@ -121,6 +126,7 @@ class TwoClients:
         return {
             "schedule_id": ids,
             "cron_id": crons,
+            "schedule_key": keys,
             "key_id": [key.split("_")[1]],
             "secret_id": [secret["secret_id"]],
             "reconciliation_id": [one["reconciliation_id"] for one in work],

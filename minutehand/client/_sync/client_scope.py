@@ -117,6 +117,40 @@ class Schedules(Part):
         )
         return self._perform(operation)
 
+    def put(
+        self,
+        key: str,
+        callback: Callback,
+        *,
+        replacing: str | None = None,
+        absent: bool = False,
+        idempotency_key: str | None = None,
+        **options: Unpack[ScheduleOptions],
+    ) -> Schedule:
+        """Create one call under your own key, or replace the one that waits under it: exactly one of the two is called.
+
+        `replacing`: only if the key names this schedule. `absent`: only if it names none that waits. `latest`: however
+        often the call is replaced while it waits, it is due then at the latest; the first put's counts. Raises
+        MinutehandApiError: in-flight (the present one is being called), precondition-failed."""
+        operation = calls.put_schedule(
+            self._client_id,
+            key,
+            NewSchedule(callback=callback, **options),
+            replacing=replacing,
+            absent=absent,
+            key=idempotency_key,
+        )
+        return self._perform(operation)
+
+    def get_by_key(self, key: str) -> Schedule:
+        """The schedule that a key names."""
+        return self._perform(calls.get_schedule_by_key(self._client_id, key))
+
+    def cancel_by_key(self, key: str, *, only: str | None = None) -> Schedule:
+        """Cancel the schedule that a key names; `only`: if it is this one. Raises as `cancel` does, and
+        MinutehandApiError: precondition-failed."""
+        return self._perform(calls.cancel_schedule_by_key(self._client_id, key, only=only))
+
     def create_batch(
         self, schedules: Sequence[NewSchedule], *, idempotency_key: str | None = None
     ) -> tuple[BatchItem, ...]:

@@ -13,6 +13,7 @@ from scheduler_service.domain.clients import CLIENT_ID_PATTERN
 from scheduler_service.domain.errors import FieldError
 from scheduler_service.domain.ids import MAX_DUE, UnixMillis
 from scheduler_service.domain.instants import parse_instant
+from scheduler_service.domain.schedule_keys import KEY_PATTERN
 from scheduler_service.usecases.schedule_request import MAX_TEXT
 
 T = TypeVar("T")
@@ -122,11 +123,13 @@ def _day(text: str) -> date:
 
 @dataclass(frozen=True, slots=True)
 class PathPart:
-    """A variable part of a path. A text that does not match the schema names nothing: 404."""
+    """A variable part of a path. A text that does not match the schema names nothing: 404. `matches`: its form in the
+    path, percent-encoded; a colon begins a verb."""
 
     sentence: str
     schema: Schema
     example: str
+    matches: str = "[^/:]+"
 
 
 _ID: Final[Schema] = {"type": "string", "pattern": CLIENT_ID_PATTERN}
@@ -136,6 +139,12 @@ PATH_PARTS: Final[Mapping[str, PathPart]] = {
     "client_id": PathPart("The client.", _ID, "shop"),
     "schedule_id": PathPart(
         "The schedule.", {"type": "string", "format": "uuid"}, "01a1fd71-2c58-8000-882a-6d1f0c3e5a97"
+    ),
+    "schedule_key": PathPart(
+        "The client's own name of a schedule, percent-encoded: visible ASCII characters.",
+        {"type": "string", "pattern": KEY_PATTERN},
+        "order-17",
+        matches="[^/]+",
     ),
     "cron_id": PathPart("The cron.", _ID, "nightly"),
     "reconciliation_id": PathPart(

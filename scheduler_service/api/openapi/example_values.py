@@ -53,6 +53,8 @@ SCHEDULE: Final = {
     "callback": CALLBACK_SHOWN,
     "label": "order-17",
     "ordering_key": None,
+    "key": None,
+    "latest": None,
     "retry": {"max_attempts": 5},
     "timeout_seconds": None,
     "skip_after_seconds": None,
@@ -82,6 +84,7 @@ REMINDER: Final = {
     "label": None,
     "retry": None,
 }
+UNDER_KEY: Final = {**REMINDER, "key": PATH_PARTS["schedule_key"].example, "latest": "2026-11-21T10:30:00.000Z"}
 LATE: Final = {"due": "2026-11-20T09:30:00Z", "callback": {"url": "https://shop.example/hooks/remind"}}
 LATE_REFUSED: Final = {
     "status": 422,

@@ -56,6 +56,18 @@ EXAMPLES: Final[Mapping[str, Example]] = {
             "rescheduled_from": of.SCHEDULE_ID,
         },
     ),
+    "put_schedule": Example(
+        request={
+            "delay_seconds": 90,
+            "latest": "2026-11-21T10:30:00Z",
+            "callback": {"url": "https://shop.example/hooks/remind"},
+        },
+        answer=of.UNDER_KEY,
+    ),
+    "get_schedule_by_key": Example(answer=of.UNDER_KEY),
+    "cancel_schedule_by_key": Example(
+        answer={**of.UNDER_KEY, "state": "cancelled", "next_attempt_at": None, "finished_at": of.NOW}
+    ),
     "redeliver_schedule": Example(answer=of.REDELIVERED),
     "list_attempts": Example(answer=of.page()),
     "list_dead_letters": Example(

@@ -17,6 +17,7 @@ from scheduler_service.api.resources import (
     health,
     keys,
     reconciliations,
+    schedule_keys,
     schedule_verbs,
     schedules,
     signing_secrets,
@@ -27,6 +28,7 @@ from scheduler_service.api.resources import (
 ROUTES: tuple[Route, ...] = (
     *schedules.ROUTES,
     *schedule_verbs.ROUTES,
+    *schedule_keys.ROUTES,
     *dead_letters.ROUTES,
     *crons.ROUTES,
     *balance.ROUTES,

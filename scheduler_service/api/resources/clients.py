@@ -6,6 +6,7 @@ from aiohttp import web
 
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.decoding import Body, token
+from scheduler_service.api.http.preconditions import ETAG, PRECONDITION_FAILED, etag_header, precondition_of
 from scheduler_service.api.http.route import (
     LOCATION,
     Items,
@@ -42,12 +43,12 @@ def client_view(client: Client, bounds: ClientBounds) -> ClientView:
 
 async def put_client(context: RequestContext) -> web.Response:
     client_id = context.client_id
-    named_wrong = _id_faults(client_id)
+    named_wrong, precondition = _id_faults(client_id), precondition_of(context.request)
     request = await context.body(_BODY, lambda wrong: [*named_wrong, *_rules(context, wrong)])
     if faults := [*named_wrong, *_rules(context, request)]:
         raise Invalid(faults)
     registered = await context.services.clients.register(
-        client_id, poller_quota=request.poller_quota, settings=request.settings
+        client_id, poller_quota=request.poller_quota, settings=request.settings, precondition=precondition
     )
     client = registered.client
     context.log(
@@ -56,9 +57,11 @@ async def put_client(context: RequestContext) -> web.Response:
         poller_quota=client.poller_quota,
         revision=client.revision,
     )
+    headers = etag_header(client.revision)
     if not registered.created:
-        return json_response(_view(context, client))
-    return json_response(_view(context, client), status=201, headers={"Location": f"/v1/clients/{client_id}"})
+        return json_response(_view(context, client), headers=headers)
+    headers["Location"] = f"/v1/clients/{client_id}"
+    return json_response(_view(context, client), status=201, headers=headers)
 
 
 async def list_clients(context: RequestContext) -> web.Response:
@@ -66,7 +69,8 @@ async def list_clients(context: RequestContext) -> web.Response:
 
 
 async def get_client(context: RequestContext) -> web.Response:
-    return json_response(_view(context, await context.services.clients.show.one(context.client_id)))
+    client = await context.services.clients.show.one(context.client_id)
+    return json_response(_view(context, client), headers=etag_header(client.revision))
 
 
 async def suspend_client(context: RequestContext) -> web.Response:
@@ -126,9 +130,9 @@ ROUTES = (
         request=ClientRequest,
         response=ClientView,
         status=201,
-        headers=LOCATION,
+        headers={**LOCATION, **ETAG},
         others={200: ClientView},
-        problems=("client-deleted",),
+        problems=("client-deleted", PRECONDITION_FAILED),
     ),
     Route(
         method="GET",
@@ -146,6 +150,7 @@ ROUTES = (
         handler=get_client,
         summary="Show a client",
         response=ClientView,
+        headers=ETAG,
     ),
     Route(
         method="DELETE",

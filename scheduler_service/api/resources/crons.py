@@ -9,6 +9,7 @@ from aiohttp import web
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.decoding import Body
 from scheduler_service.api.http.paging import Cursor, Listing, WindowCursor, WindowListing, seal
+from scheduler_service.api.http.preconditions import ETAG, PRECONDITION_FAILED, etag_header, precondition_of
 from scheduler_service.api.http.route import CREATES, LOCATION, Items, NoRequest, RequestContext, Route, json_response
 from scheduler_service.api.rate_limit import RATE_HEADERS, RATED
 from scheduler_service.api.resources.cron_views import CronView, PreviewView, RunView, cron_view, preview_view, run_view
@@ -112,16 +113,17 @@ def run_cursor(client_id: ClientId, cron_id: CronId, asked: RunsQuery, after: Un
 async def put_cron(context: RequestContext) -> web.Response:
     client, crons, cron_id = context.client, context.services.crons.request, _cron_id(context)
     crons.admit(client)
+    precondition = precondition_of(context.request)
     rate = context.services.rate_limit.take(client)
     request = await context.body(_REQUEST, lambda wrong: crons.faults(client, wrong))
-    changed = await crons.put(client, cron_id, request, told=context.has_read)
+    changed = await crons.put(client, cron_id, request, told=context.has_read, precondition=precondition)
     context.record(revision=changed.cron.revision)
     view = cron_view(changed.cron, client, context.services.encryption, now=context.services.clock.wall_ms())
+    headers = {**etag_header(changed.cron.revision), **rate}
     if not changed.created:
-        return json_response(view, headers=rate)
-    return json_response(
-        view, status=201, headers={"Location": f"/v1/clients/{client.client_id}/crons/{cron_id}", **rate}
-    )
+        return json_response(view, headers=headers)
+    headers["Location"] = f"/v1/clients/{client.client_id}/crons/{cron_id}"
+    return json_response(view, status=201, headers=headers)
 
 
 async def get_cron(context: RequestContext) -> web.Response:
@@ -206,9 +208,8 @@ def _changed(context: RequestContext, cron: Cron) -> web.Response:
 
 
 def _shown(context: RequestContext, cron: Cron) -> web.Response:
-    return json_response(
-        cron_view(cron, context.client, context.services.encryption, now=context.services.clock.wall_ms())
-    )
+    view = cron_view(cron, context.client, context.services.encryption, now=context.services.clock.wall_ms())
+    return json_response(view, headers=etag_header(cron.revision))
 
 
 ROUTES = (
@@ -221,9 +222,9 @@ ROUTES = (
         request=CronRequest,
         response=CronView,
         status=201,
-        headers={**LOCATION, **RATE_HEADERS},
+        headers={**LOCATION, **ETAG, **RATE_HEADERS},
         others={200: CronView},
-        problems=(*CREATES, *RATED, "too-many-crons"),
+        problems=(*CREATES, *RATED, "too-many-crons", PRECONDITION_FAILED),
         cost=5,
     ),
     Route(
@@ -233,6 +234,7 @@ ROUTES = (
         handler=get_cron,
         summary="Show a cron and its next fires",
         response=CronView,
+        headers=ETAG,
     ),
     Route(
         method="DELETE",

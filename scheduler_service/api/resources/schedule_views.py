@@ -66,6 +66,8 @@ def _schedule_view(
         callback=callback_view(client_id, source, encryption),
         label=source.label,
         ordering_key=source.ordering_key,
+        key=None if options.key is None else options.key.name,
+        latest=None if options.key is None else format_instant_or_none(options.key.latest),
         retry=options.retry,
         timeout_seconds=options.timeout_seconds,
         skip_after_seconds=options.skip_after_seconds,

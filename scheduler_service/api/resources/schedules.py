@@ -11,6 +11,7 @@ from membership.errors import MinutehandError
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.decoding import Body
 from scheduler_service.api.http.paging import WindowCursor, WindowListing, seal
+from scheduler_service.api.http.preconditions import etag_header
 from scheduler_service.api.http.query import choice_parameter, text_parameter
 from scheduler_service.api.http.route import (
     CREATES,
@@ -38,8 +39,10 @@ from scheduler_service.api.schemas import (
     ScheduleView,
 )
 from scheduler_service.domain.clients import Client
-from scheduler_service.domain.errors import Conflict, Invalid, NotFound
+from scheduler_service.domain.errors import Conflict, FieldError, Invalid, NotFound
 from scheduler_service.domain.ids import DAY_MS, MAX_DUE, ClientId, CronId, ScheduleId, UnixMillis, is_schedule_id
+from scheduler_service.domain.once import Once
+from scheduler_service.domain.preconditions import NO_PRECONDITION, Precondition
 from scheduler_service.domain.schedules import Definition, Row, State
 from scheduler_service.usecases.cancel_schedules import (
     AlreadyFinished,
@@ -49,10 +52,11 @@ from scheduler_service.usecases.cancel_schedules import (
     NoSuchSchedule,
     WasRescheduled,
 )
-from scheduler_service.usecases.create_schedules import PIECE
+from scheduler_service.usecases.create_schedules import PIECE, Created
 from scheduler_service.usecases.idempotency import Made
 from scheduler_service.usecases.list_schedules import Position, Window
 from scheduler_service.usecases.resolve_schedule import Resolved
+from scheduler_service.usecases.schedule_keys import Put, PutResult, Unchanged
 from scheduler_service.usecases.schedule_request import ScheduleRequest
 
 _SCHEDULES = "/v1/clients/{client_id}/schedules"
@@ -126,6 +130,8 @@ async def create_schedule(context: RequestContext) -> web.Response:
         return await _create_under_key(context, rate)
     data = await context.read()
     request = ONE.decode(data, lambda wrong: create.faults(client, wrong))
+    if request.key is not None:
+        return await put_under_key(context, request.key, request, data, once=once, headers=rate)
     definition = await create.one(client, request, once=ids_of(context, once, data))
     context.record(schedule_id=str(definition.schedule_id))
     headers = {**location_of(client, definition.schedule_id), **rate}
@@ -138,6 +144,8 @@ async def _create_under_key(context: RequestContext, rate: Mapping[str, str]) ->
     keyed = keyed_of(context, data)
     assert keyed is not None
     request = ONE.decode(data, lambda wrong: create.faults(client, wrong))
+    if request.key is not None:
+        return await put_under_key(context, request.key, request, data, headers=rate)
     once = await context.services.schedules.idempotently.create(client, [request], keyed)
     (made,) = once.items
     if isinstance(made, MinutehandError):
@@ -148,6 +156,57 @@ async def _create_under_key(context: RequestContext, rate: Mapping[str, str]) ->
         return json_response(created_schedule_view(made, context.services.encryption), status=201, headers=headers)
     view = schedule_view(client.client_id, made.row, context.services.encryption, in_flight=made.in_flight)
     return json_response(view, headers={**REPLAYED, **rate})
+
+
+async def put_under_key(
+    context: RequestContext,
+    key: str,
+    request: ScheduleRequest,
+    data: bytes,
+    *,
+    headers: Mapping[str, str],
+    once: Once | None = None,
+    precondition: Precondition = NO_PRECONDITION,
+) -> web.Response:
+    """Put a schedule under the client's own key, and answer. `data`: the body that `request` was decoded from."""
+    client, services = context.client, context.services.schedules
+    keyed, replayed = keyed_of(context, data), False
+    if keyed is not None:
+        result, replayed = await services.idempotently.put(client, key, request, keyed, precondition=precondition)
+    else:
+        ids = ids_of(context, once, data)
+        chosen = None if ids is None else services.create.chosen(client, request, ids)
+        result = await services.by_key.put(client, key, request, precondition=precondition, chosen=chosen)
+    made = _made(result)
+    if isinstance(made, MinutehandError):
+        raise made
+    schedule_id = made.schedule_id if isinstance(made, Definition) else made.row.schedule_id
+    context.record(schedule_id=str(schedule_id))
+    headers = {**headers, **location_of(client, schedule_id), **etag_header(schedule_id)}
+    if isinstance(made, Definition):
+        status = 200 if isinstance(result, Put) and result.replaced else 201
+        view = created_schedule_view(made, context.services.encryption)
+        return json_response(view, status=status, headers=headers)
+    view = schedule_view(client.client_id, made.row, context.services.encryption, in_flight=made.in_flight)
+    return json_response(view, headers={**headers, **REPLAYED} if replayed else headers)
+
+
+def _made(result: Created | PutResult) -> Made:
+    match result:
+        case Put(definition=definition):
+            return definition
+        case Unchanged(present=present):
+            return present
+        case InFlight() | InDoubt():
+            return refused(result)
+        case _:
+            return result
+
+
+def _without_key(request: ScheduleRequest | Invalid) -> ScheduleRequest | Invalid:
+    if isinstance(request, Invalid) or request.key is None:
+        return request
+    return Invalid([FieldError("/key", "can't be given in a batch under an Idempotency-Key: put it alone, or without")])
 
 
 async def create_batch(context: RequestContext) -> web.Response:
@@ -162,11 +221,16 @@ async def create_batch(context: RequestContext) -> web.Response:
     rate = {**context.services.rate_limit.take(client, len(unread if batch is None else batch.items)), **header}
     requests = await _items(context, unread) if batch is None else batch.items
     if keyed is not None:
+        requests = [_without_key(request) for request in requests]
         kept = await context.services.schedules.idempotently.create(client, requests, keyed)
         context.record(created=_created(kept.items))
         view = await _batch_view(context, kept.items)
         return json_response(view, headers={**REPLAYED, **rate} if kept.replayed else rate)
-    created = await create.many(client, requests, once=ids_of(context, once, data))
+    ids = ids_of(context, once, data)
+    if any(isinstance(request, ScheduleRequest) and request.key is not None for request in requests):
+        created = [_made(answer) for answer in await context.services.schedules.by_key.many(client, requests, once=ids)]
+    else:
+        created = [*await create.many(client, requests, once=ids)]
     context.record(created=_created(created))
     return json_response(await _batch_view(context, created), headers=rate)
 

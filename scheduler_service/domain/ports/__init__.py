@@ -25,7 +25,7 @@ from scheduler_service.domain.ports.clients import (
     IdempotencyStore,
     SecretEncryption,
 )
-from scheduler_service.domain.ports.schedules import CronStore, ScheduleStore
+from scheduler_service.domain.ports.schedules import CronStore, ScheduleKeyStore, ScheduleStore
 
 __all__ = [
     "ArchiveStore",
@@ -41,6 +41,7 @@ __all__ = [
     "IdempotencyStore",
     "NodePorts",
     "ReconciliationStore",
+    "ScheduleKeyStore",
     "ScheduleStore",
     "SecretEncryption",
     "StoreUnavailable",

@@ -18,6 +18,7 @@ from scheduler_service.domain.ids import (
     UnixMillis,
 )
 from scheduler_service.domain.reconciliations import ReviewPage
+from scheduler_service.domain.schedule_keys import KeyHolder
 from scheduler_service.domain.schedules import (
     Content,
     Definition,
@@ -146,6 +147,18 @@ class ScheduleStore(Protocol):
 
         Repeatable after a crash: until the index row is deleted, the partition is found again.
         """
+
+
+class ScheduleKeyStore(Protocol):
+    """What clients' own keys name. A key is forgotten when its time is over."""
+
+    async def read(self, client_id: ClientId, key: str, *, serial: bool = True) -> KeyHolder | None:
+        """None: it names nothing. `serial`: sees whatever was taken before it began."""
+
+    async def take(
+        self, client_id: ClientId, key: str, holder: KeyHolder, *, expected_revision: int | None, kept_seconds: int
+    ) -> Answer[KeyHolder | None]:
+        """Let the key name `holder` for so long, if its revision is the expected one (None: it names nothing)."""
 
 
 class CronStore(Protocol):

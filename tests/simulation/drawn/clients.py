@@ -17,6 +17,7 @@ from scheduler_service.usecases.cancel_schedules import Cancelled, CancelOutcome
 from scheduler_service.usecases.idempotency import Made
 from scheduler_service.usecases.redeliver import Redelivering, RedeliverResult
 from scheduler_service.usecases.reschedule_schedule import Rescheduled, RescheduleRequest, RescheduleResult
+from scheduler_service.usecases.schedule_keys import Put, PutResult, Unchanged
 from scheduler_service.usecases.schedule_request import CallbackRequest, ScheduleRequest
 from tests.simulation.asked import IN_TIME_MS
 from tests.simulation.drawn.api import RETRYABLE, Unanswered
@@ -148,6 +149,25 @@ class DrawnClients:
             schedule.acknowledged, schedule.acknowledged_ms = True, now
             passed = max(now, self.world.furthest_ms)
             schedule.in_time = passed < minute_start(minute_of(schedule.due)) - IN_TIME_MS
+
+    async def put(self, client: str, key: str, request: ScheduleRequest, *, patience: int | None) -> None:
+        """Under the client's own key. Repeats may put another one, once the first one was called."""
+
+        async def verb(services: ApiServices) -> PutResult:
+            known = await self._admitted(services, ClientId(client))
+            return await services.schedules.by_key.put(known, key, request)
+
+        try:
+            result = await self.world.asked_until_answered(verb, tries=patience)
+        except (Unanswered, *REFUSED) as error:
+            self.world.note("client", f"put {key} of {client}: {error}")
+            return
+        self.world.note("client", f"put {key} of {client}: {type(result).__name__}")
+        match result:
+            case Put(definition=definition):
+                self.acknowledge(definition.schedule_id)
+            case Unchanged(present=present):
+                self.acknowledge(present.row.schedule_id)
 
     # Cancel.
 

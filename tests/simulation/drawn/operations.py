@@ -28,6 +28,7 @@ CLIENTS = {
     "cancel_many": 3,
     "redeliver": 8,
     "reschedule": 6,
+    "put": 6,
     "look": 3,
     "reconcile": 4,
     "stop_reconciliation": 1,

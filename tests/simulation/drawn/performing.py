@@ -124,6 +124,13 @@ class Performing:
             )
         )
 
+    async def _put(self, operation: Operation, dice: random.Random) -> None:
+        """One to three callers at once push one of few keys ahead, near its due or far from it."""
+        client, key = self._client(dice), f"own-{dice.randrange(3)}"
+        for _ in range(dice.choice((1, 1, 2, 3))):
+            (request,) = self.clients.requests(dice, count=1, spread_seconds=30 * operation.amount * dice.random())
+            self.world.spawn(self.clients.put(client, key, request, patience=dice.choice(PATIENCE)))
+
     async def _look(self, operation: Operation, dice: random.Random) -> None:
         if self.world.schedules:
             self.world.spawn(self.clients.look(dice.choice(list(self.world.schedules.values()))))

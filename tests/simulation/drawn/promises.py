@@ -48,7 +48,21 @@ class Promises:
     async def watch(self) -> None:
         """After every operation."""
         self._troubles.look()
+        await self._check_keys()
         await check_books(self.world, since=self.world.kept_since)
+
+    async def _check_keys(self) -> None:
+        """Of the schedules of one key, at most one waits. A redelivery is a wish of its own."""
+        waiting: dict[tuple[str, str], UUID] = {}
+        for schedule in self.world.schedules.values():
+            if schedule.key is None or schedule.gone or schedule.redeliver_wishes:
+                continue
+            row = await self.world.row_of(schedule)
+            if row is None or not row.defined or row.ended:
+                continue
+            other = waiting.setdefault((schedule.client_id, schedule.key), schedule.schedule_id)
+            if other != schedule.schedule_id:
+                raise self.world.violation(f"{other} and {schedule.schedule_id} wait under {schedule.key}")
 
     async def settle(self, *, within: float) -> None:
         """All is well from here on: whatever was acknowledged comes to its end, and says rightly how."""
@@ -76,7 +90,8 @@ class Promises:
             raise violation(f"{known} is delivered but was never called")
         if row.state == State.CANCELLED:
             stranded = row.reason == EXPIRED and (not schedule.acknowledged or schedule.redeliver_wishes)
-            if not schedule.cancel_wishes and schedule.cron_id is None and not stranded:
+            replaced = schedule.key is not None and row.rescheduled_to is not None
+            if not (schedule.cancel_wishes or replaced or stranded) and schedule.cron_id is None:
                 raise violation(f"{known} is cancelled though nobody asked: {row}")
             if schedule.calls and not says_so(row, schedule.calls[-1]):
                 raise violation(f"{known} was called, and does not say so: {row}")

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from cql.connection import UNSET, Consistency, Item, Parameters
+from cql.packed import unpack_content
 from cql.statement import load_statements
 from scheduler_service.domain.ids import ScheduleId
+from scheduler_service.domain.retry_rows import key_mark
 from scheduler_service.domain.schedules import Kind
 from tests.simulation.asked import Asked
 from tests.simulation.faults import INSERTS
@@ -20,6 +22,8 @@ class Schedule(Asked):
 
     cron_id: str | None = None
     rescheduled_from: UUID | None = None
+    key: str | None = None
+    """Its client's own name for it."""
     cancel_wishes: int = 0
     redeliver_wishes: int = 0
     acknowledged_ms: int = 0
@@ -64,6 +68,10 @@ def schedule_of(columns: dict[str, object]) -> Schedule:
     """What its columns say of a schedule."""
     schedule_id = columns["schedule_id"]
     assert isinstance(schedule_id, UUID)
+    options, content = columns.get("options"), columns.get("content")
+    if isinstance(content, bytes):
+        *_, options = unpack_content(content)
+    mark = key_mark(options) if isinstance(options, str) else None
     return Schedule(
         client_id=columns["client_id"],  # type: ignore[arg-type]
         schedule_id=ScheduleId(schedule_id),
@@ -71,4 +79,5 @@ def schedule_of(columns: dict[str, object]) -> Schedule:
         ordering_key=columns["ordering_key"],  # type: ignore[arg-type]
         cron_id=columns["cron_id"],  # type: ignore[arg-type]
         rescheduled_from=columns["rescheduled_from"],  # type: ignore[arg-type]
+        key=None if mark is None else mark.name,
     )

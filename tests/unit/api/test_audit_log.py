@@ -30,6 +30,7 @@ ALSO = {
     "delete_client": "suspend_client",
     "revoke_admin_key": "create_admin_key",
     "stop_reconciliation": "create_reconciliation",
+    "cancel_schedule_by_key": "put_schedule",
     **dict.fromkeys(("delete_cron", "pause_cron", "resume_cron", "trigger_cron"), "put_cron"),
 }
 SECRETS = re.compile(r"mh_[0-9a-f]+_|whsec_|[0-9a-f]{32}")

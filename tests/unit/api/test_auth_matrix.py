@@ -62,6 +62,7 @@ def path_of(route: Route, keys: Keys, client_id: str) -> str:
         "secret_id": keys.other_secret_id,
         "node_id": "no-such-node",
         "cron_id": "private-cron",
+        "schedule_key": "private-key",
         "reconciliation_id": keys.other_reconciliation,
         "kind": "invalid",
     }

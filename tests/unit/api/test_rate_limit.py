@@ -12,7 +12,14 @@ from tests.support.api import ApiHarness, Reply, schedule
 from tests.support.api_story import ROUTE, Story
 
 SCHEDULES = "/v1/clients/shop/schedules"
-COUNTED = {"create_schedule": 1, "create_batch": 2, "reschedule_schedule": 1, "trigger_cron": 1, "put_cron": 1}
+COUNTED = {
+    "create_schedule": 1,
+    "create_batch": 2,
+    "reschedule_schedule": 1,
+    "trigger_cron": 1,
+    "put_cron": 1,
+    "put_schedule": 1,
+}
 """The operations that are creates, and how many the example asks for."""
 
 

@@ -82,6 +82,8 @@ async def test_create_answers_the_whole_schedule(api: ApiHarness, key: str) -> N
         },
         "label": "order-17",
         "ordering_key": "order",
+        "key": None,
+        "latest": None,
         "retry": {"max_attempts": 5},
         "timeout_seconds": 2.0,
         "skip_after_seconds": 30.0,

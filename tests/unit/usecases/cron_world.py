@@ -112,6 +112,7 @@ class CronWorld:
         randomness = SeededRandomness()
         self.writer = ScheduleWriter(
             schedules=self.storage.schedules,
+            keys=self.storage.schedule_keys,
             leases=self.storage.leases,
             clock=self.clock,
             randomness=randomness,

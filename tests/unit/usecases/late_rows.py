@@ -99,6 +99,7 @@ class LateWorld:
         schedules = self.storage.schedules
         self.writer = ScheduleWriter(
             schedules=schedules,
+            keys=self.storage.schedule_keys,
             leases=self.storage.leases,
             clock=self.clock,
             randomness=randomness,
@@ -106,6 +107,7 @@ class LateWorld:
         )
         self.elsewhere = ScheduleWriter(
             schedules=self.store,
+            keys=self.storage.schedule_keys,
             leases=self.storage.leases,
             clock=self.clock,
             randomness=randomness,

@@ -54,7 +54,12 @@ async def test_only_a_cron_that_was_changed_may_have_older_fires(
     clock, randomness = SystemClock(), SystemRandomness()
     now = UnixMillis(clock.wall_ms())
     writer = ScheduleWriter(
-        schedules=storage.schedules, leases=storage.leases, clock=clock, randomness=randomness, hints=_Nobody()
+        schedules=storage.schedules,
+        keys=storage.schedule_keys,
+        leases=storage.leases,
+        clock=clock,
+        randomness=randomness,
+        hints=_Nobody(),
     )
     expand = ExpandCrons(
         crons=storage.crons,

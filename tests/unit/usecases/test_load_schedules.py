@@ -102,6 +102,7 @@ async def loading(world: ApiHarness) -> Loading:
     storage = world.storage
     real = ScheduleWriter(
         schedules=storage.schedules,
+        keys=storage.schedule_keys,
         leases=storage.leases,
         clock=clock,
         randomness=SeededRandomness(5),

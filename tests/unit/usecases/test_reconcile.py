@@ -73,6 +73,7 @@ class Bench:
         )
         writer = ScheduleWriter(
             schedules=self.storage.schedules,
+            keys=self.storage.schedule_keys,
             leases=self.storage.leases,
             clock=self.clock,
             randomness=self.randomness,

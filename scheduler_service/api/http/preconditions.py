@@ -1,0 +1,37 @@
+"""The headers `If-Match` and `If-None-Match` of requests that change something, and the `ETag` of answers (RFC
+9110)."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from aiohttp import web
+
+from scheduler_service.domain.errors import FieldError, Invalid
+from scheduler_service.domain.preconditions import ANY, NO_PRECONDITION, Precondition
+
+ETAG: Final[Mapping[str, str]] = {"ETag": "Names what is shown; sent back in If-Match, it keeps others' changes safe."}
+PRECONDITION_FAILED: Final = "precondition-failed"
+
+
+def etag_header(tag: object) -> dict[str, str]:
+    return {"ETag": f'"{tag}"'}
+
+
+def precondition_of(request: web.Request) -> Precondition:
+    """What the headers say. Raises Invalid for headers that can't be read, and for an If-None-Match of
+    anything but `*`."""
+    try:
+        matches, absent = request.if_match, request.if_none_match
+    except ValueError:
+        matches, absent = (), ()
+    faults: list[FieldError] = []
+    if "If-Match" in request.headers and not matches:
+        faults.append(FieldError("/If-Match", 'must be `*` or entity tags in quotes, such as "5f2b"'))
+    if "If-None-Match" in request.headers and [tag.value for tag in absent or ()] != [ANY]:
+        faults.append(FieldError("/If-None-Match", "must be `*`: only if there is none"))
+    if faults:
+        raise Invalid(faults)
+    if matches is None and absent is None:
+        return NO_PRECONDITION
+    tags = None if matches is None else [tag.value for tag in matches if not tag.is_weak]
+    return Precondition(matches=tags, absent=absent is not None)

@@ -1,0 +1,55 @@
+"""Keys: a client's own names for its schedules. Pure.
+
+A schedule that was put under a key carries a mark of it in its options. Each replacement has the next revision, so of
+two schedules of one key the later one is known. `usecases.schedule_keys` is the protocol."""
+
+import re
+from typing import Final, NamedTuple
+
+import msgspec
+
+from scheduler_service.domain.errors import FieldError
+from scheduler_service.domain.ids import DAY_MS, ScheduleId, UnixMillis
+
+MAX_KEY: Final = 256
+KEY_PATTERN: Final = rf"^[\x21-\x7e]{{1,{MAX_KEY}}}$"
+"""Visible ASCII characters: a key is sent in a header."""
+SLACK_DAYS: Final = 8
+"""Added to the retention of a key: retries may go on for 7 days after the due."""
+MAX_KEPT_SECONDS: Final = 20 * 365 * 86_400
+"""The longest time to live of Cassandra, 20 years."""
+
+_is_key = re.compile(KEY_PATTERN.strip("^$")).fullmatch
+
+
+class KeyMark(msgspec.Struct, frozen=True, gc=False):
+    """The key of a schedule, in its options. `put_at`: when it was put. `kept_days`: for how long after the due the key
+    is kept. `latest`: schedules that replace this one are due then at the latest."""
+
+    name: str
+    revision: int
+    put_at: UnixMillis
+    kept_days: int
+    latest: UnixMillis | None = None
+
+    def following(self) -> "KeyMark":
+        """The mark of the schedule that replaces this one."""
+        return msgspec.structs.replace(self, revision=self.revision + 1)
+
+    def kept_seconds(self, *, due: int, now: int) -> int:
+        """How long from `now` on the key of a schedule due at `due` is kept, both in Unix milliseconds."""
+        return min((max(due, now) - now + self.kept_days * DAY_MS) // 1000, MAX_KEPT_SECONDS)
+
+
+class KeyHolder(NamedTuple):
+    """What a key names: a schedule that was put under it, which later ones may have replaced."""
+
+    schedule_id: ScheduleId
+    revision: int
+
+
+def check_key(key: str) -> list[FieldError]:
+    """The faults of a key."""
+    if _is_key(key):
+        return []
+    return [FieldError("/key", f"must be 1 to {MAX_KEY} visible ASCII characters without spaces")]

@@ -1,0 +1,279 @@
+"""Puts, shows and cancels schedules by a client's own key.
+
+# Overview
+
+A key names a schedule. A put under it makes another one, and exactly one of the two is called. The replaced one is
+cancelled in favour of the new one, as a reschedule does (`complete_reschedule`), so the two compete in one conditional
+write of the old one's partition. The key's row only tells where to begin: from the schedule that it names, the
+cancelled ones lead to the present one (`rescheduled_to`).
+
+    put: read the key ─▶ follow to the present one
+           ├─ waiting    announce the new one ─▶ cancel the present one for it ─▶ move the key ─▶ create
+           ├─ in flight  refused: a node has claimed it
+           └─ ended, or there is none
+                         announce the new one ─▶ take the key IF it is as read ─▶ create
+
+# Rules
+
+ 1. A schedule is announced, by a plain insert without `created_at`, before anything names it.
+ 2. It is decided by one conditional write: the cancel that names it, or the key's row that names it.
+ 3. Each schedule has the revision after the one that it follows. The key's row never goes back to a lower revision, and
+    the key names a replacement before that is created.
+ 4. Who finds a decided schedule that is only announced creates it before anything else: callers under the key, the
+    owner of the cancelled row's minute, and the owner of the new row's minute.
+
+So at most one schedule of a key is created and has not ended (`tests.models.schedule_keys` walks every order of three
+callers that die and lose answers), and a caller that dies leaves the old one, or the new one.
+
+# What is not guaranteed
+
+A put whose answer was lost may be repeated; while the first one's schedule waits, an equal one changes nothing. Once
+that was called, a repeat makes another one, unless both had the same `Idempotency-Key`. A key is forgotten some time
+after its last schedule's due and retention; its revisions then begin again."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import msgspec
+
+from membership.errors import MinutehandError, StoreUnavailable
+from scheduler_service.domain.clients import Client
+from scheduler_service.domain.errors import Invalid
+from scheduler_service.domain.ids import ClientId, ScheduleId, UnixMillis
+from scheduler_service.domain.once import OnceIds
+from scheduler_service.domain.options import decode_options, encode_options
+from scheduler_service.domain.ports import ScheduleStore
+from scheduler_service.domain.preconditions import NO_PRECONDITION, Precondition
+from scheduler_service.domain.retry_rows import RESCHEDULED_OTHERWISE, key_mark
+from scheduler_service.domain.schedule_keys import SLACK_DAYS, KeyHolder, KeyMark
+from scheduler_service.domain.schedules import Definition, Row
+from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.concurrently import concurrently
+from scheduler_service.usecases.cancel_schedules import (
+    CancelResult,
+    CancelSchedules,
+    InDoubt,
+    InFlight,
+    NoSuchSchedule,
+    WasRescheduled,
+)
+from scheduler_service.usecases.create_schedules import Chosen, Created, CreateSchedules
+from scheduler_service.usecases.key_chain import MAX_MOVES
+from scheduler_service.usecases.resolve_schedule import Resolved, ResolveSchedule
+from scheduler_service.usecases.schedule_request import ScheduleRequest, asked_latest
+from scheduler_service.usecases.schedule_writer import ScheduleWriter
+
+MAX_FOLLOWED = 1000
+"""Cancelled schedules that one request follows from the one that the key names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """The key names this new schedule. `replaced`: another one is not called because of it."""
+
+    definition: Definition
+    replaced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """The key names an equal schedule already, which has not ended."""
+
+    present: Resolved
+
+
+PutResult: TypeAlias = Put | Unchanged | InFlight | InDoubt
+"""In flight and in doubt: nothing has changed."""
+
+
+class ScheduleKeys:
+    """For clients that the caller has looked up, and for puts, that may create. Every method raises StoreUnavailable;
+    then repeat."""
+
+    def __init__(
+        self,
+        *,
+        schedules: ScheduleStore,
+        create: CreateSchedules,
+        resolve: ResolveSchedule,
+        cancel: CancelSchedules,
+        writer: ScheduleWriter,
+        clock: Clock,
+    ) -> None:
+        self._schedules = schedules
+        self._create = create
+        self._resolve = resolve
+        self._cancel = cancel
+        self._writer = writer
+        self._clock = clock
+
+    async def show(self, client_id: ClientId, key: str) -> Resolved | None:
+        """The schedule that the key names."""
+        return (await self._present(client_id, key))[1]
+
+    async def put(
+        self,
+        client: Client,
+        key: str,
+        request: ScheduleRequest,
+        *,
+        precondition: Precondition = NO_PRECONDITION,
+        chosen: Chosen | None = None,
+    ) -> PutResult:
+        """`chosen`: the id to make, if it is not made yet. Raises what `CreateSchedules.admit` does, Invalid,
+        ContentTooLarge, PreconditionFailed."""
+        self._create.admit(client)
+        if chosen is not None and (made := await self._resolve(client.client_id, chosen.schedule_id)) is not None:
+            return Unchanged(made)
+        for turn in range(MAX_MOVES):
+            holder, present = await self._present(client.client_id, key, serial=turn > 0)
+            waits = present is not None and not present.row.ended
+            precondition.check(_tag(present), absent=not waits)
+            new = await self._new(client, key, request, holder, present if waits else None, chosen)
+            if present is None or not waits:
+                if await self._take(new, holder):
+                    await self._writer(new, consistency=client.settings.write_consistency)
+                    return Put(new, replaced=False)
+            elif _equal(new, present.row):
+                return Unchanged(present)
+            elif present.in_flight:
+                return InFlight(present.row)
+            else:
+                await self._schedules.insert(_announced(new))
+                match await self._replace(client.client_id, present.row, new):
+                    case WasRescheduled(row=row) if row.rescheduled_to == new.schedule_id:
+                        return Put(msgspec.structs.replace(new, created_at=row.finished_at), replaced=True)
+                    case InFlight() | InDoubt() as refused:
+                        return refused
+                    case _:
+                        continue
+        raise StoreUnavailable("this key changes too often")
+
+    async def many(
+        self, client: Client, requests: Sequence[ScheduleRequest | Invalid], *, once: OnceIds | None = None
+    ) -> list[Created | PutResult]:
+        """Create the schedules without a key and put the others, those of one key in their order. One answer for each,
+        as `CreateSchedules.many`."""
+        self._create.admit(client)
+        now = self._clock.wall_ms() if once is None else once.asked_at
+        answers: list[Created | PutResult] = list(await self._create.defined(client, requests, now=now, once=once))
+        plain: dict[int, Created] = {}
+        keyed: dict[str, list[tuple[int, ScheduleRequest, Chosen | None]]] = {}
+        for position, (request, made) in enumerate(zip(requests, answers, strict=True)):
+            if isinstance(request, ScheduleRequest) and request.key is not None and isinstance(made, Definition):
+                chosen = None if once is None else Chosen(made.schedule_id, now)
+                keyed.setdefault(request.key, []).append((position, request, chosen))
+            elif isinstance(made, (Definition, MinutehandError)):
+                plain[position] = made
+
+        async def put_in_order(key: str) -> None:
+            for position, request, chosen in keyed[key]:
+                try:
+                    answers[position] = await self.put(client, key, request, chosen=chosen)
+                except MinutehandError as error:
+                    answers[position] = error
+
+        placed, _ = await asyncio.gather(
+            self._create.placed(client, list(plain.values())), concurrently(put_in_order, keyed)
+        )
+        for position, made in zip(plain, placed, strict=True):
+            answers[position] = made
+        return answers
+
+    async def cancel(
+        self, client_id: ClientId, key: str, *, precondition: Precondition = NO_PRECONDITION
+    ) -> CancelResult:
+        """Cancel the schedule that the key names. Raises PreconditionFailed."""
+        for turn in range(MAX_MOVES):
+            _, present = await self._present(client_id, key, serial=turn > 0)
+            precondition.check(_tag(present))
+            if present is None:
+                return NoSuchSchedule()
+            result = await self._cancel.one(client_id, present.row.schedule_id)
+            if not isinstance(result, WasRescheduled):
+                return result
+        raise StoreUnavailable("this key changes too often")
+
+    async def _present(
+        self, client_id: ClientId, key: str, *, serial: bool = False
+    ) -> tuple[KeyHolder | None, Resolved | None]:
+        """What the key's row names, and the schedule that this leads to; the latter None if retention has deleted
+        it."""
+        holder = await self._writer.keys.holder(client_id, key, serial=serial)
+        if holder is None:
+            return None, None
+        schedule_id = holder.schedule_id
+        for _ in range(MAX_FOLLOWED):
+            found = await self._resolve(client_id, schedule_id)
+            if found is None or found.row.rescheduled_to is None:
+                return holder, found
+            schedule_id = ScheduleId(found.row.rescheduled_to)
+        raise StoreUnavailable("this key is behind by too many schedules; try again")
+
+    async def _new(
+        self,
+        client: Client,
+        key: str,
+        request: ScheduleRequest,
+        holder: KeyHolder | None,
+        waiting: Resolved | None,
+        chosen: Chosen | None,
+    ) -> Definition:
+        """The schedule to make after what was read. Raises Invalid."""
+        before = None if waiting is None else key_mark(waiting.row.options)
+        latest = asked_latest(request) if before is None or before.latest is None else before.latest
+        if chosen is None:
+            now = self._clock.wall_ms()
+            made = self._create.drawn(client, request, now=now, latest=latest)
+        else:
+            now = chosen.at
+            made = self._create.again(client, request, chosen.schedule_id, now=now)
+        revisions = (0 if holder is None else holder.revision, 0 if before is None else before.revision)
+        mark = KeyMark(
+            name=key,
+            revision=max(revisions) + 1,
+            put_at=UnixMillis(now),
+            kept_days=client.settings.retention_days + SLACK_DAYS,
+            latest=latest,
+        )
+        options = encode_options(msgspec.structs.replace(decode_options(made.options), key=mark))
+        replaced = None if waiting is None else waiting.row.schedule_id
+        return msgspec.structs.replace(made, options=options, rescheduled_from=replaced)
+
+    async def _take(self, new: Definition, holder: KeyHolder | None) -> bool:
+        await self._schedules.insert(_announced(new))
+        mark = key_mark(new.options)
+        assert mark is not None
+        return await self._writer.keys.take(new.client_id, new.schedule_id, mark, after=holder)
+
+    async def _replace(self, client_id: ClientId, present: Row, new: Definition) -> CancelResult:
+        return await self._cancel.one(
+            client_id, present.schedule_id, reason=RESCHEDULED_OTHERWISE, rescheduled_to=new.schedule_id
+        )
+
+
+def _tag(present: Resolved | None) -> str | None:
+    return None if present is None else str(present.row.schedule_id)
+
+
+def _announced(definition: Definition) -> Definition:
+    return msgspec.structs.replace(definition, created_at=None)
+
+
+def _equal(new: Definition, row: Row) -> bool:
+    """Whether the call of a waiting schedule is the same, at the same instant."""
+    return (new.due, new.method, new.url, new.headers, new.body, new.label, new.ordering_key) == (
+        row.due,
+        row.method,
+        row.url,
+        row.headers,
+        row.body,
+        row.label,
+        row.ordering_key,
+    ) and _without_key(new.options) == _without_key(row.options)
+
+
+def _without_key(options: str | None) -> object:
+    return msgspec.structs.replace(decode_options(options), key=None)

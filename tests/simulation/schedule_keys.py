@@ -1,0 +1,114 @@
+"""Schedules under clients' own keys in a simulated world."""
+
+from membership.errors import StoreUnavailable
+from scheduler_service.domain.clients import Client
+from scheduler_service.domain.ids import key_of, partition_of
+from scheduler_service.domain.network import NetworkPolicy
+from scheduler_service.domain.ports import ScheduleStore
+from scheduler_service.domain.quotas import PollerChooser
+from scheduler_service.domain.schedule_keys import KeyHolder
+from scheduler_service.domain.schedules import Definition, Row, State
+from scheduler_service.usecases.admission import AdmitCreates, JudgeClock
+from scheduler_service.usecases.cancel_schedules import CancelSchedules
+from scheduler_service.usecases.create_schedules import Chosen, CreateSchedules
+from scheduler_service.usecases.resolve_schedule import Resolved, ResolveSchedule
+from scheduler_service.usecases.schedule_keys import Put, PutResult, ScheduleKeys
+from scheduler_service.usecases.schedule_request import CallbackPolicy, CallbackRequest, ScheduleRequest
+from scheduler_service.usecases.schedule_writer import ScheduleWriter
+from scheduler_service.usecases.secret_encryption import NoEncryption
+from tests.simulation.asked import Asked
+from tests.simulation.sim_clock import AgreedClock
+from tests.simulation.world import World
+
+URL = "http://receiver.test/"
+
+
+class _Registering(ScheduleKeys):
+    """Tells the world of every schedule before it is announced: it may be called before anybody has answered."""
+
+    world: World
+    drawn: list[Asked]
+
+    async def _new(
+        self,
+        client: Client,
+        key: str,
+        request: ScheduleRequest,
+        holder: KeyHolder | None,
+        waiting: Resolved | None,
+        chosen: Chosen | None,
+    ) -> Definition:
+        made = await super()._new(client, key, request, holder, waiting, chosen)
+        asked = Asked(client.client_id, made.schedule_id, made.due)
+        self.drawn.append(self.world.asked.setdefault(str(made.schedule_id), asked))
+        return made
+
+
+def keys_of(
+    world: World, schedules: ScheduleStore, writer: ScheduleWriter, *, drawn: list[Asked] | None = None
+) -> ScheduleKeys:
+    """Puts of an API process that writes through these. `drawn`: gets every schedule that is drawn."""
+    drawn = [] if drawn is None else drawn
+    clock, policy = world.api_clock, CallbackPolicy(network=NetworkPolicy(), encryption=NoEncryption())
+    create = CreateSchedules(
+        writer=writer,
+        pollers=PollerChooser(world.api_randomness),
+        policy=policy,
+        admit=AdmitCreates(judge_clock=JudgeClock(clock=clock, compared=AgreedClock(), limit_ms=1_000)),
+        clock=clock,
+        randomness=world.api_randomness,
+    )
+    keys = _Registering(
+        schedules=schedules,
+        create=create,
+        resolve=ResolveSchedule(schedules=schedules, writer=writer),
+        cancel=CancelSchedules(schedules=schedules, writer=writer, clock=clock),
+        writer=writer,
+        clock=clock,
+    )
+    keys.world, keys.drawn = world, drawn
+    return keys
+
+
+def request(delay_seconds: float) -> ScheduleRequest:
+    return ScheduleRequest(callback=CallbackRequest(url=URL), delay_seconds=delay_seconds)
+
+
+async def put(world: World, keys: ScheduleKeys, key: str, delay_seconds: float) -> PutResult | None:
+    """One put; None: it is unknown what became of it."""
+    client = world.clients["shop"]
+    try:
+        result = await keys.put(client, key, request(delay_seconds))
+    except StoreUnavailable:
+        return None
+    if isinstance(result, Put):
+        world.asked[str(result.definition.schedule_id)].acknowledged = True
+    return result
+
+
+async def judge(world: World, keys: ScheduleKeys) -> int:
+    """Every schedule that a key was to name was called once, or replaced by one that was created, or never decided.
+    Answers how many calls there were."""
+    assert isinstance(keys, _Registering)
+    calls = 0
+    for asked in keys.drawn:
+        calls += len(asked.calls)
+        row = await stored(world, asked)
+        if row is None or row.created_at is None:
+            assert (len(asked.calls), asked.acknowledged) == (0, False), row
+        elif row.rescheduled_to is not None:
+            assert (len(asked.calls), row.state) == (0, State.CANCELLED), row
+            following = await stored(world, world.asked[str(row.rescheduled_to)])
+            assert following is not None
+            assert following.created_at is not None, following
+        else:
+            # A node that is killed between a claim and its outcome leaves doubt, and the call is made again.
+            assert [call.redelivery for call in asked.calls].count(False) <= 1, row
+            assert (bool(asked.calls), row.state) == (True, State.DELIVERED), row
+    return calls
+
+
+async def stored(world: World, asked: Asked) -> Row | None:
+    """The original as it is stored, announced ones too."""
+    partition, key = partition_of(asked.client_id, asked.schedule_id), key_of(asked.schedule_id)
+    return (await world.truth.schedules.find_rows(partition, [key])).get(key)

@@ -1,0 +1,207 @@
+"""Schedules under the client's own keys, over REST."""
+
+from uuid import UUID
+
+import pytest
+
+from scheduler_service.domain.ids import ScheduleId
+from scheduler_service.domain.instants import format_instant
+from scheduler_service.domain.schedules import State
+from tests.support.api import ADMIN_KEY, NOW, ApiHarness, Reply
+from tests.support.outcomes import ended
+
+SCHEDULES = "/v1/clients/shop/schedules"
+URL = "https://shop.example/hooks/expire"
+
+
+async def put(
+    api: ApiHarness, key: str, name: str = "order-17", *, headers: dict[str, str] | None = None, **body: object
+) -> Reply:
+    body = {"delay_seconds": 600, "callback": {"url": URL}, **body}
+    if "due" in body:
+        del body["delay_seconds"]
+    return await api.send("PUT", f"{SCHEDULES}/by-key/{name}", key=key, json=body, headers=headers or {})
+
+
+async def shown(api: ApiHarness, key: str, name: str = "order-17") -> Reply:
+    return await api.send("GET", f"{SCHEDULES}/by-key/{name}", key=key)
+
+
+async def states(api: ApiHarness, key: str) -> list[str]:
+    """Of all schedules of the next hours, in order of due."""
+    query = f"from={format_instant(NOW)}&to={format_instant(NOW + 80_000_000)}"
+    return [item["state"] for item in (await api.send("GET", f"{SCHEDULES}?{query}", key=key)).json["items"]]
+
+
+async def test_the_first_is_created_and_the_next_one_replaces_it(api: ApiHarness, key: str) -> None:
+    first = await put(api, key)
+    assert (first.status, first.json["state"], first.json["key"]) == (201, "scheduled", "order-17")
+    second = await put(api, key, delay_seconds=1200)
+    assert (second.status, second.json["rescheduled_from"]) == (200, first.json["schedule_id"])
+    assert (await shown(api, key)).json == second.json
+    assert await states(api, key) == ["cancelled", "scheduled"]
+    old = (await api.send("GET", f"{SCHEDULES}/{first.json['schedule_id']}", key=key)).json
+    assert (old["state"], old["rescheduled_to"]) == ("cancelled", second.json["schedule_id"])
+
+
+async def test_an_equal_one_changes_nothing(api: ApiHarness, key: str) -> None:
+    due = format_instant(NOW + 600_000)
+    first = await put(api, key, due=due)
+    again = await put(api, key, due=due)
+    assert (again.status, again.json) == (200, first.json)
+    assert await states(api, key) == ["scheduled"]
+
+
+async def test_a_hundred_pushes_leave_one(api: ApiHarness, key: str) -> None:
+    for _ in range(100):
+        assert (await put(api, key)).status in (200, 201)
+        api.clock.advance(1)
+    assert (await states(api, key)).count("scheduled") == 1
+
+
+async def test_one_that_was_called_is_followed_by_a_new_one(api: ApiHarness, key: str) -> None:
+    first = await put(api, key)
+    await ended(api, ScheduleId(UUID(first.json["schedule_id"])), State.DELIVERED)
+    second = await put(api, key)
+    assert (second.status, second.json["rescheduled_from"]) == (201, None)
+    assert second.json["schedule_id"] != first.json["schedule_id"]
+    assert (await shown(api, key)).json["schedule_id"] == second.json["schedule_id"]
+
+
+async def test_cancelled_by_its_key_and_put_again(api: ApiHarness, key: str) -> None:
+    assert (await api.send("DELETE", f"{SCHEDULES}/by-key/order-17", key=key)).status == 404
+    first = await put(api, key)
+    gone = await api.send("DELETE", f"{SCHEDULES}/by-key/order-17", key=key)
+    assert (gone.status, gone.json["state"]) == (200, "cancelled")
+    assert (await shown(api, key)).json["state"] == "cancelled"
+    second = await put(api, key)
+    assert second.status == 201
+    assert second.json["schedule_id"] != first.json["schedule_id"]
+
+
+async def test_a_reschedule_by_id_keeps_the_key(api: ApiHarness, key: str) -> None:
+    first = await put(api, key)
+    moved = await api.send(
+        "POST", f"{SCHEDULES}/{first.json['schedule_id']}:reschedule", key=key, json={"delay_seconds": 900}
+    )
+    assert (moved.status, moved.json["key"]) == (201, "order-17")
+    assert (await shown(api, key)).json["schedule_id"] == moved.json["schedule_id"]
+    assert (await put(api, key)).json["rescheduled_from"] == moved.json["schedule_id"]
+
+
+async def test_preconditions(api: ApiHarness, key: str) -> None:
+    absent = await put(api, key, headers={"If-Match": "*"})
+    assert (absent.status, absent.json["type"]) == (412, "/problems/precondition-failed")
+    first = await put(api, key, headers={"If-None-Match": "*"})
+    assert first.status == 201
+    assert (await put(api, key, headers={"If-None-Match": "*"}, delay_seconds=1)).status == 412
+    tag = first.headers["ETag"]
+    assert (await shown(api, key)).headers["ETag"] == tag
+    second = await put(api, key, headers={"If-Match": tag}, delay_seconds=700)
+    assert second.status == 200
+    assert (await put(api, key, headers={"If-Match": tag}, delay_seconds=800)).status == 412
+    stale = await api.send("DELETE", f"{SCHEDULES}/by-key/order-17", key=key, headers={"If-Match": tag})
+    assert stale.status == 412
+    assert await states(api, key) == ["cancelled", "scheduled"]
+    for header, value in (("If-Match", "unquoted"), ("If-None-Match", '"x"')):
+        refused = await put(api, key, headers={header: value})
+        assert (refused.status, refused.json["errors"][0]["pointer"]) == (422, f"/{header}")
+
+
+async def test_preconditions_of_crons_and_clients(api: ApiHarness, key: str) -> None:
+    await api.add_built_in_clients()
+    cron = {"expression": "0 3 * * *", "timezone": "UTC", "callback": {"url": URL}}
+    changed = {**cron, "expression": "0 4 * * *"}
+    for path, first, second, caller in (
+        ("/v1/clients/shop/crons/nightly", cron, changed, key),
+        ("/v1/clients/mill", {"poller_quota": 1}, {"poller_quota": 2}, ADMIN_KEY),
+    ):
+
+        async def send(body: object, *, to: str = path, by: str = caller, **headers: str) -> Reply:
+            return await api.send("PUT", to, key=by, json=body, headers=headers)
+
+        absent = await send(first, **{"If-Match": "*"})
+        assert (absent.status, absent.json["type"]) == (412, "/problems/precondition-failed"), absent.body
+        made = await send(first, **{"If-None-Match": "*"})
+        assert made.status == 201, made.body
+        tag = made.headers["ETag"]
+        assert (await api.send("GET", path, key=caller)).headers["ETag"] == tag
+        assert (await send(second, **{"If-None-Match": "*"})).status == 412
+        replaced = await send(second, **{"If-Match": tag})
+        assert (replaced.status, replaced.headers["ETag"] == tag) == (200, False)
+        assert (await send(first, **{"If-Match": tag})).status == 412
+        shown = (await api.send("GET", path, key=caller)).json
+        assert second.items() <= {**shown, "callback": second.get("callback")}.items()
+
+
+async def test_never_later_than_the_first_ones_latest(api: ApiHarness, key: str) -> None:
+    latest = format_instant(NOW + 1_000_000)
+    first = await put(api, key, latest=latest)
+    assert (first.json["due"], first.json["latest"]) == (format_instant(NOW + 600_000), latest)
+    api.clock.advance(500)
+    second = await put(api, key, latest=format_instant(NOW + 9_000_000))
+    assert (second.json["due"], second.json["latest"]) == (latest, latest)
+    await ended(api, ScheduleId(UUID(second.json["schedule_id"])), State.DELIVERED)
+    third = await put(api, key)
+    assert third.json["latest"] is None
+
+
+async def test_repeats_under_an_idempotency_key(api: ApiHarness, key: str) -> None:
+    headers = {"Idempotency-Key": "one"}
+    first = await put(api, key, headers=headers)
+    await ended(api, ScheduleId(UUID(first.json["schedule_id"])), State.DELIVERED)
+    again = await put(api, key, headers=headers)
+    assert (again.status, again.headers["Idempotency-Replayed"]) == (200, "true")
+    assert again.json["schedule_id"] == first.json["schedule_id"]
+
+
+async def test_batches_take_keys(api: ApiHarness, key: str) -> None:
+    item = {"delay_seconds": 60, "callback": {"url": URL}}
+    items = [
+        {**item, "key": "a"},
+        item,
+        {**item, "key": "b"},
+        {**item, "key": "a", "delay_seconds": 120},
+        {**item, "key": "a b"},
+    ]
+    reply = await api.send("POST", f"{SCHEDULES}:batch", key=key, json={"items": items})
+    assert [one["status"] for one in reply.json["items"]] == [201, 201, 201, 201, 422]
+    assert (await shown(api, key, "a")).json["schedule_id"] == reply.json["items"][3]["schedule"]["schedule_id"]
+    assert sorted(await states(api, key)) == ["cancelled", "scheduled", "scheduled", "scheduled"]
+
+
+async def test_a_create_with_a_key_is_a_put(api: ApiHarness, key: str) -> None:
+    body = {"delay_seconds": 60, "callback": {"url": URL}, "key": "order-17"}
+    first = await api.send("POST", SCHEDULES, key=key, json=body)
+    second = await api.send("POST", SCHEDULES, key=key, json={**body, "delay_seconds": 90})
+    assert (first.status, second.status) == (201, 200)
+    assert await states(api, key) == ["cancelled", "scheduled"]
+
+
+@pytest.mark.parametrize("name", ["a%20b", "%C3%A4", "x" * 257, "a%00"])
+async def test_keys_that_there_can_not_be(api: ApiHarness, key: str, name: str) -> None:
+    reply = await put(api, key, name)
+    assert (reply.status, reply.json["errors"][0]["pointer"]) == (422, "/key")
+    assert (await shown(api, key, name)).status == 404
+    assert await states(api, key) == []
+
+
+@pytest.mark.parametrize("name", ["a%2Fb", "a:b", "a%3Ab", "~!$&'()*+,;=@", "%25"])
+async def test_keys_with_odd_characters(api: ApiHarness, key: str, name: str) -> None:
+    first = await put(api, key, name)
+    assert first.status == 201, first.body
+    assert (await shown(api, key, name)).json == first.json
+
+
+async def test_bad_input_names_all_faults(api: ApiHarness, key: str) -> None:
+    body = {"key": "b", "delay_seconds": -1, "latest": "soon", "callback": {"url": URL}}
+    reply = await api.send("PUT", f"{SCHEDULES}/by-key/a", key=key, json=body)
+    assert reply.status == 422
+    assert {fault["pointer"] for fault in reply.json["errors"]} >= {"/key", "/delay_seconds", "/latest"}
+    alone = await api.send(
+        "POST", SCHEDULES, key=key, json={"delay_seconds": 1, "callback": {"url": URL}, "latest": LATEST}
+    )
+    assert (alone.status, alone.json["errors"][0]["pointer"]) == (422, "/latest")
+
+
+LATEST = format_instant(NOW + 1_000_000)
