@@ -37,6 +37,7 @@ _WORDS = {
     "array": "an array",
     "null": "null",
 }
+_UNIONS: Final = (Union, types.UnionType)
 _PATH = re.compile(r" - at `.*`$", re.DOTALL)
 _QUOTED = re.compile(r"`([^`]*)`")
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`\Z", re.DOTALL)
@@ -61,6 +62,8 @@ class Pieces:
         if self.full:
             return _stand_in(type_)
         plain, origin, is_struct = _shape(type_)
+        if origin in _UNIONS and bytes(data).startswith(b"{") and (struct := _struct_of(plain)) is not None:
+            return self.value(data, struct, pointer)
         if len(data) <= LARGE or not (is_struct or origin in (list, tuple, dict)):
             if plain is msgspec.Raw and isinstance(data, msgspec.Raw):
                 return data
@@ -166,6 +169,12 @@ def _shape(type_: Any) -> tuple[Any, Any, bool]:
 
 
 @cache
+def _struct_of(union: Any) -> type[msgspec.Struct] | None:
+    """The member of a union that an object is read as."""
+    return next((member for member in get_args(union) if _shape(member)[2]), None)
+
+
+@cache
 def _decoder(type_: Any) -> Callable[[bytes | msgspec.Raw], Any]:
     return msgspec.json.Decoder(type_).decode
 
@@ -216,7 +225,7 @@ def _metas(type_: Any) -> Iterator[Meta]:
         inner, *notes = get_args(type_)
         yield from (note for note in notes if isinstance(note, Meta))
         yield from _metas(inner)
-    elif get_origin(type_) in (Union, types.UnionType):
+    elif get_origin(type_) in _UNIONS:
         for member in get_args(type_):
             yield from _metas(member)
 
@@ -225,7 +234,7 @@ def _plain(type_: Any) -> Any:
     """The type without annotations, and without None if one type is left then."""
     while get_origin(type_) is Annotated:
         type_ = get_args(type_)[0]
-    if get_origin(type_) in (Union, types.UnionType):
+    if get_origin(type_) in _UNIONS:
         others = [member for member in get_args(type_) if member is not type(None)]
         return _plain(others[0]) if len(others) == 1 else type_
     return type_
@@ -240,6 +249,8 @@ def _stand_in(type_: Any) -> Any:
     origin = get_origin(plain)
     if origin is typing.Literal:
         return get_args(plain)[0]
+    if origin in _UNIONS:
+        return _stand_in(get_args(plain)[0])
     if origin is not None:
         return origin()
     return _STAND_INS.get(plain)

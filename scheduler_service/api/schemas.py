@@ -130,7 +130,8 @@ class CallbackView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class ScheduleView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A schedule and its outcome so far. `in_flight`: a node has claimed it and may be calling right now.
+    """A schedule and its outcome so far. `nominal_due`: the instant that was asked for, or that of the cron's rule, as
+    sent to the receiver; null if it is `due`. `in_flight`: a node has claimed it and may be calling right now.
     `redelivered_at`: when its last redelivery was requested. `reason` in-doubt: a node stopped while it called the
     receiver, and the answer is unknown. `rescheduled_to`: it was cancelled, and that schedule is called instead."""
 
@@ -139,6 +140,7 @@ class ScheduleView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     poller_id: int
     minute: Instant
     due: Instant
+    nominal_due: Instant | None
     state: ScheduleStateName
     in_flight: bool
     attempts: int

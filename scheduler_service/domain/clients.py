@@ -84,6 +84,14 @@ class ClientSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
         ),
     ] = "redeliver"
     horizon_days: Annotated[int, Meta(ge=1, le=3650, description="Most days ahead that a schedule may be due.")] = 730
+    accept_past_seconds: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=604_800,
+            description="Most seconds ago that a new schedule may have been due. It is called at once.",
+        ),
+    ] = 60.0
     retention_days: Annotated[
         int, Meta(ge=1, le=90, description="Days for which schedules that have ended can be read and redelivered.")
     ] = 7

@@ -21,8 +21,8 @@ batches of its own that share many ids. It harms only its own rows: of two creat
 either, which may be called once or not again and shows the outcome of one as the other's, also in lists and books.
 
 Dues, horizon and `created_at` are judged as of ASKED_AT, which the client chooses, up to `MAX_AGE_MS` ago and
-`MAX_AHEAD_MS` ahead. So a due of 15 minutes ago can be created, instead of 60 seconds without a token; the late policy
-applies to it as to any create whose answer took that long.
+`MAX_AHEAD_MS` ahead. So rows may be inserted that were due up to 15 minutes ago; the late policy applies to them as to
+any create whose answer took that long.
 
 Because nothing is stored, a different body is not recognised (an Idempotency-Key does that), and each repeat is judged
 again, by the present settings.
@@ -34,6 +34,7 @@ from typing import Final, NamedTuple
 
 from scheduler_service.domain.ids import ClientId, PollerId, ScheduleId, UnixMillis, compose_schedule_id, minute_of
 from scheduler_service.domain.quotas import pinned_poller
+from scheduler_service.domain.spread import POINT_BITS
 
 MAX_AGE_MS: Final = 15 * 60_000
 """Longer than callers repeat a request that got no answer."""
@@ -100,6 +101,10 @@ class OnceIds:
             turn = self.pass_over(due) // ITEMS_PER_POLLER
             poller_id = PollerId((self._once.poller + turn) % self._once.pollers)
         return poller_id, compose_schedule_id(due=due, poller_id=poller_id, tail=self._tail + position * _STEP)
+
+    def point(self, position: int) -> int:
+        """Where in its window the item at a position is due (`domain.spread`)."""
+        return (self._tail + position * _STEP) % (1 << POINT_BITS)
 
     def pass_over(self, due: int) -> int:
         """Count an item without an ordering key; returns how many came before it in its minute. Refused items count as

@@ -8,7 +8,7 @@ It differs from a create in this:
 - A due must be `AHEAD_MS` ahead when it is judged, right before the row is sent. Requests that storage does not answer
   are repeated for `REPEATED_FOR_SECONDS` at most, so a row is acknowledged long before its minute; the ten minutes also
   cover the difference between the loader's clock and the nodes'. Should all of that fail, `schedule_writer` applies the
-  late rule.
+  late rule. So no due in the past is loaded: the row to store would be another one in every run.
 - In a run that is not the load's first, each row is read before it is written. A row with the expected values is left
   alone, whatever its due and however the rules have changed since; one with other values is refused, because a
   definition is never overwritten. The first run reads only rows whose due alone is wrong: an earlier try of the same
@@ -25,13 +25,22 @@ from scheduler_service.domain.bulk_loads import BulkLoad
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.errors import FieldError, Invalid, SecretLocked
 from scheduler_service.domain.ids import Partition, RowKey
-from scheduler_service.domain.instants import format_instant, parse_instant
+from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.ports import ScheduleStore
 from scheduler_service.domain.quotas import derived_poller, pinned_poller
 from scheduler_service.domain.schedules import Definition, Row
+from scheduler_service.domain.spread import point_of
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
-from scheduler_service.usecases.schedule_request import CallbackPolicy, Draft, ScheduleRequest, draft, redraft
+from scheduler_service.usecases.schedule_request import (
+    CallbackPolicy,
+    Draft,
+    ScheduleRequest,
+    draft,
+    named_instant,
+    redraft,
+    unjudged_due,
+)
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
 AHEAD_MS = 600_000
@@ -137,7 +146,7 @@ class JudgeItems:
         """All faults of a request."""
         now = self._clock.wall_ms()
         try:
-            draft(request, settings=client.settings, check_url=self._check_url, now=now, bounds=self._bounds)
+            self._draft(client, request, now=now, point=0)
         except Invalid as invalid:
             return invalid.errors
         return []
@@ -165,9 +174,10 @@ class JudgeItems:
         if isinstance(request, Invalid):
             return Judged(None, request.errors)
         soonest = now + self._ahead_ms
+        point = point_of(f"{load.client_id}/{load.load_id}/{key}")
         faults: list[FieldError] = []
         try:
-            drawn = draft(request, settings=client.settings, check_url=self._check_url, now=now, bounds=self._bounds)
+            drawn = self._draft(client, request, now=now, point=point)
         except Invalid as invalid:
             faults = invalid.errors
         else:
@@ -175,16 +185,20 @@ class JudgeItems:
                 return Judged(self._definition(load, key, drawn), faults)
         if request.due is None:
             return Judged(None, [*_besides_due(faults), FieldError(_DUE, "is required; a delay differs in every run")])
-        try:
-            due = parse_instant(request.due)
-        except ValueError:
+        if named_instant(request.due, []) is None:
             return Judged(None, faults)
+        asked, due = unjudged_due(request, now=0, point=point)
         if due < soonest:
             detail = f"is less than {self._ahead_ms / 60_000:g} minutes ahead; it is {format_instant(now)} now"
             faults = [*_besides_due(faults), FieldError(_DUE, detail)]
-        if due < 0:
+        if asked < 0:
             return Judged(None, faults)
-        return Judged(self._definition(load, key, redraft(request, due=due)), faults)
+        return Judged(self._definition(load, key, redraft(request, due=due, now=now)), faults)
+
+    def _draft(self, client: Client, request: ScheduleRequest, *, now: int, point: int) -> Draft:
+        return draft(
+            request, settings=client.settings, check_url=self._check_url, now=now, point=point, bounds=self._bounds
+        )
 
     def _definition(self, load: BulkLoad, key: str, drawn: Draft) -> Definition:
         client_id = load.client_id
@@ -204,6 +218,7 @@ class JudgeItems:
             options=drawn.options,
             label=drawn.label,
             ordering_key=drawn.ordering_key,
+            nominal_due=drawn.nominal_due,
             created_at=load.started_at,
         )
 

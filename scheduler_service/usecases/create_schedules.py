@@ -7,11 +7,15 @@ A batch is many of these at once: each item succeeds or fails by itself.
 Poller and id are chosen here, or derived from the caller's once token (`domain.once`). With a token the request is
 judged as of the instant in it, and a repeat writes the same row. A repeat gets the answer of the first request,
 whatever has become of the row since.
+
+A due in the past becomes now, and `nominal_due` keeps what was asked for. No row is inserted into a minute that has
+passed: its owner may have settled it. Of the past dues in a batch, each later one is due a millisecond later, so they
+are called in their order.
 """
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from membership.errors import MinutehandError, StoreUnavailable
 from scheduler_service.domain.clients import Client
@@ -29,6 +33,7 @@ from scheduler_service.domain.once import OnceIds
 from scheduler_service.domain.ports.schedules import Answered
 from scheduler_service.domain.quotas import PollerChooser, pinned_poller
 from scheduler_service.domain.schedules import Definition
+from scheduler_service.domain.spread import POINT_BITS, point_of
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.admission import AdmitCreates
@@ -125,13 +130,25 @@ class CreateSchedules:
         once: OnceIds | None = None,
     ) -> list[Created]:
         """The rows of requests made at `now`, and the errors of the others. Nothing is created."""
-        created: list[Created] = []
+        judged: list[_Judged] = []
         for start in range(0, len(requests), PIECE):
             if start:
                 await self._clock.sleep(0)
-            created += [
-                self._defined(client, request, now=now, once=once, position=position)
+            judged += [
+                self._judged(client, request, now=now, once=once, position=position)
                 for position, request in enumerate(requests[start : start + PIECE], start)
+            ]
+        late = {one.asked for one in judged if one.asked is not None and one.due == now}
+        if len(late) > 1:
+            turns: dict[UnixMillis | None, int] = {asked: turn for turn, asked in enumerate(sorted(late))}
+            judged = [one.in_turn(turns) if one.due == now else one for one in judged]
+        created: list[Created] = []
+        for start in range(0, len(judged), PIECE):
+            if start:
+                await self._clock.sleep(0)
+            created += [
+                self._defined(client, one, now=now, once=once, position=position)
+                for position, one in enumerate(judged[start : start + PIECE], start)
             ]
         return created
 
@@ -150,9 +167,10 @@ class CreateSchedules:
 
     def drawn(self, client: Client, request: ScheduleRequest, *, now: int, latest: UnixMillis | None) -> Definition:
         """The row of a request made at `now`, due at `latest` at the latest. Raises Invalid. Nothing is created."""
-        drawn = self._draft(client, request, now=now)
+        assert request.key is not None
+        drawn = self._draft(client, request, now=now, point=point_of(f"{client.client_id}/{request.key}"))
         if latest is not None and drawn.due > latest:
-            drawn = drawn._replace(due=UnixMillis(max(latest, now)))
+            drawn = _due_at(drawn, max(latest, now))
         poller_id, schedule_id = self._chosen(client, drawn)
         return self._definition(client, drawn, poller_id=poller_id, schedule_id=schedule_id, now=now)
 
@@ -163,36 +181,58 @@ class CreateSchedules:
     def again(self, client: Client, request: ScheduleRequest, schedule_id: ScheduleId, *, now: int) -> Definition:
         """The row of a request that was valid at `now` and got this id: equal values, even where the client's settings
         have changed since."""
-        drawn = redraft(request, due=due_of(schedule_id))
+        drawn = redraft(request, due=due_of(schedule_id), now=now)
         return self._definition(client, drawn, poller_id=poller_of(schedule_id), schedule_id=schedule_id, now=now)
 
     def faults(self, client: Client, request: ScheduleRequest) -> list[FieldError]:
         """All faults of a request. Creates nothing."""
         try:
-            self._draft(client, request, now=self._clock.wall_ms())
+            self._draft(client, request, now=self._clock.wall_ms(), point=0)
         except Invalid as invalid:
             return invalid.errors
         return []
 
-    def _defined(
+    def _judged(
         self, client: Client, request: ScheduleRequest | Invalid, *, now: int, once: OnceIds | None, position: int
-    ) -> Created:
+    ) -> "_Judged":
         if isinstance(request, Invalid):
-            return request
+            return _Judged(request, None, None)
+        point = self._point(request, once, position)
         try:
-            return self._define(client, request, now=now, once=once, position=position)
+            drawn = self._draft(client, request, now=now, point=point)
         except Invalid as invalid:
-            if once is not None and request.ordering_key is None:
-                once.pass_over(unjudged_due(request, now=now))
-            return invalid
+            if once is None:
+                return _Judged(invalid, None, None)
+            # A repeat may be judged by other settings, and the others must keep their pollers and dues.
+            asked, due = unjudged_due(request, now=now, point=point)
+            return _Judged(invalid, asked, due, pinned=request.ordering_key is not None)
+        return _Judged(drawn, drawn.due if drawn.nominal_due is None else drawn.nominal_due, drawn.due)
 
-    def _draft(self, client: Client, request: ScheduleRequest, *, now: int) -> Draft:
-        return draft(request, settings=client.settings, check_url=self._check_url, now=now, bounds=self._bounds)
+    def _defined(self, client: Client, judged: "_Judged", *, now: int, once: OnceIds | None, position: int) -> Created:
+        drawn = judged.drawn
+        if not isinstance(drawn, Invalid):
+            return self._placed_at(client, drawn, now=now, once=once, position=position)
+        if once is not None and judged.due is not None and not judged.pinned:
+            once.pass_over(judged.due)
+        return drawn
 
-    def _define(
-        self, client: Client, request: ScheduleRequest, *, now: int, once: OnceIds | None, position: int = 0
+    def _draft(self, client: Client, request: ScheduleRequest, *, now: int, point: int) -> Draft:
+        return draft(
+            request, settings=client.settings, check_url=self._check_url, now=now, point=point, bounds=self._bounds
+        )
+
+    def _point(self, request: ScheduleRequest, once: OnceIds | None, position: int = 0) -> int:
+        if not request.window_seconds:
+            return 0
+        return self._randomness.bits(POINT_BITS) if once is None else once.point(position)
+
+    def _define(self, client: Client, request: ScheduleRequest, *, now: int, once: OnceIds | None) -> Definition:
+        drawn = self._draft(client, request, now=now, point=self._point(request, once))
+        return self._placed_at(client, drawn, now=now, once=once)
+
+    def _placed_at(
+        self, client: Client, drawn: Draft, *, now: int, once: OnceIds | None, position: int = 0
     ) -> Definition:
-        drawn = self._draft(client, request, now=now)
         if once is not None:
             poller_id, schedule_id = once.at(position, due=drawn.due, ordering_key=drawn.ordering_key)
         else:
@@ -222,5 +262,29 @@ class CreateSchedules:
             options=drawn.options,
             label=drawn.label,
             ordering_key=drawn.ordering_key,
+            nominal_due=drawn.nominal_due,
             created_at=UnixMillis(now),
         )
+
+
+class _Judged(NamedTuple):
+    """The draft of an item or its faults. `asked`, `due`: also of a refused item, if they count. `pinned`: it has an
+    ordering key."""
+
+    drawn: Draft | Invalid
+    asked: UnixMillis | None
+    due: UnixMillis | None
+    pinned: bool = False
+
+    def in_turn(self, turns: Mapping[UnixMillis | None, int]) -> "_Judged":
+        """The same, due so many milliseconds later."""
+        assert self.due is not None
+        due = UnixMillis(self.due + turns[self.asked])
+        drawn = self.drawn if isinstance(self.drawn, Invalid) else _due_at(self.drawn, due)
+        return self._replace(due=due, drawn=drawn)
+
+
+def _due_at(drawn: Draft, due: int) -> Draft:
+    """The same draft, due at another instant."""
+    asked = drawn.due if drawn.nominal_due is None else drawn.nominal_due
+    return drawn._replace(due=UnixMillis(due), nominal_due=asked if asked < due else None)

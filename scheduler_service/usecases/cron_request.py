@@ -13,7 +13,6 @@ from msgspec import Meta
 from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
 from scheduler_service.domain.clients import ClientSettings
 from scheduler_service.domain.crons import (
-    MAX_SPREAD_SECONDS,
     Dst,
     InvalidRule,
     Rule,
@@ -27,6 +26,7 @@ from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import UnixMillis
 from scheduler_service.domain.instants import read_instant
 from scheduler_service.domain.options import RetryOverride, encode_headers
+from scheduler_service.domain.spread import MAX_SPREAD_SECONDS
 from scheduler_service.usecases.schedule_request import (
     CallbackRequest,
     CheckUrl,

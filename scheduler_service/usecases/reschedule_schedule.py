@@ -48,18 +48,20 @@ from scheduler_service.usecases.resolve_schedule import Resolved, ResolveSchedul
 from scheduler_service.usecases.schedule_request import (
     CallbackPolicy,
     CallbackRequest,
+    Instant,
+    LocalTime,
     accepted_content,
-    asked_due,
+    asked_instant,
     draft_callback,
 )
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
 
 class RescheduleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The new instant: `due` (RFC 3339 with an offset) or `delay_seconds` from now, exactly one of them; and a new
-    callback, unless it stays the same."""
+    """The new instant: `due` (RFC 3339 with an offset, or a local time) or `delay_seconds` from now, exactly one of
+    them; and a new callback, unless it stays the same."""
 
-    due: str | None = None
+    due: Instant | LocalTime | None = None
     delay_seconds: float | None = None
     callback: CallbackRequest | None = None
 
@@ -180,8 +182,8 @@ class RescheduleSchedule:
     def _judged(self, client: Client, request: RescheduleRequest) -> tuple[UnixMillis, list[FieldError]]:
         """The instant to store, and all faults of the request."""
         faults: list[FieldError] = []
-        now, horizon_days = self._clock.wall_ms(), client.settings.horizon_days
-        due = asked_due(request, now=now, horizon_days=horizon_days, faults=faults)
+        now = self._clock.wall_ms()
+        due = UnixMillis(max(asked_instant(request, now=now, settings=client.settings, faults=faults), now))
         if request.callback is not None:
             draft_callback(request.callback, settings=client.settings, check_url=self._check_url, faults=faults)
         return due, faults

@@ -9,7 +9,7 @@ import binascii
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Annotated, NamedTuple, Protocol, TypeAlias
+from typing import Annotated, Final, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -17,9 +17,12 @@ from msgspec import Meta
 from scheduler_service.domain.callback_rules import MAX_HEADERS, METHODS, check_body, check_headers, check_method
 from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
 from scheduler_service.domain.clients import ClientSettings
-from scheduler_service.domain.errors import FieldError, Invalid
+from scheduler_service.domain.crons import load_zone
+from scheduler_service.domain.crons.occurrences import Gap
+from scheduler_service.domain.errors import FieldError, Invalid, InvalidRule
 from scheduler_service.domain.ids import DAY_MS, UnixMillis
 from scheduler_service.domain.instants import format_instant, parse_instant
+from scheduler_service.domain.local_times import Fold, instant_of, parse_local
 from scheduler_service.domain.network import MAX_URL_LENGTH, NetworkPolicy, Refusal
 from scheduler_service.domain.options import (
     NO_OPTIONS,
@@ -31,15 +34,14 @@ from scheduler_service.domain.options import (
 )
 from scheduler_service.domain.ports import SecretEncryption
 from scheduler_service.domain.schedule_keys import KEY_PATTERN
+from scheduler_service.domain.spread import MAX_SPREAD_SECONDS, offset_ms
 
-PAST_TOLERANCE_MS = 60_000
-"""A due this far in the past is stored as now; an older one is refused."""
 MAX_TEXT = 256
 """Characters of a label or an ordering key."""
 REMEMBERED_URLS = 4096
 """Callers send the same URLs again and again; judging one costs more than all other rules together."""
 
-_LONGEST_HORIZON_DAYS = 36_500
+_UNJUDGED: Final = ClientSettings(horizon_days=36_500)
 
 CheckUrl: TypeAlias = Callable[[str], Refusal | None]
 """`NetworkPolicy.check_url`, or a cache of its answers."""
@@ -61,8 +63,20 @@ class CallbackRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     body_base64: Annotated[str, Meta(extra_json_schema={"contentEncoding": "base64"})] | None = None
 
 
+class LocalTime(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, gc=False):
+    """The instant at which clocks in `timezone` (an IANA name) show `local`, such as 2027-03-28T02:30. If a change of
+    clocks skips it, `gap` shift is the instant right after the change, and skip refuses it; if it is repeated, `fold`
+    says which of the two."""
+
+    local: str
+    timezone: str
+    gap: Gap = "shift"
+    fold: Fold = "first"
+
+
 class ScheduleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, gc=False):
-    """One call to make, at `due` (RFC 3339 with an offset) or `delay_seconds` from now: exactly one of them.
+    """One call to make, at `due` (RFC 3339 with an offset, or a local time) or `delay_seconds` from now: exactly one of
+    them. `window_seconds`: at some instant less than this later, so that many calls are spread.
 
     Schedules with the same `ordering_key` are called one at a time, in order of due. `skip_after_seconds`: skip the
     call if the first attempt would start later than this after the due; `late_policy` says what counts as late.
@@ -72,8 +86,9 @@ class ScheduleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     """
 
     callback: CallbackRequest
-    due: Instant | None = None
+    due: Instant | LocalTime | None = None
     delay_seconds: float | None = None
+    window_seconds: Annotated[int, Meta(ge=0, le=MAX_SPREAD_SECONDS)] = 0
     label: Name | None = None
     ordering_key: Name | None = None
     retry: RetryOverride | None = None
@@ -84,9 +99,11 @@ class ScheduleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
 
 class Draft(NamedTuple):
-    """A valid request, as the columns of a row that don't depend on its poller and id."""
+    """A valid request, as the columns of a row that don't depend on its poller and id. `nominal_due`: the instant that
+    was asked for, if the call is due later."""
 
     due: UnixMillis
+    nominal_due: UnixMillis | None
     method: str
     url: str
     headers: str
@@ -116,12 +133,15 @@ def draft(
     settings: ClientSettings,
     check_url: CheckUrl,
     now: int,
+    point: int = 0,
     bounds: ClientBounds = UNBOUND,
 ) -> Draft:
-    """The columns to store for a request made at `now` (Unix milliseconds) by a client with `settings` in force. Raises
-    Invalid with every fault."""
+    """The columns to store for a request made at `now` (Unix milliseconds) by a client with `settings` in force.
+    `point`: where in its window the call is due (`domain.spread`). Raises Invalid with every fault."""
     faults: list[FieldError] = []
-    due = asked_due(request, now=now, horizon_days=settings.horizon_days, faults=faults)
+    asked = asked_instant(request, now=now, settings=settings, faults=faults)
+    if request.window_seconds:
+        faults += _faults_of_window(request, asked, now=now, settings=settings)
     headers, body = draft_callback(request.callback, settings=settings, check_url=check_url, faults=faults)
     if request.retry is not None or request.timeout_seconds is not None:
         faults += bounds.faults_of_schedule(request.retry, request.timeout_seconds)
@@ -129,18 +149,20 @@ def draft(
         faults += _faults_of_latest(request)
     if faults:
         raise Invalid(faults)
-    return _drawn(request, due, headers, body)
+    return _drawn(request, asked, _due_within(request, asked, now=now, point=point), headers, body)
 
 
-def redraft(request: ScheduleRequest, *, due: UnixMillis) -> Draft:
-    """The draft of a request that was judged valid before: nothing is judged again."""
-    return _drawn(request, due, *accepted_content(request.callback))
+def redraft(request: ScheduleRequest, *, due: UnixMillis, now: int) -> Draft:
+    """The draft of a request that was judged valid before, as of `now`: nothing is judged again."""
+    asked = asked_instant(request, now=now, settings=_UNJUDGED, faults=[])
+    return _drawn(request, asked, due, *accepted_content(request.callback))
 
 
-def _drawn(request: ScheduleRequest, due: UnixMillis, headers: Headers, body: bytes) -> Draft:
+def _drawn(request: ScheduleRequest, asked: UnixMillis, due: UnixMillis, headers: Headers, body: bytes) -> Draft:
     callback = request.callback
     return Draft(
         due=due,
+        nominal_due=asked if asked < due else None,
         method=callback.method,
         url=callback.url,
         headers=encode_headers(headers),
@@ -184,19 +206,19 @@ class AsksWhen(Protocol):
     """A request that says when to call."""
 
     @property
-    def due(self) -> str | None: ...
+    def due(self) -> str | LocalTime | None: ...
 
     @property
     def delay_seconds(self) -> float | None: ...
 
 
-def asked_due(request: AsksWhen, *, now: int, horizon_days: int, faults: list[FieldError]) -> UnixMillis:
-    """The instant to store. After a fault, which is added to `faults`, it is `now`."""
+def asked_instant(request: AsksWhen, *, now: int, settings: ClientSettings, faults: list[FieldError]) -> UnixMillis:
+    """The instant that a request names, which may have passed. Without one, which is a fault, it is `now`."""
     if (request.due is None) == (request.delay_seconds is None):
         wrong = "neither is given" if request.due is None else "both are given"
         faults.append(FieldError("/due", f"give exactly one of due and delay_seconds; {wrong}"))
         return UnixMillis(now)
-    last = now + horizon_days * DAY_MS
+    horizon_days = settings.horizon_days
     if request.due is None:
         assert request.delay_seconds is not None
         if not 0 <= request.delay_seconds <= horizon_days * 86_400:
@@ -205,18 +227,53 @@ def asked_due(request: AsksWhen, *, now: int, horizon_days: int, faults: list[Fi
             )
             return UnixMillis(now)
         return UnixMillis(now + math.ceil(round(request.delay_seconds * 1000, 6)))
-    try:
-        due = parse_instant(request.due)
-    except ValueError as error:
-        faults.append(FieldError("/due", str(error)))
+    due = named_instant(request.due, faults)
+    if due is None:
         return UnixMillis(now)
-    if due > last:
-        faults.append(
-            FieldError("/due", f"is more than {horizon_days} days ahead; the latest is {format_instant(last)}")
-        )
-    elif due < now - PAST_TOLERANCE_MS:
-        faults.append(FieldError("/due", f"is more than 60 seconds in the past; it is {format_instant(now)} now"))
-    return UnixMillis(max(due, now))
+    if due > now + horizon_days * DAY_MS:
+        latest = format_instant(now + horizon_days * DAY_MS)
+        faults.append(FieldError("/due", f"is more than {horizon_days} days ahead; the latest is {latest}"))
+    elif due < now - settings.accept_past_seconds * 1000:
+        most = f"{settings.accept_past_seconds:.12g} seconds"
+        faults.append(FieldError("/due", f"is more than {most} in the past; it is {format_instant(now)} now"))
+    return due
+
+
+def named_instant(due: str | LocalTime, faults: list[FieldError]) -> UnixMillis | None:
+    """The instant that a `due` names; None where it names none, for which there is a fault each."""
+    if isinstance(due, str):
+        try:
+            return parse_instant(due)
+        except ValueError as error:
+            faults.append(FieldError("/due", str(error)))
+            return None
+    local = zone = None
+    try:
+        local = parse_local(due.local)
+    except ValueError as error:
+        faults.append(FieldError("/due/local", str(error)))
+    try:
+        zone = load_zone(due.timezone)
+    except InvalidRule as error:
+        faults.append(FieldError("/due/timezone", error.reason))
+    if local is None or zone is None:
+        return None
+    instant = instant_of(local, zone, gap=due.gap, fold=due.fold)
+    if instant is None:
+        faults.append(FieldError("/due/local", f"is skipped by a change of clocks in {due.timezone}"))
+    return instant
+
+
+def _due_within(request: ScheduleRequest, asked: int, *, now: int, point: int) -> UnixMillis:
+    """When the call is due: within its window, and not in the past."""
+    return UnixMillis(max(asked + offset_ms(point, request.window_seconds), now))
+
+
+def _faults_of_window(request: ScheduleRequest, asked: int, *, now: int, settings: ClientSettings) -> list[FieldError]:
+    last = now + settings.horizon_days * DAY_MS
+    if asked <= last < asked + request.window_seconds * 1000:
+        return [FieldError("/window_seconds", f"reaches more than {settings.horizon_days} days ahead")]
+    return []
 
 
 def asked_latest(request: ScheduleRequest) -> UnixMillis | None:
@@ -234,9 +291,10 @@ def _faults_of_latest(request: ScheduleRequest) -> list[FieldError]:
     return []
 
 
-def unjudged_due(request: AsksWhen, *, now: int) -> UnixMillis:
-    """What `asked_due` answers where it finds no fault; needs no settings of the client."""
-    return asked_due(request, now=now, horizon_days=_LONGEST_HORIZON_DAYS, faults=[])
+def unjudged_due(request: ScheduleRequest, *, now: int, point: int) -> tuple[UnixMillis, UnixMillis]:
+    """The instant that a request names, and its due, where there is no fault; needs no settings of the client."""
+    asked = asked_instant(request, now=now, settings=_UNJUDGED, faults=[])
+    return asked, _due_within(request, asked, now=now, point=point)
 
 
 def _content(callback: CallbackRequest, faults: list[FieldError]) -> tuple[Headers, bytes]:

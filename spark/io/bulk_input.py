@@ -17,8 +17,8 @@ from pyspark.sql import types as T
 
 FORMATS = ("parquet", "csv", "jsonl")
 TEXTS = ("due", "url", "method", "headers", "body", "json", "body_base64", "label", "ordering_key")
-NUMBERS = ("timeout_seconds", "skip_after_seconds", "retry_max_attempts", "retry_base_seconds", "retry_cap_seconds",
-           "retry_deadline_seconds")  # fmt: skip
+NUMBERS = ("window_seconds", "timeout_seconds", "skip_after_seconds", "retry_max_attempts", "retry_base_seconds",
+           "retry_cap_seconds", "retry_deadline_seconds")  # fmt: skip
 FLAT = (*TEXTS, *NUMBERS, "retry_final_statuses")
 REQUIRED = ("due", "url")
 

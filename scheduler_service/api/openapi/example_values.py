@@ -41,6 +41,7 @@ SCHEDULE: Final = {
     "poller_id": 2,
     "minute": NOW,
     "due": "2026-11-21T09:30:15.000Z",
+    "nominal_due": None,
     "state": "scheduled",
     "in_flight": False,
     "attempts": 0,

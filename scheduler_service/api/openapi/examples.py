@@ -47,7 +47,7 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         answer=of.page({"schedule_id": of.SCHEDULE_ID, "status": 200, "state": "cancelled"}),
     ),
     "reschedule_schedule": Example(
-        request={"due": "2026-11-21T10:00:00Z"},
+        request={"due": {"local": "2026-11-21T11:00", "timezone": "Europe/Berlin"}},
         answer={
             **of.SCHEDULE,
             "minute": "2026-11-21T10:00:00.000Z",

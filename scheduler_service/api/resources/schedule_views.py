@@ -54,6 +54,7 @@ def _schedule_view(
         poller_id=poller_of(source.schedule_id),
         minute=f"{due[:_TO_SECONDS]}00.000Z",
         due=due,
+        nominal_due=None if source.nominal_due in (None, source.due) else format_instant_or_none(source.nominal_due),
         state=state,
         in_flight=in_flight,
         attempts=(outcome.attempts or 0) if outcome is not None else 0,

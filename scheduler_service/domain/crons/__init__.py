@@ -42,13 +42,12 @@ find one fire, and would need the rules above built around it; this takes about 
 
 from scheduler_service.domain.crons.expression import Expression, parse_expression
 from scheduler_service.domain.crons.occurrences import SEARCHED_MS, Dst, fires, first_fire, next_fires
-from scheduler_service.domain.crons.rule import MAX_SPREAD_SECONDS, Rule, spread_offset_ms
+from scheduler_service.domain.crons.rule import Rule, spread_offset_ms
 from scheduler_service.domain.crons.words import in_words
 from scheduler_service.domain.crons.zones import load_zone, tzdata_version
 from scheduler_service.domain.errors import InvalidRule
 
 __all__ = [
-    "MAX_SPREAD_SECONDS",
     "SEARCHED_MS",
     "Dst",
     "Expression",

@@ -1,6 +1,5 @@
 """The rule of a cron: an expression in a zone, from one instant until another, spread over some seconds."""
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
@@ -10,8 +9,7 @@ from scheduler_service.domain.crons.expression import Expression
 from scheduler_service.domain.crons.zones import load_zone
 from scheduler_service.domain.errors import InvalidRule
 from scheduler_service.domain.ids import ClientId, CronId, UnixMillis
-
-MAX_SPREAD_SECONDS = 3_600
+from scheduler_service.domain.spread import MAX_SPREAD_SECONDS, offset_ms, point_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,5 +72,4 @@ class Rule:
 
 def spread_offset_ms(client_id: ClientId, cron_id: CronId, spread_seconds: int) -> int:
     """How long after their nominal instants a cron's children are due: 0 <= offset < spread, constant for a cron."""
-    digest = hashlib.blake2b(f"{client_id}/{cron_id}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big") * spread_seconds * 1000 >> 64
+    return offset_ms(point_of(f"{client_id}/{cron_id}"), spread_seconds)

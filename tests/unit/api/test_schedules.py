@@ -65,6 +65,7 @@ async def test_create_answers_the_whole_schedule(api: ApiHarness, key: str) -> N
         "poller_id": made["poller_id"],
         "minute": "2026-11-21T09:31:00.000Z",
         "due": "2026-11-21T09:31:15.250Z",
+        "nominal_due": None,
         "state": "scheduled",
         "in_flight": False,
         "attempts": 0,

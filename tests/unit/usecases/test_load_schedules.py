@@ -275,3 +275,27 @@ async def test_a_pace_goes_down_and_up_again() -> None:
     assert pace.rate == 6400
     with pytest.raises(ValueError, match="above 0"):
         LoadThrottle(clock=ManualClock(), rate=0)
+
+
+async def test_windows_and_local_times_give_the_same_rows_in_every_run(loading: Loading) -> None:
+    spread = [item(str(number), window_seconds=600) for number in range(40)]
+    local = Item(
+        "local",
+        msgspec.convert(
+            {
+                "due": {"local": "2027-03-28T02:30", "timezone": "Europe/Berlin", "gap": "skip"},
+                "callback": {"url": "https://a.example/"},
+            },
+            ScheduleRequest,
+        ),
+    )
+    *added, skipped = await loading(*spread, local)
+    assert added == [Loaded.ADDED] * 40
+    assert [fault.pointer for fault in skipped] == ["/due/local"]
+    rows = await loading.rows()
+    assert {row.nominal_due for row in rows} == {NOW + HOUR}
+    offsets = sorted(row.due - NOW - HOUR for row in rows)
+    assert 0 < offsets[0] < 150_000
+    assert 450_000 < offsets[-1] < 600_000
+    loading.clock.advance(3000)
+    assert await loading(*spread, again=True) == [Loaded.PRESENT] * 40

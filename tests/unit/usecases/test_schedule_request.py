@@ -197,3 +197,58 @@ def test_every_fault_is_named_at_once() -> None:
         "/callback/headers/a b",
         "/callback/body_base64",
     }
+
+
+@pytest.mark.parametrize(("seconds", "behind_ms"), [(0, 0), (0.5, 500), (3600, 3_600_000), (604_800, 7 * DAY)])
+def test_how_far_in_the_past_a_due_is_accepted_is_the_clients(seconds: float, behind_ms: int) -> None:
+    settings = ClientSettings(accept_past_seconds=seconds)
+    drawn = drafted(schedule(due=format_instant(NOW - behind_ms)), settings)
+    assert (drawn.due, drawn.nominal_due) == (NOW, NOW - behind_ms if behind_ms else None)
+    wrong = faults(schedule(due=format_instant(NOW - behind_ms - 1)), settings)
+    assert f"{seconds:.12g} seconds in the past" in wrong["/due"]
+
+
+def local(**fields: Any) -> dict[str, Any]:
+    return schedule(due={"local": "2027-03-28T02:30", "timezone": "Europe/Berlin", **fields})
+
+
+def test_a_local_time_is_an_instant_by_the_zones_clock() -> None:
+    drawn = drafted(local(local="2027-03-28T09:00"))
+    assert (format_instant(drawn.due), drawn.nominal_due) == ("2027-03-28T07:00:00.000Z", None)
+    assert format_instant(drafted(local()).due) == "2027-03-28T01:00:00.000Z"
+    assert format_instant(drafted(local(local="2027-10-31T02:30", fold="second")).due) == "2027-10-31T01:30:00.000Z"
+    assert faults(local(gap="skip")) == {"/due/local": "is skipped by a change of clocks in Europe/Berlin"}
+
+
+def test_every_fault_of_a_local_time_is_named() -> None:
+    wrong = faults(local(local="2027-03-28T02:30Z", timezone="Europe/Berln"))
+    assert list(wrong) == ["/due/local", "/due/timezone"]
+    assert "did you mean Europe/Berlin" in wrong["/due/timezone"]
+    assert "730 days ahead" in faults(local(local="2037-03-28T09:00"))["/due"]
+    assert "60 seconds in the past" in faults(local(local="2020-03-28T09:00"))["/due"]
+    assert "both" in faults(schedule(due=local()["due"], delay_seconds=1))["/due"]
+
+
+@pytest.mark.parametrize(("point", "offset_ms"), [(0, 0), (1 << 63, 300_000), ((1 << 64) - 1, 599_999)])
+def test_a_window_spreads_what_is_asked_for(point: int, offset_ms: int) -> None:
+    request = msgspec.convert(schedule(delay_seconds=90, window_seconds=600), type=ScheduleRequest)
+    drawn = draft(request, settings=ClientSettings(), check_url=NetworkPolicy().check_url, now=NOW, point=point)
+    assert drawn.due == NOW + 90_000 + offset_ms
+    assert drawn.nominal_due == (NOW + 90_000 if offset_ms else None)
+
+
+def test_a_window_counts_from_a_due_in_the_past() -> None:
+    request = msgspec.convert(schedule(due=format_instant(NOW - 30_000), window_seconds=60), type=ScheduleRequest)
+    for point, due in ((1 << 62, NOW), (3 << 62, NOW + 15_000)):
+        drawn = draft(request, settings=ClientSettings(), check_url=NetworkPolicy().check_url, now=NOW, point=point)
+        assert (drawn.due, drawn.nominal_due) == (due, NOW - 30_000)
+
+
+def test_a_window_ends_within_the_horizon() -> None:
+    settings = ClientSettings(horizon_days=2)
+    assert faults(schedule(delay_seconds=2 * 86_400 - 599, window_seconds=600), settings) == {
+        "/window_seconds": "reaches more than 2 days ahead"
+    }
+    assert drafted(schedule(delay_seconds=2 * 86_400 - 600, window_seconds=600), settings).due <= NOW + 2 * DAY
+    wrong = faults(schedule(due=format_instant(NOW + 2 * DAY + 1), window_seconds=600), settings)
+    assert list(wrong) == ["/due"]
