@@ -52,6 +52,10 @@ TimeoutSeconds = Annotated[
 HorizonDays = Annotated[
     int | None, typer.Option(help="How far ahead a schedule may be due. [default: 730]", show_default=False)
 ]
+AcceptPastSeconds = Annotated[
+    float | None,
+    typer.Option(help="A due this far in the past is called at once. [default: 60]", show_default=False),
+]
 RetentionDays = Annotated[
     int | None, typer.Option(help="How long ended schedules are kept. [default: 7]", show_default=False)
 ]
@@ -91,6 +95,7 @@ def register(
     max_in_flight: MaxInFlight = None,
     timeout_seconds: TimeoutSeconds = None,
     horizon_days: HorizonDays = None,
+    accept_past_seconds: AcceptPastSeconds = None,
     retention_days: RetentionDays = None,
     payload_bytes: PayloadBytes = None,
     header_bytes: HeaderBytes = None,
@@ -107,6 +112,7 @@ def register(
         "max_in_flight": max_in_flight,
         "timeout_seconds": timeout_seconds,
         "horizon_days": horizon_days,
+        "accept_past_seconds": accept_past_seconds,
         "retention_days": retention_days,
         "payload_bytes": payload_bytes,
         "header_bytes": header_bytes,

@@ -19,8 +19,8 @@ from minutehand.cli.options import (
     environment,
     limit_of,
 )
-from minutehand.cli.output import at_most, print_fields, print_json, print_table, say
-from minutehand.client import Attempt, Schedule
+from minutehand.cli.output import at_most, fail, print_fields, print_json, print_table, say
+from minutehand.client import Attempt, LocalTime, Schedule
 
 app = typer.Typer(
     help="Create, look at, cancel and list schedules. Takes the client's own key; `show` reads Cassandra instead."
@@ -33,9 +33,40 @@ ScheduleId = Annotated[
 ]
 Due = Annotated[
     str | None,
-    typer.Option("--due", help="When, in RFC 3339 with an offset: 2026-11-21T09:30:15Z.", show_default=False),
+    typer.Option(
+        "--due",
+        help="When, in RFC 3339 with an offset: 2026-11-21T09:30:15Z. With --timezone a local time: 2026-11-21T10:30.",
+        show_default=False,
+    ),
 ]
 Delay = Annotated[float | None, typer.Option("--delay-seconds", help="When, in seconds from now.", show_default=False)]
+Zone = Annotated[
+    str | None,
+    typer.Option(
+        "--timezone", metavar="ZONE", help="IANA name of the zone of --due: Europe/Berlin.", show_default=False
+    ),
+]
+Gap = Annotated[
+    str | None,
+    typer.Option(
+        "--dst-gap",
+        help="A local time that a change of clocks skips: shift (call right after it; without this option) or skip "
+        "(refuse it).",
+        show_default=False,
+    ),
+]
+Fold = Annotated[
+    str | None,
+    typer.Option(
+        "--dst-fold",
+        help="A local time that a change of clocks repeats: first (without this option) or second.",
+        show_default=False,
+    ),
+]
+Window = Annotated[
+    int | None,
+    typer.Option("--window-seconds", help="At some instant less than this later.", show_default=False),
+]
 OrderingKey = Annotated[
     str | None,
     typer.Option("--ordering-key", help="Schedules with the same key are called one at a time.", show_default=False),
@@ -48,12 +79,19 @@ Latest = Annotated[
 Label = Annotated[str | None, typer.Option("--label", help="A name to find schedules by.", show_default=False)]
 
 
-@app.command(epilog="Example: minutehand schedules create shop https://shop.example/hooks/orders --delay-seconds 90")
+@app.command(
+    epilog="Example: minutehand schedules create shop https://shop.example/hooks/orders --due 2027-03-28T09:00 "
+    "--timezone Europe/Berlin --window-seconds 600"
+)
 def create(
     client_id: ClientId,
     callback_url: CallbackUrl,
     due: Due = None,
+    timezone: Zone = None,
+    dst_gap: Gap = None,
+    dst_fold: Fold = None,
     delay_seconds: Delay = None,
+    window_seconds: Window = None,
     method: Method = "POST",
     header: Header = None,
     body: Body = None,
@@ -68,13 +106,17 @@ def create(
     key: KeyText = None,
     as_json: AsJson = False,
 ) -> None:
-    """Create a schedule. It is one call, at --due or after --delay-seconds."""
+    """Create a schedule. It is one call, at --due or after --delay-seconds.
+
+    A due in the past is called at once, unless it is older than the client's settings accept.
+    """
     callback = read_callback(
         callback_url, method=method, header=header, body=body, body_json=body_json, body_file=body_file
     )
     given: dict[str, Any] = {
-        "due": due,
+        "due": _due(due, timezone, dst_gap, dst_fold),
         "delay_seconds": delay_seconds,
+        "window_seconds": window_seconds,
         "label": label,
         "ordering_key": ordering_key,
         "timeout_seconds": timeout_seconds,
@@ -92,7 +134,11 @@ def put(
     schedule_key: Key,
     callback_url: CallbackUrl,
     due: Due = None,
+    timezone: Zone = None,
+    dst_gap: Gap = None,
+    dst_fold: Fold = None,
     delay_seconds: Delay = None,
+    window_seconds: Window = None,
     latest: Latest = None,
     method: Method = "POST",
     header: Header = None,
@@ -117,8 +163,9 @@ def put(
         callback_url, method=method, header=header, body=body, body_json=body_json, body_file=body_file
     )
     given: dict[str, Any] = {
-        "due": due,
+        "due": _due(due, timezone, dst_gap, dst_fold),
         "delay_seconds": delay_seconds,
+        "window_seconds": window_seconds,
         "latest": latest,
         "label": label,
         "ordering_key": ordering_key,
@@ -245,6 +292,9 @@ def reschedule(
     client_id: ClientId,
     schedule_id: ScheduleId,
     due: Due = None,
+    timezone: Zone = None,
+    dst_gap: Gap = None,
+    dst_fold: Fold = None,
     delay_seconds: Delay = None,
     idempotency_key: IdempotencyKey = None,
     url: Url = DEFAULT_URL,
@@ -257,7 +307,12 @@ def reschedule(
     """
     with connect(url, key) as api:
         schedules = api.client(client_id).schedules
-        moved = schedules.reschedule(schedule_id, due=due, delay_seconds=delay_seconds, idempotency_key=idempotency_key)
+        moved = schedules.reschedule(
+            schedule_id,
+            due=_due(due, timezone, dst_gap, dst_fold),
+            delay_seconds=delay_seconds,
+            idempotency_key=idempotency_key,
+        )
         show_schedule(moved, as_json)
 
 
@@ -364,6 +419,18 @@ def _state(schedule: Schedule) -> str:
     return f"{schedule.state} (in doubt)" if schedule.reason == IN_DOUBT else schedule.state
 
 
+def _due(due: str | None, timezone: str | None, gap: str | None, fold: str | None) -> str | LocalTime | None:
+    """Exits with a sentence where the options don't make an instant."""
+    dst = {name: value for name, value in (("gap", gap), ("fold", fold)) if value is not None}
+    if timezone is None:
+        if dst:
+            fail("--dst-gap and --dst-fold are for a --due in a --timezone.")
+        return due
+    if due is None:
+        fail("--timezone is for a --due: give that, too.")
+    return LocalTime(local=due, timezone=timezone, **dst)
+
+
 def show_schedule(schedule: Schedule, as_json: bool) -> None:
     """Print a schedule and its outcome, a field a line."""
     if as_json:
@@ -373,6 +440,7 @@ def show_schedule(schedule: Schedule, as_json: bool) -> None:
         [
             ("schedule", schedule.schedule_id),
             ("due", schedule.due),
+            ("asked for", schedule.nominal_due),
             ("state", _state(schedule)),
             ("attempts", schedule.attempts),
             ("next attempt", schedule.next_attempt_at),

@@ -21,6 +21,7 @@ from minutehand.client._models import (
     Dst,
     Health,
     Key,
+    LocalTime,
     MinuteBalance,
     NewCron,
     NewKey,
@@ -267,12 +268,13 @@ def reschedule_schedule(
     client_id: str,
     schedule_id: str,
     *,
-    due: datetime | str | None,
+    due: datetime | str | LocalTime | None,
     delay_seconds: float | None,
     callback: Callback | None,
     key: str | None,
 ) -> Operation[Schedule]:
-    asked = {"due": instant(due), "delay_seconds": delay_seconds, "callback": callback}
+    when = due if isinstance(due, LocalTime) else instant(due)
+    asked = {"due": when, "delay_seconds": delay_seconds, "callback": callback}
     body = _encode({name: value for name, value in asked.items() if value is not None})
     path = f"{_schedules(client_id)}/{segment(schedule_id)}:reschedule"
     return keyed(path, Schedule, key=key, body=body)

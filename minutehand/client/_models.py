@@ -31,12 +31,25 @@ class Callback(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     body_base64: bytes | UnsetType = UNSET
 
 
+class LocalTime(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The instant at which clocks in `timezone` (an IANA name) show `local`, such as 2027-03-28T02:30. When clocks
+    change, a skipped time is the instant right after (`gap` shift) or refused (skip), and of a repeated one it is the
+    `fold` first or second."""
+
+    local: str
+    timezone: str
+    gap: str | UnsetType = UNSET
+    fold: str | UnsetType = UNSET
+
+
 class NewSchedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One call at `due` (RFC 3339, or an aware datetime) or `delay_seconds` from now: exactly one of them."""
+    """One call at `due` (RFC 3339, an aware datetime, or a local time) or `delay_seconds` from now: exactly one of
+    them. `window_seconds`: at some instant less than this later."""
 
     callback: Callback
-    due: datetime | str | UnsetType = UNSET
+    due: datetime | str | LocalTime | UnsetType = UNSET
     delay_seconds: float | UnsetType = UNSET
+    window_seconds: int | UnsetType = UNSET
     label: str | UnsetType = UNSET
     ordering_key: str | UnsetType = UNSET
     retry: Retry | UnsetType = UNSET
@@ -53,8 +66,9 @@ class NewSchedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 class ScheduleOptions(TypedDict, total=False):
     """The fields of `NewSchedule` beside the callback."""
 
-    due: datetime | str
+    due: datetime | str | LocalTime
     delay_seconds: float
+    window_seconds: int
     label: str
     ordering_key: str
     retry: Retry
@@ -122,9 +136,10 @@ class SentCallback(msgspec.Struct, frozen=True, kw_only=True):
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     """A schedule and its outcome so far.
 
-    `state` is scheduled, retrying, delivered, failed, cancelled or skipped; `in_flight`: a node has claimed it;
-    `redelivered_at`: when it was last redelivered. `reason` in-doubt: a node stopped while it called the receiver, and
-    the answer is unknown. `rescheduled_to`: it was cancelled, and that schedule is called instead.
+    `nominal_due`: the instant that was asked for, if the call is due later. `state` is scheduled, retrying, delivered,
+    failed, cancelled or skipped; `in_flight`: a node has claimed it; `redelivered_at`: when it was last redelivered.
+    `reason` in-doubt: a node stopped while it called the receiver, and the answer is unknown. `rescheduled_to`: it was
+    cancelled, and that schedule is called instead.
     """
 
     schedule_id: str
@@ -134,6 +149,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     callback: SentCallback
     created_at: datetime
+    nominal_due: datetime | None = None
     in_flight: bool = False
     attempts: int = 0
     next_attempt_at: datetime | None = None

@@ -45,6 +45,7 @@ class ClientSettings(TypedDict, total=False):
     late_policy: LatePolicy
     in_doubt: Literal["redeliver", "drop"]
     horizon_days: int
+    accept_past_seconds: float
     retention_days: int
     payload_bytes: int
     header_bytes: int
