@@ -22,6 +22,7 @@ _NUMBERS: Final = (
     "timeout_seconds",
     "max_in_flight",
     "horizon_days",
+    "accept_past_seconds",
     "retention_days",
     "payload_bytes",
     "header_bytes",
@@ -36,6 +37,7 @@ _LEAST: Final = {
     "retry_cap_seconds": 0.1,
     "create_rate_per_second": 0.1,
     "destinations": 0,
+    "accept_past_seconds": 0,
 }
 _READS: Final = ("LOCAL_QUORUM", "LOCAL_ONE")
 _WRITES: Final = ("LOCAL_QUORUM", "EACH_QUORUM")
@@ -70,6 +72,9 @@ class ClientBounds:
 
     horizon_days: int = 3650
     """Most days ahead that a schedule may be due. Schedules are kept until then."""
+
+    accept_past_seconds: float = 604_800.0
+    """Most seconds ago that a new schedule may have been due. Such calls are all due at once."""
 
     retention_days: int = 90
     """Most days for which schedules that have ended are kept. They are most of what storage holds."""
