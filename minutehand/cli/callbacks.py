@@ -19,7 +19,14 @@ Header = Annotated[
         "--header", metavar="'NAME: VALUE'", help="A header of the call; may be repeated.", show_default=False
     ),
 ]
-Body = Annotated[str | None, typer.Option("--body", help="The call's body, as text.", show_default=False)]
+Body = Annotated[
+    str | None,
+    typer.Option(
+        "--body",
+        help="The call's body, as text; '' for an empty one. Without any body, the call's id, due and attempt as JSON.",
+        show_default=False,
+    ),
+]
 BodyJson = Annotated[
     str | None,
     typer.Option(

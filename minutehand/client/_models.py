@@ -21,7 +21,8 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Callback(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The request to make. Its body is `body`, `json` (any value that JSON can hold) or `body_base64`."""
+    """The request to make. Its body is `body`, `json` (any value of JSON, None too) or `body_base64`. Without any of
+    them, methods that may have a body carry the schedule's id, due, attempt and key as JSON; "" stays empty."""
 
     url: str
     method: str | UnsetType = UNSET

@@ -4,12 +4,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import msgspec
+
 from poller_cluster.clients import ServedClient
 from poller_cluster.delivery.headers import callback_headers, sign, user_agent
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.dispatch.job import Claim
+from scheduler_service.domain.callback_rules import METHODS_WITHOUT_BODY
 from scheduler_service.domain.ids import ClientId, UnixMillis, due_of
-from scheduler_service.domain.options import ScheduleOptions, Undecodable, decode_headers, decode_options
+from scheduler_service.domain.instants import format_instant
+from scheduler_service.domain.options import Headers, ScheduleOptions, Undecodable, decode_headers, decode_options
 from scheduler_service.domain.schedules import Outcome, State
 
 OpenHeaders: TypeAlias = Callable[[ClientId, str], str]
@@ -35,6 +39,19 @@ class Prepared:
 
     request: CallbackRequest
     options: ScheduleOptions
+
+
+class DefaultBody(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """The body of a call that was asked for without one: libraries for webhooks verify bodies that are JSON. `due` and
+    `attempt` are those of the headers, `key` is the client's own."""
+
+    schedule_id: str
+    due: str
+    attempt: int
+    key: str | None = None
+
+
+_encode = msgspec.json.Encoder().encode
 
 
 def prepare(
@@ -75,11 +92,16 @@ def prepare(
         headers = decode_headers(open_headers(client.client_id, row.headers or ""))
     except Undecodable:
         return unsent(claim, State.FAILED, "undecodable", now, epoch, sender)
-    body = row.body or b""
+    method, body = row.method or "POST", row.body or b""
     webhook_id = str(row.schedule_id)
     timestamp = now // 1000
+    nominal = row.nominal_due if row.nominal_due is not None else due
+    key = None if options.key is None else options.key.name
+    if not body and not options.empty_body and method not in METHODS_WITHOUT_BODY:
+        body = _encode(DefaultBody(webhook_id, format_instant(nominal), attempts_before + 1, key))
+        headers = _as_json(headers)
     request = CallbackRequest(
-        method=row.method or "POST",
+        method=method,
         url=row.url or "",
         headers=callback_headers(
             headers,
@@ -88,12 +110,12 @@ def prepare(
             client_id=client.client_id,
             schedule_id=webhook_id,
             cron_id=row.cron_id,
-            due_ms=row.nominal_due if row.nominal_due is not None else due,
+            due_ms=nominal,
             attempt=attempts_before + 1,
             fence=epoch,
             in_doubt=in_doubt,
             user_agent=user_agent(sender.version),
-            key=None if options.key is None else options.key.name,
+            key=key,
         ),
         body=body,
         timeout_seconds=options.timeout_seconds or client.settings.timeout_seconds,
@@ -101,6 +123,13 @@ def prepare(
         client_id=client.client_id,
     )
     return Prepared(request, options)
+
+
+def _as_json(headers: Headers) -> Headers:
+    """The headers with a JSON content type, unless they have one."""
+    if any(name.lower() == "content-type" for name, _ in headers):
+        return headers
+    return (*headers, ("content-type", "application/json"))
 
 
 def unsent(claim: Claim, state: State, reason: str, now: int, epoch: int, sender: Sender) -> Outcome:

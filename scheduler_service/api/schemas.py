@@ -120,7 +120,8 @@ class BatchEnvelope(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class CallbackView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The request that a receiver gets. Credentials among the headers are masked. `body` if it is UTF-8, else
-    `body_base64`. `headers` is null if they can't be decoded or decrypted any more."""
+    `body_base64`; neither if none was given, so that the default one is sent. `headers` is null if they can't be
+    decoded or decrypted any more."""
 
     url: str
     method: str

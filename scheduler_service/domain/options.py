@@ -60,7 +60,8 @@ class ScheduleOptions(msgspec.Struct, frozen=True, omit_defaults=True, gc=False)
     `timeout_seconds`: of one attempt. `skip_after_seconds`: a call that would start later than this after its due is
     skipped, whatever the client's late policy says. `in_doubt`: set in retry rows of rows that an earlier owner may
     have called (see `retry_rows`). `cron`: set in the fires of a cron, not in triggered runs. `redelivery`: set in
-    retry rows made by an explicit redelivery, and in their retries. `key`: of schedules that were put under one."""
+    retry rows made by an explicit redelivery, and in their retries. `key`: of schedules that were put under one.
+    `empty_body`: an empty body was asked for. Without it, a row without a body is sent with the default one."""
 
     retry: RetryOverride | None = None
     timeout_seconds: float | None = None
@@ -69,6 +70,7 @@ class ScheduleOptions(msgspec.Struct, frozen=True, omit_defaults=True, gc=False)
     cron: CronChild | None = None
     redelivery: Redelivery | None = None
     key: KeyMark | None = None
+    empty_body: bool = False
 
     def retry_settings(self, settings: RetrySettings) -> RetrySettings:
         """The retry policy of this schedule."""

@@ -46,6 +46,7 @@ RESCHEDULED_OTHERWISE = "rescheduled-otherwise"
 """The same in favour of a different call, which can't be derived from the row."""
 MARK_CRON = "cron"
 MARK_KEY = "key"
+MARK_EMPTY_BODY = "empty_body"
 
 
 SUPERSEDED = "superseded"
@@ -148,10 +149,19 @@ def key_mark(options: str | None) -> KeyMark | None:
         return None
 
 
+def with_empty_body(options: str, *, asked: bool) -> str:
+    """The options of the same call with another body, which is `asked` to be empty."""
+    return _with_flag(options, MARK_EMPTY_BODY, asked)
+
+
 def _marked(options: str, *, in_doubt: bool) -> str:
-    if not in_doubt and MARK_IN_DOUBT not in options:
+    return _with_flag(options, MARK_IN_DOUBT, in_doubt)
+
+
+def _with_flag(options: str, name: str, set_: bool) -> str:
+    if not set_ and name not in options:
         return options
-    return _with_mark(options, MARK_IN_DOUBT, True if in_doubt else None)
+    return _with_mark(options, name, True if set_ else None)
 
 
 def _with_mark(options: str, name: str, mark: object) -> str:

@@ -34,6 +34,7 @@ from scheduler_service.usecases.schedule_request import (
     Name,
     TimeoutSeconds,
     asked_retry,
+    asks_for_empty_body,
     draft_callback,
 )
 
@@ -143,6 +144,7 @@ def draft_cron(
             retry=asked_retry(request.retry),
             timeout_seconds=request.timeout_seconds,
             label=request.label,
+            empty_body=asks_for_empty_body(callback),
         ),
     )
 

@@ -180,7 +180,11 @@ class ChangeCrons:
             headers=cron.callback.headers,
             body=cron.callback.body,
             options=encode_options(
-                ScheduleOptions(retry=cron.options.retry, timeout_seconds=cron.options.timeout_seconds)
+                ScheduleOptions(
+                    retry=cron.options.retry,
+                    timeout_seconds=cron.options.timeout_seconds,
+                    empty_body=cron.options.empty_body,
+                )
             ),
             label=cron.options.label,
             cron_id=cron_id,

@@ -32,7 +32,7 @@ from scheduler_service.domain.ids import (
 from scheduler_service.domain.options import encode_headers
 from scheduler_service.domain.ports import ScheduleStore
 from scheduler_service.domain.quotas import PollerChooser, pinned_poller
-from scheduler_service.domain.retry_rows import RESCHEDULED, RESCHEDULED_OTHERWISE, rescheduled
+from scheduler_service.domain.retry_rows import RESCHEDULED, RESCHEDULED_OTHERWISE, rescheduled, with_empty_body
 from scheduler_service.domain.schedules import Definition, PartitionHeader, Row
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.cancel_schedules import (
@@ -52,6 +52,7 @@ from scheduler_service.usecases.schedule_request import (
     LocalTime,
     accepted_content,
     asked_instant,
+    asks_for_empty_body,
     draft_callback,
 )
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
@@ -219,7 +220,10 @@ class RescheduleSchedule:
         callback = request.callback
         headers, body = accepted_content(callback)
         sealed = self._seal_headers(client.client_id, encode_headers(headers))
-        return msgspec.structs.replace(same, method=callback.method, url=callback.url, headers=sealed, body=body)
+        options = with_empty_body(same.options, asked=asks_for_empty_body(callback))
+        return msgspec.structs.replace(
+            same, method=callback.method, url=callback.url, headers=sealed, body=body, options=options
+        )
 
 
 def _name(schedule_id: ScheduleId, request: RescheduleRequest) -> str:

@@ -52,7 +52,9 @@ TimeoutSeconds = Annotated[float, Meta(ge=0.1, le=60)]
 
 class CallbackRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, gc=False):
     """The request to make. Its body is `body` (text, sent as UTF-8), `json` (sent byte for byte as written here, with a
-    JSON content type unless the headers say otherwise) or `body_base64`; at most one of them.
+    JSON content type unless the headers say otherwise) or `body_base64`; at most one of them. Without any of them,
+    methods that may have a body carry `schedule_id`, `key` (if there is one), `due` and `attempt` as JSON. An empty
+    `body` stays empty.
     """
 
     url: str
@@ -197,6 +199,11 @@ def accepted_content(callback: CallbackRequest) -> tuple[Headers, bytes]:
     return _content(callback, [])
 
 
+def asks_for_empty_body(callback: CallbackRequest) -> bool:
+    """Whether the body is to be empty, instead of the default one."""
+    return callback.body == "" or callback.body_base64 == ""
+
+
 def asked_retry(retry: RetryOverride | None) -> RetryOverride | None:
     """None for an override that sets nothing."""
     return None if retry is None or retry == RetryOverride() else retry
@@ -301,8 +308,6 @@ def _content(callback: CallbackRequest, faults: list[FieldError]) -> tuple[Heade
     """The headers and bytes to send. After a fault the body is empty."""
     headers: Headers = tuple(callback.headers.items()) if callback.headers else ()
     json = bytes(callback.json)
-    if json == b"null":
-        json = b""
     if callback.body is not None and not json and callback.body_base64 is None:
         return headers, callback.body.encode()
     given = [
@@ -335,17 +340,19 @@ def _content(callback: CallbackRequest, faults: list[FieldError]) -> tuple[Heade
 def _body_field(callback: CallbackRequest) -> str:
     if callback.body_base64 is not None:
         return "body_base64"
-    return "json" if bytes(callback.json) not in (b"", b"null") else "body"
+    return "json" if bytes(callback.json) else "body"
 
 
 def _options(request: ScheduleRequest) -> str:
     retry = asked_retry(request.retry)
-    if retry is None and request.timeout_seconds is None and request.skip_after_seconds is None:
+    empty_body = asks_for_empty_body(request.callback)
+    if retry is None and request.timeout_seconds is None and request.skip_after_seconds is None and not empty_body:
         return encode_options(NO_OPTIONS)
     return encode_options(
         ScheduleOptions(
             retry=retry,
             timeout_seconds=request.timeout_seconds,
             skip_after_seconds=request.skip_after_seconds,
+            empty_body=empty_body,
         )
     )

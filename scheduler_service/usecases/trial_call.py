@@ -9,14 +9,19 @@ from msgspec import Meta
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import PollerId, UnixMillis, new_schedule_id
-from scheduler_service.domain.options import NO_OPTIONS, ScheduleOptions, encode_headers, encode_options
+from scheduler_service.domain.options import ScheduleOptions, encode_headers, encode_options
 from scheduler_service.domain.ports import ClientStore, TrialCaller
 from scheduler_service.domain.schedules import Definition
 from scheduler_service.domain.trial_calls import Exchange, TrialCall
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.admission import AdmitCreates
-from scheduler_service.usecases.schedule_request import CallbackPolicy, CallbackRequest, draft_callback
+from scheduler_service.usecases.schedule_request import (
+    CallbackPolicy,
+    CallbackRequest,
+    asks_for_empty_body,
+    draft_callback,
+)
 
 _POLLER = PollerId(0)
 """The poller in a trial call's id; the id is never looked up."""
@@ -67,9 +72,7 @@ class SendTrialCall:
             raise Invalid(faults)
         now = UnixMillis(self._clock.wall_ms())
         stored = await self._clients.list_secrets(client.client_id)
-        options = NO_OPTIONS
-        if request.timeout_seconds is not None:
-            options = ScheduleOptions(timeout_seconds=request.timeout_seconds)
+        options = ScheduleOptions(timeout_seconds=request.timeout_seconds, empty_body=asks_for_empty_body(callback))
         definition = Definition(
             client_id=client.client_id,
             poller_id=_POLLER,

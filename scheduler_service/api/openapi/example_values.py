@@ -81,7 +81,7 @@ REMINDER: Final = {
     "minute": "2026-11-21T09:31:00.000Z",
     "due": "2026-11-21T09:31:30.000Z",
     "next_attempt_at": "2026-11-21T09:31:30.000Z",
-    "callback": {**PLAIN_CALLBACK, "body": ""},
+    "callback": PLAIN_CALLBACK,
     "label": None,
     "retry": None,
 }
@@ -117,7 +117,7 @@ CRON: Final = {
     "timezone": "Europe/Berlin",
     "words": "at 02:30 every day",
     "next_fires": NIGHTS,
-    "callback": {"url": "https://shop.example/hooks/close-the-day", "method": "POST", "headers": {}, "body": ""},
+    "callback": {"url": "https://shop.example/hooks/close-the-day", "method": "POST", "headers": {}},
     "starts_at": None,
     "ends_at": None,
     "max_fires": None,
@@ -136,7 +136,7 @@ CRON_DELETED: Final = {
     "state": "deleted",
     "revision": 2,
     "next_fires": [],
-    "callback": {"url": "", "method": "POST", "headers": {}, "body": ""},
+    "callback": {"url": "", "method": "POST", "headers": {}},
 }
 PAUSED: Final = {**CRON, "state": "paused", "revision": 2, "next_fires": []}
 TRIGGERED: Final = {

@@ -64,7 +64,7 @@ def _schedule_view(
         last_status=outcome.last_status if outcome is not None else None,
         last_error=outcome.last_error if outcome is not None else None,
         reason=outcome.reason if outcome is not None else None,
-        callback=callback_view(client_id, source, encryption),
+        callback=callback_view(client_id, source, encryption, empty_body=options.empty_body),
         label=source.label,
         ordering_key=source.ordering_key,
         key=None if options.key is None else options.key.name,
@@ -81,9 +81,9 @@ def _schedule_view(
 
 
 def callback_view(
-    client_id: ClientId, source: Definition | Row | CronCallback, encryption: SecretEncryption
+    client_id: ClientId, source: Definition | Row | CronCallback, encryption: SecretEncryption, *, empty_body: bool
 ) -> CallbackView:
-    """A stored callback with its credentials masked."""
+    """A stored callback with its credentials masked. Without a body, unless one was asked to be empty, it has none."""
     body = source.body or b""
     try:
         sent = decode_headers(encryption.open_headers(client_id, source.headers or ""))
@@ -96,6 +96,8 @@ def callback_view(
         # Content that can't be unpacked has the whole blob as its body (`cql.packed`), credentials included.
         headers, body = None, b""
     url, method = source.url or "", source.method or ""
+    if not body and not empty_body:
+        return CallbackView(url=url, method=method, headers=headers)
     try:
         return CallbackView(url=url, method=method, headers=headers, body=body.decode())
     except UnicodeDecodeError:

@@ -216,6 +216,7 @@ def _child_options(cron: Cron) -> str:
             timeout_seconds=cron.options.timeout_seconds,
             skip_after_seconds=_catch_up_seconds(cron),
             cron=CronChild(cron.revision, tzdata_version()),
+            empty_body=cron.options.empty_body,
         )
     )
 

@@ -39,7 +39,8 @@ class CronState(StrEnum):
 
 
 class CronOptions(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A rule's options beside expression and zone. Instants are Unix milliseconds, `ends_at` is exclusive."""
+    """A rule's options beside expression and zone. Instants are Unix milliseconds, `ends_at` is exclusive. `empty_body`
+    as in `ScheduleOptions`."""
 
     starts_at: UnixMillis | None = None
     ends_at: UnixMillis | None = None
@@ -52,6 +53,7 @@ class CronOptions(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     retry: RetryOverride | None = None
     timeout_seconds: float | None = None
     label: str | None = None
+    empty_body: bool = False
 
 
 class CronCallback(msgspec.Struct, frozen=True, kw_only=True):

@@ -395,3 +395,10 @@ async def test_a_client_has_no_more_crons_than_it_may(api: ApiHarness) -> None:
     assert (await api.send("PUT", paths[0], key=key, json=cron(expression="0 5 * * *"))).status == 200
     assert (await api.send("DELETE", paths[0], key=key)).status == 200
     assert [(await api.send("PUT", path, key=key, json=cron())).status for path in (paths[2], paths[0])] == [201, 409]
+
+
+async def test_an_empty_body_is_shown_and_inherited_by_runs(api: ApiHarness, key: str) -> None:
+    for sent, shown in (({}, None), ({"body": ""}, "")):
+        put = await api.send("PUT", NIGHTLY, key=key, json=cron(callback=callback(**sent)))
+        triggered = await api.send("POST", f"{NIGHTLY}:trigger", key=key)
+        assert [one.json["callback"].get("body") for one in (put, triggered)] == [shown, shown]

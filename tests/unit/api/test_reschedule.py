@@ -10,7 +10,7 @@ from scheduler_service.domain.ids import ClientId, PollerId, ScheduleId, UnixMil
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.retry_rows import rescheduled
 from scheduler_service.domain.schedules import Outcome, Row, State
-from tests.support.api import NOW, ApiHarness, Reply
+from tests.support.api import NOW, ApiHarness, Reply, callback, schedule
 from tests.support.outcomes import created, ended, record, row_of
 from tests.unit.usecases.late_rows import Meddled
 
@@ -287,3 +287,14 @@ async def test_faults_are_named_and_nothing_is_cancelled(api: ApiHarness, key: s
     assert (await shown(api, key, one))["state"] == "scheduled"
     await api.send("POST", "/v1/clients/shop:suspend")
     assert (await reschedule(api, key, one, due=LATER)).status == 403
+
+
+async def test_another_call_has_the_body_that_it_asks_for(api: ApiHarness, key: str) -> None:
+    first = await api.send("POST", SCHEDULES, key=key, json=schedule(delay_seconds=600))
+    shown = [first.json]
+    for sent in ({"body": ""}, {}, {"json": None}):
+        path = f"{SCHEDULES}/{shown[-1]['schedule_id']}:reschedule"
+        reply = await api.send("POST", path, key=key, json={"delay_seconds": 600, "callback": callback(**sent)})
+        assert reply.status == 201
+        shown.append(reply.json)
+    assert [one["callback"].get("body") for one in shown] == [None, "", None, "null"]

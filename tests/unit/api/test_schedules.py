@@ -286,8 +286,26 @@ async def test_list_by_state(api: ApiHarness, key: str, state: str) -> None:
     assert [item["schedule_id"] for item in reply.json["items"]] == [expected["schedule_id"]]
 
 
-async def test_a_json_of_null_beside_a_body_is_none(api: ApiHarness, key: str) -> None:
+@pytest.mark.parametrize(
+    ("sent", "shown"),
+    [
+        ({}, {}),
+        ({"body": None, "body_base64": None}, {}),
+        ({"body": ""}, {"body": ""}),
+        ({"body_base64": ""}, {"body": ""}),
+        ({"json": None}, {"body": "null"}),
+        ({"json": ""}, {"body": '""'}),
+    ],
+)
+async def test_no_body_is_told_from_an_empty_one_and_from_null(
+    api: ApiHarness, key: str, sent: dict[str, Any], shown: dict[str, str]
+) -> None:
+    made = await create(api, key, callback=callback(**sent), retry={"max_attempts": 2})
+    assert {name: value for name, value in made["callback"].items() if name.startswith("body")} == shown
+    assert (await api.send("GET", f"{SCHEDULES}/{made['schedule_id']}", key=key)).json == made
+
+
+async def test_a_json_of_null_is_a_body(api: ApiHarness, key: str) -> None:
     asked = schedule(callback={"url": "https://receiver.example/hook", "body": "x", "json": None})
     reply = await api.send("POST", SCHEDULES, key=key, json=asked)
-    assert reply.status == 201
-    assert reply.json["callback"]["body"] == "x"
+    assert list(reply.faults) == ["/callback/json"]

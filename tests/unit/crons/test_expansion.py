@@ -260,3 +260,9 @@ def test_wake_ups_spread_over_the_pollers() -> None:
 def test_a_rule_from_a_newer_program_is_an_error() -> None:
     with pytest.raises(InvalidRule):
         planned(cron("every other day"))
+
+
+@pytest.mark.parametrize("empty", [False, True])
+def test_children_have_an_empty_body_only_if_it_was_asked_for(empty: bool) -> None:
+    children = planned(cron(empty_body=empty)).children
+    assert {decode_options(child.definition.options).empty_body for child in children} == {empty}

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -9,8 +10,11 @@ from poller_cluster.clients import ServedClient
 from poller_cluster.delivery.headers import sign
 from poller_cluster.dispatch.job import Claim
 from poller_cluster.dispatch.request import Prepared, prepare
+from scheduler_service.domain.callback_rules import METHODS, METHODS_WITHOUT_BODY
 from scheduler_service.domain.clients import LatePolicy
+from scheduler_service.domain.ids import UnixMillis
 from scheduler_service.domain.options import ScheduleOptions, encode_options
+from scheduler_service.domain.schedule_keys import KeyMark
 from scheduler_service.domain.schedules import Outcome, State
 from tests.support.api import NOW
 from tests.unit.poller_cluster.claimed import EPOCH, SENDER, claim, client
@@ -154,3 +158,40 @@ def test_a_retry_names_the_due_of_its_schedule() -> None:
     of = claim()
     retry = claim(due=NOW + 90_000, schedule_id=of.row.schedule_id, attempt_base=1)
     assert headers(retry)["Minutehand-Due"] == "2026-11-21T09:30:00.000Z"
+
+
+@pytest.mark.parametrize("method", sorted(METHODS - METHODS_WITHOUT_BODY))
+def test_a_row_without_a_body_gets_the_default_one(method: str) -> None:
+    of = claim(method=method, body=b"", nominal_due=NOW - 5_000, attempt_base=2)
+    request = prepared(of, for_client=client(secrets=(b"s" * 32,))).request
+    assert msgspec.json.decode(request.body) == {
+        "schedule_id": str(of.row.schedule_id),
+        "due": "2026-11-21T09:29:55.000Z",
+        "attempt": 3,
+    }
+    found = dict(request.headers)
+    assert (found["content-type"], found["x-of-mine"]) == ("application/json", "1")
+    assert found["webhook-signature"] == sign((b"s" * 32,), str(of.row.schedule_id), NOW // 1000, request.body)
+
+
+def test_it_has_the_clients_own_key() -> None:
+    mark = KeyMark(name="cart-17", revision=1, put_at=UnixMillis(NOW), kept_days=15)
+    of = claim(body=None, options=encode_options(ScheduleOptions(key=mark)))
+    assert msgspec.json.decode(prepared(of).request.body)["key"] == "cart-17"
+
+
+def test_a_content_type_of_the_callers_own_stays() -> None:
+    of = claim(body=b"", headers='[["Content-Type","application/x-nothing"]]')
+    types = [value for name, value in prepared(of).request.headers if name.lower() == "content-type"]
+    assert types == ["application/x-nothing"]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [{"method": "GET"}, {"method": "HEAD"}, {"options": encode_options(ScheduleOptions(empty_body=True))}],
+    ids=["get", "head", "empty"],
+)
+def test_some_bodies_stay_empty(row: dict[str, Any]) -> None:
+    request = prepared(claim(body=b"", **row)).request
+    assert request.body == b""
+    assert "content-type" not in dict(request.headers)

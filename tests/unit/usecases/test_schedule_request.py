@@ -99,9 +99,20 @@ def test_bytes_come_as_base64() -> None:
     assert "base64" in faults(schedule(callback=callback(body_base64="é===")))["/callback/body_base64"]
 
 
-def test_no_body_at_all_is_an_empty_one() -> None:
-    assert drafted(schedule()).body == b""
-    assert drafted(schedule(callback=callback(body=None, json=None, body_base64=None))).body == b""
+@pytest.mark.parametrize(
+    ("fields", "body", "options"),
+    [
+        ({}, b"", "{}"),
+        ({"body": None, "body_base64": None}, b"", "{}"),
+        ({"body": ""}, b"", '{"empty_body":true}'),
+        ({"body_base64": ""}, b"", '{"empty_body":true}'),
+        ({"json": None}, b"null", "{}"),
+        ({"json": ""}, b'""', "{}"),
+    ],
+)
+def test_a_row_tells_no_body_from_an_empty_one(fields: dict[str, Any], body: bytes, options: str) -> None:
+    drawn = drafted(schedule(callback=callback(**fields)))
+    assert (drawn.body, drawn.options) == (body, options)
 
 
 def test_one_body_at_most() -> None:
