@@ -158,7 +158,10 @@ def put(
     key: KeyText = None,
     as_json: AsJson = False,
 ) -> None:
-    """Create a schedule under your own key, or replace the one that waits under it: only the last is called."""
+    """Put a schedule under your own key.
+
+    It replaces the schedule that waits under the key, and exactly one of the two is called.
+    """
     callback = read_callback(
         callback_url, method=method, header=header, body=body, body_json=body_json, body_file=body_file
     )

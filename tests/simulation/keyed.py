@@ -15,6 +15,7 @@ from scheduler_service.usecases.idempotency import CreateIdempotently, RememberR
 from scheduler_service.usecases.redeliver import RedeliverSchedule
 from scheduler_service.usecases.reschedule_schedule import RescheduleSchedule
 from scheduler_service.usecases.resolve_schedule import ResolveSchedule
+from scheduler_service.usecases.schedule_keys import ScheduleKeys
 from scheduler_service.usecases.schedule_request import CallbackPolicy, CallbackRequest, ScheduleRequest
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from scheduler_service.usecases.secret_encryption import NoEncryption
@@ -62,15 +63,20 @@ class Callers:
         writer.world = world
         resolve = ResolveSchedule(schedules=storage.schedules, writer=writer)
         pollers = PollerChooser(randomness)
+        cancel = CancelSchedules(schedules=storage.schedules, writer=writer, clock=clock)
+        create = CreateSchedules(
+            writer=writer,
+            pollers=pollers,
+            policy=CallbackPolicy(network=NetworkPolicy(), encryption=NoEncryption()),
+            admit=AdmitCreates(judge_clock=JudgeClock(clock=clock, compared=AgreedClock(), limit_ms=1_000)),
+            clock=clock,
+            randomness=randomness,
+        )
         self.once = CreateIdempotently(
             remember=RememberRequest(keys=storage.idempotency),
-            create=CreateSchedules(
-                writer=writer,
-                pollers=pollers,
-                policy=CallbackPolicy(network=NetworkPolicy(), encryption=NoEncryption()),
-                admit=AdmitCreates(judge_clock=JudgeClock(clock=clock, compared=AgreedClock(), limit_ms=1_000)),
-                clock=clock,
-                randomness=randomness,
+            create=create,
+            by_key=ScheduleKeys(
+                schedules=storage.schedules, create=create, resolve=resolve, cancel=cancel, writer=writer, clock=clock
             ),
             redeliver=RedeliverSchedule(
                 schedules=storage.schedules,
@@ -81,7 +87,7 @@ class Callers:
             reschedule=RescheduleSchedule(
                 schedules=storage.schedules,
                 resolve=resolve,
-                cancel=CancelSchedules(schedules=storage.schedules, writer=writer, clock=clock),
+                cancel=cancel,
                 writer=writer,
                 pollers=pollers,
                 policy=CallbackPolicy(network=NetworkPolicy(), encryption=NoEncryption()),

@@ -70,15 +70,15 @@ def keys_of(
     return keys
 
 
-def request(delay_seconds: float) -> ScheduleRequest:
-    return ScheduleRequest(callback=CallbackRequest(url=URL), delay_seconds=delay_seconds)
+def request(key: str, delay_seconds: float) -> ScheduleRequest:
+    return ScheduleRequest(callback=CallbackRequest(url=URL), delay_seconds=delay_seconds, key=key)
 
 
 async def put(world: World, keys: ScheduleKeys, key: str, delay_seconds: float) -> PutResult | None:
     """One put; None: it is unknown what became of it."""
     client = world.clients["shop"]
     try:
-        result = await keys.put(client, key, request(delay_seconds))
+        result = await keys.put(client, key, request(key, delay_seconds))
     except StoreUnavailable:
         return None
     if isinstance(result, Put):

@@ -4,6 +4,8 @@ import random
 from collections.abc import Sequence
 from uuid import UUID
 
+import msgspec
+
 from membership.errors import MinutehandError
 from scheduler_service.api.services import ApiServices
 from scheduler_service.domain.clients import Client
@@ -155,7 +157,7 @@ class DrawnClients:
 
         async def verb(services: ApiServices) -> PutResult:
             known = await self._admitted(services, ClientId(client))
-            return await services.schedules.by_key.put(known, key, request)
+            return await services.schedules.by_key.put(known, key, msgspec.structs.replace(request, key=key))
 
         try:
             result = await self.world.asked_until_answered(verb, tries=patience)

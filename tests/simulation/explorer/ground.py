@@ -44,6 +44,7 @@ class Ground:
         leases: Any = Port("leases")
         self.writer = scene.plant.writer(
             schedules=schedules,
+            keys=Port("schedule_keys"),
             leases=leases,
             clock=self.circumstances,
             randomness=self.circumstances,

@@ -15,6 +15,7 @@ from scheduler_service.domain.schedules import (
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from tests.simulation.explorer.scene import Plant
 from tests.simulation.explorer.store import LossySchedules
+from tests.simulation.explorer.tasks import Port
 
 
 class _CommitIgnoresUpdates(LossySchedules):
@@ -59,6 +60,7 @@ class _LateRuleIgnoresFlight(ScheduleWriter):
     async def _look_after(self, definition: Definition) -> Definition | None:
         blind = type(self)(
             schedules=_FlightHidden(self._schedules),  # type: ignore[arg-type]
+            keys=Port("schedule_keys"),  # type: ignore[arg-type]
             leases=self._leases,
             clock=self._clock,
             randomness=self._randomness,

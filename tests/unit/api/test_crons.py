@@ -36,7 +36,7 @@ async def test_put_answers_the_whole_cron(api: ApiHarness, key: str) -> None:
         "timezone": "Europe/Berlin",
         "words": "at 02:30 every day",
         "next_fires": [f"2026-11-{day}T01:30:00.000Z" for day in range(22, 27)],
-        "callback": {"url": "https://receiver.example/hook", "method": "POST", "headers": {}, "body": ""},
+        "callback": {"url": "https://receiver.example/hook", "method": "POST", "headers": {}},
         "starts_at": None,
         "ends_at": None,
         "max_fires": None,

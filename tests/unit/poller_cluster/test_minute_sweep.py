@@ -182,9 +182,19 @@ def test_what_is_still_open_is_not_handed_out_twice() -> None:
 
 def test_a_pointer_without_a_definition_is_its_writer_s_care() -> None:
     pointer = with_state(row(10, created_at=None), State.RETRYING, next_attempt_at=at(90))
-    minute = sweeping(pointer, row(11, 1, created_at=None))
+    minute = sweeping(pointer)
     assert minute.account.accepted == 0
     assert minute.follow_ups.take() == []
+    assert step(minute, SWEEP) == WriteBalance()
+
+
+def test_a_minute_does_not_settle_before_an_announced_row_was_looked_up() -> None:
+    announced = row(11, 1, created_at=None)
+    minute = sweeping(announced)
+    assert minute.account.accepted == 0
+    assert minute.follow_ups.take_announced() == [announced]
+    assert step(minute, SWEEP) == Wait(None)
+    minute.follow_ups.looked_up(announced)
     assert step(minute, SWEEP) == WriteBalance()
 
 

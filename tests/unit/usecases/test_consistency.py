@@ -31,6 +31,7 @@ HEEDED = {
     "list_schedules": ("LOCAL_ONE", OF_READS),
     "create_schedule": ("EACH_QUORUM", OF_CREATES),
     "create_batch": ("EACH_QUORUM", OF_CREATES),
+    "put_schedule": ("EACH_QUORUM", OF_CREATES),
     "trigger_cron": ("EACH_QUORUM", OF_CREATES),
 }
 """The operations that heed the settings: with which consistency, in which statements. No other does."""
