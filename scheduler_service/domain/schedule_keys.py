@@ -16,8 +16,8 @@ KEY_PATTERN: Final = rf"^[\x21-\x7e]{{1,{MAX_KEY}}}$"
 """Visible ASCII characters: a key is sent in a header."""
 SLACK_DAYS: Final = 8
 """Added to the retention of a key: retries may go on for 7 days after the due."""
-MAX_KEPT_SECONDS: Final = 20 * 365 * 86_400
-"""The longest time to live of Cassandra, 20 years."""
+LAST_EXPIRY_MS: Final = 2_147_400_000_000
+"""2038-01-18T04:00Z: Cassandra refuses a time to live that ends after the 19th (CASSANDRA-14092)."""
 
 _is_key = re.compile(KEY_PATTERN.strip("^$")).fullmatch
 
@@ -38,7 +38,7 @@ class KeyMark(msgspec.Struct, frozen=True, gc=False):
 
     def kept_seconds(self, *, due: int, now: int) -> int:
         """How long from `now` on the key of a schedule due at `due` is kept, both in Unix milliseconds."""
-        return min((max(due, now) - now + self.kept_days * DAY_MS) // 1000, MAX_KEPT_SECONDS)
+        return (min(max(due, now) + self.kept_days * DAY_MS, LAST_EXPIRY_MS) - now) // 1000
 
 
 class KeyHolder(NamedTuple):

@@ -138,7 +138,7 @@ async def test_programs_refuse_a_keyspace_that_has_given_up_what_they_use(settin
     await run(settings, [*known, unused])
     await (await open_storage(settings)).close()
     await run(settings, [*known, unused, contract, harmless])
-    with pytest.raises(ProgramOutdated, match=f"knows migrations up to {last:04}, and {last + 1:04} is the least"):
+    with pytest.raises(ProgramOutdated, match=f"knows migrations up to {last:04}, and must know {last + 1:04}"):
         await open_storage(settings)
     session = await Session.open(settings, keyspace=settings.keyspace)
     await check_schema(session, settings, needed=last + 1)

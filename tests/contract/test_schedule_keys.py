@@ -7,8 +7,9 @@ import pytest
 
 from cql.storage import Storage
 from membership.conditional import APPLIED, Rejected
-from scheduler_service.domain.ids import ScheduleId
-from scheduler_service.domain.schedule_keys import MAX_KEPT_SECONDS, KeyHolder
+from scheduler_service.domain.ids import ScheduleId, UnixMillis
+from scheduler_service.domain.schedule_keys import LAST_EXPIRY_MS, KeyHolder, KeyMark
+from scheduler_service.runtime.clock import SystemClock
 from tests.contract.conftest import Names
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -37,9 +38,11 @@ async def test_an_expected_revision_of_a_key_that_names_nothing(storage: Storage
 
 
 async def test_keys_are_each_clients_own(storage: Storage, names: Names) -> None:
-    keys, odd = storage.schedule_keys, "~" * 256
+    keys, odd, now = storage.schedule_keys, "~" * 256, SystemClock().wall_ms()
+    mark = KeyMark(name=odd, revision=1, put_at=UnixMillis(now), kept_days=98)
+    longest = mark.kept_seconds(due=LAST_EXPIRY_MS + DAY * 1000, now=now)
     for number, client in enumerate((names.client("a"), names.client("b")), 1):
-        taken = keys.take(client, odd, holder(number), expected_revision=None, kept_seconds=MAX_KEPT_SECONDS)
+        taken = keys.take(client, odd, holder(number), expected_revision=None, kept_seconds=longest)
         assert await taken == APPLIED
     assert await keys.read(names.client("b"), odd) == holder(2)
 

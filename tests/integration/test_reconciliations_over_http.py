@@ -90,7 +90,7 @@ async def test_the_life_of_reconciliations(harness: ApiHarness) -> None:
         cancel = await reconciliations.create("cancel", **WINDOW, states=["scheduled", "retrying"])
         await work(harness, cancel)
         assert (await reconciliations.get(cancel.reconciliation_id)).outcomes == {"cancelled": 11}
-        with pytest.raises(MinutehandApiError, match="finished before"):
+        with pytest.raises(MinutehandApiError, match="already finished"):
             await reconciliations.stop(cancel.reconciliation_id)
         listed = [one.action async for one in reconciliations.list(page_size=2)]
         assert sorted(listed) == ["cancel", "cancel", "redeliver", "report"]
