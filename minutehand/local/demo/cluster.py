@@ -8,11 +8,11 @@ Its processes are tied to this one, so they end with it.
 import asyncio
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from cql.migrate import migrate
 from cql.settings import StorageSettings
@@ -162,6 +162,30 @@ class DemoCluster:
 
 def _runs(program: Program) -> Runs:
     return lambda: program.exit_code() is None
+
+
+def run_until_interrupted(work: Coroutine[Any, Any, None]) -> None:
+    """`asyncio.run` under `signals_interrupt`. A signal cancels the work: an exception that is raised wherever the loop
+    happens to be comes out of task groups in an exception group, and its traceback is logged. Raises KeyboardInterrupt.
+    """
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+
+    async def until_interrupted() -> None:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        for number in SIGNALS:
+            loop.add_signal_handler(number, task.cancel)
+        try:
+            await work
+        finally:
+            for number, handler in before.items():
+                loop.remove_signal_handler(number)
+                signal.signal(number, handler)
+
+    try:
+        asyncio.run(until_interrupted())
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
 
 
 @contextmanager

@@ -11,7 +11,13 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from minutehand.local.demo.cluster import SIGNALS, ClusterOptions, DemoCluster, signals_interrupt
+from minutehand.local.demo.cluster import (
+    SIGNALS,
+    ClusterOptions,
+    DemoCluster,
+    run_until_interrupted,
+    signals_interrupt,
+)
 from minutehand.local.demo.show import DemoShow, Say
 from minutehand.local.demo.spark_show import PipelineShow
 from minutehand.local.progress import Progress
@@ -32,7 +38,7 @@ def run_demo(options: ClusterOptions, *, once: bool, fresh: bool, say: Say, prog
             started = cluster.start(running, fresh=fresh)
             show = DemoShow(cluster.directory, started.plan, started.pids, once=once, say=say)
             running.callback(cluster.directory.clear_state)
-            asyncio.run(show.run(started.watched))
+            run_until_interrupted(show.run(started.watched))
         except KeyboardInterrupt:
             if show is None or not show.staying:
                 raise

@@ -1,9 +1,11 @@
 """What the demo keeps in its directory, and its receiver."""
 
+import asyncio
 import base64
 import json
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sysconfig
@@ -14,11 +16,12 @@ from dataclasses import asdict
 from pathlib import Path
 
 import aiohttp
+import anyio
 import pytest
 
 from minutehand.config import FOR_API, load_settings
 from minutehand.errors import LocalError
-from minutehand.local.demo.cluster import ClusterOptions, DemoCluster
+from minutehand.local.demo.cluster import ClusterOptions, DemoCluster, run_until_interrupted, signals_interrupt
 from minutehand.local.demo.files import DemoDirectory, DemoPlan, DemoProcesses, DemoState
 from minutehand.local.demo.receiver import Arrival, DemoReceiver
 from minutehand.local.demo.show import shell_lines
@@ -365,3 +368,24 @@ async def test_the_receiver_tells_verified_callbacks_from_others(heard: Heard) -
     assert "no signature matches" in wrong.refusal
     assert await heard.receiver.await_verified({"the-id"}, seconds=0) == set()
     assert await heard.receiver.await_verified({"the-id", "forged"}, seconds=0) == {"forged"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_within_a_task_group_is_an_interrupt(
+    number: signal.Signals, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def interrupted() -> None:
+        os.kill(os.getpid(), number)
+        await asyncio.Event().wait()
+
+    async def work() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(interrupted)
+
+    with signals_interrupt():
+        handler = signal.getsignal(number)
+        with pytest.raises(KeyboardInterrupt):
+            run_until_interrupted(work())
+        assert signal.getsignal(number) is handler
+    assert capsys.readouterr().err == ""
+    assert caplog.messages == []
