@@ -113,16 +113,15 @@ def create(
     callback = read_callback(
         callback_url, method=method, header=header, body=body, body_json=body_json, body_file=body_file
     )
-    given: dict[str, Any] = {
-        "due": _due(due, timezone, dst_gap, dst_fold),
-        "delay_seconds": delay_seconds,
-        "window_seconds": window_seconds,
-        "label": label,
-        "ordering_key": ordering_key,
-        "timeout_seconds": timeout_seconds,
-        "retry": None if max_attempts is None else {"max_attempts": max_attempts},
-    }
-    options = {name: value for name, value in given.items() if value is not None}
+    options = _options(
+        due=_due(due, timezone, dst_gap, dst_fold),
+        delay_seconds=delay_seconds,
+        window_seconds=window_seconds,
+        label=label,
+        ordering_key=ordering_key,
+        timeout_seconds=timeout_seconds,
+        max_attempts=max_attempts,
+    )
     with connect(url, key) as api:
         schedules = api.client(client_id).schedules
         show_schedule(schedules.create(callback, idempotency_key=idempotency_key, **options), as_json)
@@ -165,23 +164,22 @@ def put(
     callback = read_callback(
         callback_url, method=method, header=header, body=body, body_json=body_json, body_file=body_file
     )
-    given: dict[str, Any] = {
-        "due": _due(due, timezone, dst_gap, dst_fold),
-        "delay_seconds": delay_seconds,
-        "window_seconds": window_seconds,
-        "latest": latest,
-        "label": label,
-        "ordering_key": ordering_key,
-        "timeout_seconds": timeout_seconds,
-        "retry": None if max_attempts is None else {"max_attempts": max_attempts},
-    }
-    options = {name: value for name, value in given.items() if value is not None}
+    options = _options(
+        due=_due(due, timezone, dst_gap, dst_fold),
+        delay_seconds=delay_seconds,
+        window_seconds=window_seconds,
+        latest=latest,
+        label=label,
+        ordering_key=ordering_key,
+        timeout_seconds=timeout_seconds,
+        max_attempts=max_attempts,
+    )
     with connect(url, key) as api:
         schedules = api.client(client_id).schedules
-        put_schedule = schedules.put(
+        made = schedules.put(
             schedule_key, callback, replacing=replacing, absent=absent, idempotency_key=idempotency_key, **options
         )
-        show_schedule(put_schedule, as_json)
+        show_schedule(made, as_json)
 
 
 @app.command("get-by-key", epilog="Example: minutehand schedules get-by-key shop cart-17")
@@ -420,6 +418,12 @@ def _state(schedule: Schedule) -> str:
     if schedule.in_flight:
         return f"{schedule.state} (in flight)"
     return f"{schedule.state} (in doubt)" if schedule.reason == IN_DOUBT else schedule.state
+
+
+def _options(*, max_attempts: int | None, **given: Any) -> dict[str, Any]:
+    """The options of a new schedule that were given, as the SDK takes them."""
+    retry = None if max_attempts is None else {"max_attempts": max_attempts}
+    return {name: value for name, value in {**given, "retry": retry}.items() if value is not None}
 
 
 def _due(due: str | None, timezone: str | None, gap: str | None, fold: str | None) -> str | LocalTime | None:
