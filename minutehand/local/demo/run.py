@@ -5,7 +5,6 @@
 The data stays in the directory: the next start continues with it, and is quicker.
 """
 
-import asyncio
 import signal
 import time
 from contextlib import ExitStack
@@ -68,7 +67,7 @@ def run_spark_demo(directory: Path, *, rows: int, say: Say, progress: Progress) 
             started = cluster.start(running, fresh=True)
             show = PipelineShow(cluster.directory, started.plan, rows=rows, say=say)
             show.write_orders(jars)
-            asyncio.run(show.run())
+            run_until_interrupted(show.run())
             say(f"All of that took {time.monotonic() - began:,.0f} s.")
         finally:
             # A second Ctrl-C must not interrupt the shutdown.
