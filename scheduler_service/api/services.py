@@ -158,7 +158,6 @@ class ScheduleServices:
             clock=clock,
         )
         self.by_key = ScheduleKeys(
-            schedules=schedules,
             create=self.create,
             resolve=self.resolve,
             cancel=self.cancel,

@@ -177,13 +177,12 @@ class CreateIdempotently:
     async def put(
         self,
         client: Client,
-        key: str,
         request: ScheduleRequest,
         keyed: Keyed,
         *,
         precondition: Precondition = NO_PRECONDITION,
     ) -> tuple[PutResult, bool]:
-        """As `ScheduleKeys.put`, and whether it was requested before. `key` is the schedule's."""
+        """As `ScheduleKeys.put`, and whether it was requested before."""
         known = await self._remember.known(keyed)
         if known is None:
             self._create.admit(client)
@@ -191,7 +190,7 @@ class CreateIdempotently:
             drawn = self._create.drawn(client, request, now=now, latest=asked_latest(request))
             known = await self._remember(keyed, ids=[drawn.schedule_id], at=now)
         chosen = Chosen(ScheduleId(known.ids[0]), known.at)
-        return await self._by_key.put(client, key, request, precondition=precondition, chosen=chosen), known.replayed
+        return await self._by_key.put(client, request, precondition=precondition, chosen=chosen), known.replayed
 
     async def _created_again(
         self, client: Client, requests: Sequence[ScheduleRequest | Invalid], remembered: Remembered

@@ -127,7 +127,7 @@ class RescheduleSchedule:
                 return NoSuchSchedule()
             _, row = known
         if not row.ended:
-            await self._schedules.insert(self._announced(client, row, chosen, request))
+            await self._writer.announce(self._definition(client, _naming(row, chosen), request))
         result = await self._cancel.one(
             client.client_id,
             schedule_id,
@@ -208,10 +208,6 @@ class RescheduleSchedule:
             raise StoreUnavailable("the schedule was deleted while it was being created")
         return Rescheduled(known)
 
-    def _announced(self, client: Client, row: Row, new: ScheduleId, request: RescheduleRequest) -> Definition:
-        definition = self._definition(client, msgspec.structs.replace(row, rescheduled_to=new), request)
-        return msgspec.structs.replace(definition, created_at=None)
-
     def _definition(self, client: Client, row: Row, request: RescheduleRequest) -> Definition:
         same = rescheduled(client.client_id, row)
         if request.callback is None:
@@ -224,6 +220,11 @@ class RescheduleSchedule:
         return msgspec.structs.replace(
             same, method=callback.method, url=callback.url, headers=sealed, body=body, options=options
         )
+
+
+def _naming(row: Row, new: ScheduleId) -> Row:
+    """The row as it will be once it is cancelled in favour of `new`."""
+    return msgspec.structs.replace(row, rescheduled_to=new)
 
 
 def _name(schedule_id: ScheduleId, request: RescheduleRequest) -> str:

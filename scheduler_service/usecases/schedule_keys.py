@@ -44,7 +44,6 @@ from scheduler_service.domain.errors import Invalid
 from scheduler_service.domain.ids import ClientId, ScheduleId, UnixMillis
 from scheduler_service.domain.once import OnceIds
 from scheduler_service.domain.options import decode_options, encode_options
-from scheduler_service.domain.ports import ScheduleStore
 from scheduler_service.domain.preconditions import NO_PRECONDITION, Precondition
 from scheduler_service.domain.retry_rows import RESCHEDULED_OTHERWISE, key_mark
 from scheduler_service.domain.schedule_keys import SLACK_DAYS, KeyHolder, KeyMark
@@ -95,14 +94,12 @@ class ScheduleKeys:
     def __init__(
         self,
         *,
-        schedules: ScheduleStore,
         create: CreateSchedules,
         resolve: ResolveSchedule,
         cancel: CancelSchedules,
         writer: ScheduleWriter,
         clock: Clock,
     ) -> None:
-        self._schedules = schedules
         self._create = create
         self._resolve = resolve
         self._cancel = cancel
@@ -116,22 +113,22 @@ class ScheduleKeys:
     async def put(
         self,
         client: Client,
-        key: str,
         request: ScheduleRequest,
         *,
         precondition: Precondition = NO_PRECONDITION,
         chosen: Chosen | None = None,
     ) -> PutResult:
-        """`chosen`: the id to make, if it is not made yet. Raises what `CreateSchedules.admit` does, Invalid,
-        ContentTooLarge, PreconditionFailed."""
+        """Put a request under its key. `chosen`: the id to make, if it is not made yet. Raises what
+        `CreateSchedules.admit` does, Invalid, ContentTooLarge, PreconditionFailed."""
+        assert request.key is not None
         self._create.admit(client)
         if chosen is not None and (made := await self._resolve(client.client_id, chosen.schedule_id)) is not None:
             return Unchanged(made)
         for turn in range(MAX_MOVES):
-            holder, present = await self._present(client.client_id, key, serial=turn > 0)
+            holder, present = await self._present(client.client_id, request.key, serial=turn > 0)
             waits = present is not None and not present.row.ended
             precondition.check(_tag(present), absent=not waits)
-            new = await self._new(client, key, request, holder, present if waits else None, chosen)
+            new = await self._new(client, request.key, request, holder, present if waits else None, chosen)
             if present is None or not waits:
                 if await self._take(new, holder):
                     await self._writer(new, consistency=client.settings.write_consistency)
@@ -141,7 +138,7 @@ class ScheduleKeys:
             elif present.in_flight:
                 return InFlight(present.row)
             else:
-                await self._schedules.insert(_announced(new))
+                await self._writer.announce(new)
                 match await self._replace(client.client_id, present.row, new):
                     case WasRescheduled(row=row) if row.rescheduled_to == new.schedule_id:
                         return Put(msgspec.structs.replace(new, created_at=row.finished_at), replaced=True)
@@ -171,7 +168,7 @@ class ScheduleKeys:
         async def put_in_order(key: str) -> None:
             for position, request, chosen in keyed[key]:
                 try:
-                    answers[position] = await self.put(client, key, request, chosen=chosen)
+                    answers[position] = await self.put(client, request, chosen=chosen)
                 except MinutehandError as error:
                     answers[position] = error
 
@@ -243,7 +240,7 @@ class ScheduleKeys:
         return msgspec.structs.replace(made, options=options, rescheduled_from=replaced)
 
     async def _take(self, new: Definition, holder: KeyHolder | None) -> bool:
-        await self._schedules.insert(_announced(new))
+        await self._writer.announce(new)
         mark = key_mark(new.options)
         assert mark is not None
         return await self._writer.keys.take(new.client_id, new.schedule_id, mark, after=holder)
@@ -256,10 +253,6 @@ class ScheduleKeys:
 
 def _tag(present: Resolved | None) -> str | None:
     return None if present is None else str(present.row.schedule_id)
-
-
-def _announced(definition: Definition) -> Definition:
-    return msgspec.structs.replace(definition, created_at=None)
 
 
 def _equal(new: Definition, row: Row) -> bool:

@@ -26,6 +26,8 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
+import msgspec
+
 from membership.conditional import Answer, Applied, Rejected, Unknown
 from membership.errors import MinutehandError, StoreUnavailable
 from membership.identity import NodeIncarnation, PollerKey
@@ -113,6 +115,11 @@ class ScheduleWriter:
         while current is not None:
             await self._schedules.insert(current)
             current = await self._acknowledged(current, at=self._clock.wall_ms())
+
+    async def announce(self, definition: Definition) -> None:
+        """Insert the row without its `created_at`: nobody calls it before another write has decided that it is created
+        (see `complete_reschedule`). Raises StoreUnavailable, ContentTooLarge."""
+        await self._schedules.insert(msgspec.structs.replace(definition, created_at=None))
 
     def begin(
         self,

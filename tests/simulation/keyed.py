@@ -75,9 +75,7 @@ class Callers:
         self.once = CreateIdempotently(
             remember=RememberRequest(keys=storage.idempotency),
             create=create,
-            by_key=ScheduleKeys(
-                schedules=storage.schedules, create=create, resolve=resolve, cancel=cancel, writer=writer, clock=clock
-            ),
+            by_key=ScheduleKeys(create=create, resolve=resolve, cancel=cancel, writer=writer, clock=clock),
             redeliver=RedeliverSchedule(
                 schedules=storage.schedules,
                 attempts=storage.attempts,

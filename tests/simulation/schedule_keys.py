@@ -59,7 +59,6 @@ def keys_of(
         randomness=world.api_randomness,
     )
     keys = _Registering(
-        schedules=schedules,
         create=create,
         resolve=ResolveSchedule(schedules=schedules, writer=writer),
         cancel=CancelSchedules(schedules=schedules, writer=writer, clock=clock),
@@ -78,7 +77,7 @@ async def put(world: World, keys: ScheduleKeys, key: str, delay_seconds: float) 
     """One put; None: it is unknown what became of it."""
     client = world.clients["shop"]
     try:
-        result = await keys.put(client, key, request(key, delay_seconds))
+        result = await keys.put(client, request(key, delay_seconds))
     except StoreUnavailable:
         return None
     if isinstance(result, Put):

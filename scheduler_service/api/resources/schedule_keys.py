@@ -43,7 +43,7 @@ async def put_schedule(context: RequestContext) -> web.Response:
     if check_key(key) or request.key not in (None, key):
         raise Invalid(_faults(context, request))
     request = msgspec.structs.replace(request, key=key)
-    return await put_under_key(context, key, request, data, headers=rate, once=once, precondition=precondition)
+    return await put_under_key(context, request, data, headers=rate, once=once, precondition=precondition)
 
 
 def _faults(context: RequestContext, request: ScheduleRequest) -> list[FieldError]:

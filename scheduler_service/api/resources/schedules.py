@@ -131,7 +131,7 @@ async def create_schedule(context: RequestContext) -> web.Response:
     data = await context.read()
     request = ONE.decode(data, lambda wrong: create.faults(client, wrong))
     if request.key is not None:
-        return await put_under_key(context, request.key, request, data, once=once, headers=rate)
+        return await put_under_key(context, request, data, once=once, headers=rate)
     definition = await create.one(client, request, once=ids_of(context, once, data))
     context.record(schedule_id=str(definition.schedule_id))
     headers = {**location_of(client, definition.schedule_id), **rate}
@@ -145,7 +145,7 @@ async def _create_under_key(context: RequestContext, rate: Mapping[str, str]) ->
     assert keyed is not None
     request = ONE.decode(data, lambda wrong: create.faults(client, wrong))
     if request.key is not None:
-        return await put_under_key(context, request.key, request, data, headers=rate)
+        return await put_under_key(context, request, data, headers=rate)
     once = await context.services.schedules.idempotently.create(client, [request], keyed)
     (made,) = once.items
     if isinstance(made, MinutehandError):
@@ -160,7 +160,6 @@ async def _create_under_key(context: RequestContext, rate: Mapping[str, str]) ->
 
 async def put_under_key(
     context: RequestContext,
-    key: str,
     request: ScheduleRequest,
     data: bytes,
     *,
@@ -172,11 +171,11 @@ async def put_under_key(
     client, services = context.client, context.services.schedules
     keyed, replayed = keyed_of(context, data), False
     if keyed is not None:
-        result, replayed = await services.idempotently.put(client, key, request, keyed, precondition=precondition)
+        result, replayed = await services.idempotently.put(client, request, keyed, precondition=precondition)
     else:
         ids = ids_of(context, once, data)
         chosen = None if ids is None else services.create.chosen(client, request, ids)
-        result = await services.by_key.put(client, key, request, precondition=precondition, chosen=chosen)
+        result = await services.by_key.put(client, request, precondition=precondition, chosen=chosen)
     made = _made(result)
     if isinstance(made, MinutehandError):
         raise made

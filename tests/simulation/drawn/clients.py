@@ -157,7 +157,7 @@ class DrawnClients:
 
         async def verb(services: ApiServices) -> PutResult:
             known = await self._admitted(services, ClientId(client))
-            return await services.schedules.by_key.put(known, key, msgspec.structs.replace(request, key=key))
+            return await services.schedules.by_key.put(known, msgspec.structs.replace(request, key=key))
 
         try:
             result = await self.world.asked_until_answered(verb, tries=patience)
