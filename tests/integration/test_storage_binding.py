@@ -167,7 +167,7 @@ async def test_what_has_ended_waits_for_no_search_for_cycles(session: Session) -
             await one_of_each()
         deadline = time.monotonic() + 0.9 * StorageSettings().request_timeout_seconds
         # The driver's thread may still be about to leave the last one.
-        while (left := [one for one in gc.get_objects() if isinstance(one, ResponseFuture)]) and (
+        while (left := [one for one in gc.get_objects() if type(one) is ResponseFuture]) and (
             time.monotonic() < deadline
         ):
             left.clear()

@@ -513,7 +513,7 @@ async def test_a_revocation_elsewhere_is_seen_in_time(held: Held) -> None:
 
 async def test_what_was_answered_is_gone_without_a_search_for_cycles(held: Held) -> None:
     def there() -> int:
-        return sum(isinstance(one, _PlainCreate) and one._of is held.plain for one in gc.get_objects())
+        return sum(type(one) is _PlainCreate and one._of is held.plain for one in gc.get_objects())
 
     gc.freeze()  # what is there already is nobody's to look through
     gc.disable()
