@@ -10,7 +10,7 @@ from cql.connection import Connection, Parameters, without_rows
 from cql.decoding import UndecodableRow, decode_json
 from membership.conditional import Answer, Applied, Rejected, Unknown
 from membership.errors import StoreUnavailable
-from scheduler_service.domain.clients import ApiKey, Client, ClientSettings, ClientState, SigningSecret
+from scheduler_service.domain.clients import ApiKey, Client, ClientSettings, ClientState, Scope, SigningSecret
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.ports import CatalogPart
 from scheduler_service.runtime.concurrently import concurrently
@@ -74,16 +74,16 @@ class CqlClientStore:
     async def insert_key(self, key: ApiKey) -> None:
         # Index first: a key without its index row could be used, but would not be listed.
         await self._connection.write("api_keys.index", (_ADMINISTRATORS if key.admin else key.owner, key.key_id))
-        await self._connection.write(
-            "api_keys.insert", (key.key_id, key.owner, key.admin, key.secret_hash, key.created_at)
-        )
+        scope = None if key.admin else key.scope.value
+        values = (key.owner, key.admin, key.secret_hash, key.created_at, scope, key.name, key.expires_at)
+        await self._connection.write("api_keys.insert", (key.key_id, *values))
         if key.revoked_at is not None:
             await self._connection.write("api_keys.revoke", (key.revoked_at, key.key_id))
         await self.announce()
 
     async def read_key(self, key_id: str) -> ApiKey | None:
         for values in await self._connection.select("api_keys.read", (key_id,)):
-            key_id, owner, admin, secret_hash, created_at, revoked_at = values
+            key_id, owner, admin, secret_hash, created_at, revoked_at, scope, name, expires_at, last_used_at = values
             if created_at is None:
                 return None
             return ApiKey(
@@ -93,6 +93,10 @@ class CqlClientStore:
                 secret_hash=secret_hash,
                 created_at=created_at,
                 revoked_at=revoked_at,
+                scope=Scope.WRITE if scope is None else Scope(scope),
+                name=name,
+                expires_at=expires_at,
+                last_used_at=last_used_at,
             )
         return None
 
@@ -105,6 +109,9 @@ class CqlClientStore:
     async def revoke_key(self, key_id: str, *, revoked_at: int) -> None:
         await self._connection.write("api_keys.revoke", (revoked_at, key_id))
         await self.announce()
+
+    async def note_key_use(self, key_id: str, *, used_at: int) -> None:
+        await self._connection.write("api_keys.use", (used_at, key_id))
 
     async def insert_secret(self, secret: SigningSecret) -> None:
         parameters = (

@@ -73,6 +73,7 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
         )
         await create_built_in_clients(services.clients.register)
         tasks.spawn(services.health.heartbeat.run(), name="loop-heartbeat")
+        tasks.spawn(services.key_uses.run(), name="key-uses")
         audits = WatchAudits(store=storage.audits, clock=clock, on_crash=stop.crashed)
         shown = Shown(
             members=members,

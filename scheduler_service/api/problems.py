@@ -44,9 +44,11 @@ KINDS: Final[Mapping[str, Kind]] = {
     "unauthorized": Kind(
         401,
         "No valid key",
-        "Send a valid key: Authorization: Bearer KEY. An administrator creates keys, and may revoke them.",
+        "Send a valid key: Authorization: Bearer KEY. Keys may expire, and be revoked.",
     ),
-    "forbidden": Kind(403, "Not for this key", "The key is valid, but this needs an administrator's key."),
+    "forbidden": Kind(
+        403, "Not for this key", "The key is valid, but this needs an administrator's, or a key with a wider scope."
+    ),
     "client-suspended": Kind(
         403,
         "The client is suspended",

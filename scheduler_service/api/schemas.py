@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from scheduler_service.api.problems import Problem
-from scheduler_service.domain.clients import CLIENT_ID_PATTERN, ClientSettings, ClientState
+from scheduler_service.domain.clients import CLIENT_ID_PATTERN, ClientSettings, ClientState, Scope
 from scheduler_service.domain.ids import MAX_POLLERS
 from scheduler_service.domain.options import RetryOverride
 from scheduler_service.domain.schedules import State
@@ -25,6 +25,8 @@ Instant = Annotated[
 ]
 ClientStateName = Annotated[str, Meta(extra_json_schema={"enum": list(ClientState)})]
 ScheduleStateName = Annotated[str, Meta(extra_json_schema={"enum": list(State)})]
+ScopeName = Annotated[str, Meta(extra_json_schema={"enum": list(Scope)})]
+KeyName = Annotated[str, Meta(min_length=1, max_length=128)]
 AdminName = Annotated[str, Meta(pattern=CLIENT_ID_PATTERN)]
 
 
@@ -50,11 +52,24 @@ class ClientView(msgspec.Struct, frozen=True, kw_only=True):
     created_at: Instant
 
 
+class KeyRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a key is to be. `scope`: read, write (which includes read) or manage (which includes both). `name` says what
+    it is for. `expires_at` null: it is good until it is revoked."""
+
+    scope: Scope = Scope.WRITE
+    name: KeyName | None = None
+    expires_at: Instant | None = None
+
+
 class KeyView(msgspec.Struct, frozen=True, kw_only=True):
-    """A key without its secret."""
+    """A key without its secret. `last_used_at` is an hour or so behind; null: it was not used yet."""
 
     key_id: str
+    name: str | None
+    scope: ScopeName
     created_at: Instant
+    expires_at: Instant | None
+    last_used_at: Instant | None
     revoked_at: Instant | None
 
 
@@ -63,7 +78,10 @@ class NewKeyView(msgspec.Struct, frozen=True, kw_only=True):
 
     key_id: str
     key: str
+    name: str | None
+    scope: ScopeName
     created_at: Instant
+    expires_at: Instant | None
 
 
 class AdminKeyRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -49,6 +49,7 @@ from scheduler_service.usecases.create_schedules import CreateSchedules
 from scheduler_service.usecases.crons import ChangeCrons, RequestCrons
 from scheduler_service.usecases.dead_letters import ListDeadLetters, RedriveDeadLetters
 from scheduler_service.usecases.idempotency import CreateIdempotently, RememberRequest
+from scheduler_service.usecases.key_uses import RecordKeyUses
 from scheduler_service.usecases.keys import Keys
 from scheduler_service.usecases.list_schedules import ListSchedules
 from scheduler_service.usecases.members import WatchMembers
@@ -253,6 +254,7 @@ class ApiServices:
     randomness: Randomness
     encryption: SecretEncryption
     catalog: Catalog
+    key_uses: RecordKeyUses
     authenticate: Authenticate
     audit_log: AuditActions
     rate_limit: RateLimit
@@ -288,6 +290,7 @@ def build_services(
     clients = storage.clients
     catalog = Catalog(store=clients, clock=clock, bounds=settings.clients)
     keys = Keys(store=clients, catalog=catalog, clock=clock, randomness=randomness)
+    key_uses = RecordKeyUses(store=clients, clock=clock)
     judge_clock = JudgeClock(clock=clock, compared=members, limit_ms=clock_limit_ms)
     admit = AdmitCreates(judge_clock=judge_clock)
     policy = CallbackPolicy(network=settings.network, bounds=settings.clients, encryption=encryption)
@@ -309,7 +312,8 @@ def build_services(
         randomness=randomness,
         encryption=encryption,
         catalog=catalog,
-        authenticate=Authenticate(catalog=catalog, admin_key=settings.admin_key),
+        key_uses=key_uses,
+        authenticate=Authenticate(catalog=catalog, uses=key_uses, clock=clock, admin_key=settings.admin_key),
         audit_log=AuditActions(store=storage.audit_log, clock=clock, randomness=randomness),
         rate_limit=RateLimit(clock=clock),
         request_budget=RequestBudget(settings=settings, clock=clock),

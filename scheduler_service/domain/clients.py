@@ -1,7 +1,7 @@
 """Clients: quota, state, settings with their defaults and bounds, keys and signing secrets."""
 
 from enum import StrEnum
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -28,6 +28,21 @@ class ClientState(StrEnum):
     ACTIVE = "active"
     SUSPENDED = "suspended"
     DELETED = "deleted"
+
+
+class Scope(StrEnum):
+    """What a client's key may do. Each scope includes those before it: reading; creating, cancelling and calling;
+    managing the client's own keys, secrets, settings and pauses."""
+
+    READ = "read"
+    WRITE = "write"
+    MANAGE = "manage"
+
+    def includes(self, needed: "Scope") -> bool:
+        return needed in _INCLUDED[self]
+
+
+_INCLUDED: Final = {scope: frozenset(list(Scope)[: at + 1]) for at, scope in enumerate(Scope)}
 
 
 class RetrySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=False):
@@ -164,7 +179,8 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
-    """A bearer key. `owner` is a client_id, or for administrators their name with `admin` set."""
+    """A bearer key. `owner` is a client_id, or for administrators their name with `admin` set; their keys have no
+    scope. `name` says what a key is for. `last_used_at` may be an hour or so behind."""
 
     key_id: str
     owner: str
@@ -172,6 +188,14 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
     secret_hash: bytes
     created_at: UnixMillis
     revoked_at: UnixMillis | None = None
+    scope: Scope = Scope.WRITE
+    name: str | None = None
+    expires_at: UnixMillis | None = None
+    last_used_at: UnixMillis | None = None
+
+    def good_at(self, now: int) -> bool:
+        """Whether it is neither revoked nor expired."""
+        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
 
 class SigningSecret(msgspec.Struct, frozen=True, kw_only=True):

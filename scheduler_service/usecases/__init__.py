@@ -14,7 +14,7 @@
     expand_crons show_crons              fires become rows; crons and their runs are listed
     clients keys signing_secrets         registration, suspension, deletion; bearer keys; signatures
     key_ring sealed_headers secret_encryption    secrets and headers at rest
-    authenticate admission               who is calling, from memory; may this client create now
+    authenticate key_uses admission      who is calling, from memory; last uses of keys; may this client create now
     members cluster                      the reader of heartbeats; the operator's view, drains of nodes
     balance reports storage_probes       the books; results of jobs; health of storage and audits
     audit_log trial_call bulk_load       actions of administrators; one call to look at; loads of a Spark job

@@ -3,7 +3,7 @@
 Keys look like `mh_<key id>_<secret>`. The secret has 192 random bits, so its plain SHA-256 is stored. It is compared in
 constant time, and an unknown key id costs the same work as a known one. The configured administrator's key is any text
 of the operator's choice. Keys are cached (see `Catalog`): a revoked one is refused everywhere within five seconds, and
-at once by the process that revoked it.
+at once by the process that revoked it. An expired one is refused at its instant by this process's wall clock.
 """
 
 import asyncio
@@ -14,11 +14,12 @@ from typing import Final, Generic, TypeVar
 
 from membership.errors import MinutehandError, StoreUnavailable
 from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
-from scheduler_service.domain.clients import ApiKey, Client, ClientState
+from scheduler_service.domain.clients import ApiKey, Client, ClientState, Scope
 from scheduler_service.domain.errors import NotFound
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.ports import ClientStore
 from scheduler_service.runtime.clock import Clock
+from scheduler_service.usecases.key_uses import RecordKeyUses
 
 KEY_PREFIX: Final = "mh"
 CONFIGURED_ADMIN: Final = "configured"
@@ -180,20 +181,21 @@ class Forbidden(MinutehandError):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who acts. `client_id` None: an administrator called `name`; else that client, which is `client`. `configured`: by
-    the key from the configuration, the only one without a `key_id`."""
+    """Who acts. `client_id` None: an administrator called `name`; else that client, which is `client`, by a key of
+    `scope`. `configured`: by the key from the configuration, the only one without a `key_id`."""
 
     name: str
     client_id: ClientId | None = None
     client: Client | None = None
     configured: bool = False
     key_id: str | None = None
+    scope: Scope | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class KnownClient:
-    """A client and the header that named it. It has the key in the clear, so only a holder of the header may keep
-    it."""
+    """A client that may create, and the header that named it. It has the key in the clear, so only a holder of the
+    header may keep it."""
 
     authorization: str = field(repr=False)
     principal: Principal
@@ -207,25 +209,29 @@ def hash_secret(secret: str) -> bytes:
 class Authenticate:
     """Turns the header into a principal."""
 
-    def __init__(self, *, catalog: Catalog, admin_key: str) -> None:
+    def __init__(self, *, catalog: Catalog, uses: RecordKeyUses, clock: Clock, admin_key: str) -> None:
         self._catalog = catalog
+        self._uses = uses
+        self._clock = clock
         self._admin_hash = hash_secret(admin_key)
         self._admin = Principal(CONFIGURED_ADMIN, configured=True)
 
     def known_client(self, authorization: str | None, before: KnownClient | None) -> KnownClient | None:
-        """What `self()` answers, if it is a client and everything is cached; None says nothing. `before`: an earlier
-        answer, perhaps for the same header."""
+        """What `self()` answers, if it is a client whose key may write and everything is cached; None says nothing.
+        `before`: an earlier answer, perhaps for the same header. The scope was judged for that one; its expiry is
+        judged again."""
         if before is not None and before.authorization == authorization and self._catalog.holds(before.known):
-            return before
+            expires_at = before.known.key.expires_at
+            if expires_at is None or self._clock.wall_ms() < expires_at:
+                return before
         scheme, _, key = (authorization or "").partition(" ")
         parts = _stored_key(key) if scheme == "Bearer" else None
         known = None if parts is None else self._catalog.known(parts[0])
         if authorization is None or parts is None or known is None or known.key.admin:
             return None
-        if not _is_good(known.key, parts[1]):
+        if not self._is_good(known.key, parts[1]) or not known.key.scope.includes(Scope.WRITE):
             return None
-        client = known.client
-        return KnownClient(authorization, Principal(client.client_id, client.client_id, client, key_id=parts[0]), known)
+        return KnownClient(authorization, self._principal(known.key, known.client), known)
 
     async def __call__(self, authorization: str | None) -> Principal:
         """Raises Unauthenticated, StoreUnavailable."""
@@ -249,7 +255,7 @@ class Authenticate:
             return None
         key_id, secret = parts
         stored = await self._catalog.key(key_id)
-        if not _is_good(stored, secret) or stored is None:
+        if not self._is_good(stored, secret) or stored is None:
             return None
         if stored.admin:
             return Principal(stored.owner, key_id=key_id)
@@ -257,7 +263,17 @@ class Authenticate:
             client = await self._catalog.client(ClientId(stored.owner))
         except NotFound:
             return None
-        return Principal(stored.owner, client.client_id, client, key_id=key_id)
+        return self._principal(stored, client)
+
+    def _is_good(self, stored: ApiKey | None, secret: str) -> bool:
+        """An unknown key takes as long as a known one."""
+        expected = _NOBODYS if stored is None else stored.secret_hash
+        matches = hmac.compare_digest(expected, hash_secret(secret))
+        return matches and stored is not None and stored.good_at(self._clock.wall_ms())
+
+    def _principal(self, key: ApiKey, client: Client) -> Principal:
+        self._uses.note(key.key_id)
+        return Principal(client.client_id, client.client_id, client, key_id=key.key_id, scope=key.scope)
 
 
 def _stored_key(key: str) -> tuple[str, str] | None:
@@ -267,9 +283,3 @@ def _stored_key(key: str) -> tuple[str, str] | None:
     if prefix != KEY_PREFIX or not (key_id.isascii() and key_id.isalnum()) or len(key_id) > 64 or not secret:
         return None
     return key_id, secret
-
-
-def _is_good(stored: ApiKey | None, secret: str) -> bool:
-    """An unknown key takes as long as a known one."""
-    expected = _NOBODYS if stored is None else stored.secret_hash
-    return hmac.compare_digest(expected, hash_secret(secret)) and stored is not None and stored.revoked_at is None

@@ -7,8 +7,8 @@ that one can be replaced without a gap.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from scheduler_service.domain.clients import ApiKey
-from scheduler_service.domain.errors import NotFound
+from scheduler_service.domain.clients import ApiKey, Scope
+from scheduler_service.domain.errors import FieldError, Invalid, NotFound
 from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.domain.ports import ClientStore
 from scheduler_service.runtime.clock import Clock
@@ -35,8 +35,19 @@ class Keys:
         self._clock = clock
         self._randomness = randomness
 
-    async def create(self, owner: str, *, admin: bool = False) -> NewKey:
-        """`owner`: a client_id, or an administrator's name. Raises StoreUnavailable."""
+    async def create(
+        self,
+        owner: str,
+        *,
+        admin: bool = False,
+        scope: Scope = Scope.WRITE,
+        name: str | None = None,
+        expires_at: UnixMillis | None = None,
+    ) -> NewKey:
+        """`owner`: a client_id, or an administrator's name. Raises Invalid, StoreUnavailable."""
+        now = UnixMillis(self._clock.wall_ms())
+        if expires_at is not None and expires_at <= now:
+            raise Invalid([FieldError("/expires_at", "must be in the future")])
         key_id = self._randomness.secret_bytes(KEY_ID_BYTES).hex()
         secret = self._randomness.secret_bytes(SECRET_BYTES).hex()
         key = ApiKey(
@@ -44,7 +55,10 @@ class Keys:
             owner=owner,
             admin=admin,
             secret_hash=hash_secret(secret),
-            created_at=UnixMillis(self._clock.wall_ms()),
+            created_at=now,
+            scope=scope,
+            name=name,
+            expires_at=expires_at,
         )
         await self._store.insert_key(key)
         self._catalog.forget()

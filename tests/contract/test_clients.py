@@ -12,6 +12,7 @@ from scheduler_service.domain.clients import (
     ClientState,
     DestinationLimit,
     LatePolicy,
+    Scope,
     SigningSecret,
 )
 from scheduler_service.domain.ids import ClientId, UnixMillis
@@ -155,6 +156,34 @@ async def test_keys(storage: Storage, names: Names) -> None:
     assert revoked.revoked_at == 77
     assert await storage.clients.list_keys(owner) == [revoked, new]
     assert await storage.clients.list_keys(names.client("-other")) == []
+
+
+async def test_a_key_comes_back_whole(storage: Storage, names: Names) -> None:
+    owner = names.client()
+    for scope in Scope:
+        one = replace(
+            key(f"{owner}-{scope}", owner), scope=scope, name="für den Laden", expires_at=UnixMillis(1_800_000_000_123)
+        )
+        await storage.clients.insert_key(one)
+        assert await storage.clients.read_key(one.key_id) == one
+
+
+async def test_a_key_from_before_there_were_scopes_may_write(storage: Storage, names: Names) -> None:
+    owner = names.client()
+    values = (owner + "-k", owner, False, b"\x00hash", 1, None, None, None)
+    await storage.connection.write("api_keys.insert", values)
+    assert await storage.clients.read_key(owner + "-k") == key(owner + "-k", owner)
+    assert key(owner + "-k", owner).scope is Scope.WRITE
+
+
+async def test_a_use_of_a_key_is_recorded_and_announced_to_nobody(storage: Storage, names: Names) -> None:
+    one = key(names.client() + "-k", names.client())
+    await storage.clients.insert_key(one)
+    for used_at in (5, 5, 9):
+        await storage.clients.note_key_use(one.key_id, used_at=used_at)
+        assert await storage.clients.read_key(one.key_id) == replace(one, last_used_at=UnixMillis(used_at))
+    await storage.clients.note_key_use(one.key_id + "-none", used_at=7)
+    assert await storage.clients.read_key(one.key_id + "-none") is None
 
 
 async def test_a_revoked_key_stays_revoked_when_its_insert_is_repeated(storage: Storage, names: Names) -> None:

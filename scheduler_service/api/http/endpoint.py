@@ -184,7 +184,7 @@ async def _admit(context: RequestContext, route: Route) -> None:
     if route.cost:
         services.request_budget.take(context.principal, route.cost)
     client_id = request.match_info.get("client_id")
-    authorize(route.access, context.principal, client_id)
+    authorize(route.access, route.scope, context.principal, client_id)
     if context.principal.client is not None:
         # `authorize` has compared it with the client in the path.
         context.admitted = context.principal.client

@@ -23,7 +23,7 @@ from scheduler_service.api.problems import Refusal
 from scheduler_service.api.request_budget import cost_of_body, cost_of_reading
 from scheduler_service.api.services import ApiServices
 from scheduler_service.api.settings import ApiSettings
-from scheduler_service.domain.clients import Client
+from scheduler_service.domain.clients import Client, Scope
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.idempotency import MAX_KEY, Keyed, fingerprint_of, is_key
 from scheduler_service.domain.ids import ClientId
@@ -122,8 +122,11 @@ class RequestContext:
 
     async def no_body(self) -> None:
         """Accept no body, or an empty object; for verbs that take nothing. Raises Refusal and Invalid."""
-        if self.request.can_read_body:
-            await self.body(_NOTHING)
+        await self.body_or(_NOTHING, NoRequest())
+
+    async def body_or(self, type_: Body[T], left_out: T) -> T:
+        """The body, which may be left out. Raises Refusal and Invalid."""
+        return await self.body(type_) if self.request.can_read_body else left_out
 
     async def read(self) -> bytes:
         """The bytes of a JSON body, bounded. Raises Refusal."""
@@ -238,13 +241,14 @@ class Documents(Protocol):
 class Route:
     """`path` has its variable parts in braces; each matches one segment up to a colon, which begins a verb.
 
-    `query`: its parameters. `request` and `response`: the types of the JSON bodies (NoRequest: the body may be left
-    out). `status`: that of success. `headers`: headers of that answer, each with a sentence. `media`: the content types
-    of success. `others`: further answers that are no problem, by status, with their type (None: no body). `cost`:
-    units of about 1 ms of CPU that it takes from its caller's budget (see `api.request_budget`; open routes take
-    nothing, as their answers are cheap or cached). `reads_much`: it may read many rows, so few requests of one caller
-    are handled at once. `dry_run`: it changes nothing, whatever its method. `problems`: the kinds that it can answer
-    besides those that follow from access, path, query and body (see `openapi.answers`).
+    `scope`: what a client's key needs, for routes with Access.CLIENT and no others. `query`: its parameters. `request`
+    and `response`: the types of the JSON bodies. `body_optional`: the body may be left out, as with NoRequest.
+    `status`: that of success. `headers`: headers of that answer, each with a sentence. `media`: the content types of
+    success. `others`: further answers that are no problem, by status, with their type (None: no body). `cost`: units of
+    about 1 ms of CPU that it takes from its caller's budget (see `api.request_budget`; open routes take nothing, as
+    their answers are cheap or cached). `reads_much`: it may read many rows, so few requests of one caller are handled
+    at once. `dry_run`: it changes nothing, whatever its method. `problems`: the kinds that it can answer besides those
+    that follow from access, path, query and body (see `openapi.answers`).
     """
 
     method: str
@@ -252,8 +256,10 @@ class Route:
     access: Access
     handler: Handler
     summary: str
+    scope: Scope | None = None
     query: tuple[Parameter[Any], ...] = ()
     request: type[msgspec.Struct] | None = None
+    body_optional: bool = False
     response: Any = None
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -264,6 +270,10 @@ class Route:
     reads_much: bool = False
     dry_run: bool = False
     problems: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if (self.scope is not None) != (self.access is Access.CLIENT):
+            raise ValueError(f"{self.method} {self.path}: routes with Access.CLIENT have a scope, and no others")
 
     @property
     def changes(self) -> bool:

@@ -3,7 +3,7 @@
     every operation          malformed, internal
     needs a key              unauthorized, invalid (unknown parameters), storage-unavailable, overloaded
     and has a cost or body   too-many-requests
-    administrators only      forbidden
+    not for every key        forbidden
     names in the path        not-found
     changes a client's data  built-in-client
     has a body               request-timeout, content-too-large, unsupported-media-type
@@ -21,6 +21,7 @@ from scheduler_service.api.http.route import Route
 from scheduler_service.api.problems import CONTENT_TYPE, KINDS, problem
 from scheduler_service.api.rate_limit import RATE_HEADERS
 from scheduler_service.api.request_budget import TOO_MANY
+from scheduler_service.domain.clients import Scope
 from scheduler_service.domain.errors import FieldError
 
 EXAMPLE_REQUEST_ID: Final = "5f2b8c0a91d34e7f6a1b2c3d"
@@ -65,7 +66,7 @@ def kinds_of(route: Route) -> list[str]:
         kinds.update(_WITH_KEY)
         if route.cost or route.request is not None:
             kinds.add(TOO_MANY)
-    if route.access in (Access.ADMIN, Access.CONFIGURED_ADMIN):
+    if route.access not in (Access.OPEN, Access.ANY) and route.scope is not Scope.READ:
         kinds.add("forbidden")
     if "{" in route.path:
         kinds.add("not-found")

@@ -68,7 +68,6 @@ _SCHEMES: Final[Mapping[Access, Sequence[str]]] = {
 _WHO: Final[Mapping[Access, str]] = {
     Access.OPEN: "Needs no key.",
     Access.ANY: "Takes any good key.",
-    Access.CLIENT: "Takes the client's own key, or an administrator's.",
     Access.ADMIN: "Takes an administrator's key.",
     Access.CONFIGURED_ADMIN: "Takes the configured administrator's key only.",
 }
@@ -183,7 +182,7 @@ def _operation(route: Route, schema_of: Mapping[Any, Any], example: Example | No
         "operationId": operation_id(route),
         "tags": [tag_of(route.path)],
         "summary": route.summary,
-        "description": _WHO[route.access],
+        "description": _who(route),
         "security": [{name: []} for name in _SCHEMES[route.access]],
         "parameters": _parameters(route, example),
     }
@@ -191,9 +190,16 @@ def _operation(route: Route, schema_of: Mapping[Any, Any], example: Example | No
         content: dict[str, Any] = {"schema": schema_of[route.request]}
         if example is not None and example.request is not msgspec.UNSET:
             content["examples"] = {"example": {"value": example.request}}
-        operation["requestBody"] = {"required": route.request is not NoRequest, "content": {JSON: content}}
+        required = route.request is not NoRequest and not route.body_optional
+        operation["requestBody"] = {"required": required, "content": {JSON: content}}
     operation["responses"] = _responses(route, schema_of, example)
     return operation
+
+
+def _who(route: Route) -> str:
+    if route.scope is None:
+        return _WHO[route.access]
+    return f"Takes the client's own key, with the scope {route.scope} or more, or an administrator's."
 
 
 def _parameters(route: Route, example: Example | None) -> list[dict[str, Any]]:

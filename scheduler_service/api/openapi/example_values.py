@@ -195,8 +195,9 @@ CLIENT: Final = {
     "revision": 1,
     "created_at": NOW,
 }
-NEW_KEY: Final = {"key_id": KEY_ID, "key": KEY, "created_at": NOW}
-KEY_SHOWN: Final = {"key_id": KEY_ID, "created_at": NOW, "revoked_at": None}
+_KEY: Final = {"name": "web shop", "scope": "write", "created_at": NOW, "expires_at": "2027-11-21T09:30:00.000Z"}
+NEW_KEY: Final = {"key_id": KEY_ID, "key": KEY, **_KEY}
+KEY_SHOWN: Final = {"key_id": KEY_ID, **_KEY, "last_used_at": None, "revoked_at": None}
 NODE: Final = {
     "node_id": "node-a",
     "incarnation": 7,

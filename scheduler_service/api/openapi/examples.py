@@ -171,7 +171,9 @@ EXAMPLES: Final[Mapping[str, Example]] = {
     "delete_client": Example(),
     "suspend_client": Example(answer={**of.CLIENT, "state": "suspended", "revision": 2}),
     "resume_client": Example(answer={**of.CLIENT, "revision": 3}),
-    "create_key": Example(answer=of.NEW_KEY),
+    "create_key": Example(
+        request={"scope": "write", "name": "web shop", "expires_at": "2027-11-21T09:30:00Z"}, answer=of.NEW_KEY
+    ),
     "list_keys": Example(answer=of.page(of.KEY_SHOWN)),
     "revoke_key": Example(),
     "create_secret": Example(

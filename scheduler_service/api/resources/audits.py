@@ -11,6 +11,7 @@ from scheduler_service.api.http.paging import Cursor, Listing, seal
 from scheduler_service.api.http.route import Items, RequestContext, Route, json_response
 from scheduler_service.api.schemas import Instant
 from scheduler_service.domain.audits import Audit, AuditCounts, AuditFinding, AuditId
+from scheduler_service.domain.clients import Scope
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.instants import format_instant
 
@@ -119,6 +120,7 @@ ROUTES = (
         method="GET",
         path="/v1/clients/{client_id}/audits",
         access=Access.CLIENT,
+        scope=Scope.READ,
         handler=list_audits,
         summary="List audits of the client's books, newest first",
         query=AUDIT_PARAMETERS,

@@ -12,6 +12,7 @@ from scheduler_service.api.http.paging import WindowCursor, WindowListing, seal
 from scheduler_service.api.http.route import Items, RequestContext, Route, json_response
 from scheduler_service.api.schemas import BalanceView, LatenessView
 from scheduler_service.domain.books import LATENESS_BOUNDS_MS, Tally
+from scheduler_service.domain.clients import Scope
 from scheduler_service.domain.ids import (
     DAY_MS,
     HOUR_MS,
@@ -156,6 +157,7 @@ ROUTES = (
         method="GET",
         path="/v1/clients/{client_id}/balance",
         access=Access.CLIENT,
+        scope=Scope.READ,
         handler=get_balance,
         summary="Show what was accepted for each minute, and with what outcomes, within a window of 24 hours",
         query=BALANCE_PARAMETERS,

@@ -9,6 +9,7 @@ from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.query import choice_parameter
 from scheduler_service.api.http.route import Items, NoRequest, RequestContext, Route, json_response
 from scheduler_service.api.schemas import ClusterView, DrainingView, NodeView, PollerOwner, PollersView, PollerView
+from scheduler_service.domain.clients import Scope
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import minute_start
 from scheduler_service.domain.instants import format_instant
@@ -131,6 +132,7 @@ ROUTES = (
         method="GET",
         path="/v1/clients/{client_id}/pollers",
         access=Access.CLIENT,
+        scope=Scope.READ,
         handler=list_pollers,
         summary="Show a client's pollers: owner, epoch, watermark, backlog",
         response=Items[PollerView],

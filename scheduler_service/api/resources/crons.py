@@ -15,6 +15,7 @@ from scheduler_service.api.rate_limit import RATE_HEADERS, RATED
 from scheduler_service.api.resources.cron_views import CronView, PreviewView, RunView, cron_view, preview_view, run_view
 from scheduler_service.api.resources.schedule_views import created_schedule_view
 from scheduler_service.api.schemas import ScheduleView
+from scheduler_service.domain.clients import Scope
 from scheduler_service.domain.crons import SEARCHED_MS
 from scheduler_service.domain.crons.row import CRON_ID_PATTERN, Cron
 from scheduler_service.domain.errors import FieldError, Invalid, NotFound
@@ -217,6 +218,7 @@ ROUTES = (
         method="PUT",
         path=_CRON,
         access=Access.CLIENT,
+        scope=Scope.WRITE,
         handler=put_cron,
         summary="Create a cron, or replace its rule and callback",
         request=CronRequest,
@@ -231,6 +233,7 @@ ROUTES = (
         method="GET",
         path=_CRON,
         access=Access.CLIENT,
+        scope=Scope.READ,
         handler=get_cron,
         summary="Show a cron and its next fires",
         response=CronView,
@@ -240,6 +243,7 @@ ROUTES = (
         method="DELETE",
         path=_CRON,
         access=Access.CLIENT,
+        scope=Scope.WRITE,
         handler=delete_cron,
         summary="Delete a cron: it stops firing, and its runs stay readable",
         response=CronView,
@@ -249,6 +253,7 @@ ROUTES = (
         method="GET",
         path=_CRONS,
         access=Access.CLIENT,
+        scope=Scope.READ,
         handler=list_crons,
         summary="List crons by id",
         query=CRON_PARAMETERS,
@@ -260,6 +265,7 @@ ROUTES = (
         method="POST",
         path=_CRON + ":pause",
         access=Access.CLIENT,
+        scope=Scope.WRITE,
         handler=pause_cron,
         summary="Pause a cron until it is resumed",
         request=NoRequest,
@@ -271,6 +277,7 @@ ROUTES = (
         method="POST",
         path=_CRON + ":resume",
         access=Access.CLIENT,
+        scope=Scope.WRITE,
         handler=resume_cron,
         summary="Resume a paused cron from now on; missed fires are not made up for",
         request=NoRequest,
@@ -282,6 +289,7 @@ ROUTES = (
         method="POST",
         path=_CRON + ":trigger",
         access=Access.CLIENT,
+        scope=Scope.WRITE,
         handler=trigger_cron,
         summary="Run a cron once, now, besides its rule",
         request=NoRequest,
@@ -295,6 +303,7 @@ ROUTES = (
         method="GET",
         path=_CRON + "/runs",
         access=Access.CLIENT,
+        scope=Scope.READ,
         handler=list_runs,
         summary="List past and planned fires of a cron, within a window of 31 days",
         query=RUN_PARAMETERS,

@@ -14,6 +14,7 @@ from scheduler_service.api.http.query import DEFAULT_LIMIT
 from scheduler_service.api.http.route import CREATES, Items, RequestContext, Route, json_response
 from scheduler_service.api.resources.schedule_views import LetterView, RedrivenView, letter_view
 from scheduler_service.domain.books import LetterKey
+from scheduler_service.domain.clients import Scope
 from scheduler_service.domain.ids import ClientId, ScheduleId, UnixMillis
 
 _LETTERS = "/v1/clients/{client_id}/dead-letters"
@@ -113,6 +114,7 @@ ROUTES = (
         method="POST",
         path=_LETTERS + ":redeliver",
         access=Access.CLIENT,
+        scope=Scope.WRITE,
         handler=redeliver_dead_letters,
         summary=f"Redeliver the dead letters of a window of 24 hours, up to {MAX_REDRIVEN} at a time",
         request=RedriveRequest,
@@ -125,6 +127,7 @@ ROUTES = (
         method="GET",
         path=_LETTERS,
         access=Access.CLIENT,
+        scope=Scope.READ,
         handler=list_dead_letters,
         summary="List dead letters by the instant at which they failed, within a window of 24 hours",
         query=LETTER_PARAMETERS,

@@ -3,32 +3,55 @@
 from aiohttp import web
 
 from scheduler_service.api.http.auth import Access
-from scheduler_service.api.http.route import Items, NoRequest, RequestContext, Route, json_response, no_content
-from scheduler_service.api.schemas import KeyView, NewKeyView
+from scheduler_service.api.http.decoding import Body
+from scheduler_service.api.http.route import Items, RequestContext, Route, json_response, no_content
+from scheduler_service.api.schemas import KeyRequest, KeyView, NewKeyView
 from scheduler_service.domain.clients import ApiKey
-from scheduler_service.domain.instants import format_instant, format_instant_or_none
+from scheduler_service.domain.errors import FieldError, Invalid
+from scheduler_service.domain.instants import format_instant, format_instant_or_none, read_instant
 from scheduler_service.usecases.clients import refuse_built_in
 from scheduler_service.usecases.keys import NewKey
 
+_BODY = Body(KeyRequest)
 _KEYS = "/v1/clients/{client_id}/keys"
 
 
 def key_view(key: ApiKey) -> KeyView:
     return KeyView(
-        key_id=key.key_id, created_at=format_instant(key.created_at), revoked_at=format_instant_or_none(key.revoked_at)
+        key_id=key.key_id,
+        name=key.name,
+        scope=key.scope.value,
+        created_at=format_instant(key.created_at),
+        expires_at=format_instant_or_none(key.expires_at),
+        last_used_at=format_instant_or_none(key.last_used_at),
+        revoked_at=format_instant_or_none(key.revoked_at),
     )
 
 
 def new_key_view(new: NewKey) -> NewKeyView:
-    return NewKeyView(key_id=new.key.key_id, key=new.text, created_at=format_instant(new.key.created_at))
+    key = new.key
+    return NewKeyView(
+        key_id=key.key_id,
+        key=new.text,
+        name=key.name,
+        scope=key.scope.value,
+        created_at=format_instant(key.created_at),
+        expires_at=format_instant_or_none(key.expires_at),
+    )
 
 
 async def create_key(context: RequestContext) -> web.Response:
-    await context.no_body()
+    asked = await context.body_or(_BODY, KeyRequest())
     client = await context.services.catalog.client(context.client_id)
     refuse_built_in(client)
-    new = await context.services.keys.create(client.client_id)
-    context.log("key-created", client_id=client.client_id, key_id=new.key.key_id)
+    faults: list[FieldError] = []
+    expires_at = read_instant(asked.expires_at, "/expires_at", faults)
+    if faults:
+        raise Invalid(faults)
+    new = await context.services.keys.create(
+        client.client_id, scope=asked.scope, name=asked.name, expires_at=expires_at
+    )
+    context.log("key-created", client_id=client.client_id, key_id=new.key.key_id, scope=new.key.scope.value)
     return json_response(new_key_view(new), status=201)
 
 
@@ -51,7 +74,8 @@ ROUTES = (
         access=Access.ADMIN,
         handler=create_key,
         summary="Make a key for a client; it is shown only once",
-        request=NoRequest,
+        request=KeyRequest,
+        body_optional=True,
         response=NewKeyView,
         status=201,
         problems=("built-in-client",),

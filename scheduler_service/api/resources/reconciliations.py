@@ -23,6 +23,7 @@ from scheduler_service.api.http.route import (
     keyed_of,
 )
 from scheduler_service.api.schemas import Instant, ScheduleStateName
+from scheduler_service.domain.clients import Scope
 from scheduler_service.domain.errors import NotFound
 from scheduler_service.domain.ids import ClientId, minute_start
 from scheduler_service.domain.instants import format_instant
@@ -172,6 +173,7 @@ ROUTES = (
         method="POST",
         path=_RECONCILIATIONS,
         access=Access.CLIENT,
+        scope=Scope.WRITE,
         handler=create_reconciliation,
         summary="Count, redeliver or cancel all schedules of a window that are in certain states, in the background",
         request=ReconciliationRequest,
@@ -187,6 +189,7 @@ ROUTES = (
         method="GET",
         path=_RECONCILIATION,
         access=Access.CLIENT,
+        scope=Scope.READ,
         handler=get_reconciliation,
         summary="Show a reconciliation: its progress and its results",
         response=ReconciliationView,
@@ -195,6 +198,7 @@ ROUTES = (
         method="GET",
         path=_RECONCILIATIONS,
         access=Access.CLIENT,
+        scope=Scope.READ,
         handler=list_reconciliations,
         summary="List reconciliations, newest first",
         query=RECONCILIATION_PARAMETERS,
@@ -205,6 +209,7 @@ ROUTES = (
         method="POST",
         path=_RECONCILIATION + ":stop",
         access=Access.CLIENT,
+        scope=Scope.WRITE,
         handler=stop_reconciliation,
         summary="Stop a reconciliation; what it has done is not undone",
         request=NoRequest,

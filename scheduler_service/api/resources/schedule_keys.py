@@ -13,6 +13,7 @@ from scheduler_service.api.rate_limit import RATE_HEADERS, RATED
 from scheduler_service.api.resources.schedule_views import schedule_view
 from scheduler_service.api.resources.schedules import ONE, put_under_key, refused, state_of
 from scheduler_service.api.schemas import ScheduleView
+from scheduler_service.domain.clients import Scope
 from scheduler_service.domain.errors import FieldError, Invalid, NotFound
 from scheduler_service.domain.schedule_keys import check_key
 from scheduler_service.usecases.cancel_schedules import Cancelled, NoSuchSchedule
@@ -83,6 +84,7 @@ ROUTES = (
         method="PUT",
         path=_BY_KEY,
         access=Access.CLIENT,
+        scope=Scope.WRITE,
         handler=put_schedule,
         summary="Create a schedule under the client's own key (201), or replace the one that waits under it (200): "
         "only the last one is called",
@@ -100,6 +102,7 @@ ROUTES = (
         method="GET",
         path=_BY_KEY,
         access=Access.CLIENT,
+        scope=Scope.READ,
         handler=get_schedule_by_key,
         summary="Look at the schedule that a key names",
         response=ScheduleView,
@@ -109,6 +112,7 @@ ROUTES = (
         method="DELETE",
         path=_BY_KEY,
         access=Access.CLIENT,
+        scope=Scope.WRITE,
         handler=cancel_schedule_by_key,
         summary="Cancel the schedule that a key names",
         response=ScheduleView,

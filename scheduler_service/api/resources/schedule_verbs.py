@@ -35,6 +35,7 @@ from scheduler_service.api.resources.schedules import (
     state_of,
 )
 from scheduler_service.api.schemas import ScheduleView
+from scheduler_service.domain.clients import Scope
 from scheduler_service.domain.errors import Conflict, FieldError, Invalid
 from scheduler_service.domain.ids import ClientId, ScheduleId, is_schedule_id
 from scheduler_service.domain.schedules import State
@@ -221,6 +222,7 @@ ROUTES = (
         method="POST",
         path=_SCHEDULE + ":reschedule",
         access=Access.CLIENT,
+        scope=Scope.WRITE,
         handler=reschedule_schedule,
         summary="Cancel a schedule and create it again at another instant, as one call",
         request=RescheduleRequest,
@@ -236,6 +238,7 @@ ROUTES = (
         method="POST",
         path=_SCHEDULES + ":cancel",
         access=Access.CLIENT,
+        scope=Scope.WRITE,
         handler=cancel_schedules,
         summary=f"Cancel up to {MAX_CANCELS} schedules independently: by id, or all of a window of 24 hours",
         request=CancelRequest,
@@ -247,6 +250,7 @@ ROUTES = (
         method="POST",
         path=_SCHEDULE + ":redeliver",
         access=Access.CLIENT,
+        scope=Scope.WRITE,
         handler=redeliver_schedule,
         summary="Redeliver a schedule that was delivered or skipped, or has failed",
         request=NoRequest,
@@ -261,6 +265,7 @@ ROUTES = (
         method="GET",
         path=_SCHEDULE + "/attempts",
         access=Access.CLIENT,
+        scope=Scope.READ,
         handler=list_attempts,
         summary="List every attempt of a schedule",
         response=Items[AttemptView],

@@ -38,7 +38,7 @@ from scheduler_service.api.schemas import (
     BatchView,
     ScheduleView,
 )
-from scheduler_service.domain.clients import Client
+from scheduler_service.domain.clients import Client, Scope
 from scheduler_service.domain.errors import Conflict, FieldError, Invalid, NotFound
 from scheduler_service.domain.ids import DAY_MS, MAX_DUE, ClientId, CronId, ScheduleId, UnixMillis, is_schedule_id
 from scheduler_service.domain.once import Once
@@ -389,6 +389,7 @@ CREATE = Route(
     method="POST",
     path=_SCHEDULES,
     access=Access.CLIENT,
+    scope=Scope.WRITE,
     handler=create_schedule,
     summary="Create a schedule",
     request=ScheduleRequest,
@@ -409,6 +410,7 @@ ROUTES = (
         method="GET",
         path=_SCHEDULES + "/{schedule_id}",
         access=Access.CLIENT,
+        scope=Scope.READ,
         handler=get_schedule,
         summary="Show a schedule",
         response=ScheduleView,
@@ -417,6 +419,7 @@ ROUTES = (
         method="DELETE",
         path=_SCHEDULES + "/{schedule_id}",
         access=Access.CLIENT,
+        scope=Scope.WRITE,
         handler=cancel_schedule,
         summary="Cancel a schedule: once this is answered 200, the receiver is not called. With reason in-doubt it may "
         "have been called before",
@@ -428,6 +431,7 @@ ROUTES = (
         method="POST",
         path=_SCHEDULES + ":batch",
         access=Access.CLIENT,
+        scope=Scope.WRITE,
         handler=create_batch,
         summary=f"Create up to {MAX_BATCH} schedules independently",
         request=BatchRequest,
@@ -442,6 +446,7 @@ ROUTES = (
         method="GET",
         path=_SCHEDULES,
         access=Access.CLIENT,
+        scope=Scope.READ,
         handler=list_schedules,
         summary="List schedules by due, within a window of 24 hours",
         query=PARAMETERS,

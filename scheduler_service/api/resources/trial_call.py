@@ -13,6 +13,7 @@ from scheduler_service.api.http.route import CREATES, RequestContext, Route, jso
 from scheduler_service.api.problems import Refusal
 from scheduler_service.api.resources.schedule_views import MASK, MASKED_HEADERS
 from scheduler_service.api.schemas import CallbackView, Instant
+from scheduler_service.domain.clients import Scope
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.trial_calls import Exchange, TooManyTrialCalls, TrialCallTimes
 from scheduler_service.usecases.trial_call import TrialCallRequest
@@ -126,6 +127,7 @@ ROUTES = (
         method="POST",
         path="/v1/clients/{client_id}/callbacks:try",
         access=Access.CLIENT,
+        scope=Scope.WRITE,
         handler=trial_call,
         summary="Send one signed trial call now, and see the whole exchange; nothing of it is stored",
         request=TrialCallRequest,

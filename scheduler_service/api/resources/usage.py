@@ -12,6 +12,7 @@ from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.query import day_parameter
 from scheduler_service.api.http.route import Items, RequestContext, Route, json_response
 from scheduler_service.api.schemas import Instant
+from scheduler_service.domain.clients import Scope
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import DAY_MS, HOUR_MS, UnixMillis
 from scheduler_service.domain.instants import format_instant, window_faults
@@ -144,6 +145,7 @@ ROUTES = (
         method="GET",
         path="/v1/clients/{client_id}/usage",
         access=Access.CLIENT,
+        scope=Scope.READ,
         handler=get_usage,
         summary="Show what was used on each day, as of the latest count, within a window of 31 days",
         query=USAGE_PARAMETERS,

@@ -57,6 +57,9 @@ class ClientStore(Protocol):
 
     async def revoke_key(self, key_id: str, *, revoked_at: int) -> None: ...
 
+    async def note_key_use(self, key_id: str, *, used_at: int) -> None:
+        """Record when a key was last used. May be repeated. The revision does not change: no cache needs it."""
+
     async def insert_secret(self, secret: SigningSecret) -> None: ...
 
     async def list_secrets(self, client_id: ClientId) -> Sequence[SigningSecret]:

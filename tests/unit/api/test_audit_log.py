@@ -15,6 +15,7 @@ from scheduler_service.api.http.timeouts import Deadline
 from scheduler_service.api.openapi.examples import EXAMPLES
 from scheduler_service.api.resources import ROUTES
 from scheduler_service.domain.audit_log import AuditEntry
+from scheduler_service.domain.clients import Scope
 from scheduler_service.domain.crons.row import CRON_CLIENT
 from tests.support.api import ADMIN_KEY, ApiHarness
 from tests.support.api_story import Story
@@ -264,7 +265,8 @@ def test_a_route_that_is_added_is_audited() -> None:
 
     for access in Access:
         for method in ("GET", "POST", "PUT", "DELETE"):
-            route = Route(method=method, path="/v1/x", access=access, handler=act, summary="X")
+            scope = Scope.WRITE if access is Access.CLIENT else None
+            route = Route(method=method, path="/v1/x", access=access, scope=scope, handler=act, summary="X")
             assert route.changes is (method != "GET")
 
 

@@ -290,7 +290,7 @@ async def test_ids_that_no_client_can_have(api: ApiHarness, client_id: str) -> N
 
 
 async def test_verbs_that_take_nothing_refuse_something(api: ApiHarness, key: str) -> None:
-    reply = await api.send("POST", "/v1/clients/shop/keys", json={"name": "ci"})
+    reply = await api.send("POST", "/v1/clients/shop/signing-secrets", json={"name": "ci"})
     assert reply.status == 422
     assert list(reply.faults) == ["/name"]
-    assert (await api.send("POST", "/v1/clients/shop/keys", json={})).status == 201
+    assert (await api.send("POST", "/v1/clients/shop/signing-secrets", json={})).status == 201

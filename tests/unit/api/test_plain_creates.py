@@ -499,6 +499,34 @@ async def test_a_key_is_judged_for_each_request_of_a_connection(held: Held) -> N
     assert await asked(held.key) == b"401"
 
 
+async def test_scope_and_expiry_of_a_key_count_for_each_request_of_a_connection(held: Held) -> None:
+    body, api = msgspec.json.encode(schedule()), held.api
+
+    async def made(**asked: str) -> str:
+        return str((await api.send("POST", "/v1/clients/shop/keys", json=asked)).json["key"])
+
+    async def asked(key: str) -> bytes:
+        held.writer.write(create(key, body))
+        return (await read_answer(held.reader))[0].split(b" ")[1]
+
+    # The instant is within the time for which the process remembers a key.
+    soon = await made(expires_at="2026-11-21T09:30:02Z")
+    reader = await made(scope="read")
+    await warm(api, soon)
+    await warm(api, reader)
+    assert [await asked(key) for key in (soon, reader, soon)] == [b"201", b"403", b"201"]
+    assert held.begun == 2
+    api.clock.advance(0.9)
+    assert await asked(soon) == b"201"
+    api.clock.advance(0.9)
+    await warm(api, soon)
+    assert await asked(soon) == b"201"
+    assert held.begun == 4
+    api.clock.advance(0.2)
+    assert [await asked(soon), await asked(soon)] == [b"401", b"401"]
+    assert held.begun == 4
+
+
 async def test_a_revocation_elsewhere_is_seen_in_time(held: Held) -> None:
     body = msgspec.json.encode(schedule())
     held.writer.write(create(held.key, body))

@@ -3,6 +3,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from scheduler_service.domain.clients import Scope
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.usecases import authenticate
 from scheduler_service.usecases.authenticate import Principal, Unauthenticated, hash_secret
@@ -25,10 +26,10 @@ async def test_a_clients_key_is_that_clients(world: ApiHarness) -> None:
     key = await client_key(world)
     client = await world.storage.clients.read_client(SHOP)
     assert await world.services.authenticate(f"Bearer {key}") == Principal(
-        "shop", SHOP, client, key_id=key.split("_")[1]
+        "shop", SHOP, client, key_id=key.split("_")[1], scope=Scope.WRITE
     )
     assert await world.services.authenticate(f"bearer  {key} ") == Principal(
-        "shop", SHOP, client, key_id=key.split("_")[1]
+        "shop", SHOP, client, key_id=key.split("_")[1], scope=Scope.WRITE
     )
 
 
