@@ -171,11 +171,12 @@ def _mutable(client: Client) -> Parameters:
         settings,
         client.revision,
         client.created_at,
+        client.paused,
     )
 
 
 def _client(values: tuple[Any, ...]) -> Client:
-    client_id, poller_quota, poller_ceiling, state, settings, revision, created_at = values
+    client_id, poller_quota, poller_ceiling, state, settings, revision, created_at, paused = values
     return Client(
         client_id=client_id,
         poller_quota=poller_quota,
@@ -184,6 +185,7 @@ def _client(values: tuple[Any, ...]) -> Client:
         settings=decode_json(settings, ClientSettings, table="clients", key=client_id),
         revision=revision,
         created_at=created_at,
+        paused=bool(paused),
     )
 
 

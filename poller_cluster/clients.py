@@ -62,7 +62,7 @@ class ServedClient:
     @property
     def active(self) -> bool:
         """Whether its calls may be made."""
-        return self.record.state is ClientState.ACTIVE and self.locked is None
+        return not self.record.calls_held and self.locked is None
 
 
 class ServedClients:

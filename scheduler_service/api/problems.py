@@ -123,6 +123,12 @@ KINDS: Final[Mapping[str, Kind]] = {
         "The client has as many crons as its setting `max_crons` allows: delete some, or ask for a higher limit. Or it "
         "has twice as many, counting those deleted within its retention: wait, or reuse the id of a deleted one.",
     ),
+    "too-many-keys": Kind(
+        409, "Too many keys", "A client may have 100 keys that are neither revoked nor expired. Revoke some."
+    ),
+    "too-many-secrets": Kind(
+        409, "Too many signing secrets", "A client may have ten, and each signs every call. Delete one."
+    ),
     "not-suspended": Kind(409, "The client is not suspended", "Only a suspended client can be deleted: suspend it."),
     "client-deleted": Kind(409, "The client was deleted", "Its id stays reserved. Choose another id."),
     "built-in-client": Kind(409, "The client is built in", "An administrator may change its quota, and nothing else."),

@@ -14,6 +14,10 @@ A request under way may cost more than was taken. So HEAVY_READS_AT_ONCE request
 (`Route.reads_much`) are handled at a time. The others wait for their turn, and are refused then if the budget is used
 up.
 
+Every change of a client makes APIs drop their caches and nodes read all clients again. So what a client's own key may
+change by a route of scope `manage` has a budget beside this one: 20 changes at once and two a minute, at the default
+`client_budget_per_second`, and more in proportion to it.
+
 Creates have a rate instead (`api.rate_limit`): their routes cost 0, so only their long bodies count here. The default
 cost of a route is 1, so that new routes are bounded too. An administrator's requests count for the administrator, never
 for the client in the path.
@@ -48,6 +52,7 @@ from typing import Final
 
 from scheduler_service.api.problems import Refusal
 from scheduler_service.api.settings import ApiSettings
+from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.rates import Rates
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.authenticate import Principal
@@ -62,6 +67,8 @@ BYTES_READ_PER_UNIT: Final = 64 * 1024
 HEAVY_READS_AT_ONCE: Final = 4
 CALLERS_TO_FILL: Final = 4
 """The least number of callers that can use up all connections by withholding bodies."""
+BUDGET_PER_CHANGE: Final = 125.0
+"""What of `client_budget_per_second` lets a client change itself once a minute."""
 TOO_MANY: Final = "too-many-requests"
 
 
@@ -129,6 +136,7 @@ class RequestBudget:
         self._client_rate = settings.client_budget_per_second
         self._admin_rate = settings.admin_budget_per_second
         self._rates = Rates()
+        self._changes = Rates()
         self._turns: dict[str, _Turns] = {}
 
     def take(self, principal: Principal, cost: float) -> None:
@@ -138,6 +146,16 @@ class RequestBudget:
         if wait is not None:
             seconds = max(math.ceil(wait), 1)
             detail = f"the requests of the last seconds have used up the budget; retry in {seconds} s"
+            raise too_many(detail, seconds)
+
+    def take_change(self, client_id: ClientId) -> None:
+        """Take one of the changes that a client may make of itself. Raises Refusal (too-many-requests)."""
+        # In minutes: a full bucket then holds ten of them.
+        rate, now = self._client_rate / BUDGET_PER_CHANGE, self._clock.monotonic() / 60
+        wait = self._changes.take(client_id, 1, rate=rate, now=now).wait_seconds
+        if wait is not None:
+            seconds = max(math.ceil(wait * 60), 1)
+            detail = f"this client has changed its keys, secrets or settings too often; ask again in {seconds} s"
             raise too_many(detail, seconds)
 
     def owe(self, principal: Principal, cost: float) -> None:

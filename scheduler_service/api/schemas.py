@@ -39,13 +39,14 @@ class ClientRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class ClientView(msgspec.Struct, frozen=True, kw_only=True):
     """A client. `settings` are in force, within the operator's bounds; `stored_settings` are as they were put, so
-    putting them again changes nothing."""
+    putting them again changes nothing. `paused`: it holds its calls itself, whatever its state."""
 
     client_id: str
     poller_quota: int
     poller_ceiling: int
     guaranteed_calls_per_minute: int
     state: ClientStateName
+    paused: bool
     settings: ClientSettings
     stored_settings: ClientSettings
     revision: int

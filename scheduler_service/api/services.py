@@ -43,7 +43,15 @@ from scheduler_service.usecases.audit_log import AuditActions
 from scheduler_service.usecases.authenticate import Authenticate, Catalog
 from scheduler_service.usecases.balance import ShowBalance
 from scheduler_service.usecases.cancel_schedules import CancelSchedules
-from scheduler_service.usecases.clients import ChangeClient, DeleteClient, RegisterClient, ShowClients, SuspendClient
+from scheduler_service.usecases.clients import (
+    ChangeClient,
+    ChangeOwnSettings,
+    DeleteClient,
+    PauseClient,
+    RegisterClient,
+    ShowClients,
+    SuspendClient,
+)
 from scheduler_service.usecases.cluster import DrainNode, ShowCluster, ShowPollers
 from scheduler_service.usecases.create_schedules import CreateSchedules
 from scheduler_service.usecases.crons import ChangeCrons, RequestCrons
@@ -112,7 +120,7 @@ class StoragePorts(Protocol):
 
 
 class ClientServices:
-    """Clients as administrators see them."""
+    """Clients as administrators and they themselves see them."""
 
     def __init__(self, *, storage: StoragePorts, catalog: Catalog, keys: Keys, clock: Clock) -> None:
         clients = storage.clients
@@ -124,6 +132,10 @@ class ClientServices:
         )
         self.suspend = suspension.suspend
         self.resume = suspension.resume
+        pausing = PauseClient(change=change)
+        self.pause = pausing.pause
+        self.unpause = pausing.unpause
+        self.change_own_settings = ChangeOwnSettings(change=change)
         self.delete = DeleteClient(store=clients, change=change, keys=keys)
 
 

@@ -112,19 +112,19 @@ class ClientBounds:
         if self.retry_base_seconds > self.retry_cap_seconds:
             raise ValueError("retry_base_seconds: must not be above retry_cap_seconds")
 
-    def faults(self, settings: ClientSettings) -> list[FieldError]:
-        """All settings beyond a bound, by JSON pointer into a request that has `settings`."""
+    def faults(self, settings: ClientSettings, *, at: str) -> list[FieldError]:
+        """All settings beyond a bound, by JSON pointer into a request that has the settings `at` this pointer."""
         faults = [
             FieldError(
-                f"/settings/{name.replace('.', '/')}", f"must be at most {bound:.12g}, by the operator's configuration"
+                f"{at}/{name.replace('.', '/')}", f"must be at most {bound:.12g}, by the operator's configuration"
             )
             for name, asked, default, bound in self._numbers(settings)
             if asked is not None and asked > bound and asked != default
         ]
         if len(settings.destinations) > self.destinations:
-            faults.append(FieldError("/settings/destinations", f"may name at most {self.destinations} hosts"))
+            faults.append(FieldError(f"{at}/destinations", f"may name at most {self.destinations} hosts"))
         return faults + [
-            FieldError(f"/settings/{name}", "must be LOCAL_QUORUM, by the operator's configuration")
+            FieldError(f"{at}/{name}", "must be LOCAL_QUORUM, by the operator's configuration")
             for name in ("read_consistency", "write_consistency")
             if getattr(settings, name) != "LOCAL_QUORUM" and getattr(self, name) == "LOCAL_QUORUM"
         ]

@@ -73,26 +73,28 @@ class DestinationLimit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_per_second: Annotated[float, Meta(gt=0, le=100_000)] | None = None
 
 
+AttemptSeconds: TypeAlias = Annotated[float, Meta(ge=0.1, le=60)]
+Destinations: TypeAlias = Annotated[dict[str, DestinationLimit], Meta(max_length=100)]
+InDoubt: TypeAlias = Literal["redeliver", "drop"]
+
+
 class ClientSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=False):
     """A client's settings. Null: derived from the quota. The operator may have set lower bounds than those here."""
 
     retry: Annotated[RetrySettings, Meta(description="When failed attempts are repeated.")] = RetrySettings()
     timeout_seconds: Annotated[
-        float, Meta(ge=0.1, le=60, description="Seconds for one attempt, from connecting to the end of the answer.")
+        AttemptSeconds, Meta(description="Seconds for one attempt, from connecting to the end of the answer.")
     ] = 10.0
     max_in_flight: Annotated[
         Annotated[int, Meta(ge=1, le=10_000)] | None,
         Meta(description="Concurrent attempts, over all nodes. Null: 100 for each poller, at most 10,000."),
     ] = None
-    destinations: Annotated[
-        dict[str, DestinationLimit],
-        Meta(max_length=100, description="Limits of single receivers, by host, or host:port."),
-    ] = {}
+    destinations: Annotated[Destinations, Meta(description="Limits of single receivers, by host, or host:port.")] = {}
     late_policy: Annotated[
         LatePolicy, Meta(description="Whether calls that could not be made in time fire or are skipped.")
     ] = LatePolicy()
     in_doubt: Annotated[
-        Literal["redeliver", "drop"],
+        InDoubt,
         Meta(
             description="What to do with a call that a crashed node may have made. redeliver: call (perhaps again); "
             "drop: end it as failed (perhaps without a call)."
@@ -158,11 +160,29 @@ class ClientSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
         )
 
 
+class OwnSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The settings that a client may change itself, within the operator's bounds. What is left out, or null, stays.
+    All others are what the operator gives: rates, ceilings and how long things are kept."""
+
+    retry: RetrySettings | None = None
+    timeout_seconds: AttemptSeconds | None = None
+    destinations: Destinations | None = None
+    late_policy: LatePolicy | None = None
+    in_doubt: InDoubt | None = None
+    read_consistency: ReadConsistency | None = None
+    write_consistency: WriteConsistency | None = None
+
+    def over(self, settings: ClientSettings) -> ClientSettings:
+        """`settings` with what is named here, each setting as a whole."""
+        named = {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not None}
+        return msgspec.structs.replace(settings, **named)
+
+
 class Client(msgspec.Struct, frozen=True, kw_only=True):
     """A client. `poller_ceiling` is the highest quota ever granted: those pollers are still served after the quota
     shrinks, because they may have rows.
 
-    `revision` grows by one with every change.
+    `paused`: its calls are held at its own wish, whatever its state. `revision` grows by one with every change.
     """
 
     client_id: ClientId
@@ -172,10 +192,16 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
     settings: ClientSettings
     revision: int
     created_at: UnixMillis
+    paused: bool = False
 
     @property
     def built_in(self) -> bool:
         return self.client_id.startswith("$")
+
+    @property
+    def calls_held(self) -> bool:
+        """Whether nothing of it is called or expanded, by its administrator's will or its own."""
+        return self.paused or self.state is not ClientState.ACTIVE
 
 
 class ApiKey(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Clients: registered, shown, changed, suspended, resumed and deleted; and Minutehand's own.
+"""Clients: registered, shown, changed, suspended, resumed, paused and deleted; and Minutehand's own.
 
     active --suspend--> suspended --delete--> deleted
     active <--resume--- suspended
@@ -6,6 +6,10 @@
 Suspended: creates are refused, reads and cancels work, due calls are held; resuming is recovery under the client's late
 policy. Deleted: keys are revoked, pending schedules are never called, and the id stays reserved. Each verb may be
 repeated.
+
+Paused: due calls are held and crons are not expanded, as of a suspended client, but creates are accepted. A client
+pauses itself. That is independent of its state, so a client that is suspended and paused stays stopped until both are
+lifted.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,7 +21,7 @@ from membership.conditional import Applied, Rejected, Unknown
 from membership.errors import StoreUnavailable
 from membership.identity import PollerKey
 from membership.ports import LeaseStore
-from scheduler_service.domain.clients import Client, ClientSettings, ClientState, RetrySettings
+from scheduler_service.domain.clients import Client, ClientSettings, ClientState, OwnSettings, RetrySettings
 from scheduler_service.domain.crons.row import CRON_CLIENT
 from scheduler_service.domain.errors import Conflict, FieldError, Invalid, NotFound
 from scheduler_service.domain.ids import ClientId, UnixMillis, minute_of
@@ -228,6 +232,44 @@ class SuspendClient:
         return await self._change(client_id, step)
 
 
+class PauseClient:
+    """Holds a client's calls at its own wish, or continues them."""
+
+    def __init__(self, *, change: ChangeClient) -> None:
+        self._change = change
+
+    async def pause(self, client_id: ClientId) -> Client:
+        """Raises Conflict for built-in clients, NotFound, StoreUnavailable."""
+        return await self._set(client_id, paused=True)
+
+    async def unpause(self, client_id: ClientId) -> Client:
+        """Raises Conflict for built-in clients, NotFound, StoreUnavailable."""
+        return await self._set(client_id, paused=False)
+
+    async def _set(self, client_id: ClientId, *, paused: bool) -> Client:
+        async def step(current: Client) -> Client:
+            refuse_built_in(current)
+            return msgspec.structs.replace(current, paused=paused)
+
+        return await self._change(client_id, step)
+
+
+class ChangeOwnSettings:
+    """Changes the settings that are a client's own. The caller has judged them."""
+
+    def __init__(self, *, change: ChangeClient) -> None:
+        self._change = change
+
+    async def __call__(self, client_id: ClientId, wanted: OwnSettings) -> Client:
+        """Raises Conflict for built-in clients, NotFound, StoreUnavailable."""
+
+        async def step(current: Client) -> Client:
+            refuse_built_in(current)
+            return msgspec.structs.replace(current, settings=wanted.over(current.settings))
+
+        return await self._change(client_id, step)
+
+
 class DeleteClient:
     """Ends a suspended client."""
 
@@ -262,7 +304,7 @@ class DeleteClient:
 class ShowClients:
     """Show: clients as they are registered, read from storage. Deleted ones are never shown.
 
-    For administrators; requests get clients and keys from `Catalog`.
+    For administrators and the client itself; requests get clients and keys from `Catalog`.
     """
 
     def __init__(self, *, store: ClientStore) -> None:

@@ -17,7 +17,7 @@ from contextlib import nullcontext
 
 from membership.conditional import Applied, Rejected, Unknown
 from membership.errors import MinutehandError, StoreUnavailable
-from scheduler_service.domain.clients import Client, ClientState
+from scheduler_service.domain.clients import Client
 from scheduler_service.domain.crons.expansion import WINDOW_MS, Expansion, is_due, plan
 from scheduler_service.domain.crons.row import CRON_CLIENT, FIRST_REVISION, Cron, CronRun
 from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, ScheduleId, UnixMillis
@@ -75,15 +75,15 @@ class ExpandCrons:
         """How many crons to read at once until the next expansion succeeds, for clients whose read timed out."""
 
     async def __call__(self, client_id: ClientId, cron_ids: Collection[CronId], *, turn: Turn = nullcontext) -> None:
-        """Does nothing for a client that is suspended or deleted. Each request to storage is made within a `turn`.
-        Raises StoreUnavailable; then repeat."""
+        """Does nothing for a client that is suspended, paused or deleted. Each request to storage is made within a
+        `turn`. Raises StoreUnavailable; then repeat."""
         async with turn():
             client, wakers = await self._client(client_id), await self._client(CRON_CLIENT)
-            if client is not None and client.state is not ClientState.ACTIVE:
+            if client is not None and client.calls_held:
                 # The cached client may be seconds old, and a wake-up that is wrongly skipped delays its crons by
                 # minutes.
                 client = await self._clients.read_client(client_id)
-        if client is None or client.state is not ClientState.ACTIVE:
+        if client is None or client.calls_held:
             return
         if wakers is None:
             raise StoreUnavailable(f"the built-in client {CRON_CLIENT!r} does not exist yet")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from scheduler_service.domain.clients import ApiKey, Scope
-from scheduler_service.domain.errors import FieldError, Invalid, NotFound
+from scheduler_service.domain.errors import Conflict, FieldError, Invalid, NotFound
 from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.domain.ports import ClientStore
 from scheduler_service.runtime.clock import Clock
@@ -17,6 +17,8 @@ from scheduler_service.usecases.authenticate import KEY_PREFIX, Catalog, hash_se
 
 KEY_ID_BYTES = 8
 SECRET_BYTES = 24
+MAX_KEYS = 100
+"""Good keys of one client, so that one that makes its own can't fill the storage by mistake."""
 
 
 class NewKey(NamedTuple):
@@ -44,10 +46,15 @@ class Keys:
         name: str | None = None,
         expires_at: UnixMillis | None = None,
     ) -> NewKey:
-        """`owner`: a client_id, or an administrator's name. Raises Invalid, StoreUnavailable."""
+        """`owner`: a client_id, or an administrator's name. Raises Conflict, Invalid,
+        StoreUnavailable."""
         now = UnixMillis(self._clock.wall_ms())
         if expires_at is not None and expires_at <= now:
             raise Invalid([FieldError("/expires_at", "must be in the future")])
+        if not admin:
+            good = sum(key.good_at(now) for key in await self.of_client(ClientId(owner)))
+            if good >= MAX_KEYS:
+                raise Conflict("too-many-keys", f"the client has {good} good keys: revoke some that are not needed")
         key_id = self._randomness.secret_bytes(KEY_ID_BYTES).hex()
         secret = self._randomness.secret_bytes(SECRET_BYTES).hex()
         key = ApiKey(

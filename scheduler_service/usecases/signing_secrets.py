@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from scheduler_service.domain.clients import SigningSecret
-from scheduler_service.domain.errors import NotFound
+from scheduler_service.domain.errors import Conflict, NotFound
 from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.domain.ports import ClientStore, SecretEncryption
 from scheduler_service.runtime.clock import Clock
@@ -18,6 +18,8 @@ from scheduler_service.runtime.randomness import Randomness
 SECRET_PREFIX = "whsec_"
 SECRET_BYTES = 32
 ID_BYTES = 8
+MAX_SECRETS = 10
+"""Active secrets of one client: every one of them signs every call."""
 
 
 class NewSecret(NamedTuple):
@@ -39,7 +41,9 @@ class SigningSecrets:
         self._randomness = randomness
 
     async def create(self, client_id: ClientId) -> NewSecret:
-        """Raises StoreUnavailable."""
+        """Raises Conflict, StoreUnavailable."""
+        if len(await self._store.list_secrets(client_id)) >= MAX_SECRETS:
+            raise Conflict("too-many-secrets", f"the client has {MAX_SECRETS} signing secrets: delete one first")
         raw = self._randomness.secret_bytes(SECRET_BYTES)
         clear = SigningSecret(
             client_id=client_id,

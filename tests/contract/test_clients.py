@@ -50,6 +50,21 @@ async def test_a_client_comes_back_whole(storage: Storage, names: Names) -> None
     assert await storage.clients.read_client(one.client_id) == one
 
 
+async def test_a_pause_comes_back_and_clients_from_before_there_were_any_are_not_paused(
+    storage: Storage, names: Names
+) -> None:
+    one = replace(client(names.client()), paused=True)
+    assert await storage.clients.create_client(one) == APPLIED
+    assert await storage.clients.read_client(one.client_id) == one
+    lifted = replace(one, paused=False, revision=2)
+    assert await storage.clients.update_client(expected_revision=1, client=lifted) == APPLIED
+    assert await storage.clients.read_client(one.client_id) == lifted
+    old = client(names.client("-old"))
+    values = (old.client_id, 2, 2, "active", "{}", 1, old.created_at, None)
+    assert await storage.connection.conditional([("clients.create", values)]) == APPLIED
+    assert await storage.clients.read_client(old.client_id) == old
+
+
 async def test_a_client_is_created_once(storage: Storage, names: Names) -> None:
     one = client(names.client())
     assert await storage.clients.create_client(one) == APPLIED
@@ -79,7 +94,7 @@ async def test_clients_are_listed_by_name(storage: Storage, names: Names) -> Non
 async def test_an_unreadable_client_hides_nobody(storage: Storage, names: Names) -> None:
     good, bad = names.client("-good"), names.client("-bad")
     await storage.clients.create_client(client(good))
-    values = (bad, 1, 1, "active", '{"from": "the future"}', 1, 1)
+    values = (bad, 1, 1, "active", '{"from": "the future"}', 1, 1, False)
     assert await storage.connection.conditional([("clients.create", values)]) == APPLIED
     listed = [one.client_id for one in await storage.clients.list_clients()]
     assert good in listed
@@ -96,7 +111,7 @@ async def test_all_clients_come_part_by_part_with_their_secrets(storage: Storage
     await storage.clients.insert_secret(_secret(mine[1], "deleted"))
     await storage.clients.delete_secret(mine[1], "deleted")
     unreadable = names.client("-unreadable")
-    values = (unreadable, 1, 1, "active", '{"from": "the future"}', 1, 1)
+    values = (unreadable, 1, 1, "active", '{"from": "the future"}', 1, 1, False)
     assert await storage.connection.conditional([("clients.create", values)]) == APPLIED
     for limit in (3, 8, 10_000):
         found, parts, last = [], 0, None

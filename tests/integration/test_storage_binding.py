@@ -156,7 +156,7 @@ async def test_what_has_ended_waits_for_no_search_for_cycles(session: Session) -
     async def one_of_each() -> None:
         await session.write_batch(_batch(2, 0, 2))
         await session.select("occupied_minutes.read", ("kept", 0, 0, MINUTE_MS))
-        await session.conditional([("clients.update", (2, 2, "active", "{}", 2, 0, "kept", 1))])
+        await session.conditional([("clients.update", (2, 2, "active", "{}", 2, 0, False, "kept", 1))])
         with pytest.raises(ContentTooLarge):
             await session.write_batch(_batch(17, 1_000_000, 1))
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -265,17 +266,24 @@ def test_paused_resumed_triggered_deleted() -> None:
     simulate(scenario)
 
 
-def test_a_client_that_is_suspended_misses_nothing_within_the_catch_up() -> None:
+HELD: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"state": ClientState.SUSPENDED}, {"state": ClientState.ACTIVE}),
+    ({"paused": True}, {"paused": False}),
+]
+
+
+@pytest.mark.parametrize(("held", "lifted"), HELD, ids=["suspended", "paused"])
+def test_a_client_that_is_held_misses_nothing_within_the_catch_up(held: dict[str, Any], lifted: dict[str, Any]) -> None:
     async def scenario(world: World) -> None:
         crons = await with_crons(world, names="a")
         await crons.put("tick", "* * * * *", catch_up_seconds=600)
         await world.advance(600.0)
-        await world.change_client(SHOP, state=ClientState.SUSPENDED)
+        await world.change_client(SHOP, **held)
         await world.advance(10.0)
         suspended = world.now_ms()
         await world.advance(1800.0)
         assert max(crons.calls("tick")) <= suspended
-        await world.change_client(SHOP, state=ClientState.ACTIVE)
+        await world.change_client(SHOP, **lifted)
         resumed = world.now_ms()
         await world.advance(900.0)
         await crons.check(missed_before_ms=resumed - 600_000 + 90_000)

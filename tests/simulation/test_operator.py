@@ -11,6 +11,7 @@ from membership.ports import NodeState
 from poller_cluster.ops.metrics import EndedElsewhere, show_node
 from scheduler_service.domain.clients import ClientState
 from scheduler_service.domain.ids import MINUTE_MS, ClientId, minute_start
+from scheduler_service.domain.schedules import State
 from scheduler_service.runtime.metrics import Metrics
 from tests.simulation.world import World, simulate
 
@@ -94,6 +95,31 @@ def test_a_suspended_client_is_held_by_all_nodes_within_five_seconds_and_goes_on
         await within(world, TAKES_EFFECT_SECONDS, lambda: sum(limits(world)) == 800)
         await world.settle_down()
         assert len(world.receiver.calls) == 40
+
+    simulate(scenario)
+
+
+def test_a_paused_client_is_held_while_it_creates_and_stays_so_until_a_suspension_is_lifted_too() -> None:
+    async def scenario(world: World) -> None:
+        await begin(world, quota=4)
+        asked = [await world.create(SHOP, world.now_ms() + 30_000 + 500 * number) for number in range(20)]
+        await world.change_client(SHOP, paused=True)
+        await world.advance(TAKES_EFFECT_SECONDS)
+        for number in range(40):
+            # Some are due at once, and hinted to their node; the pause spans several minutes.
+            asked.append(await world.create(SHOP, world.now_ms() + 1_000 * (number % 4)))
+            await world.advance(4.0)
+        await world.change_client(SHOP, state=ClientState.SUSPENDED)
+        await world.kill("a")
+        await world.advance(60.0)
+        await world.change_client(SHOP, paused=False)
+        await world.advance(60.0)
+        assert world.receiver.calls == []
+        await world.change_client(SHOP, state=ClientState.ACTIVE)
+        await world.settle_down()
+        rows = [await world.row_of(one) for one in asked]
+        assert {(row.state, row.attempts) for row in rows if row is not None} == {(State.DELIVERED, 1)}
+        assert len(world.receiver.calls) == len(rows) == 60, "nothing was attempted, and no attempt was counted"
 
     simulate(scenario)
 

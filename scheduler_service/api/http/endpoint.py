@@ -24,7 +24,7 @@ from scheduler_service.api.request_budget import ANSWER_BYTES_PER_UNIT, too_many
 from scheduler_service.api.services import ApiServices
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.audit_log import AuditEntry
-from scheduler_service.domain.clients import CLIENT_ID_PATTERN
+from scheduler_service.domain.clients import CLIENT_ID_PATTERN, Scope
 from scheduler_service.domain.errors import NotFound, Overloaded, SecretLocked
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.trial_calls import TrialCallsFull
@@ -188,6 +188,8 @@ async def _admit(context: RequestContext, route: Route) -> None:
     if context.principal.client is not None:
         # `authorize` has compared it with the client in the path.
         context.admitted = context.principal.client
+        if route.scope is Scope.MANAGE and route.changes:
+            services.request_budget.take_change(context.admitted.client_id)
     elif route.access is Access.CLIENT and client_id is not None:
         if _CLIENT_ID.fullmatch(client_id) is None:
             raise NotFound(f"there is no client {client_id[:128]!r}")
@@ -246,15 +248,15 @@ def audited(route: Route) -> Handler:
     """The handler of a route that changes something, with an audit log entry begun before it and ended after it.
 
     Every use of such a route by an administrator is recorded, also on a client's own routes; uses by a client's key are
-    not. The route table decides which routes these are (`Route.changes`), so that no handler can forget it. A handler
-    reports what it did by `RequestContext.record` or `RequestContext.log`: those ids become the entry's details.
-    `usecases.audit_log` states the guarantees.
+    where they need the scope `manage`. The route table decides which routes these are (`Route.changes`), so that no
+    handler can forget it. A handler reports what it did by `RequestContext.record` or `RequestContext.log`: those ids
+    become the entry's details. `usecases.audit_log` states the guarantees.
     """
     action, handler = operation_id(route), route.handler
 
     async def handle(context: RequestContext) -> web.Response:
         assert context.principal is not None
-        if context.principal.client_id is not None:
+        if context.principal.client_id is not None and route.scope is not Scope.MANAGE:
             return await handler(context)
         entry = await context.services.audit_log.begin(
             context.principal, action=action, target=context.request.match_info, request_id=context.request_id

@@ -41,6 +41,7 @@ TAGS: Final[Mapping[str, str]] = {
     "audits": "Findings of audits of the books.",
     "pollers": "A client's pollers: their owners and their progress.",
     "clients": "Owners of schedules: their quota and settings.",
+    "settings": "The settings that clients change themselves.",
     "keys": "The keys with which clients use this API.",
     "signing-secrets": "The secrets that a client's callbacks are signed with.",
     "admin-keys": "Administrators' own keys.",

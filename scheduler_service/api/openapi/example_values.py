@@ -190,6 +190,7 @@ CLIENT: Final = {
     "poller_ceiling": 3,
     "guaranteed_calls_per_minute": 3000,
     "state": "active",
+    "paused": False,
     "settings": msgspec.json.decode(msgspec.json.encode(SETTINGS.effective(poller_quota=3))),
     "stored_settings": msgspec.json.decode(msgspec.json.encode(SETTINGS)),
     "revision": 1,

@@ -171,6 +171,17 @@ EXAMPLES: Final[Mapping[str, Example]] = {
     "delete_client": Example(),
     "suspend_client": Example(answer={**of.CLIENT, "state": "suspended", "revision": 2}),
     "resume_client": Example(answer={**of.CLIENT, "revision": 3}),
+    "change_settings": Example(
+        request={"timeout_seconds": 5, "in_doubt": "drop"},
+        answer={
+            **of.CLIENT,
+            "settings": {**of.CLIENT["settings"], "timeout_seconds": 5.0, "in_doubt": "drop"},
+            "stored_settings": {**of.CLIENT["stored_settings"], "timeout_seconds": 5.0, "in_doubt": "drop"},
+            "revision": 2,
+        },
+    ),
+    "pause_client": Example(answer={**of.CLIENT, "paused": True, "revision": 2}),
+    "unpause_client": Example(answer={**of.CLIENT, "revision": 3}),
     "create_key": Example(
         request={"scope": "write", "name": "web shop", "expires_at": "2027-11-21T09:30:00Z"}, answer=of.NEW_KEY
     ),

@@ -1,4 +1,4 @@
-"""Clients: register, change, show, suspend, resume, delete."""
+"""Clients: register, change, show, suspend, resume, pause, delete."""
 
 import re
 
@@ -18,11 +18,19 @@ from scheduler_service.api.http.route import (
 )
 from scheduler_service.api.schemas import ClientRequest, ClientView
 from scheduler_service.domain.client_bounds import ClientBounds
-from scheduler_service.domain.clients import CLIENT_ID_PATTERN, GUARANTEED_CALLS_PER_MINUTE, Client
+from scheduler_service.domain.clients import (
+    CLIENT_ID_PATTERN,
+    GUARANTEED_CALLS_PER_MINUTE,
+    Client,
+    ClientSettings,
+    OwnSettings,
+    Scope,
+)
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.instants import format_instant
 
 _BODY = Body(ClientRequest)
+_OWN = Body(OwnSettings)
 _HOST = re.compile(r"(?:[a-z0-9_](?:[a-z0-9._-]{0,252})|\[[0-9a-f:.]{2,45}\])(?::[0-9]{1,5})?")
 _MAY_BE_REGISTERED = re.compile(CLIENT_ID_PATTERN.strip("^$"))
 
@@ -34,6 +42,7 @@ def client_view(client: Client, bounds: ClientBounds) -> ClientView:
         poller_ceiling=client.poller_ceiling,
         guaranteed_calls_per_minute=client.poller_quota * GUARANTEED_CALLS_PER_MINUTE,
         state=client.state.value,
+        paused=client.paused,
         settings=bounds.effective(client),
         stored_settings=client.settings,
         revision=client.revision,
@@ -87,6 +96,29 @@ async def resume_client(context: RequestContext) -> web.Response:
     return json_response(_view(context, client))
 
 
+async def change_settings(context: RequestContext) -> web.Response:
+    wanted = await context.body(_OWN, lambda wrong: _own_faults(context, wrong))
+    if faults := _own_faults(context, wanted):
+        raise Invalid(faults)
+    client = await context.services.clients.change_own_settings(context.client_id, wanted)
+    context.log("client-settings-changed", client_id=client.client_id, revision=client.revision)
+    return json_response(_view(context, client))
+
+
+async def pause_client(context: RequestContext) -> web.Response:
+    await context.no_body()
+    client = await context.services.clients.pause(context.client_id)
+    context.log("client-paused", client_id=client.client_id, revision=client.revision)
+    return json_response(_view(context, client))
+
+
+async def unpause_client(context: RequestContext) -> web.Response:
+    await context.no_body()
+    client = await context.services.clients.unpause(context.client_id)
+    context.log("client-unpaused", client_id=client.client_id, revision=client.revision)
+    return json_response(_view(context, client))
+
+
 async def delete_client(context: RequestContext) -> web.Response:
     await context.services.clients.delete(context.client_id)
     context.log("client-deleted", client_id=context.client_id)
@@ -106,18 +138,24 @@ def _view(context: RequestContext, client: Client) -> ClientView:
 
 
 def _rules(context: RequestContext, request: ClientRequest) -> list[FieldError]:
-    """The rules of settings that types can't express."""
-    settings = request.settings
-    if settings is None:
-        return []
+    return [] if request.settings is None else _settings_faults(context, request.settings, at="/settings")
+
+
+def _own_faults(context: RequestContext, wanted: OwnSettings) -> list[FieldError]:
+    # Over the defaults, which have no fault: what was stored before is judged no more.
+    return _settings_faults(context, wanted.over(ClientSettings()), at="")
+
+
+def _settings_faults(context: RequestContext, settings: ClientSettings, *, at: str) -> list[FieldError]:
+    """The rules of settings that types can't express. `at`: where the body has the settings."""
     faults = [
-        FieldError(f"/settings/destinations/{token(host)}", "must be a host in lower case, without scheme and path")
+        FieldError(f"{at}/destinations/{token(host)}", "must be a host in lower case, without scheme and path")
         for host in settings.destinations
         if not _HOST.fullmatch(host)
     ]
     if settings.retry.base_seconds > settings.retry.cap_seconds:
-        faults.append(FieldError("/settings/retry/base_seconds", "must not be above cap_seconds"))
-    return faults + context.settings.clients.faults(settings)
+        faults.append(FieldError(f"{at}/retry/base_seconds", "must not be above cap_seconds"))
+    return faults + context.settings.clients.faults(settings, at=at)
 
 
 ROUTES = (
@@ -146,7 +184,8 @@ ROUTES = (
     Route(
         method="GET",
         path="/v1/clients/{client_id}",
-        access=Access.ADMIN,
+        access=Access.CLIENT,
+        scope=Scope.MANAGE,
         handler=get_client,
         summary="Show a client",
         response=ClientView,
@@ -180,5 +219,35 @@ ROUTES = (
         request=NoRequest,
         response=ClientView,
         problems=("built-in-client",),
+    ),
+    Route(
+        method="PATCH",
+        path="/v1/clients/{client_id}/settings",
+        access=Access.CLIENT,
+        scope=Scope.MANAGE,
+        handler=change_settings,
+        summary="Change those settings that are a client's own",
+        request=OwnSettings,
+        response=ClientView,
+    ),
+    Route(
+        method="POST",
+        path="/v1/clients/{client_id}:pause",
+        access=Access.CLIENT,
+        scope=Scope.MANAGE,
+        handler=pause_client,
+        summary="Hold a client's calls and crons; creates are accepted",
+        request=NoRequest,
+        response=ClientView,
+    ),
+    Route(
+        method="POST",
+        path="/v1/clients/{client_id}:unpause",
+        access=Access.CLIENT,
+        scope=Scope.MANAGE,
+        handler=unpause_client,
+        summary="Let a paused client go on",
+        request=NoRequest,
+        response=ClientView,
     ),
 )

@@ -6,10 +6,9 @@ from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.decoding import Body
 from scheduler_service.api.http.route import Items, RequestContext, Route, json_response, no_content
 from scheduler_service.api.schemas import KeyRequest, KeyView, NewKeyView
-from scheduler_service.domain.clients import ApiKey
+from scheduler_service.domain.clients import ApiKey, Scope
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.instants import format_instant, format_instant_or_none, read_instant
-from scheduler_service.usecases.clients import refuse_built_in
 from scheduler_service.usecases.keys import NewKey
 
 _BODY = Body(KeyRequest)
@@ -42,8 +41,7 @@ def new_key_view(new: NewKey) -> NewKeyView:
 
 async def create_key(context: RequestContext) -> web.Response:
     asked = await context.body_or(_BODY, KeyRequest())
-    client = await context.services.catalog.client(context.client_id)
-    refuse_built_in(client)
+    client = context.client
     faults: list[FieldError] = []
     expires_at = read_instant(asked.expires_at, "/expires_at", faults)
     if faults:
@@ -56,12 +54,12 @@ async def create_key(context: RequestContext) -> web.Response:
 
 
 async def list_keys(context: RequestContext) -> web.Response:
-    client = await context.services.catalog.client(context.client_id)
+    client = context.client
     return json_response(Items([key_view(key) for key in await context.services.keys.of_client(client.client_id)]))
 
 
 async def revoke_key(context: RequestContext) -> web.Response:
-    client = await context.services.catalog.client(context.client_id)
+    client = context.client
     key = await context.services.keys.revoke(context.path("key_id"), client_id=client.client_id)
     context.log("key-revoked", client_id=client.client_id, key_id=key.key_id)
     return no_content()
@@ -71,27 +69,32 @@ ROUTES = (
     Route(
         method="POST",
         path=_KEYS,
-        access=Access.ADMIN,
+        access=Access.CLIENT,
+        scope=Scope.MANAGE,
         handler=create_key,
         summary="Make a key for a client; it is shown only once",
         request=KeyRequest,
         body_optional=True,
         response=NewKeyView,
         status=201,
-        problems=("built-in-client",),
+        cost=10,
+        problems=("too-many-keys",),
     ),
     Route(
         method="GET",
         path=_KEYS,
-        access=Access.ADMIN,
+        access=Access.CLIENT,
+        scope=Scope.MANAGE,
         handler=list_keys,
         summary="List a client's keys, without their secrets",
         response=Items[KeyView],
+        cost=10,
     ),
     Route(
         method="DELETE",
         path=_KEYS + "/{key_id}",
-        access=Access.ADMIN,
+        access=Access.CLIENT,
+        scope=Scope.MANAGE,
         handler=revoke_key,
         summary="Revoke a client's key",
         status=204,

@@ -102,12 +102,19 @@ async def test_nothing_is_done_that_can_not_be_recorded(
 
 
 @pytest.mark.parametrize("id_", CLIENTS_OWN)
-async def test_what_a_clients_own_key_does_is_not_recorded(api: ApiHarness, id_: str) -> None:
+async def test_of_what_a_clients_own_key_does_its_management_is_recorded(api: ApiHarness, id_: str) -> None:
     story = await story_for(api, id_)
-    key = (await api.send("POST", "/v1/clients/shop/keys")).json["key"]
-    before = api.connection.rows("audit_log")
-    assert (await story.try_(id_, key=key)).status < 300
-    assert api.connection.rows("audit_log") == before
+    made = (await api.send("POST", "/v1/clients/shop/keys", json={"scope": "manage"})).json
+    api.clock.advance(0.1)
+    before = await entries(api)
+    assert (await story.try_(id_, key=made["key"])).status < 300
+    newest, *others = await entries(api)
+    if CLIENTS_OWN[id_].scope is not Scope.MANAGE:
+        assert [newest, *others] == before
+        return
+    assert others == before
+    assert (newest["action"], newest["client_id"], newest["result"]) == (id_, "shop", "done")
+    assert (newest["actor"], newest["key_id"]) == ("shop", made["key_id"])
 
 
 @pytest.mark.parametrize("id_", CLIENTS_OWN)

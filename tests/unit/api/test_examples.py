@@ -36,6 +36,7 @@ BEFORE = {
     "revoke_key": ("put_client", "create_key"),
     "delete_client": (*FIRST, "suspend_client"),
     "resume_client": (*FIRST, "suspend_client"),
+    "unpause_client": (*FIRST, "pause_client"),
     "resume_cron": (*FIRST, "pause_cron"),
     "put_schedule": ("put_client",),
     "get_schedule_by_key": ("put_client", "put_schedule"),

@@ -15,7 +15,18 @@ from tests.support.api_story import Story
 
 CLIENTS = [route for route in ROUTES if route.access is Access.CLIENT]
 IDS = [operation_id(route) for route in CLIENTS]
-MANAGED: set[str] = set()
+MANAGED = {
+    "get_client",
+    "change_settings",
+    "pause_client",
+    "unpause_client",
+    "create_key",
+    "list_keys",
+    "revoke_key",
+    "create_secret",
+    "list_secrets",
+    "delete_secret",
+}
 KEYS = "/v1/clients/shop/keys"
 SCHEDULES = "/v1/clients/shop/schedules"
 

@@ -60,7 +60,7 @@ def test_without_bounds_of_the_operators_the_largest_settings_are_right() -> Non
         read_consistency="LOCAL_ONE",
         write_consistency="EACH_QUORUM",
     )
-    assert ClientBounds().faults(largest) == []
+    assert ClientBounds().faults(largest, at="/settings") == []
     one = client(largest)
     assert ClientBounds().in_force(one) is one
     for built_in in (largest, ClientSettings()):
@@ -78,7 +78,7 @@ def test_all_that_is_beyond_a_bound_is_named_at_once() -> None:
         read_consistency="LOCAL_ONE",
         write_consistency="EACH_QUORUM",
     )
-    faults = {fault.pointer: fault.detail for fault in STRICT.faults(asked)}
+    faults = {fault.pointer: fault.detail for fault in STRICT.faults(asked, at="/settings")}
     assert list(faults) == [
         "/settings/retry/max_attempts",
         "/settings/retry/cap_seconds",
@@ -93,7 +93,7 @@ def test_all_that_is_beyond_a_bound_is_named_at_once() -> None:
 
 
 def test_a_default_beyond_a_bound_is_the_bound() -> None:
-    assert STRICT.faults(ClientSettings()) == []
+    assert STRICT.faults(ClientSettings(), at="/settings") == []
     settings = STRICT.effective(client(ClientSettings()))
     assert (settings.horizon_days, settings.payload_bytes, settings.timeout_seconds) == (30, 1_000, 5)
     assert (settings.max_in_flight, settings.create_rate_per_second) == (50, 120)
@@ -127,7 +127,7 @@ def test_what_is_in_force_is_never_beyond_a_bound_nor_above_what_was_asked(
     assert found.max_attempts == min(retry.max_attempts, bounds.retry_max_attempts)
     assert found.cap_seconds == min(retry.cap_seconds, bounds.retry_cap_seconds)
     assert found.base_seconds <= min(retry.base_seconds, bounds.retry_base_seconds)
-    assert bounds.faults(ClientSettings(retry=found)) == []
+    assert bounds.faults(ClientSettings(retry=found), at="/settings") == []
 
 
 def test_what_a_schedule_asks_for_itself_is_bounded() -> None:

@@ -2,13 +2,14 @@
 
 from collections import Counter
 
+import msgspec
 import pytest
 
 from cql.connection import Parameters
 from cql.storage import Storage
 from membership.errors import StoreUnavailable
 from poller_cluster import clients as clients
-from poller_cluster.clients import ROUND_SECONDS, ServedClients
+from poller_cluster.clients import ROUND_SECONDS, ServedClient, ServedClients
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.usecases.secret_encryption import NoEncryption
@@ -71,7 +72,7 @@ class Bench:
 
     async def silently(self, change: Client) -> None:
         """A change that nobody is told of."""
-        values = (1, 1, change.state.value, "{}", 2, 1, change.client_id, 1)
+        values = (1, 1, change.state.value, "{}", 2, 1, change.paused, change.client_id, 1)
         await self.connection.conditional([("clients.update", values)])
 
     async def seconds(self, count: int) -> None:
@@ -135,6 +136,13 @@ async def test_what_nobody_was_told_of_is_known_after_a_round(fraction: float, c
     first = bench.clients.get(ClientId("client-0"))
     assert first is not None
     assert first.secrets == (b"raw",)
+
+
+@pytest.mark.parametrize(("state", "paused"), [(state, paused) for state in ClientState for paused in (False, True)])
+async def test_only_a_client_that_nobody_holds_is_active(state: ClientState, paused: bool) -> None:
+    record = msgspec.structs.replace(named("shop", state), paused=paused)
+    served = ServedClient(record, record.settings, ())
+    assert served.active is (state is ClientState.ACTIVE and not paused)
 
 
 async def test_nodes_begin_their_rounds_at_different_instants() -> None:

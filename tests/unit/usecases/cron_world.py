@@ -168,8 +168,8 @@ class CronWorld:
         await self.storage.clients.create_client(client)
         return client
 
-    async def suspend(self, client: Client) -> Client:
-        changed = msgspec.structs.replace(client, state=ClientState.SUSPENDED, revision=client.revision + 1)
+    async def changed(self, client: Client, **changes: Any) -> Client:
+        changed = msgspec.structs.replace(client, revision=client.revision + 1, **changes)
         await self.storage.clients.update_client(expected_revision=client.revision, client=changed)
         return changed
 

@@ -158,15 +158,18 @@ async def test_a_cron_whose_children_can_t_be_stored_keeps_nobody_waiting(
     assert world.faults == ["cron shop/tick"]
 
 
-async def test_nothing_is_done_for_a_suspended_client_but_for_one_that_only_memory_says_is(world: CronWorld) -> None:
+@pytest.mark.parametrize("held", [{"state": ClientState.SUSPENDED}, {"paused": True}], ids=["suspended", "paused"])
+async def test_nothing_is_done_for_a_held_client_but_for_one_that_only_memory_says_is(
+    world: CronWorld, held: dict[str, Any]
+) -> None:
     client = await world.begin()
     await world.change.put(client, TICK, draft())
-    world.remembered[SHOP] = msgspec.structs.replace(client, state=ClientState.SUSPENDED)
+    world.remembered[SHOP] = msgspec.structs.replace(client, **held)
     await world.expand(SHOP, [TICK])
     assert (await world.cron()).fires == 10
     del world.remembered[SHOP]
     world.clock.advance(900)
-    await world.suspend(client)
+    await world.changed(client, **held)
     await world.expand(SHOP, [TICK])
     assert (await world.cron()).fires == 10
     await world.expand(SHOP, [CronId("unheard-of")])
