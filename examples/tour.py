@@ -227,9 +227,10 @@ def tour(url: str, admin_key: str, host: str) -> None:
     client_id = f"tour-{uuid.uuid4().hex[:12]}"
     receiver = Receiver(host)
     with Minutehand(url, admin_key) as admin:
-        admin.clients.register(client_id, poller_quota=2)
+        registered = admin.clients.register(client_id, poller_quota=2)
         try:
-            receiver.secret = admin.client(client_id).signing_secrets.create().secret
+            assert registered.signing_secret is not None
+            receiver.secret = registered.signing_secret.secret
             key = admin.client(client_id).keys.create()
             print(f"client {client_id} registered at {url}, with a key and a signing secret")
             with Minutehand(url, key.key) as api:

@@ -36,6 +36,7 @@ from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.usecases.authenticate import Catalog
 from scheduler_service.usecases.clients import ChangeClient, RegisterClient, create_built_in_clients
 from scheduler_service.usecases.secret_encryption import secret_encryption
+from scheduler_service.usecases.signing_secrets import SigningSecrets
 
 _log = get_logger("minutehand.node")
 
@@ -52,7 +53,8 @@ async def serve_node(settings: Settings, *, node_id: NodeId, stop: StopSignal) -
             settings.cassandra, packs=lambda: members().view.all_know(PACKED_SINCE), on_request=budget.observe
         )
         parts.push_async_callback(storage.close)
-        await _create_built_in_clients(storage, settings.node, clock=clock)
+        secrets = SigningSecrets(store=storage.clients, encryption=encryption, clock=clock, randomness=randomness)
+        await _create_built_in_clients(storage, settings.node, secrets, clock=clock)
         incarnation = await _begin_incarnation(node_id, storage, settings.membership, clock=clock, stop=stop)
         if incarnation is None:
             return
@@ -131,7 +133,9 @@ async def _serve_port(
         await service.start()
 
 
-async def _create_built_in_clients(storage: Storage, settings: NodeSettings, *, clock: SystemClock) -> None:
+async def _create_built_in_clients(
+    storage: Storage, settings: NodeSettings, secrets: SigningSecrets, *, clock: SystemClock
+) -> None:
     catalog = Catalog(store=storage.clients, clock=clock, bounds=settings.clients)
     await create_built_in_clients(
         RegisterClient(
@@ -139,6 +143,7 @@ async def _create_built_in_clients(storage: Storage, settings: NodeSettings, *, 
             leases=storage.leases,
             catalog=catalog,
             change=ChangeClient(store=storage.clients, catalog=catalog),
+            secrets=secrets,
             clock=clock,
         )
     )

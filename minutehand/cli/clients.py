@@ -106,7 +106,7 @@ def register(
     key: KeyText = None,
     as_json: AsJson = False,
 ) -> None:
-    """Register a client, or replace the quota and settings of one."""
+    """Register a client, or replace the quota and settings of one. A new client's signing secret is shown this once."""
     given = {
         "create_rate_per_second": create_rate,
         "max_in_flight": max_in_flight,
@@ -248,15 +248,17 @@ def _show(client: Client, as_json: bool) -> None:
     if as_json:
         print_json(client)
         return
+    secret = client.signing_secret
     print_fields(
         [
             ("client", client.client_id),
-            ("state", client.state),
+            ("state", f"{client.state}, paused" if client.paused else client.state),
             ("poller quota", client.poller_quota),
             ("highest quota ever", client.poller_ceiling),
             ("guaranteed calls a minute", client.guaranteed_calls_per_minute),
             ("revision", client.revision),
             ("created", client.created_at),
+            *([] if secret is None else [("signing secret", f"{secret.secret} (shown this once, for its receivers)")]),
             *((name, msgspec.json.encode(value).decode()) for name, value in client.settings.items()),
         ]
     )

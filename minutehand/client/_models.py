@@ -221,8 +221,17 @@ class CronPreview(msgspec.Struct, frozen=True, kw_only=True):
     next_fires: tuple[datetime, ...]
 
 
+class NewSigningSecret(msgspec.Struct, frozen=True, kw_only=True):
+    """A new signing secret, shown once; `secret` is what `minutehand.webhooks.verify` takes."""
+
+    secret_id: str
+    secret: str
+    created_at: datetime
+
+
 class Client(msgspec.Struct, frozen=True, kw_only=True):
-    """A client. `settings` are the effective ones, `stored_settings` those it was registered with."""
+    """A client. `settings` are the effective ones, `stored_settings` those it was registered with. `paused`: it holds
+    its calls itself, whatever its state. `signing_secret`: its first, shown once, by the answer that registered it."""
 
     client_id: str
     poller_quota: int
@@ -233,6 +242,8 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
     guaranteed_calls_per_minute: int | None = None
     stored_settings: dict[str, Any] = {}
+    paused: bool = False
+    signing_secret: NewSigningSecret | None = None
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True):
@@ -257,14 +268,6 @@ class SigningSecret(msgspec.Struct, frozen=True, kw_only=True):
     secret_id: str
     created_at: datetime
     expires_at: datetime | None = None
-
-
-class NewSigningSecret(msgspec.Struct, frozen=True, kw_only=True):
-    """A new signing secret, shown once; `secret` is what `minutehand.webhooks.verify` takes."""
-
-    secret_id: str
-    secret: str
-    created_at: datetime
 
 
 class HealthReason(msgspec.Struct, frozen=True, kw_only=True):

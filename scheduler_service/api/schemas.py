@@ -53,6 +53,20 @@ class ClientView(msgspec.Struct, frozen=True, kw_only=True):
     created_at: Instant
 
 
+class NewSecretView(msgspec.Struct, frozen=True, kw_only=True):
+    """A new signing secret, which is shown only once."""
+
+    secret_id: str
+    secret: str
+    created_at: Instant
+
+
+class NewClientView(ClientView, frozen=True, kw_only=True):
+    """A new client with its first signing secret, which is shown only once."""
+
+    signing_secret: NewSecretView
+
+
 class KeyRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a key is to be. `scope`: read, write (which includes read) or manage (which includes both). `name` says what
     it is for. `expires_at` null: it is good until it is revoked."""
@@ -115,14 +129,6 @@ class SecretView(msgspec.Struct, frozen=True, kw_only=True):
     secret_id: str
     created_at: Instant
     expires_at: Instant | None
-
-
-class NewSecretView(msgspec.Struct, frozen=True, kw_only=True):
-    """A new signing secret, which is shown only once."""
-
-    secret_id: str
-    secret: str
-    created_at: Instant
 
 
 class BatchRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

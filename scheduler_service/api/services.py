@@ -122,13 +122,15 @@ class StoragePorts(Protocol):
 class ClientServices:
     """Clients as administrators and they themselves see them."""
 
-    def __init__(self, *, storage: StoragePorts, catalog: Catalog, keys: Keys, clock: Clock) -> None:
+    def __init__(
+        self, *, storage: StoragePorts, catalog: Catalog, keys: Keys, secrets: SigningSecrets, clock: Clock
+    ) -> None:
         clients = storage.clients
         change = ChangeClient(store=clients, catalog=catalog)
         suspension = SuspendClient(change=change)
         self.show = ShowClients(store=clients)
         self.register = RegisterClient(
-            store=clients, leases=storage.leases, catalog=catalog, change=change, clock=clock
+            store=clients, leases=storage.leases, catalog=catalog, change=change, secrets=secrets, clock=clock
         )
         self.suspend = suspension.suspend
         self.resume = suspension.resume
@@ -302,6 +304,7 @@ def build_services(
     clients = storage.clients
     catalog = Catalog(store=clients, clock=clock, bounds=settings.clients)
     keys = Keys(store=clients, catalog=catalog, clock=clock, randomness=randomness)
+    secrets = SigningSecrets(store=clients, encryption=encryption, clock=clock, randomness=randomness)
     key_uses = RecordKeyUses(store=clients, clock=clock)
     judge_clock = JudgeClock(clock=clock, compared=members, limit_ms=clock_limit_ms)
     admit = AdmitCreates(judge_clock=judge_clock)
@@ -331,9 +334,9 @@ def build_services(
         request_budget=RequestBudget(settings=settings, clock=clock),
         body_capacity=BodyCapacity(settings=settings),
         health=ApiHealth(clock=clock, probe=ProbeStorage(store=clients, clock=clock), judge_clock=judge_clock),
-        clients=ClientServices(storage=storage, catalog=catalog, keys=keys, clock=clock),
+        clients=ClientServices(storage=storage, catalog=catalog, keys=keys, secrets=secrets, clock=clock),
         keys=keys,
-        signing_secrets=SigningSecrets(store=clients, encryption=encryption, clock=clock, randomness=randomness),
+        signing_secrets=secrets,
         schedules=schedules,
         dead_letters=DeadLetterServices(storage=storage, redeliver=schedules.redeliver),
         crons=CronServices(storage=storage, catalog=catalog, writer=writer, admit=admit, policy=policy, clock=clock),

@@ -30,6 +30,7 @@ from scheduler_service.domain.preconditions import NO_PRECONDITION, Precondition
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.authenticate import Catalog
 from scheduler_service.usecases.keys import Keys
+from scheduler_service.usecases.signing_secrets import NewSecret, SigningSecrets
 
 WATERMARK_MARGIN_MINUTES = 1
 """A new poller's watermark is one minute before now, so that an API whose clock is behind ours creates no row in a
@@ -102,10 +103,10 @@ def refuse_built_in(client: Client) -> None:
 
 
 class Registered(NamedTuple):
-    """`created`: the client is new."""
+    """`secret`: the first signing secret of a client that is new; None: the client was there."""
 
     client: Client
-    created: bool
+    secret: NewSecret | None
 
 
 class RegisterClient:
@@ -113,20 +114,29 @@ class RegisterClient:
 
     Pollers exist before they are needed:
 
-        new      pollers 0..quota-1 -> the client's row
+        new      pollers 0..quota-1 -> a signing secret -> the client's row
         grown    pollers ceiling..quota-1 -> quota and ceiling
         shrunk   quota; the ceiling stays, so that the old pollers stay polled and nothing is moved or lost
 
-    A crash in between leaves pollers that are not used yet; a repeat completes the rest.
+    A crash in between leaves pollers that are not used yet, and a secret that nobody was shown; a repeat completes the
+    rest, with a secret of its own. So a client is signed for from its first call, perhaps by one secret too many.
 
     A repeat with the same values raises the revision.
     """
 
     def __init__(
-        self, *, store: ClientStore, leases: LeaseStore, catalog: Catalog, change: ChangeClient, clock: Clock
+        self,
+        *,
+        store: ClientStore,
+        leases: LeaseStore,
+        catalog: Catalog,
+        change: ChangeClient,
+        secrets: SigningSecrets,
+        clock: Clock,
     ) -> None:
         self._store = store
         self._leases = leases
+        self._secrets = secrets
         self._catalog = catalog
         self._change = change
         self._clock = clock
@@ -146,9 +156,12 @@ class RegisterClient:
             precondition.check(None)
             if client_id.startswith("$"):
                 raise NotFound(f"there is no built-in client {client_id!r}")
+            await self._create_pollers(client_id, range(poller_quota))
+            secret = await self._secrets.create_first(client_id)
             client = await self._create(client_id, poller_quota, wanted)
             if client is not None:
-                return Registered(client, created=True)
+                return Registered(client, secret)
+            await self._secrets.delete(client_id, secret.secret.secret_id)
         elif known.state is ClientState.DELETED:
             raise Conflict(
                 "client-deleted",
@@ -170,7 +183,7 @@ class RegisterClient:
                 settings=current.settings if current.built_in else wanted,
             )
 
-        return Registered(await self._change(client_id, step), created=False)
+        return Registered(await self._change(client_id, step), None)
 
     async def built_in(self, client_id: ClientId, *, poller_quota: int, settings: ClientSettings) -> Client:
         """One of Minutehand's own clients, created unless it exists. Every program creates those it needs when it
@@ -179,11 +192,13 @@ class RegisterClient:
         Raises StoreUnavailable.
         """
         known = await self._store.read_client(client_id)
-        return known or await self._create(client_id, poller_quota, settings) or await self._catalog.client(client_id)
+        if known is not None:
+            return known
+        await self._create_pollers(client_id, range(poller_quota))
+        return await self._create(client_id, poller_quota, settings) or await self._catalog.client(client_id)
 
     async def _create(self, client_id: ClientId, poller_quota: int, settings: ClientSettings) -> Client | None:
-        """None: it was registered by another caller meanwhile."""
-        await self._create_pollers(client_id, range(poller_quota))
+        """The client's row, once its pollers exist. None: it was registered by another caller meanwhile."""
         client = Client(
             client_id=client_id,
             poller_quota=poller_quota,

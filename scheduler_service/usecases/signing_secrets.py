@@ -1,7 +1,8 @@
 """Signing secrets: what a client's callbacks are signed with (Standard Webhooks, `whsec_…`).
 
-Shown once, when made. Every active one signs, so that a secret is replaced without a gap: make the new one, give it to
-the receivers, delete the old one. Stored as `secret_encryption` seals them.
+The first is made with the client, others beside it; each is shown once, when made. Every active one signs, so that a
+secret is replaced without a gap: make the new one, give it to the receivers, delete the old one. Stored as
+`secret_encryption` seals them.
 """
 
 import base64
@@ -44,6 +45,10 @@ class SigningSecrets:
         """Raises Conflict, StoreUnavailable."""
         if len(await self._store.list_secrets(client_id)) >= MAX_SECRETS:
             raise Conflict("too-many-secrets", f"the client has {MAX_SECRETS} signing secrets: delete one first")
+        return await self.create_first(client_id)
+
+    async def create_first(self, client_id: ClientId) -> NewSecret:
+        """The secret of a client that is being registered. Raises StoreUnavailable."""
         raw = self._randomness.secret_bytes(SECRET_BYTES)
         clear = SigningSecret(
             client_id=client_id,

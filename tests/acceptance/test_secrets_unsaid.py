@@ -84,8 +84,9 @@ def test_no_secret_is_in_what_processes_write(talkative: Deployment, bad: str, t
     talkative.start_api()
     talkative.start_node("one")
     with talkative.admin() as api:
-        api.clients.register("shop", poller_quota=1)
-        signing = api.client("shop").signing_secrets.create().secret
+        first = api.clients.register("shop", poller_quota=1).signing_secret
+        assert first is not None
+        signing = [first.secret, api.client("shop").signing_secrets.create().secret]
         key = api.client("shop").keys.create().key
     with echo(tmp_path, tls=False) as plain, echo(tmp_path, tls=True) as untrusted:
         (closed,) = free_ports(1)
@@ -100,7 +101,7 @@ def test_no_secret_is_in_what_processes_write(talkative: Deployment, bad: str, t
     talkative.stop()
     files = {path.name: path.read_text() for path in tmp_path.glob("*.log")}
     assert any('"level": "info"' in text or '"level":"info"' in text for text in files.values()), "they do write"
-    secrets = [CANARY, signing, signing.removeprefix("whsec_"), key, key.split("_")[2]]
+    secrets = [CANARY, *signing, *(secret.removeprefix("whsec_") for secret in signing), key, key.split("_")[2]]
     secrets += [talkative.admin_key, talkative.token]
     for name, text in [*files.items(), *zip(("api", "node"), shown, strict=True)]:
         assert [secret for secret in secrets if secret in text] == [], name

@@ -186,9 +186,7 @@ async def _registered(bench: Bench, prefix: str, point: Point) -> list[tuple[str
             settings: ClientSettings = {"create_rate_per_second": 1_000_000}
             for name in names:
                 await api.clients.register(name, poller_quota=point.pollers, settings=settings)
-                client = api.client(name)
-                await client.signing_secrets.create()
-                made.append((name, (await client.keys.create()).key))
+                made.append((name, (await api.client(name).keys.create()).key))
 
         await asyncio.gather(*(register() for _ in range(REGISTERED_AT_ONCE)))
     return made

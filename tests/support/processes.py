@@ -171,7 +171,6 @@ class Deployment:
             settings["max_crons"] = max_crons
         with self.admin() as api:
             api.clients.register(client_id, poller_quota=poller_quota, settings=settings)
-            api.client(client_id).signing_secrets.create()
             return api.client(client_id).keys.create().key
 
     def await_owners(self, names: Collection[str], *, pollers: int, seconds: float = 40.0) -> None:

@@ -164,8 +164,9 @@ def shell_lines(state: DemoState, *, settings: Path) -> list[str]:
 async def _register(admin: AsyncMinutehand) -> tuple[str, str]:
     """The demo's client with a new key and a new secret; those of earlier runs are removed."""
     client = admin.client(CLIENT_ID)
-    await admin.clients.register(CLIENT_ID, poller_quota=POLLER_QUOTA)
-    key, secret = await client.keys.create(), await client.signing_secrets.create()
+    registered = await admin.clients.register(CLIENT_ID, poller_quota=POLLER_QUOTA)
+    key = await client.keys.create()
+    secret = registered.signing_secret or await client.signing_secrets.create()
     for old in await client.keys.list():
         if old.key_id != key.key_id and old.revoked_at is None:
             await client.keys.revoke(old.key_id)

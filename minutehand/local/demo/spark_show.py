@@ -88,9 +88,12 @@ class PipelineShow:
         """Everything after the input. Raises LocalError."""
         plan = self._plan
         async with AsyncMinutehand(plan.api_url, plan.admin_key) as admin:
-            await admin.clients.register(CLIENT_ID, poller_quota=POLLER_QUOTA)
+            registered = await admin.clients.register(CLIENT_ID, poller_quota=POLLER_QUOTA)
             client = admin.client(CLIENT_ID)
-            key, secret = await client.keys.create(), await client.signing_secrets.create()
+            key = await client.keys.create()
+            for older in () if registered.signing_secret else await client.signing_secrets.list():
+                await client.signing_secrets.delete(older.secret_id)
+            secret = registered.signing_secret or await client.signing_secrets.create()
         receiver = DemoReceiver(port=plan.receiver_port, secret=secret.secret, on_arrival=self._take)
         await receiver.start()
         try:

@@ -196,6 +196,12 @@ CLIENT: Final = {
     "revision": 1,
     "created_at": NOW,
 }
+NEW_SECRET: Final = {
+    "secret_id": SECRET_ID,
+    "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwYmFzZTY0IQA=",
+    "created_at": NOW,
+}
+NEW_CLIENT: Final = {**CLIENT, "signing_secret": NEW_SECRET}
 _KEY: Final = {"name": "web shop", "scope": "write", "created_at": NOW, "expires_at": "2027-11-21T09:30:00.000Z"}
 NEW_KEY: Final = {"key_id": KEY_ID, "key": KEY, **_KEY}
 KEY_SHOWN: Final = {"key_id": KEY_ID, **_KEY, "last_used_at": None, "revoked_at": None}

@@ -164,7 +164,8 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         },
     ),
     "put_client": Example(
-        request={"poller_quota": 3, "settings": {"retry": {"max_attempts": 20}, "horizon_days": 365}}, answer=of.CLIENT
+        request={"poller_quota": 3, "settings": {"retry": {"max_attempts": 20}, "horizon_days": 365}},
+        answer=of.NEW_CLIENT,
     ),
     "list_clients": Example(answer=of.page(of.CLIENT)),
     "get_client": Example(answer=of.CLIENT),
@@ -187,13 +188,7 @@ EXAMPLES: Final[Mapping[str, Example]] = {
     ),
     "list_keys": Example(answer=of.page(of.KEY_SHOWN)),
     "revoke_key": Example(),
-    "create_secret": Example(
-        answer={
-            "secret_id": of.SECRET_ID,
-            "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwYmFzZTY0IQA=",
-            "created_at": of.NOW,
-        }
-    ),
+    "create_secret": Example(answer=of.NEW_SECRET),
     "list_secrets": Example(answer=of.page({"secret_id": of.SECRET_ID, "created_at": of.NOW, "expires_at": None})),
     "delete_secret": Example(),
     "create_admin_key": Example(
@@ -219,7 +214,7 @@ EXAMPLES: Final[Mapping[str, Example]] = {
                     "result": "done",
                     "status": 201,
                     "problem": None,
-                    "details": {"client_id": "shop", "poller_quota": 3, "revision": 1},
+                    "details": {"client_id": "shop", "poller_quota": 3, "revision": 1, "secret_id": of.SECRET_ID},
                 }
             ],
             "next_cursor": None,

@@ -2,6 +2,7 @@
 
 import re
 
+import msgspec
 from aiohttp import web
 
 from scheduler_service.api.http.auth import Access
@@ -16,7 +17,8 @@ from scheduler_service.api.http.route import (
     json_response,
     no_content,
 )
-from scheduler_service.api.schemas import ClientRequest, ClientView
+from scheduler_service.api.resources.signing_secrets import new_secret_view
+from scheduler_service.api.schemas import ClientRequest, ClientView, NewClientView
 from scheduler_service.domain.client_bounds import ClientBounds
 from scheduler_service.domain.clients import (
     CLIENT_ID_PATTERN,
@@ -59,18 +61,16 @@ async def put_client(context: RequestContext) -> web.Response:
     registered = await context.services.clients.register(
         client_id, poller_quota=request.poller_quota, settings=request.settings, precondition=precondition
     )
-    client = registered.client
-    context.log(
-        "client-registered" if registered.created else "client-changed",
-        client_id=client_id,
-        poller_quota=client.poller_quota,
-        revision=client.revision,
-    )
+    client, secret = registered
+    ids: dict[str, str | int] = {"poller_quota": client.poller_quota, "revision": client.revision}
     headers = etag_header(client.revision)
-    if not registered.created:
+    if secret is None:
+        context.log("client-changed", client_id=client_id, **ids)
         return json_response(_view(context, client), headers=headers)
+    context.log("client-registered", client_id=client_id, **ids, secret_id=secret.secret.secret_id)
+    view = NewClientView(**msgspec.structs.asdict(_view(context, client)), signing_secret=new_secret_view(secret))
     headers["Location"] = f"/v1/clients/{client_id}"
-    return json_response(_view(context, client), status=201, headers=headers)
+    return json_response(view, status=201, headers=headers)
 
 
 async def list_clients(context: RequestContext) -> web.Response:
@@ -164,9 +164,9 @@ ROUTES = (
         path="/v1/clients/{client_id}",
         access=Access.ADMIN,
         handler=put_client,
-        summary="Register a client, or replace its quota and settings",
+        summary="Register a client, whose signing secret is shown this once, or replace its quota and settings",
         request=ClientRequest,
-        response=ClientView,
+        response=NewClientView,
         status=201,
         headers={**LOCATION, **ETAG},
         others={200: ClientView},

@@ -207,7 +207,8 @@ async def test_a_named_administrator_is_told_apart(api: ApiHarness) -> None:
     await api.send("PUT", "/v1/clients/shop", key=named["key"], json={"poller_quota": 2})
     (newest, made) = await entries(api)
     assert (newest["actor"], newest["key_id"]) == ("configured", named["key_id"])
-    assert newest["details"] == {"client_id": "shop", "poller_quota": 2, "revision": 1}
+    assert newest["details"].keys() == {"client_id", "poller_quota", "revision", "secret_id"}
+    assert (newest["details"]["client_id"], newest["details"]["poller_quota"]) == ("shop", 2)
     assert (made["key_id"], made["details"]) == (None, {"name": "configured", "key_id": named["key_id"]})
 
 

@@ -15,7 +15,9 @@ async def test_register_look_change_list(api: ApiHarness) -> None:
     assert made.json["guaranteed_calls_per_minute"] == 3000
     assert made.json["state"] == "active"
     assert made.json["created_at"] == "2026-11-21T09:30:00.000Z"
-    assert (await api.send("GET", "/v1/clients/shop")).json == made.json
+    assert made.json["signing_secret"]["secret"].startswith("whsec_")
+    shown = {name: value for name, value in made.json.items() if name != "signing_secret"}
+    assert (await api.send("GET", "/v1/clients/shop")).json == shown
     changed = await api.send("PUT", "/v1/clients/shop", json={"poller_quota": 1})
     assert changed.status == 200
     assert (changed.json["poller_quota"], changed.json["poller_ceiling"]) == (1, 3)
@@ -120,11 +122,26 @@ async def test_signing_secrets(api: ApiHarness, key: str) -> None:
     assert scheme == "whsec"
     assert len(base64.b64decode(secret)) == 32
     listed = await api.send("GET", path)
-    assert [item["secret_id"] for item in listed.json["items"]] == [made.json["secret_id"]]
+    first, second = [item["secret_id"] for item in listed.json["items"]]
+    assert made.json["secret_id"] in (first, second), "the other one came with the registration"
     assert secret.encode() not in listed.body
     assert (await api.send("DELETE", f"{path}/{made.json['secret_id']}")).status == 204
     assert (await api.send("DELETE", f"{path}/{made.json['secret_id']}")).status == 404
-    assert (await api.send("GET", path)).json["items"] == []
+    assert len((await api.send("GET", path)).json["items"]) == 1
+
+
+async def test_a_signing_secret_comes_with_the_registration_and_is_shown_this_once(api: ApiHarness) -> None:
+    made = await api.send("PUT", "/v1/clients/shop", json={"poller_quota": 1})
+    assert made.status == 201
+    secret = made.json["signing_secret"]
+    assert len(base64.b64decode(secret["secret"].removeprefix("whsec_"))) == 32
+    listed = (await api.send("GET", "/v1/clients/shop/signing-secrets")).json["items"]
+    assert [one["secret_id"] for one in listed] == [secret["secret_id"]]
+    again = await api.send("PUT", "/v1/clients/shop", json={"poller_quota": 1})
+    assert (again.status, "signing_secret" in again.json) == (200, False)
+    for path in ("/v1/clients/shop", "/v1/clients", "/v1/clients/shop/signing-secrets", "/v1/audit-log"):
+        assert secret["secret"].encode() not in (await api.send("GET", path)).body
+    assert (await api.send("GET", "/v1/clients/shop/signing-secrets")).json["items"] == listed
 
 
 async def test_a_grown_quota_is_used(api: ApiHarness, key: str) -> None:

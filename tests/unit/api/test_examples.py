@@ -31,6 +31,7 @@ BEFORE = {
     "create_key": ("put_client",),
     "list_keys": ("put_client", "create_key"),
     "create_secret": ("put_client",),
+    "list_secrets": ("put_client",),
     "create_admin_key": (),
     "list_audit_log": ("put_client",),
     "revoke_key": ("put_client", "create_key"),

@@ -9,6 +9,7 @@ from membership.identity import PollerKey
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.errors import Conflict, Invalid, NotFound
 from scheduler_service.domain.ids import ClientId, UnixMillis, minute_of
+from scheduler_service.usecases.signing_secrets import MAX_SECRETS
 from tests.support.api import NOW, ApiHarness
 
 SHOP, CRON = ClientId("shop"), ClientId("$cron")
@@ -73,10 +74,45 @@ async def test_pollers_are_there_before_the_client_is(world: ApiHarness, monkeyp
     assert client.poller_quota == 3
 
 
+async def test_who_registers_a_client_a_moment_later_leaves_no_secret(
+    world: ApiHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = type(world.storage.clients).create_client
+    first = []
+
+    async def overtaken(self: Any, client: Client) -> Any:
+        if not first:
+            first.append(None)
+            first.append((await world.services.clients.register(SHOP, poller_quota=1, settings=None)).secret)
+        return await create(self, client)
+
+    monkeypatch.setattr(type(world.storage.clients), "create_client", overtaken)
+    client, secret = await world.services.clients.register(SHOP, poller_quota=2, settings=None)
+    assert (client.poller_quota, secret) == (2, None)
+    assert first[1] is not None
+    assert list(await world.services.signing_secrets.list(SHOP)) == [first[1].secret]
+
+
+async def test_a_client_has_its_secret_when_it_is_there(world: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that ends in between leaves a secret too many, never a client without one."""
+
+    async def lost(self: Any, client: Client) -> Any:
+        raise StoreUnavailable("nobody answers")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(world.storage.clients), "create_client", lost)
+        for _ in range(MAX_SECRETS):
+            with pytest.raises(StoreUnavailable):
+                await world.services.clients.register(SHOP, poller_quota=1, settings=None)
+    _, secret = await world.services.clients.register(SHOP, poller_quota=1, settings=None)
+    assert secret is not None
+    assert secret.secret in await world.services.signing_secrets.list(SHOP)
+
+
 async def test_a_grown_quota_gets_new_pollers_and_a_shrunk_one_keeps_the_old(world: ApiHarness) -> None:
     await world.services.clients.register(SHOP, poller_quota=2, settings=None)
-    client, created = await world.services.clients.register(SHOP, poller_quota=5, settings=None)
-    assert not created
+    client, secret = await world.services.clients.register(SHOP, poller_quota=5, settings=None)
+    assert secret is None
     assert (client.poller_quota, client.poller_ceiling) == (5, 5)
     assert await pollers_of(world) == [0, 1, 2, 3, 4]
     client, _ = await world.services.clients.register(SHOP, poller_quota=1, settings=None)
@@ -89,8 +125,8 @@ async def test_a_grown_quota_gets_new_pollers_and_a_shrunk_one_keeps_the_old(wor
 async def test_asking_again_changes_nothing_but_the_revision(world: ApiHarness) -> None:
     settings = ClientSettings(timeout_seconds=3)
     first, _ = await world.services.clients.register(SHOP, poller_quota=2, settings=settings)
-    again, created = await world.services.clients.register(SHOP, poller_quota=2, settings=settings)
-    assert not created
+    again, secret = await world.services.clients.register(SHOP, poller_quota=2, settings=settings)
+    assert secret is None
     assert again.revision > first.revision
     assert content(again) == content(first)
 
