@@ -1,4 +1,4 @@
-"""Entries of the audit log: what an administrator did.
+"""Entries of the audit log: what an administrator did, or a client about itself.
 
 An entry is written twice: its beginning before anything is done, its end when the answer is known.
 
@@ -23,8 +23,8 @@ _HIGHEST_TAIL = -1
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One action. `actor` is the administrator's name, `key_id` None for the key from configuration. `action` is the
-    name of an operation of the API; `target` holds the names in its path.
+    """One action. `actor` is the administrator's name or, with `by_client`, the client's; `key_id` None is the key from
+    configuration. `action` is the name of an operation of the API; `target` holds the names in its path.
 
     The end has `status`, `problem` (its kind) and `details` (ids of what was made or changed). It never holds a secret.
     """
@@ -38,6 +38,12 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     status: int | None = None
     problem: str | None = None
     details: Mapping[str, str | int] = {}
+    by_client: bool = False
+
+    @property
+    def client_id(self) -> str | None:
+        """The client that it was done to."""
+        return self.target.get("client_id")
 
     @property
     def at(self) -> UnixMillis:

@@ -1,4 +1,4 @@
-"""Audit: every administrator's action has a record.
+"""Audit: every action of an administrator has a record, and every one by which a client manages itself.
 
     begin -> the action -> end -> the answer
 
@@ -8,7 +8,8 @@ may hold a key that is never shown again: the answer is sent, the entry stays wi
 that it can log that. A process that is killed in between leaves such an entry too. So an entry without an end means
 that the action may have been done.
 
-Requests that are refused for their key are not recorded: they are no administrator's.
+Each is recorded for the operator, and for the client that it was done to. Requests that are refused for their key are
+not recorded: nobody's action was begun.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,7 @@ from scheduler_service.domain.audit_log import (
     first_entry_id,
     new_entry_id,
 )
+from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.ports import AuditLogStore
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
@@ -59,6 +61,7 @@ class AuditActions:
             action=action,
             target={name: value[:MAX_TEXT] for name, value in target.items()},
             request_id=request_id,
+            by_client=principal.client_id is not None,
         )
         await self._store.begin(entry)
         return entry
@@ -74,9 +77,11 @@ class AuditActions:
             return False
         return True
 
-    async def page(self, *, start: int, end: int, after: EntryId | None, limit: int) -> AuditPage:
-        """Entries with start <= at < end after `after` (None: from the newest on). The caller bounds the window, since
-        every day in it may cost a request. Raises StoreUnavailable."""
+    async def page(
+        self, client_id: ClientId | None, *, start: int, end: int, after: EntryId | None, limit: int
+    ) -> AuditPage:
+        """Entries of one client (None: of all) with start <= at < end after `after` (None: from the newest on). The
+        caller bounds the window, since every day in it may cost a request. Raises StoreUnavailable."""
         last = entry_id_before(first_entry_id(end) if after is None else after)
-        found = await self._store.read_page(first=first_entry_id(start), last=last, limit=limit)
+        found = await self._store.read_page(client_id=client_id, first=first_entry_id(start), last=last, limit=limit)
         return AuditPage(found, found[-1].entry_id if len(found) == limit else None)

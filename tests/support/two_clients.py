@@ -1,4 +1,5 @@
-"""A client that owns one of everything, another that has a key, and requests by which the one reaches for the other's.
+"""A client that owns one of everything, another that manages itself, and requests by which this one reaches for what is
+the other's.
 
 What a request is made of is enumerated from the route table: whatever is added there is covered, or refused here with a
 sentence that says what to add.
@@ -18,6 +19,7 @@ from scheduler_service.api.http.route import Route, operation_id
 from scheduler_service.api.openapi.examples import EXAMPLES
 from scheduler_service.api.resources import ROUTES
 from scheduler_service.domain.audits import Audit, AuditFinding, new_audit_id
+from scheduler_service.domain.clients import Scope
 from scheduler_service.domain.ids import MINUTE_MS, ClientId, UnixMillis
 from tests.support.api import ApiHarness, Reply, SeededRandomness, cron, schedule
 from tests.support.cron_calls import expand
@@ -68,9 +70,14 @@ class TwoClients:
         """Fill the store."""
         api = self.api
         await api.add_built_in_clients()
-        self.owners_key = await api.register(OWNER, settings={"destinations": {f"{CANARY}.example": {}}})
-        self.thiefs_key = await api.register(THIEF)
+        other_keys = {
+            OWNER: await api.register(OWNER, settings={"destinations": {f"{CANARY}.example": {}}}),
+            THIEF: await api.register(THIEF),
+        }
+        self.owners_key, self.thiefs_key = await self._manager(OWNER), await self._manager(THIEF)
         owned, stolen_to = await self._things_of(OWNER, self.owners_key), await self._things_of(THIEF, self.thiefs_key)
+        # The thief's own one is not among them: it stays good whatever is tried.
+        owned["key_id"], stolen_to["key_id"] = [[key.split("_")[1]] for key in other_keys.values()]
         self.names = {
             "client_id": [OWNER, THIEF],
             "kind": ["invalid"],
@@ -85,11 +92,15 @@ class TwoClients:
                 Audit(client_id=ClientId(OWNER), audit_id=audit_id, window_start=UnixMillis(0),
                       window_end=UnixMillis(MINUTE_MS), shown=(found,))
             )  # fmt: skip
-        self.secrets = [CANARY, self.owners_key, *(one for ids in owned.values() for one in ids)]
+        self.secrets = [CANARY, self.owners_key, other_keys[OWNER], *(one for ids in owned.values() for one in ids)]
         self.cursors = [cursor for route in ROUTES for cursor in await self._cursors_of(route)]
         body = {"limit": 1, **WINDOW}
         redriven = await self._as_owner("POST", f"/v1/clients/{OWNER}/dead-letters:redeliver", json=body)
         self.cursors.append(redriven.json["next_cursor"])
+
+    async def _manager(self, client_id: str) -> str:
+        """A key that does whatever a client's key may do."""
+        return str((await self.api.send("POST", f"/v1/clients/{client_id}/keys", json={"scope": "manage"})).json["key"])
 
     async def _things_of(self, client_id: str, key: str) -> dict[str, list[str]]:
         api, base = self.api, f"/v1/clients/{client_id}"
@@ -127,7 +138,6 @@ class TwoClients:
             "schedule_id": ids,
             "cron_id": crons,
             "schedule_key": keys,
-            "key_id": [key.split("_")[1]],
             "secret_id": [secret["secret_id"]],
             "reconciliation_id": [one["reconciliation_id"] for one in work],
         }
@@ -204,7 +214,9 @@ class TwoClients:
         reply = await self.api.send(
             attempt.route.method, attempt.path, key=self.thiefs_key, params=attempt.query, **body
         )
-        if reply.status < 300 and attempt.route.method in ("PUT", "POST"):
+        # What a client asks as its own manager is in its audit log even if it was refused.
+        recorded = attempt.route.scope is Scope.MANAGE and attempt.route.changes
+        if recorded or (reply.status < 300 and attempt.route.method in ("PUT", "POST")):
             self.stored += attempt.text
         return reply
 

@@ -45,7 +45,7 @@ TAGS: Final[Mapping[str, str]] = {
     "keys": "The keys with which clients use this API.",
     "signing-secrets": "The secrets that a client's callbacks are signed with.",
     "admin-keys": "Administrators' own keys.",
-    "audit-log": "What administrators did, and when.",
+    "audit-log": "What administrators did, and clients about themselves, and when.",
     "cluster": "The nodes that make the calls.",
     "service": "Probes, metrics and this document.",
     "callback": "The request that a receiver gets.",

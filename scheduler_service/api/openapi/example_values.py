@@ -228,3 +228,20 @@ USED: Final = {
     "bytes": 39,
     "lateness": {"p50_seconds": 0.004, "p95_seconds": 0.021, "p99_seconds": 0.021, "max_seconds": 0.021},
 }
+
+AUDITED: Final = {"from": "2026-11-21T00:00:00Z", "to": "2026-11-22T00:00:00Z", "limit": "50"}
+AUDIT_ENTRY: Final = {
+    "entry_id": "019e0b1f-7b40-8000-8a5c-0c6f1d2e3b47",
+    "at": NOW,
+    "actor": "configured",
+    "key_id": None,
+    "by_client": False,
+    "action": "put_client",
+    "client_id": "shop",
+    "target": {"client_id": "shop"},
+    "request_id": "5f2b8c0a91d34e7f6a1b2c3d",
+    "result": "done",
+    "status": 201,
+    "problem": None,
+    "details": {"client_id": "shop", "poller_quota": 3, "revision": 1, "secret_id": SECRET_ID},
+}

@@ -198,28 +198,8 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         answer=of.page({"key_id": of.KEY_ID, "name": "ops", "created_at": of.NOW, "revoked_at": None})
     ),
     "revoke_admin_key": Example(),
-    "list_audit_log": Example(
-        query={"from": "2026-11-21T00:00:00Z", "to": "2026-11-22T00:00:00Z", "limit": "50"},
-        answer={
-            "items": [
-                {
-                    "entry_id": "019e0b1f-7b40-8000-8a5c-0c6f1d2e3b47",
-                    "at": of.NOW,
-                    "actor": "configured",
-                    "key_id": None,
-                    "action": "put_client",
-                    "client_id": "shop",
-                    "target": {"client_id": "shop"},
-                    "request_id": "5f2b8c0a91d34e7f6a1b2c3d",
-                    "result": "done",
-                    "status": 201,
-                    "problem": None,
-                    "details": {"client_id": "shop", "poller_quota": 3, "revision": 1, "secret_id": of.SECRET_ID},
-                }
-            ],
-            "next_cursor": None,
-        },
-    ),
+    "list_audit_log": Example(query=of.AUDITED, answer=of.page(of.AUDIT_ENTRY)),
+    "list_client_audit_log": Example(query=of.AUDITED, answer=of.page(of.AUDIT_ENTRY)),
     "get_cluster": Example(
         answer={
             "nodes": [of.NODE],

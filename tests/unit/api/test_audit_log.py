@@ -24,6 +24,7 @@ from tests.support.nodes import Nodes
 from tests.unit.api.test_examples import GAVE_UP
 
 LOG = "/v1/audit-log"
+OWN_LOG = "/v1/clients/shop/audit-log"
 AUDITED = {operation_id(route): route for route in ROUTES if route.changes}
 CLIENTS_OWN = {id_: route for id_, route in AUDITED.items() if route.access is Access.CLIENT}
 BEFORE = ("put_client", "create_key", "create_secret", "create_schedule")
@@ -37,8 +38,8 @@ ALSO = {
 SECRETS = re.compile(r"mh_[0-9a-f]+_|whsec_|[0-9a-f]{32}")
 
 
-async def entries(api: ApiHarness, **params: str) -> list[dict[str, Any]]:
-    reply = await api.send("GET", LOG, params=params)
+async def entries(api: ApiHarness, *, path: str = LOG, key: str = ADMIN_KEY, **params: str) -> list[dict[str, Any]]:
+    reply = await api.send("GET", path, key=key, params=params)
     assert reply.status == 200, reply.body
     return list(reply.json["items"])
 
@@ -58,7 +59,7 @@ async def story_for(api: ApiHarness, id_: str) -> Story:
 
 
 def rows(api: ApiHarness) -> Mapping[str, Any]:
-    return {name: api.connection.rows(name) for name in api.connection.tables if name != "audit_log"}
+    return {name: api.connection.rows(name) for name in api.connection.tables if not name.startswith("audit_log")}
 
 
 def test_what_is_audited_follows_from_the_table() -> None:
@@ -81,6 +82,8 @@ async def test_an_action_is_recorded(api: ApiHarness, id_: str) -> None:
     assert (newest["result"], newest["status"], newest["problem"]) == ("done", reply.status, None)
     assert newest["request_id"] == reply.headers["X-Request-Id"]
     assert newest["client_id"] == newest["target"].get("client_id")
+    if id_ != "delete_client":
+        assert (newest in await entries(api, path=OWN_LOG)) is (newest["client_id"] == "shop")
     assert newest["details"], "the handler says by `Call.log` what it did"
     assert not SECRETS.search(str({**newest, "entry_id": ""}))
 
@@ -114,7 +117,8 @@ async def test_of_what_a_clients_own_key_does_its_management_is_recorded(api: Ap
         return
     assert others == before
     assert (newest["action"], newest["client_id"], newest["result"]) == (id_, "shop", "done")
-    assert (newest["actor"], newest["key_id"]) == ("shop", made["key_id"])
+    assert (newest["actor"], newest["key_id"], newest["by_client"]) == ("shop", made["key_id"], True)
+    assert newest in await entries(api, path=OWN_LOG)
 
 
 @pytest.mark.parametrize("id_", CLIENTS_OWN)
@@ -281,3 +285,51 @@ def test_a_route_that_is_added_is_audited() -> None:
 def test_the_example_is_of_what_is_audited() -> None:
     (shown,) = EXAMPLES["list_audit_log"].answer["items"]
     assert shown["action"] in AUDITED
+
+
+async def test_a_client_sees_what_was_done_to_it_but_not_who_administers(api: ApiHarness) -> None:
+    await api.register("shop")
+    await api.register("bank")
+    ops = (await api.send("POST", "/v1/admin-keys", json={"name": "ops"})).json["key"]
+    made = (await api.send("POST", "/v1/clients/shop/keys", key=ops, json={"scope": "manage"})).json
+    api.clock.advance(1)
+    assert (await api.send("POST", "/v1/clients/shop:pause", key=made["key"])).status == 200
+    api.clock.advance(1)
+    assert (await api.send("DELETE", "/v1/clients/shop/keys/none", key=made["key"])).status == 404
+    whole, own = await entries(api), await entries(api, path=OWN_LOG, key=made["key"])
+    of_shop = [one for one in whole if one["client_id"] == "shop"]
+    assert [one["entry_id"] for one in own] == [one["entry_id"] for one in of_shop]
+    assert [one["result"] for one in own[:2]] == ["refused", "done"]
+    for seen, stored in zip(own, of_shop, strict=True):
+        if stored["by_client"]:
+            assert seen == stored
+            assert (seen["actor"], seen["key_id"]) == ("shop", made["key_id"])
+        else:
+            assert seen == {**stored, "actor": "administrator", "key_id": None}
+    assert {one["actor"] for one in own} == {"shop", "administrator"}
+    assert await entries(api, path=OWN_LOG) == of_shop, "administrators see all of it"
+
+
+async def test_a_clients_own_log_is_paged_and_its_cursors_are_of_no_other(api: ApiHarness) -> None:
+    await api.register("shop")
+    await api.register("bank")
+    key = (await api.send("POST", "/v1/clients/shop/keys", json={"scope": "manage"})).json["key"]
+    for _ in range(3):
+        api.clock.advance(30_000)
+        await api.send("POST", "/v1/clients/shop:pause", key=key)
+    window = {"from": "2026-11-20T00:00:00Z", "to": "2026-12-01T00:00:00Z"}
+    every = await entries(api, path=OWN_LOG, key=key, **window)
+    assert len(every) == 6
+    assert [one["at"] for one in every] == sorted((one["at"] for one in every), reverse=True)
+    first = (await api.send("GET", OWN_LOG, key=key, params={**window, "limit": "4"})).json
+    second = (await api.send("GET", OWN_LOG, key=key, params={"limit": "4", "cursor": first["next_cursor"]})).json
+    assert (first["items"] + second["items"], second["next_cursor"]) == (every, None)
+    for path in (LOG, "/v1/clients/bank/audit-log"):
+        reply = await api.send("GET", path, params={"cursor": first["next_cursor"]})
+        assert list(reply.faults) == ["/cursor"]
+    of_all = (await api.send("GET", LOG, params={**window, "limit": "2"})).json["next_cursor"]
+    assert list((await api.send("GET", OWN_LOG, key=key, params={"cursor": of_all})).faults) == ["/cursor"]
+    reply = await api.send(
+        "GET", OWN_LOG, key=key, params={"from": "2026-01-01T00:00:00Z", "to": "2026-02-02T00:00:00Z"}
+    )
+    assert list(reply.faults) == ["/to"]

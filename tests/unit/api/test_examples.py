@@ -34,6 +34,7 @@ BEFORE = {
     "list_secrets": ("put_client",),
     "create_admin_key": (),
     "list_audit_log": ("put_client",),
+    "list_client_audit_log": ("put_client",),
     "revoke_key": ("put_client", "create_key"),
     "delete_client": (*FIRST, "suspend_client"),
     "resume_client": (*FIRST, "suspend_client"),

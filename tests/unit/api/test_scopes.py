@@ -26,6 +26,7 @@ MANAGED = {
     "create_secret",
     "list_secrets",
     "delete_secret",
+    "list_client_audit_log",
 }
 KEYS = "/v1/clients/shop/keys"
 SCHEDULES = "/v1/clients/shop/schedules"
