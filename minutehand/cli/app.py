@@ -81,7 +81,11 @@ _add(
     "Show what became of a client's schedules, minute by minute.",
     "balance shop --from 2026-11-21T09:00:00Z --to 2026-11-21T10:00:00Z",
 )
-_add(audit_log.audit_log, "Show what administrators did.", "audit-log --from 2026-11-21T00:00:00Z --limit 20")
+_add(
+    audit_log.audit_log,
+    "Show what administrators and clients changed.",
+    "audit-log --from 2026-11-21T00:00:00Z --limit 20",
+)
 _add(usage.usage, "Show what a client used, day by day.", "usage shop --from 2026-11-21 --hours")
 _add(audits.audits, "Show what audits of a client's books found.", "audits shop --limit 5")
 _add(config.config, "Print every setting with its default.", "config > minutehand.toml")

@@ -1,4 +1,4 @@
-"""`minutehand audit-log`: administrators' actions."""
+"""`minutehand audit-log`: what administrators did, and clients about themselves."""
 
 from typing import Annotated
 
@@ -20,17 +20,27 @@ def audit_log(
         str | None,
         typer.Option("--to", help="Before this instant, 31 days later at most. [default: now]", show_default=False),
     ] = None,
+    client_id: Annotated[
+        str | None,
+        typer.Option(
+            "--client",
+            metavar="CLIENT",
+            help="Only what was done to this client. Takes the client's own key of scope manage, too.",
+            show_default=False,
+        ),
+    ] = None,
     limit: Annotated[int, limit_of("actions")] = 1000,
     url: Url = DEFAULT_URL,
     key: KeyText = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what administrators did, newest first. Takes an administrator's key.
+    """Show what administrators did, and clients about themselves, newest first. Takes an administrator's key.
 
     A result that is unknown may have been done.
     """
     with connect(url, key) as api:
-        entries, more = at_most(limit, api.audit_log(start=start, end=end, page_size=min(limit + 1, _PAGE)))
+        log = api.audit_log if client_id is None else api.client(client_id).audit_log
+        entries, more = at_most(limit, log(start=start, end=end, page_size=min(limit + 1, _PAGE)))
     if as_json:
         print_json(entries, more=more)
         return

@@ -1,6 +1,6 @@
 """`minutehand clients`: clients and their quotas."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import msgspec
 import typer
@@ -10,9 +10,12 @@ from minutehand.cli.exchange import show_exchange
 from minutehand.cli.options import DEFAULT_URL, AsJson, AttemptTimeout, ClientId, KeyText, Url, connect
 from minutehand.cli.output import fail, print_fields, print_json, print_table, say
 from minutehand.cli.pollers import POLLER_COLUMNS, poller_row
-from minutehand.client import Client, Minutehand, MinutehandApiError
+from minutehand.client import Client, Minutehand, MinutehandApiError, OwnSettings
 
-app = typer.Typer(help="Register clients, look at them, suspend and resume them. Needs an administrator's key.")
+app = typer.Typer(
+    help="Register clients, look at them, hold their calls. Takes an administrator's key; show, set, pause and unpause "
+    "also take the client's own of scope manage."
+)
 
 Quota = Annotated[
     int | None,
@@ -121,7 +124,7 @@ def register(
         "write_consistency": write_consistency,
     }
     options = {name: value for name, value in given.items() if value is not None}
-    wanted = _settings(settings)
+    wanted = None if settings is None else _object(settings, "--settings")
     if options:
         wanted = {**(wanted or {}), **options}
     with connect(url, key) as api:
@@ -170,6 +173,42 @@ def resume(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as_
     """Resume a suspended client. What fell due meanwhile fires or is skipped, by its late policy."""
     with connect(url, key) as api:
         _show(api.clients.resume(client_id), as_json)
+
+
+@app.command(epilog="Example: minutehand clients pause shop")
+def pause(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False) -> None:
+    """Hold a client's calls and crons; creates are accepted. It lasts until it is unpaused."""
+    with connect(url, key) as api:
+        _show(api.client(client_id).pause(), as_json)
+
+
+@app.command(epilog="Example: minutehand clients unpause shop")
+def unpause(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False) -> None:
+    """Let a paused client go on. What fell due meanwhile fires or is skipped, by its late policy."""
+    with connect(url, key) as api:
+        _show(api.client(client_id).unpause(), as_json)
+
+
+@app.command("set", epilog="""Example: minutehand clients set shop '{"timeout_seconds": 5, "in_doubt": "drop"}'""")
+def set_(
+    client_id: ClientId,
+    settings: Annotated[
+        str,
+        typer.Argument(
+            metavar="JSON",
+            help="Of retry, timeout_seconds, destinations, late_policy, in_doubt, read_consistency and "
+            "write_consistency those that are to change; each is replaced as a whole.",
+            show_default=False,
+        ),
+    ],
+    url: Url = DEFAULT_URL,
+    key: KeyText = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change settings that are a client's own."""
+    wanted = cast(OwnSettings, _object(settings, "JSON"))
+    with connect(url, key) as api:
+        _show(api.client(client_id).change_settings(wanted), as_json)
 
 
 @app.command(epilog="Example: minutehand clients delete shop")
@@ -235,13 +274,11 @@ def _quota(api: Minutehand, client_id: str) -> int:
         raise
 
 
-def _settings(text: str | None) -> dict[str, Any] | None:
-    if text is None:
-        return None
+def _object(text: str, name: str) -> dict[str, Any]:
     try:
         return msgspec.json.decode(text, type=dict[str, Any])
     except msgspec.DecodeError as error:
-        fail(f"--settings is not a JSON object: {error}.")
+        fail(f"{name} is not a JSON object: {error}.")
 
 
 def _show(client: Client, as_json: bool) -> None:

@@ -20,7 +20,7 @@ KeyText = Annotated[
     typer.Option(
         "--key",
         envvar="MINUTEHAND_KEY",
-        help="Key to use: an administrator's, or for schedules and crons the client's own. Prefer MINUTEHAND_KEY.",
+        help="Key to use: an administrator's, or for what is a client's the client's own. Prefer MINUTEHAND_KEY.",
         show_default=False,
     ),
 ]

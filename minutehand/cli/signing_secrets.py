@@ -7,7 +7,10 @@ import typer
 from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, KeyText, Url, connect
 from minutehand.cli.output import print_fields, print_json, print_table, say
 
-app = typer.Typer(help="Make, list and delete what a client's calls are signed with. Needs an administrator's key.")
+app = typer.Typer(
+    help="Make, list and delete what a client's calls are signed with. Takes an administrator's key, or one of the "
+    "client's of scope manage."
+)
 
 SecretId = Annotated[str, typer.Argument(metavar="SECRET_ID", help="The secret's id, as listed.", show_default=False)]
 

@@ -81,7 +81,7 @@ from minutehand.client._models import (
 )
 from minutehand.client._outcomes import Attempt, AuditEntry, CancelItem, DeadLetter, Exchange, Redriven, TrialCallTimes
 from minutehand.client._reconciliations import Reconciliation, ReconciliationProgress
-from minutehand.client._settings import ClientSettings, DestinationLimit, LatePolicy, RetrySettings
+from minutehand.client._settings import ClientSettings, DestinationLimit, LatePolicy, OwnSettings, RetrySettings
 from minutehand.client._sync.api import Minutehand
 from minutehand.client._sync.bulk import Bulk
 from minutehand.client._sync.client_scope import ClientScope
@@ -133,6 +133,7 @@ __all__ = [
     "NewSchedule",
     "NewSigningSecret",
     "Node",
+    "OwnSettings",
     "Page",
     "Poller",
     "PollerCounts",

@@ -119,10 +119,11 @@ def undrain_node(node_id: str) -> Operation[DrainingNode]:
 
 
 def list_audit_log(
-    *, start: datetime | str | None, end: datetime | str | None, page_size: int | None
+    client_id: str | None, *, start: datetime | str | None, end: datetime | str | None, page_size: int | None
 ) -> Operation[Page[AuditEntry]]:
     query = given({"from": instant(start), "to": instant(end), "limit": number(page_size)})
-    return Operation(method="GET", path="/v1/audit-log", answer=Page[AuditEntry], query=query)
+    path = "/v1/audit-log" if client_id is None else f"{client_path(client_id)}/audit-log"
+    return Operation(method="GET", path=path, answer=Page[AuditEntry], query=query)
 
 
 def register_client(client_id: str, poller_quota: int, settings: Mapping[str, Any] | None) -> Operation[Client]:
@@ -148,6 +149,18 @@ def resume_client(client_id: str) -> Operation[Client]:
     return Operation(method="POST", path=f"{client_path(client_id)}:resume", answer=Client)
 
 
+def pause_client(client_id: str) -> Operation[Client]:
+    return Operation(method="POST", path=f"{client_path(client_id)}:pause", answer=Client)
+
+
+def unpause_client(client_id: str) -> Operation[Client]:
+    return Operation(method="POST", path=f"{client_path(client_id)}:unpause", answer=Client)
+
+
+def change_settings(client_id: str, settings: Mapping[str, Any]) -> Operation[Client]:
+    return Operation(method="PATCH", path=f"{client_path(client_id)}/settings", answer=Client, body=_encode(settings))
+
+
 def delete_client(client_id: str) -> Operation[None]:
     return Operation(method="DELETE", path=client_path(client_id), answer=None)
 
@@ -156,8 +169,11 @@ def list_pollers(client_id: str) -> Operation[Page[Poller]]:
     return Operation(method="GET", path=f"{client_path(client_id)}/pollers", answer=Page[Poller])
 
 
-def create_key(client_id: str) -> Operation[NewKey]:
-    return Operation(method="POST", path=f"{client_path(client_id)}/keys", answer=NewKey)
+def create_key(
+    client_id: str, *, scope: str | None, name: str | None, expires_at: datetime | str | None
+) -> Operation[NewKey]:
+    asked = given({"scope": scope, "name": name, "expires_at": instant(expires_at)})
+    return Operation(method="POST", path=f"{client_path(client_id)}/keys", answer=NewKey, body=_encode(asked))
 
 
 def list_keys(client_id: str) -> Operation[Page[Key]]:

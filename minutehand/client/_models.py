@@ -247,11 +247,16 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True):
-    """A client's key without its secret."""
+    """A client's key without its secret. `scope`: read, write (which includes read) or manage (which includes both).
+    `last_used_at` is an hour or so behind."""
 
     key_id: str
     created_at: datetime
     revoked_at: datetime | None = None
+    name: str | None = None
+    scope: str = "write"
+    expires_at: datetime | None = None
+    last_used_at: datetime | None = None
 
 
 class NewKey(msgspec.Struct, frozen=True, kw_only=True):
@@ -260,6 +265,9 @@ class NewKey(msgspec.Struct, frozen=True, kw_only=True):
     key_id: str
     key: str
     created_at: datetime
+    name: str | None = None
+    scope: str = "write"
+    expires_at: datetime | None = None
 
 
 class SigningSecret(msgspec.Struct, frozen=True, kw_only=True):

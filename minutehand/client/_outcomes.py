@@ -66,8 +66,9 @@ class Redriven(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """What an administrator did. `actor` is the administrator's name; `key_id` is None for the configured key; `action`
-    is an operation of the API, `target` the names in its path, `details` the ids of what was created.
+    """What an administrator did or, with `by_client`, a client about itself. `actor` is the administrator's name or the
+    client's; `key_id` is None for the configured key, and where a client looks at administrators; `action` is an
+    operation of the API, `target` the names in its path, `details` the ids of what was created.
 
     `result`: done; refused (nothing was changed); or unknown (it may have been done).
     """
@@ -84,6 +85,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     status: int | None = None
     problem: str | None = None
     details: Mapping[str, str | int] = {}
+    by_client: bool = False
 
 
 class TrialCallTimes(msgspec.Struct, frozen=True, kw_only=True):

@@ -53,3 +53,15 @@ class ClientSettings(TypedDict, total=False):
     max_crons: int
     read_consistency: Literal["LOCAL_QUORUM", "LOCAL_ONE"]
     write_consistency: Literal["LOCAL_QUORUM", "EACH_QUORUM"]
+
+
+class OwnSettings(TypedDict, total=False):
+    """The settings that a client may change itself, for `client(...).change_settings`."""
+
+    retry: RetrySettings
+    timeout_seconds: float
+    destinations: Mapping[str, DestinationLimit]
+    late_policy: LatePolicy
+    in_doubt: Literal["redeliver", "drop"]
+    read_consistency: Literal["LOCAL_QUORUM", "LOCAL_ONE"]
+    write_consistency: Literal["LOCAL_QUORUM", "EACH_QUORUM"]

@@ -13,6 +13,7 @@ from minutehand.client._bulk import DEFAULT_BYTES, DEFAULT_IN_FLIGHT, DEFAULT_WA
 from minutehand.client._models import (
     BatchItem,
     Callback,
+    Client,
     Cron,
     CronOptions,
     CronRun,
@@ -28,7 +29,8 @@ from minutehand.client._models import (
     ScheduleOptions,
     SigningSecret,
 )
-from minutehand.client._outcomes import Attempt, CancelItem, DeadLetter, Exchange, Redriven
+from minutehand.client._outcomes import Attempt, AuditEntry, CancelItem, DeadLetter, Exchange, Redriven
+from minutehand.client._settings import OwnSettings
 from minutehand.client._usage import DayUsage, list_usage
 
 
@@ -44,6 +46,34 @@ class AsyncClientScope:
         self.reconciliations = AsyncReconciliations(perform, client_id)
         self.keys = AsyncKeys(perform, client_id)
         self.signing_secrets = AsyncSigningSecrets(perform, client_id)
+
+    async def get(self) -> Client:
+        """The client itself: quota, limits, settings, state. For administrators and keys of scope `manage`."""
+        return await self._perform(calls.get_client(self.client_id))
+
+    async def change_settings(self, settings: OwnSettings) -> Client:
+        """Change the settings that are the client's own; what is left out stays. Each is replaced as a whole."""
+        return await self._perform(calls.change_settings(self.client_id, settings))
+
+    async def pause(self) -> Client:
+        """Hold the client's calls and crons; creates are accepted. A suspension is independent of it."""
+        return await self._perform(calls.pause_client(self.client_id))
+
+    async def unpause(self) -> Client:
+        """Let calls and crons go on. What fell due meanwhile is called or skipped, by the client's late policy."""
+        return await self._perform(calls.unpause_client(self.client_id))
+
+    def audit_log(
+        self,
+        *,
+        start: datetime | str | None = None,
+        end: datetime | str | None = None,
+        page_size: int | None = None,
+    ) -> AsyncIterator[AuditEntry]:
+        """What was done to the client, by itself or by administrators, newest first, page by page, from `start` (24
+        hours before `end`; at most 31 days) until before `end` (now)."""
+        operation = calls.list_audit_log(self.client_id, start=start, end=end, page_size=page_size)
+        return every(self._perform, operation)
 
     async def pollers(self) -> tuple[Poller, ...]:
         """The client's pollers: owner, how far each is settled, what is open since."""
@@ -78,11 +108,13 @@ class AsyncClientScope:
 
 
 class AsyncKeys(AsyncPart):
-    """A client's keys, for administrators."""
+    """A client's keys, for administrators and keys of scope `manage`."""
 
-    async def create(self) -> NewKey:
-        """Make a key; it is shown this once."""
-        return await self._perform(calls.create_key(self._client_id))
+    async def create(
+        self, *, scope: str | None = None, name: str | None = None, expires_at: datetime | str | None = None
+    ) -> NewKey:
+        """Make a key; it is shown this once. `scope`: read, write (None) or manage."""
+        return await self._perform(calls.create_key(self._client_id, scope=scope, name=name, expires_at=expires_at))
 
     async def list(self) -> tuple[Key, ...]:
         return (await self._perform(calls.list_keys(self._client_id))).items
@@ -92,7 +124,7 @@ class AsyncKeys(AsyncPart):
 
 
 class AsyncSigningSecrets(AsyncPart):
-    """A client's signing secrets, for administrators."""
+    """A client's signing secrets, for administrators and keys of scope `manage`."""
 
     async def create(self) -> NewSigningSecret:
         """Make a secret beside the existing ones; it is shown this once."""

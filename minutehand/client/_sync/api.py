@@ -78,9 +78,9 @@ class Minutehand:
         end: datetime | str | None = None,
         page_size: int | None = None,
     ) -> Iterator[AuditEntry]:
-        """What administrators did, newest first, page by page, from `start` (24 hours before `end`; at most 31 days)
-        until before `end` (now). For administrators."""
-        return every(self.perform, calls.list_audit_log(start=start, end=end, page_size=page_size))
+        """What administrators did, and clients about themselves, newest first, page by page, from `start` (24 hours
+        before `end`; at most 31 days) until before `end` (now). For administrators."""
+        return every(self.perform, calls.list_audit_log(None, start=start, end=end, page_size=page_size))
 
     def preview_cron(
         self,

@@ -11,6 +11,7 @@ from minutehand.client._bulk import DEFAULT_BYTES, DEFAULT_IN_FLIGHT, DEFAULT_WA
 from minutehand.client._models import (
     BatchItem,
     Callback,
+    Client,
     Cron,
     CronOptions,
     CronRun,
@@ -26,7 +27,8 @@ from minutehand.client._models import (
     ScheduleOptions,
     SigningSecret,
 )
-from minutehand.client._outcomes import Attempt, CancelItem, DeadLetter, Exchange, Redriven
+from minutehand.client._outcomes import Attempt, AuditEntry, CancelItem, DeadLetter, Exchange, Redriven
+from minutehand.client._settings import OwnSettings
 from minutehand.client._sync.bulk import Bulk
 from minutehand.client._sync.parts import Part, Perform, every
 from minutehand.client._sync.reconciliations import Reconciliations
@@ -45,6 +47,34 @@ class ClientScope:
         self.reconciliations = Reconciliations(perform, client_id)
         self.keys = Keys(perform, client_id)
         self.signing_secrets = SigningSecrets(perform, client_id)
+
+    def get(self) -> Client:
+        """The client itself: quota, limits, settings, state. For administrators and keys of scope `manage`."""
+        return self._perform(calls.get_client(self.client_id))
+
+    def change_settings(self, settings: OwnSettings) -> Client:
+        """Change the settings that are the client's own; what is left out stays. Each is replaced as a whole."""
+        return self._perform(calls.change_settings(self.client_id, settings))
+
+    def pause(self) -> Client:
+        """Hold the client's calls and crons; creates are accepted. A suspension is independent of it."""
+        return self._perform(calls.pause_client(self.client_id))
+
+    def unpause(self) -> Client:
+        """Let calls and crons go on. What fell due meanwhile is called or skipped, by the client's late policy."""
+        return self._perform(calls.unpause_client(self.client_id))
+
+    def audit_log(
+        self,
+        *,
+        start: datetime | str | None = None,
+        end: datetime | str | None = None,
+        page_size: int | None = None,
+    ) -> Iterator[AuditEntry]:
+        """What was done to the client, by itself or by administrators, newest first, page by page, from `start` (24
+        hours before `end`; at most 31 days) until before `end` (now)."""
+        operation = calls.list_audit_log(self.client_id, start=start, end=end, page_size=page_size)
+        return every(self._perform, operation)
 
     def pollers(self) -> tuple[Poller, ...]:
         """The client's pollers: owner, how far each is settled, what is open since."""
@@ -79,11 +109,13 @@ class ClientScope:
 
 
 class Keys(Part):
-    """A client's keys, for administrators."""
+    """A client's keys, for administrators and keys of scope `manage`."""
 
-    def create(self) -> NewKey:
-        """Make a key; it is shown this once."""
-        return self._perform(calls.create_key(self._client_id))
+    def create(
+        self, *, scope: str | None = None, name: str | None = None, expires_at: datetime | str | None = None
+    ) -> NewKey:
+        """Make a key; it is shown this once. `scope`: read, write (None) or manage."""
+        return self._perform(calls.create_key(self._client_id, scope=scope, name=name, expires_at=expires_at))
 
     def list(self) -> tuple[Key, ...]:
         return self._perform(calls.list_keys(self._client_id)).items
@@ -93,7 +125,7 @@ class Keys(Part):
 
 
 class SigningSecrets(Part):
-    """A client's signing secrets, for administrators."""
+    """A client's signing secrets, for administrators and keys of scope `manage`."""
 
     def create(self) -> NewSigningSecret:
         """Make a secret beside the existing ones; it is shown this once."""

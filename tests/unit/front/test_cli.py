@@ -60,7 +60,7 @@ def test_there_is_a_command_for_everything_promised() -> None:
     wanted |= {"minutehand spark run", "minutehand spark demo", "minutehand usage", "minutehand audits"}
     wanted |= {f"minutehand cassandra {verb}" for verb in ("start", "stop", "status")}
     wanted |= {f"minutehand clients {verb}" for verb in ("register", "list", "show", "suspend", "resume", "delete")}
-    wanted |= {"minutehand clients trial-call"}
+    wanted |= {f"minutehand clients {verb}" for verb in ("trial-call", "set", "pause", "unpause")}
     wanted |= {f"minutehand keys {verb}" for verb in ("create", "list", "revoke")}
     wanted |= {f"minutehand schedules {verb}" for verb in ("create", "get", "show", "cancel", "list")}
     wanted |= {f"minutehand schedules {verb}" for verb in ("redeliver", "reschedule", "attempts", "cancel-window")}
@@ -128,9 +128,23 @@ def test_attempts_show_the_end_of_a_retried_success_and_tell_an_empty_answer_fro
         ("clients show shop", [httpx.Response(200, json=CLIENT)], "2000"),
         ("clients suspend shop", [httpx.Response(200, json={**CLIENT, "state": "suspended"})], "suspended"),
         ("clients resume shop", [httpx.Response(200, json=CLIENT)], "active"),
+        (
+            "clients register shop --poller-quota 2",
+            [httpx.Response(201, json={**CLIENT, "signing_secret": {**SECRET, "secret": "whsec_first"}})],
+            "whsec_first",
+        ),
+        ("clients pause shop", [httpx.Response(200, json={**CLIENT, "paused": True})], "active, paused"),
+        ("clients unpause shop", [httpx.Response(200, json=CLIENT)], "active"),
+        ('clients set shop {"timeout_seconds":5}', [httpx.Response(200, json=CLIENT)], "2000"),
         ("clients delete shop", [httpx.Response(204)], "shop"),
         ("clients trial-call shop https://a.example/", [httpx.Response(200, json=EXCHANGE)], "delivered"),
         ("keys create shop", [httpx.Response(201, json={**KEY, "key": "mh_x"})], "mh_x"),
+        (
+            "keys create shop --scope read --name dashboard --expires-at 2027-11-21T00:00:00Z",
+            [httpx.Response(201, json={**KEY, "key": "mh_x", "scope": "read"})],
+            "read",
+        ),
+        ("keys list shop", [httpx.Response(200, json={"items": [{**KEY, "name": "dashboard"}]})], "dashboard"),
         ("keys list shop", [httpx.Response(200, json={"items": [KEY]})], "k1"),
         ("keys revoke shop k1", [httpx.Response(204)], "k1"),
         ("signing-secrets create shop", [httpx.Response(201, json={**SECRET, "secret": "whsec_x"})], "whsec_x"),
@@ -406,6 +420,7 @@ def test_a_list_that_ends_at_its_limit_says_so(
         ),
         ("clients show shop", httpx.Response(200, text="?"), "is the address right?"),
         ("clients register shop --settings nonsense", None, "--settings is not a JSON object"),
+        ("clients set shop nonsense", None, "JSON is not a JSON object"),
         ("clients register shop --settings []", None, "--settings is not a JSON object"),
         ("schedules create a https://b/ --body x --body-json 1", None, "Give only one of"),
         ("schedules create a https://b/ --body-json {", None, "--body-json is not JSON"),

@@ -70,6 +70,13 @@ def test_as_a_table(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
     assert dict(script.requests[0].url.params)["from"] == "2026-11-21T00:00:00Z"
 
 
+def test_of_one_client(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    script = run(monkeypatch, "audit-log --client shop --from 2026-11-21T00:00:00Z")
+    assert {one.url.path for one in script.requests} == {"/v1/clients/shop/audit-log"}
+    assert dict(script.requests[0].url.params)["from"] == "2026-11-21T00:00:00Z"
+    assert "client_id=shop, key_id=k2" in capsys.readouterr().out
+
+
 def test_as_json_and_no_more_than_asked_for(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,7 +9,15 @@ import msgspec
 import pytest
 
 from minutehand.cli import failures, options
-from minutehand.client import AsyncMinutehand, ClientSettings, DestinationLimit, LatePolicy, Minutehand, RetrySettings
+from minutehand.client import (
+    AsyncMinutehand,
+    ClientSettings,
+    DestinationLimit,
+    LatePolicy,
+    Minutehand,
+    OwnSettings,
+    RetrySettings,
+)
 from minutehand.config import ConfigurationInvalid, load_settings
 from scheduler_service.domain import clients
 from tests.support.scripted_api import Script
@@ -31,6 +39,7 @@ ENVIRONMENT = {"MINUTEHAND_API_ADMIN_KEY": "an-administrators-key", "MINUTEHAND_
     ("typed", "struct"),
     [
         (ClientSettings, clients.ClientSettings),
+        (OwnSettings, clients.OwnSettings),
         (RetrySettings, clients.RetrySettings),
         (LatePolicy, clients.LatePolicy),
         (DestinationLimit, clients.DestinationLimit),
