@@ -42,8 +42,8 @@ def _meant(row: Any) -> Any:
     """Calls are those that are no retry rows, and no attempts before are as good as 0."""
     if isinstance(row, Content):
         return row
-    if isinstance(row, tuple):
-        values = dict(zip(row._fields, row, strict=True)) | {"schedule_id": None}
+    if hasattr(row, "_asdict"):
+        values = row._asdict() | {"schedule_id": None}
         return values | {"kind": values["kind"] == Kind.RETRY_ROW} if "kind" in values else values
     known: dict[str, Any] = {
         "kind": Kind.RETRY_ROW if row.is_retry_row else None,

@@ -2,6 +2,7 @@
 
 import pytest
 
+from cql.connection import Consistency
 from cql.storage import Storage
 from membership.conditional import APPLIED
 from scheduler_service.domain.clients import ReadConsistency, WriteConsistency
@@ -17,7 +18,7 @@ READS: tuple[ReadConsistency, ...] = ("LOCAL_QUORUM", "LOCAL_ONE")
 WRITES: tuple[WriteConsistency, ...] = ("LOCAL_QUORUM", "EACH_QUORUM")
 
 
-def unusual(storage: Storage) -> set[tuple[str, str]]:
+def unusual(storage: Storage) -> set[tuple[str, Consistency]]:
     """What the double was asked for since it was asked last."""
     assert isinstance(storage.connection, InMemoryConnection)
     asked = set(storage.connection.unusual)

@@ -12,7 +12,7 @@ from cql.schedule_rows import definition_item
 from cql.storage import Storage
 from membership.conditional import APPLIED
 from scheduler_service.domain.clients import WriteConsistency
-from scheduler_service.domain.ids import UnixMillis
+from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.domain.schedules import Definition, Kind
 from tests.contract.builders import START, cancelled, commit, definition, update
 from tests.contract.conftest import Names
@@ -58,7 +58,7 @@ def three(names: Names, poller: int, **other: Any) -> list[Definition]:
         {"url": "https://receiver.example/\u00e9\u2603\U0001f600", "headers": '[["x","\u00e9"]]', "options": ""},
         {"url": "https://receiver.example/" + "p" * 2_000, "headers": f'[["x","{"y" * 70_000}"]]', "body": bytes(9)},
         {"label": "a label", "ordering_key": "key", "cron_id": "nightly", "nominal_due": UnixMillis(START - 7)},
-        {"created_at": None, "rescheduled_from": definition("other").schedule_id},
+        {"created_at": None, "rescheduled_from": definition(ClientId("other")).schedule_id},
         RETRY_ROW,
     ],
 )
@@ -90,7 +90,7 @@ async def test_a_late_announcement_leaves_the_row_as_it_was_created(
     storage: Storage, names: Names, announced: bool, created: bool
 ) -> None:
     """Whatever the forms of the two: the announcement is repeated by who did not hear its answer."""
-    one = definition(names.client(), rescheduled_from=definition("other").schedule_id, label="moved")
+    one = definition(names.client(), rescheduled_from=definition(ClientId("other")).schedule_id, label="moved")
     before = replace(one, created_at=None)
     await insert(storage, before, packs=announced)
     (row,) = (await storage.schedules.read_page(one.partition)).rows
@@ -136,9 +136,10 @@ async def test_content_that_nobody_can_read_hides_no_other_row(
 @pytest.mark.parametrize("first", [True, False])
 async def test_the_cell_holds_where_a_row_has_both_forms(storage: Storage, names: Names, first: bool) -> None:
     """Values are equal then, but for headers that were encrypted again."""
-    for packs in (first, not first):
-        one = definition(names.client(), headers=f"by {'cell' if packs else 'columns'}")
-        await insert(storage, one, packs=packs)
+    client = names.client()
+    one, other = (definition(client, headers=f"by {'cell' if packs else 'columns'}") for packs in (first, not first))
+    await insert(storage, one, packs=first)
+    await insert(storage, other, packs=not first)
     (row,) = (await storage.schedules.read_to_call(one.partition)).rows
     assert (row.headers, row.body) == ("by cell", one.body)
 
@@ -164,8 +165,8 @@ async def test_every_way_to_insert_takes_the_form_that_may_be_written(
 
 
 async def test_what_says_nothing_is_left_unset() -> None:
-    name, values = definition_item(definition("shop"), packs=True)
+    name, values = definition_item(definition(ClientId("shop")), packs=True)
     assert name == "schedules.insert_packed"
     assert [value for value in values[5:] if value is not UNSET] == [values[6], START - 1000]
-    name, values = definition_item(definition("shop", **RETRY_ROW), packs=True)
+    name, values = definition_item(definition(ClientId("shop"), **RETRY_ROW), packs=True)
     assert [values[5], values[-1]] == ["copy", 2]

@@ -104,6 +104,7 @@ async def test_a_write_that_was_decided_upon_before_a_confirmation_is_rejected(s
     other = msgspec.structs.replace(other, client_id=one.client_id)
     assert await storage.crons.confirm(one) == Rejected(None)
     await create(storage, one, other)
+    confirmed = one
     for times in (1, 2):
         confirmed = msgspec.structs.replace(one, confirmations=times)
         assert await storage.crons.confirm(msgspec.structs.replace(one, confirmations=times - 1)) == APPLIED
@@ -373,13 +374,13 @@ async def test_runs_over_many_years_are_refused(storage: Storage, names: Names) 
 async def test_the_run_of_a_later_revision_wins_also_when_written_first(storage: Storage, names: Names) -> None:
     client = names.client()
     first, second, third = (run(client, JANUARY, revision=revision) for revision in (1, 2, 10))
-    read = {"first": UnixMillis(JANUARY), "last": UnixMillis(JANUARY)}
+    january = UnixMillis(JANUARY)
     for written, current in ((second, second), (first, second), (second, second), (third, third), (second, third)):
         await storage.crons.insert_runs([written])
-        assert await storage.crons.read_runs(client, CronId("daily"), **read) == [current]
+        assert await storage.crons.read_runs(client, CronId("daily"), first=january, last=january) == [current]
     other = [run(client, FEBRUARY, revision=revision) for revision in (4, 3)]
     await storage.crons.insert_runs(other)
-    found = await storage.crons.read_runs(client, CronId("daily"), first=read["first"], last=UnixMillis(FEBRUARY))
+    found = await storage.crons.read_runs(client, CronId("daily"), first=january, last=UnixMillis(FEBRUARY))
     assert found == [third, other[0]]
 
 

@@ -123,7 +123,8 @@ class Pair:
         match operation:
             case ("insert", index, packs):
                 schedules.packs = lambda: packs
-                return await schedules.insert(self.rows[index])
+                await schedules.insert(self.rows[index])
+                return None
             case ("open", epoch, expect, as_read):
                 expected = now.claim_epoch if as_read else expect
                 return await schedules.open(self.where, epoch=epoch, expect_epoch=expected)
@@ -175,8 +176,10 @@ class Pair:
             case ("content", indexes):
                 return await schedules.read_content(self.where, [self.rows[one].key for one in indexes])
             case ("delete",):
-                return await schedules.delete_partition(self.where)
-        raise AssertionError(operation)
+                await schedules.delete_partition(self.where)
+                return None
+            case _:
+                raise AssertionError(operation)
 
     def write(self, one: Write, states: dict[Any, Any]) -> RowWrite:
         row: Definition = self.rows[one.index]

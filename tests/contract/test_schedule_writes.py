@@ -148,7 +148,11 @@ async def test_a_commit_with_row_conditions_is_all_or_nothing(storage: Storage, 
     assert await storage.schedules.commit(attempt) == Rejected(
         WriteRejection(
             header,
-            {good.key: ("retrying", at), moved.key: ("retrying", at + 1), missing.key: (None, None)},
+            {
+                good.key: ("retrying", UnixMillis(at)),
+                moved.key: ("retrying", UnixMillis(at + 1)),
+                missing.key: (None, None),
+            },
         )
     )
     page = await storage.schedules.read_page(where)
@@ -235,7 +239,7 @@ async def test_an_external_update_of_a_retrying_row_needs_no_version(storage: St
     await storage.schedules.commit(commit(where, expect_epoch=None, edits=UUID(int=1)))
     header = PartitionHeader(1, 1, NOBODY, UUID(int=1))
     wrong = retrying(one, at + 9, expect=State.RETRYING, expect_next=at + 5)
-    met = WriteRejection(header, {one.key: ("retrying", at)})
+    met = WriteRejection(header, {one.key: ("retrying", UnixMillis(at))})
     assert await storage.schedules.update(update(where, 2, wrong, known=False)) == Rejected(met)
     right = retrying(one, at + 9, expect=State.RETRYING, expect_next=at)
     assert await storage.schedules.update(update(where, 3, right, known=False)) == APPLIED
@@ -359,7 +363,7 @@ async def test_an_external_update_tests_every_row(storage: Storage, names: Names
         await storage.schedules.update(update(one.partition, 1))
 
 
-def _retry_row(one, offset):  # type: ignore[no-untyped-def]
+def _retry_row(one: Definition, offset: int) -> Definition:
     return definition(
         one.client_id,
         offset=offset,

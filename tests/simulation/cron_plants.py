@@ -12,6 +12,7 @@ from scheduler_service.domain.crons import expansion
 from scheduler_service.domain.crons.expansion import Expansion, offset_ms
 from scheduler_service.domain.crons.row import Cron, CronRun
 from scheduler_service.domain.ids import ClientId, ScheduleId, derived_schedule_id
+from scheduler_service.runtime.concurrently import Turn
 from scheduler_service.usecases import expand_crons
 from scheduler_service.usecases.expand_crons import ExpandCrons
 from tests.simulation.plants import Plant
@@ -45,7 +46,7 @@ def older_children_are_not_withdrawn(patch: pytest.MonkeyPatch) -> None:
 
 
 def kept_instants_are_placed_again(patch: pytest.MonkeyPatch) -> None:
-    plan = expand_crons.plan
+    plan = expansion.plan
 
     def forgetful(cron: Cron, **arguments: Any) -> Expansion:
         return plan(cron, **{**arguments, "kept": ()})
@@ -54,7 +55,7 @@ def kept_instants_are_placed_again(patch: pytest.MonkeyPatch) -> None:
 
 
 def kept_instants_beyond_the_window_are_forgotten(patch: pytest.MonkeyPatch) -> None:
-    plan = expand_crons.plan
+    plan = expansion.plan
 
     def near_sighted(cron: Cron, *, now: int, kept: Sequence[int] = (), **arguments: Any) -> Expansion:
         last = now + expansion.WINDOW_MS - offset_ms(cron)
@@ -77,9 +78,9 @@ def advance_without_its_condition(patch: pytest.MonkeyPatch) -> None:
 def advance_before_the_children(patch: pytest.MonkeyPatch) -> None:
     carry_out = ExpandCrons._carry_out
 
-    async def hasty(self: ExpandCrons, client_id: ClientId, expansions: Sequence[Expansion]) -> None:
-        await self._advance(client_id, expansions)
-        await carry_out(self, client_id, expansions)
+    async def hasty(self: ExpandCrons, client_id: ClientId, expansions: Sequence[Expansion], turn: Turn) -> None:
+        await self._advance(client_id, expansions, turn)
+        await carry_out(self, client_id, expansions, turn)
 
     patch.setattr(ExpandCrons, "_carry_out", hasty)
 
@@ -93,7 +94,7 @@ def child_ids_without_the_revision(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_wake_up(patch: pytest.MonkeyPatch) -> None:
-    plan = expand_crons.plan
+    plan = expansion.plan
 
     def silent(cron: Cron, **arguments: Any) -> Expansion:
         return dataclasses.replace(plan(cron, **arguments), wake_up=None)

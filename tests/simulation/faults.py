@@ -7,7 +7,7 @@ Plain batches over several partitions may be applied in part.
 
 import asyncio
 import random
-from collections.abc import Callable, Container, Coroutine, Hashable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
@@ -42,7 +42,7 @@ class FaultPlan:
     late: float = 0.0
     cut_off: bool = False
     late_seconds: float = 3.0
-    stale: Container[str] = ()
+    stale: Collection[str] = ()
     hook: Callable[[str, Sequence[Item]], str | None] | None = None
     crash: Callable[[], None] = lambda: None
 

@@ -170,20 +170,20 @@ def test_a_verb_that_finds_nothing_to_change_tells_everybody_all_the_same(verb: 
         if verb in ("suspend", "delete"):
             await api.suspension.suspend(SHOP)
 
-        async def act() -> object:
+        async def act() -> None:
             match verb:
                 case "register":
-                    return await api.register(SHOP, poller_quota=1, settings=None)
+                    await api.register(SHOP, poller_quota=1, settings=None)
                 case "suspend":
-                    return await api.suspension.suspend(SHOP)
+                    await api.suspension.suspend(SHOP)
                 case "resume":
-                    return await api.suspension.resume(SHOP)
+                    await api.suspension.resume(SHOP)
                 case "delete":
-                    return await api.delete(SHOP)
+                    await api.delete(SHOP)
                 case "revoke":
-                    return await api.keys.revoke(key, client_id=SHOP)
+                    await api.keys.revoke(key, client_id=SHOP)
                 case _:
-                    return await api.secrets.delete(SHOP, secret)
+                    await api.secrets.delete(SHOP, secret)
 
         await act()
         before = await world.truth.clients.catalog_revision()

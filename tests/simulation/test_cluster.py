@@ -9,6 +9,7 @@ import pytest
 from cql.connection import Item
 from membership.membership_agent import DEAD
 from scheduler_service.domain.ids import MINUTE_MS, minute_start
+from tests.simulation.asked import Asked
 from tests.simulation.cluster import (
     GRACEFUL_MS,
     SHOP,
@@ -26,7 +27,7 @@ from tests.simulation.cluster import (
     three_nodes,
     until,
 )
-from tests.simulation.world import Asked, World, simulate
+from tests.simulation.world import World, simulate
 
 FIRES_AGAIN_MS = 12_000
 ON_TIME_MS = 100

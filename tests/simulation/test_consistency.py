@@ -1,5 +1,6 @@
 """Whatever consistency a client asks for, the protocol's own reads and writes stay as they are."""
 
+from cql.connection import Consistency
 from scheduler_service.domain.clients import ClientSettings, RetrySettings
 from scheduler_service.domain.schedules import State
 from tests.simulation.crons import SHOP, with_crons
@@ -13,8 +14,8 @@ ASKED = ClientSettings(
     read_consistency="LOCAL_ONE",
     write_consistency="EACH_QUORUM",
 )
-DEFINITIONS = {(name, "EACH_QUORUM") for name in INSERTS}
-INDEX = ("occupied_minutes.insert", "EACH_QUORUM")
+DEFINITIONS: set[tuple[str, Consistency]] = {(name, "EACH_QUORUM") for name in INSERTS}
+INDEX: tuple[str, Consistency] = ("occupied_minutes.insert", "EACH_QUORUM")
 
 
 def test_retries_takeovers_late_creates_redeliveries_and_crons_never_use_a_clients_consistency() -> None:

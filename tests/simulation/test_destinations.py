@@ -2,6 +2,7 @@
 
 import pytest
 
+from poller_cluster.delivery.result import AttemptError
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.clients import ClientSettings, DestinationLimit, RetrySettings
 from scheduler_service.domain.ids import ClientId, minute_of
@@ -31,7 +32,7 @@ def calls_to(world: World, url: str) -> list[Call]:
 
 
 @pytest.mark.parametrize("answer", [503, "timeout", "connect-refused"])
-def test_a_host_that_is_down_is_left_alone_and_nothing_is_lost(answer: int | str) -> None:
+def test_a_host_that_is_down_is_left_alone_and_nothing_is_lost(answer: int | AttemptError) -> None:
     """Its rows are requeued unattempted, their minutes settle, other hosts of the client notice nothing."""
 
     async def scenario(world: World) -> None:
@@ -39,10 +40,10 @@ def test_a_host_that_is_down_is_left_alone_and_nothing_is_lost(answer: int | str
         down = True
         tried: list[Call] = []
 
-        def script(call: Call) -> int:
+        def script(call: Call) -> int | AttemptError:
             if call.url == DOWN and down:
                 tried.append(call)
-                return answer  # type: ignore[return-value]
+                return answer
             return 200
 
         world.receiver.script = script
@@ -72,7 +73,7 @@ def test_a_host_that_hangs_takes_no_more_than_its_share() -> None:
 
     async def scenario(world: World) -> None:
         base = await begin(world, settings=ClientSettings(max_in_flight=10, retry=PATIENT))
-        world.receiver.script = lambda call: "timeout" if call.url == DOWN else 200  # type: ignore[return-value]
+        world.receiver.script = lambda call: "timeout" if call.url == DOWN else 200
         for number in range(30):
             await world.create("shop", base + 3_000 + number, url=DOWN)
         for number in range(20):
@@ -117,7 +118,7 @@ def test_a_client_whose_receiver_hangs_delays_nobody_else() -> None:
         settings = ClientSettings(max_in_flight=5_000, retry=PATIENT, destinations=down)
         await world.add_client("hog", quota=8, settings=settings)
         base = await begin(world)
-        world.receiver.script = lambda call: "timeout" if call.url == DOWN else 200  # type: ignore[return-value]
+        world.receiver.script = lambda call: "timeout" if call.url == DOWN else 200
         for _ in range(1_500):
             await world.create("hog", base + 20_000, url=DOWN)
         for number in range(40):

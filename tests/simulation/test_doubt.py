@@ -118,7 +118,7 @@ def test_a_caller_who_would_call_something_else_instead_leaves_it() -> None:
 def test_an_attempt_of_which_nothing_was_sent_does_not_end_the_doubt() -> None:
     async def scenario(world: World) -> None:
         asked = await deferred_in_doubt(world)
-        world.receiver.script = lambda call: "connect-refused"  # type: ignore[return-value]
+        world.receiver.script = lambda call: "connect-refused"
         while not (row := await found(world, asked)).attempts:
             await world.advance(10)
         assert (row.state, row.reason, len(asked.calls)) == (State.RETRYING, "in-doubt", 1)

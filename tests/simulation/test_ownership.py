@@ -12,8 +12,10 @@ from scheduler_service.domain.ids import minute_of, minute_start
 from scheduler_service.domain.schedules import State
 from scheduler_service.usecases.cancel_schedules import Cancelled, CancelResult, InFlight
 from tests.simulation import cases
+from tests.simulation.asked import Asked
 from tests.simulation.cluster import SHOP, all_delivered_once, everything, owned, until
-from tests.simulation.world import Asked, World, simulate
+from tests.simulation.sim_node import SimNode
+from tests.simulation.world import World, simulate
 
 
 async def one_poller(world: World, *, settings: ClientSettings | None = None) -> None:
@@ -123,17 +125,18 @@ def test_a_poller_that_lags_is_not_skipped_by_its_dead_owners_low_watermark() ->
     simulate(cases.a_poller_that_lags_behind_its_owners_low_watermark, seed=3)
 
 
-def test_a_zombies_record_after_the_takeover_is_void() -> None:
+def test_a_zombies_record_after_the_takeover_is_void(monkeypatch: pytest.MonkeyPatch) -> None:
     counted: dict[str, CallCounts] = {}
 
     async def scenario(world: World) -> None:
         add_node = world.add_node
 
-        def remembered(name: str) -> None:
-            add_node(name)
-            counted[name] = world.nodes[name].node.books.counts
+        def remembered(name: str, **clock: float) -> SimNode:
+            found = add_node(name, **clock)
+            counted[name] = found.node.books.counts
+            return found
 
-        world.add_node = remembered
+        monkeypatch.setattr(world, "add_node", remembered)
         await cases.a_zombie_records_after_the_takeover(world)
 
     simulate(scenario, seed=3)

@@ -15,7 +15,7 @@ from scheduler_service.domain.ids import ClientId, ScheduleId, minute_of, minute
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.once import OnceIds, age_fault, parse_once
 from scheduler_service.domain.schedules import Definition, Row, State
-from scheduler_service.usecases.cancel_schedules import Cancelled, CancelOutcome, CancelResult
+from scheduler_service.usecases.cancel_schedules import Cancelled, CancelOutcome, CancelResult, InDoubt, InFlight
 from scheduler_service.usecases.idempotency import Made
 from scheduler_service.usecases.redeliver import Redelivering, RedeliverResult
 from scheduler_service.usecases.reschedule_schedule import Rescheduled, RescheduleRequest, RescheduleResult
@@ -170,6 +170,8 @@ class DrawnClients:
                 self.acknowledge(definition.schedule_id)
             case Unchanged(present=present):
                 self.acknowledge(present.row.schedule_id)
+            case InFlight() | InDoubt():
+                pass
 
     # Cancel.
 

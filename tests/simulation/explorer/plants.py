@@ -52,21 +52,21 @@ class _FlightIgnored(PollerMinute):
 
 
 class _NoLateRule(ScheduleWriter):
-    async def _look_after(self, definition: Definition) -> Definition | None:
+    async def _look_after(self, definition: Definition, *, in_doubt: bool = False) -> Definition | None:
         return None
 
 
 class _LateRuleIgnoresFlight(ScheduleWriter):
-    async def _look_after(self, definition: Definition) -> Definition | None:
+    async def _look_after(self, definition: Definition, *, in_doubt: bool = False) -> Definition | None:
         blind = type(self)(
             schedules=_FlightHidden(self._schedules),  # type: ignore[arg-type]
-            keys=Port("schedule_keys"),  # type: ignore[arg-type]
+            keys=Port("schedule_keys"),
             leases=self._leases,
             clock=self._clock,
             randomness=self._randomness,
             hints=self._hints,
         )
-        return await super(_LateRuleIgnoresFlight, blind)._look_after(definition)
+        return await super(_LateRuleIgnoresFlight, blind)._look_after(definition, in_doubt=in_doubt)
 
 
 class _FlightHidden:

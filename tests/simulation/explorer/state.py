@@ -82,7 +82,8 @@ class State:
 
     def own_machine(self, at: tuple[int, Minute]) -> PollerMinute:
         """A copy of the machine that belongs to this state alone."""
-        machine = self.machines[at] = _copied(self.machines[at], {})
+        machine: PollerMinute = _copied(self.machines[at], {})
+        self.machines[at] = machine
         return machine
 
     def fingerprint(self) -> int:
@@ -109,12 +110,12 @@ def machine_key(machine: PollerMinute) -> int:
     return hash(_frozen(machine))
 
 
-def _shape(kind: type) -> str:
+def _shape(kind: Any) -> str:
     """How values of a type are copied and frozen; looked up once for each."""
     if issubclass(kind, PARTS):
         return "part" if hasattr(kind, "__slots__") else "object"
     if kind in (dict, list, tuple, set):
-        return kind.__name__
+        return str(kind.__name__)
     if kind.__eq__ is object.__eq__ and not issubclass(kind, (Enum, type(None))):
         raise TypeError(f"{kind.__name__} changes: states can't share it unless PARTS says how to copy it")
     return "value" if kind.__hash__ is not None else "other"
@@ -130,7 +131,7 @@ _SHAPES = _Shapes()
 
 
 def _copied(value: Any, twins: dict[int, Any]) -> Any:
-    kind = type(value)
+    kind: Any = type(value)
     match _SHAPES[kind]:
         case "value" | "other":
             return value

@@ -14,6 +14,7 @@ from cql.schedule_rows import definition_item
 from cql.schedules import CqlScheduleStore
 from cql.settings import StorageSettings
 from membership.conditional import Answer, Unknown
+from scheduler_service.domain.clients import WriteConsistency
 from scheduler_service.domain.ids import ClientId, Minute, Partition, hour_of, minute_start
 from scheduler_service.domain.schedules import (
     Definition,
@@ -70,7 +71,7 @@ class LossySchedules(CqlScheduleStore):
     def __init__(self, memory: InMemoryConnection) -> None:
         directly = Directly(memory)
         nobody: dict[str, Any] = dict.fromkeys(("tasks", "clock", "randomness"))  # for turns, which are not taken
-        commits = {"LOCAL_QUORUM": directly, "EACH_QUORUM": directly}
+        commits: dict[WriteConsistency, GroupCommit] = {"LOCAL_QUORUM": directly, "EACH_QUORUM": directly}
         super().__init__(memory, commits=commits, settings=StorageSettings(), **nobody)
         self._turns = AtOnce(update=self._send_update, read=self._read_serially, pauses=PauseCounts(), **nobody)
 

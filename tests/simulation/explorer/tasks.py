@@ -12,6 +12,7 @@ from typing import Any
 
 from membership.conditional import Applied, Unknown
 from membership.errors import StoreUnavailable
+from membership.ports import Timer
 from scheduler_service.domain.ids import Partition, RowKey
 
 NOTHING: Any = object()
@@ -81,6 +82,9 @@ class Circumstances:
 
     async def sleep(self, seconds: float) -> None:
         raise AssertionError("nothing that is explored sleeps")
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
+        raise AssertionError("nothing that is explored has timers")
 
     def uuid4(self) -> uuid.UUID:
         digest = blake2b(self.drawer.encode(), digest_size=16).digest()

@@ -115,6 +115,8 @@ class Writers:
                 elif at in state.machines:
                     state.own_machine(at).follow_ups.acknowledged(follow_up)
                     state.machine_keys[at] = machine_key(state.machines[at])
+            case _:
+                pass
 
     def _granting(self, name: str, *, lose: bool) -> Callable[[State], None]:
         def grant(state: State) -> None:
