@@ -41,7 +41,7 @@ from poller_cluster.settings import (
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.client_bounds import ClientBounds
 from scheduler_service.domain.network import DEFAULT_PORTS, NetworkPolicy
-from scheduler_service.node_client import HintSettings
+from scheduler_service.hints import HintSettings
 from scheduler_service.runtime.logging import LoggingSettings
 from scheduler_service.usecases.schedule_writer import LATE_AFTER_MS
 from scheduler_service.usecases.secret_encryption import SecretSettings

@@ -19,7 +19,8 @@ from scheduler_service.api.http.server import ApiServer
 from scheduler_service.api.metrics import PROCESS_METRICS, Exposition, Shown
 from scheduler_service.api.services import ApiServices, build_services
 from scheduler_service.api.settings import ApiSettings
-from scheduler_service.node_client import HintForwarder, HttpNodePorts
+from scheduler_service.hints import HintForwarder
+from scheduler_service.node_ports import HttpNodePorts
 from scheduler_service.runtime.clock import Clock, SystemClock
 from scheduler_service.runtime.late_bound import LateBound
 from scheduler_service.runtime.lifecycle import Service, Tasks

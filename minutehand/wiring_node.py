@@ -25,7 +25,7 @@ from poller_cluster.ops.metrics import EndedElsewhere, show_node
 from poller_cluster.ops.server import OpsServer, OpsSettings, StartingServer, advertised_address, listen
 from poller_cluster.ops.status import StateChangeLog, unready
 from poller_cluster.settings import NodeSettings
-from scheduler_service.node_client import HintForwarder
+from scheduler_service.hints import HintForwarder
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.health import LoopHeartbeat
 from scheduler_service.runtime.late_bound import LateBound

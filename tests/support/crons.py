@@ -12,7 +12,7 @@ from membership.settings import MembershipSettings
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.crons.row import CronCallback, CronOptions
 from scheduler_service.domain.ids import ClientId
-from scheduler_service.node_client import HintForwarder, HintSettings
+from scheduler_service.hints import HintForwarder, HintSettings
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.usecases.authenticate import Catalog

@@ -12,7 +12,7 @@ from membership.identity import NodeId, PollerKey
 from membership.rendezvous import hint_for
 from poller_cluster.ops.server import OpsServer, OpsSettings, advertised_address, listen
 from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId, RowKey, UnixMillis, compose_schedule_id
-from scheduler_service.node_client import MAX_HINTS, HintForwarder, HintSettings
+from scheduler_service.hints import MAX_HINTS, HintForwarder, HintSettings
 from scheduler_service.runtime.metrics import Metrics
 from scheduler_service.usecases.members import HintTargets, WatchMembers
 from tests.support.api import ManualClock

@@ -11,7 +11,7 @@ from membership.identity import IncarnationNumber, NodeId, NodeIncarnation
 from poller_cluster.hand_over import LastNode, NotSeen
 from poller_cluster.ops.server import OpsServer, OpsSettings, advertised_address, listen
 from scheduler_service.domain.errors import Conflict, NodeUnreachable
-from scheduler_service.node_client import HttpNodePorts
+from scheduler_service.node_ports import HttpNodePorts
 from scheduler_service.runtime.metrics import Metrics
 from tests.support.nodes import UnaskedNode
 

@@ -1,17 +1,16 @@
-"""The client of the nodes' own ports: hints about rows that are due soon, and drain requests to one node."""
+"""Hints from APIs and nodes to the nodes that own the pollers, about rows that are due soon."""
 
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final, Protocol
+from typing import Protocol
 
 import msgspec
 from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector
 
-from membership.identity import NodeId, NodeIncarnation, PollerKey
+from membership.identity import NodeId, PollerKey
 from membership.rendezvous import hint_for
-from scheduler_service.domain.errors import Conflict, NodeUnreachable
 from scheduler_service.domain.ids import Partition, RowKey
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.lifecycle import Tasks
@@ -25,20 +24,6 @@ FOLLOW_SECONDS = 0.1
 """How often owners are checked while hints may have to be repeated and nothing is created."""
 _log = get_logger("minutehand.api")
 _encode = msgspec.json.Encoder().encode
-
-TIMEOUT_SECONDS = 3.0
-"""Below the API's own time limit, so that its caller is told which node did not answer."""
-
-
-MAX_ANSWER_BYTES = 4_096
-_CONFLICTS: Final = {
-    "last-node": (
-        "last-node",
-        "no other node takes pollers, so no calls would be made; start another, or force it",
-    ),
-    "stopping": ("node-stopping", "the node is being stopped: it can't take pollers again"),
-}
-"""Kind and sentence of a conflict, by the reason in the node's answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,57 +250,3 @@ class HintForwarder:
 
 def _crashed(name: str, error: BaseException) -> None:
     _log.error("hints-crashed", task=name, exc_info=error)
-
-
-class HttpNodePorts:
-    """Sends an operator's requests to one node's own port, with the cluster's token.
-
-    Each request names the incarnation that is meant: another process may have taken over the address, and must not act
-    on it.
-
-    A `domain.ports.NodePorts`. Each call opens its own connection, as calls are rare.
-    """
-
-    def __init__(self, *, token: str) -> None:
-        self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-
-    async def drain(self, incarnation: NodeIncarnation, *, address: str, force: bool) -> None:
-        await self._tell(incarnation, address, "/drain", force=force)
-
-    async def undrain(self, incarnation: NodeIncarnation, *, address: str) -> None:
-        await self._tell(incarnation, address, "/undrain")
-
-    async def _tell(self, incarnation: NodeIncarnation, address: str, path: str, **more: bool) -> None:
-        node_id, number = incarnation
-        body = msgspec.json.encode({"node_id": node_id, "incarnation": number, **more})
-        try:
-            async with (
-                ClientSession(
-                    headers=self._headers, timeout=ClientTimeout(total=TIMEOUT_SECONDS), trust_env=False
-                ) as session,
-                session.post(f"http://{address}{path}", data=body) as answer,
-            ):
-                status, told = answer.status, await answer.content.read(MAX_ANSWER_BYTES)
-        except (ClientError, TimeoutError, OSError, ValueError) as error:
-            raise NodeUnreachable(f"node {node_id} does not answer at {address}") from error
-        if status == 409 and (reason := _reason(told)) in _CONFLICTS:
-            raise Conflict(*_CONFLICTS[reason])
-        if status == 409:
-            # A node also answers 409 when it is not the incarnation that is meant.
-            raise NodeUnreachable(f"another process than node {node_id}'s answers at {address}")
-        if status == 401:
-            raise NodeUnreachable(f"node {node_id} refuses this API's cluster token: both must have the same")
-        if status >= 300:
-            raise NodeUnreachable(f"node {node_id} answered {status} at {address}")
-
-
-class _Refusal(msgspec.Struct):
-    reason: str = ""
-
-
-def _reason(told: bytes) -> str:
-    """The reason in a node's answer; empty if a process other than a node answered."""
-    try:
-        return msgspec.json.decode(told, type=_Refusal).reason
-    except msgspec.DecodeError:
-        return ""
