@@ -8,24 +8,16 @@ writes answer Applied, Rejected(current) or Unknown and never raise for storage 
 """
 
 from membership.ports import StoreUnavailable
-from scheduler_service.domain.ports.books import (
-    ArchiveStore,
-    AttemptStore,
-    AuditStore,
-    BalanceStore,
-    DeadLetterStore,
-    ReconciliationStore,
-    UsageStore,
-)
+from scheduler_service.domain.ports.audit_log import AuditLogStore
+from scheduler_service.domain.ports.books import AttemptStore, BalanceStore, DeadLetterStore
 from scheduler_service.domain.ports.calls import HintSender, NodePorts, TrialCaller
-from scheduler_service.domain.ports.clients import (
-    AuditLogStore,
-    CatalogPart,
-    ClientStore,
-    IdempotencyStore,
-    SecretEncryption,
-)
-from scheduler_service.domain.ports.schedules import CronStore, ScheduleKeyStore, ScheduleStore
+from scheduler_service.domain.ports.clients import CatalogPart, ClientStore, SecretEncryption
+from scheduler_service.domain.ports.crons import CronStore
+from scheduler_service.domain.ports.idempotency import IdempotencyStore
+from scheduler_service.domain.ports.reconciliations import ReconciliationStore
+from scheduler_service.domain.ports.reports import ArchiveStore, AuditStore, UsageStore
+from scheduler_service.domain.ports.schedule_keys import ScheduleKeyStore
+from scheduler_service.domain.ports.schedules import ScheduleStore
 
 __all__ = [
     "ArchiveStore",

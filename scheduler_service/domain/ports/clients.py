@@ -1,12 +1,10 @@
-"""Stores of clients, keys, secrets, idempotency keys and the audit log."""
+"""Stores of clients, their keys and their secrets, and what encrypts the secrets."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from membership.conditional import Answer
-from scheduler_service.domain.audit_log import AuditEntry, EntryId
 from scheduler_service.domain.clients import ApiKey, Client, SigningSecret
-from scheduler_service.domain.idempotency import Kept
 from scheduler_service.domain.ids import (
     ClientId,
 )
@@ -99,34 +97,3 @@ class SecretEncryption(Protocol):
 
     def open_headers(self, client_id: ClientId, headers: str) -> str:
         """Stored headers in the clear. Raises SecretLocked."""
-
-
-class IdempotencyStore(Protocol):
-    """What was begun under idempotency keys. Kept 24 hours; afterwards a key can be used again."""
-
-    async def keep(self, client_id: ClientId, key: str, kept: Kept) -> Answer[Kept]:
-        """Insert if nothing is kept under this key; otherwise Rejected(the kept value)."""
-
-    async def read(self, client_id: ClientId, key: str) -> Kept | None:
-        """Serial: sees whatever was kept before it began."""
-
-
-class AuditLogStore(Protocol):
-    """What administrators did, and clients about themselves: all of it, and once more by the client that it was done
-    to. Entries are kept 400 days."""
-
-    async def begin(self, entry: AuditEntry) -> None:
-        """Insert an entry, its end left out: in the log of all first, then in the client's, so that a failure may leave
-        it in the former only. Repeating equal values is harmless."""
-
-    async def end(self, entry: AuditEntry) -> None:
-        """Add the end of an entry that was begun: status, problem, details; in the same order. Repeating equal values
-        is harmless."""
-
-    async def read_page(
-        self, *, client_id: ClientId | None, first: EntryId, last: EntryId, limit: int
-    ) -> Sequence[AuditEntry]:
-        """Up to `limit` entries with first <= entry_id <= last, newest first; `client_id` None: those of all.
-
-        Reads day by day until `limit` is reached, so the caller bounds the two: a request for each day.
-        """

@@ -1,4 +1,4 @@
-"""Stores of schedules' rows and of crons."""
+"""Stores of schedules' rows."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeAlias
@@ -7,18 +7,14 @@ from membership.conditional import Answer
 from membership.errors import MinutehandError
 from scheduler_service.domain.books import CountPage, Stamp
 from scheduler_service.domain.clients import ReadConsistency, WriteConsistency
-from scheduler_service.domain.crons.row import Cron, CronMark, CronProgress, CronRun, CronStanding
 from scheduler_service.domain.ids import (
     ClientId,
-    CronId,
     Minute,
     Partition,
     PollerId,
     RowKey,
-    UnixMillis,
 )
 from scheduler_service.domain.reconciliations import ReviewPage
-from scheduler_service.domain.schedule_keys import KeyHolder
 from scheduler_service.domain.schedules import (
     Content,
     Definition,
@@ -146,83 +142,4 @@ class ScheduleStore(Protocol):
         """Delete a whole partition that is past its retention with its attempts and balance, then its index row.
 
         Repeatable after a crash: until the index row is deleted, the partition is found again.
-        """
-
-
-class ScheduleKeyStore(Protocol):
-    """What clients' own keys name. A key is forgotten when its time is over."""
-
-    async def read(self, client_id: ClientId, key: str, *, serial: bool = True) -> KeyHolder | None:
-        """None: it names nothing. `serial`: sees whatever was taken before it began."""
-
-    async def take(
-        self, client_id: ClientId, key: str, holder: KeyHolder, *, expected_revision: int | None, kept_seconds: int
-    ) -> Answer[KeyHolder | None]:
-        """Let the key name `holder` for so long, if its revision is the expected one (None: it names nothing)."""
-
-
-class CronStore(Protocol):
-    """The tables `crons` and `cron_runs`.
-
-    All crons of a client are one partition, so conditional writes on one client's crons contend: those of one process
-    are sent one at a time, many crons in each.
-    """
-
-    async def read(
-        self, client_id: ClientId, cron_ids: Sequence[CronId], *, serial: bool = False
-    ) -> Mapping[CronId, Cron]:
-        """Those that exist (any number, 100 in a request), deleted ones included. One that can't be decoded is logged
-        and left out."""
-
-    async def read_standings(self, client_id: ClientId, cron_ids: Sequence[CronId]) -> Mapping[CronId, CronStanding]:
-        """The same with only what a fire is judged by, without the callback, which may be large."""
-
-    async def read_page(self, client_id: ClientId, *, after: CronId | None = None, limit: int = 100) -> Sequence[Cron]:
-        """Up to `limit` crons behind `after` in the order of their ids, deleted ones included. Fewer: there are no
-        more. Ones that can't be decoded are left out, and don't count."""
-
-    async def read_marks(
-        self, client_id: ClientId, *, after: CronId | None = None, limit: int = 1000
-    ) -> Sequence[CronMark]:
-        """The same with only what the overdue scan needs."""
-
-    async def write(self, cron: Cron, *, expected_revision: int | None) -> Answer[Cron | None]:
-        """Replace all columns but `confirmations` if the stored revision is `expected_revision` (None: there is no such
-        cron) and the stored confirmations are the cron's.
-
-        Concurrent calls for one client share requests; each has its own answer. Raises ContentTooLarge for a cron that
-        no request can carry, and an error if the write is rejected and the stored cron can't be decoded.
-        """
-
-    async def confirm(self, cron: Cron) -> Answer[Cron | None]:
-        """Raise the confirmations if the cron has not been changed or confirmed since it was read: then no write that
-        was decided before takes effect later. Answers and raises as `write` does."""
-
-    async def advance(self, client_id: ClientId, changes: Sequence[CronProgress]) -> Answer[None]:
-        """Write the progress of these crons, all or nothing. Raises ValueError for more than 100, or one twice."""
-
-    async def reseal(self, cron: Cron) -> Answer[None]:
-        """Replace the stored callback if the revision is the cron's. The revision does not change, because only the
-        encryption does."""
-
-    async def remove(self, client_id: ClientId, mark: CronMark) -> Answer[None]:
-        """Delete the row of a deleted cron if it has not changed since `mark` was read."""
-
-    async def insert_runs(self, runs: Sequence[CronRun]) -> None:
-        """Insert them durably; repeating it is harmless. Kept 90 days."""
-
-    async def read_runs(
-        self,
-        client_id: ClientId,
-        cron_id: CronId,
-        *,
-        first: UnixMillis,
-        last: UnixMillis,
-        limit: int = 1000,
-        newest_first: bool = False,
-    ) -> Sequence[CronRun]:
-        """Up to `limit` runs with first <= nominal_due <= last, in their order.
-
-        Reads every month between the two until `limit` is reached, so the caller bounds them: runs are kept 90 days.
-        Raises ValueError over 400 days.
         """
