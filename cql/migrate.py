@@ -43,9 +43,9 @@ T = TypeVar("T")
 
 STALE_SECONDS = 60.0
 """How long a holder of the lock may go without renewing it. More than any one schema statement takes."""
-WAIT_SECONDS = 0.5
-TRIES = 10
-"""Attempts at a repeatable request, WAIT_SECONDS apart: concurrent migrations cause contention."""
+MIGRATION_PAUSE_SECONDS = 0.5
+MIGRATION_TRIES = 10
+"""Attempts at a repeatable request, MIGRATION_PAUSE_SECONDS apart: concurrent migrations cause contention."""
 
 _log = get_logger("minutehand.storage")
 _FILE_NAME = re.compile(r"(\d{4})_([a-z0-9_]+)\.cql")
@@ -231,11 +231,11 @@ async def _patiently(
 ) -> T:
     """The answer to a request that can be repeated."""
     passing: tuple[type[MinutehandError], ...] = (StoreUnavailable, *also)
-    for _ in range(TRIES - 1):
+    for _ in range(MIGRATION_TRIES - 1):
         try:
             return await call()
         except passing:
-            await clock.sleep(WAIT_SECONDS)
+            await clock.sleep(MIGRATION_PAUSE_SECONDS)
     return await call()
 
 
@@ -276,11 +276,11 @@ class _Lock:
             elif current[0] is None or stale:
                 await self._replace(self._holder, current)
             else:
-                await self.clock.sleep(WAIT_SECONDS)
+                await self.clock.sleep(MIGRATION_PAUSE_SECONDS)
 
     async def renew(self) -> None:
         """Raises MigrationFailed when another process took it."""
-        for _ in range(TRIES):
+        for _ in range(MIGRATION_TRIES):
             if await self._replace(self._holder, (self._holder, self._beat)):
                 self._beat += 1
                 return

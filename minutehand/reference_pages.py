@@ -16,7 +16,7 @@ from scheduler_service.api.metrics import METRICS as OF_REQUESTS
 from scheduler_service.api.metrics import PROCESS_METRICS as OF_APIS
 from scheduler_service.runtime.metrics import BUILD, Kind, Metric
 
-WIDTH = 100
+PAGE_WIDTH = 100
 
 _HEAD = f"""Minutehand's settings, with their defaults.
 
@@ -102,7 +102,7 @@ def _default(one: "Field[Any]") -> Any:
 
 
 def _comment(text: str) -> str:
-    return textwrap.fill(text, WIDTH, initial_indent="# ", subsequent_indent="# ", break_long_words=False)
+    return textwrap.fill(text, PAGE_WIDTH, initial_indent="# ", subsequent_indent="# ", break_long_words=False)
 
 
 class Documented(NamedTuple):

@@ -3,7 +3,7 @@
 After a change of a client or a secret its writer increments the catalogue's revision:
 
     every second     compare the revision; if it changed, read the whole catalogue, part by part
-    ROUND_SECONDS    read the whole catalogue once, evenly spread over that time, whatever the revision says
+    CATALOG_SECONDS    read the whole catalogue once, evenly spread over that time, whatever the revision says
 
 So a change is known within a few seconds, and within a minute if the increment was lost: the writer died before it, it
 got no answer, or the change itself timed out and took effect after it. Both hold while storage answers; while it does
@@ -33,7 +33,7 @@ from scheduler_service.runtime.randomness import Randomness
 
 REFRESH_SECONDS = 1.0
 UNLOCK_SECONDS = 10.0
-ROUND_SECONDS = 40.0
+CATALOG_SECONDS = 40.0
 """Leaves 20 s of the minute for reads that are slow, or have to be repeated."""
 ROWS_LOCKED_SECONDS = 120.0
 """How long a client counts as locked after the last row whose headers could not be decrypted."""
@@ -158,14 +158,14 @@ class ServedClients:
         self._after, self._read = None, 0
         while not await self._read_part():
             pass
-        self._due = self._clock.monotonic() + self._randomness.fraction() * ROUND_SECONDS / self._parts
+        self._due = self._clock.monotonic() + self._randomness.fraction() * CATALOG_SECONDS / self._parts
 
     async def _go_round(self, now: float) -> None:
         """Read the parts that are due. After an outage of storage that is one round at most."""
-        self._due = max(self._due, now - ROUND_SECONDS)
+        self._due = max(self._due, now - CATALOG_SECONDS)
         while self._due <= now:
             await self._read_part()
-            self._due += ROUND_SECONDS / self._parts
+            self._due += CATALOG_SECONDS / self._parts
 
     async def _read_part(self) -> bool:
         """Read the next part; True if it was the last one of the round."""

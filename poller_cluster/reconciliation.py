@@ -51,7 +51,7 @@ from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
 CHANGE_SEARCH_SECONDS = 5.0
 FULL_SEARCH_SECONDS = 120.0
-AHEAD_MS = 20_000
+REDELIVERED_AHEAD_MS = 20_000
 """The next instants are given out this long before the last ones have passed: above the time that a node reads
 ahead."""
 FORGOTTEN_MS = HOUR_MS
@@ -246,7 +246,7 @@ class Reconciler:
 
     def _until_headroom(self, reconciliation: Reconciliation) -> float:
         """Seconds until the next instants may be given out."""
-        return max(reconciliation.progress.lead - AHEAD_MS - self._clock.wall_ms(), 0) / 1000
+        return max(reconciliation.progress.lead - REDELIVERED_AHEAD_MS - self._clock.wall_ms(), 0) / 1000
 
     def _pause(self, reconciliation: Reconciliation, done: SliceDone) -> float:
         settings = self._settings

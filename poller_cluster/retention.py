@@ -38,7 +38,7 @@ from scheduler_service.domain.ports import ArchiveStore, ScheduleStore
 from scheduler_service.domain.retry_rows import outcome_after
 from scheduler_service.domain.schedules import ExternalUpdate, Page, RowWrite, State
 
-ROUND_SECONDS = 600.0
+SWEEP_EVERY_SECONDS = 600.0
 PAUSE_SECONDS = 0.02
 """Between two reads of the index, so that a round over years of hours does not delay fresh calls."""
 PAGE_ROWS = 1_000
@@ -87,9 +87,9 @@ class Retention:
         """The hour before which nothing is left, and the pollers for which that holds."""
 
     async def run(self) -> None:
-        """Sweep all clients every `ROUND_SECONDS`, until cancelled."""
+        """Sweep all clients every `SWEEP_EVERY_SECONDS`, until cancelled."""
         while True:
-            await self._clock.sleep(ROUND_SECONDS)
+            await self._clock.sleep(SWEEP_EVERY_SECONDS)
             for client in self._clients.all():
                 try:
                     await self.sweep(client)

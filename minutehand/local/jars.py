@@ -27,7 +27,7 @@ from minutehand.local.progress import Progress, silent
 CACHE_VARIABLE = "MINUTEHAND_CACHE_DIR"
 ATTEMPTS = 3
 PARALLEL_DOWNLOADS = 4
-WAIT_SECONDS = 0.5
+DOWNLOAD_LOOK_SECONDS = 0.5
 """How often a process looks again while another one downloads."""
 
 
@@ -74,7 +74,7 @@ class JarStore:
         lock = FileLock(self._directory / "download.lock")
         while not lock.try_acquire():
             progress(0, 0, "waiting for another program that downloads the same files")
-            self._sleep(WAIT_SECONDS)
+            self._sleep(DOWNLOAD_LOOK_SECONDS)
         try:
             missing = [jar for jar in jar_set.jars if not self._is_right(jar)]
             if missing:

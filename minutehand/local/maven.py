@@ -15,7 +15,7 @@ from minutehand.local.errors import LocalExtraMissing
 from minutehand.local.lock_file import Jar
 
 REPOSITORY_VARIABLE = "MINUTEHAND_MAVEN_REPOSITORY"
-TIMEOUT_SECONDS = 30
+REPOSITORY_TIMEOUT_SECONDS = 30
 
 
 class FetchFailed(Exception):
@@ -84,7 +84,7 @@ class MavenRepository:
             resolver=PythonResolver(constraints, progress_callback=listen),
             repo_cache=directory,
             remote_repos={"named": self._url} if self._url else None,
-            timeout=TIMEOUT_SECONDS,
+            timeout=REPOSITORY_TIMEOUT_SECONDS,
         )
 
 

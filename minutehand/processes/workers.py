@@ -21,8 +21,8 @@ from minutehand.processes.children import Child, TiedChild
 from minutehand.processes.identity import send_signal
 from scheduler_service.runtime.logging import get_logger
 
-FIRST_PAUSE_SECONDS = 1.0
-LONGEST_PAUSE_SECONDS = 30.0
+FIRST_RESTART_SECONDS = 1.0
+LONGEST_RESTART_SECONDS = 30.0
 LONG_RUN_SECONDS = 60.0
 PROVEN_SECONDS = 10.0
 _POLL_SECONDS = 0.1
@@ -38,12 +38,12 @@ class Pauses:
     """How long to wait before a process that ended is started again. Pure."""
 
     def __init__(self) -> None:
-        self._next = FIRST_PAUSE_SECONDS
+        self._next = FIRST_RESTART_SECONDS
 
     def after(self, ran_seconds: float) -> float:
         """The pause after a run of so many seconds."""
-        pause = FIRST_PAUSE_SECONDS if ran_seconds >= LONG_RUN_SECONDS else self._next
-        self._next = min(pause * 2, LONGEST_PAUSE_SECONDS)
+        pause = FIRST_RESTART_SECONDS if ran_seconds >= LONG_RUN_SECONDS else self._next
+        self._next = min(pause * 2, LONGEST_RESTART_SECONDS)
         return pause
 
 

@@ -24,7 +24,7 @@ from poller_cluster.delivery.resolver import Answer, Failure
 
 CHANNEL_SECONDS = 30.0
 CHANNEL_NAMES = 2_000
-TRIES = 2
+QUERY_TRIES = 2
 ADDRESSES_A_FAMILY = 8
 _NO_ADDRESS = frozenset({ares.ARES_ENODATA, ares.ARES_ENOTFOUND, ares.ARES_EBADNAME, ares.ARES_ENONAME})
 
@@ -45,7 +45,7 @@ class _Channel:
         self._writers: set[int] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._channel = pycares.Channel(
-            timeout=try_seconds, tries=TRIES, servers=list(nameservers) or None, sock_state_cb=self._watch
+            timeout=try_seconds, tries=QUERY_TRIES, servers=list(nameservers) or None, sock_state_cb=self._watch
         )
 
     def look_up(self, host: str, on_answer: OnAnswer) -> None:

@@ -2,8 +2,8 @@
 
 A day is archived as of an instant: it holds every row as it was then, all of them ended. A row that ends or is
 redelivered later is not in it, so retention keeps that row's minute and marks the day as stale; the next archive run
-adds what is new. The two instants come from different clocks, so a day is archived as of an instant `CLOCKS_MS` before
-its run, and not at all while an outcome in it is younger than that.
+adds what is new. The two instants come from different clocks, so a day is archived as of an instant `RUN_CLOCKS_MS`
+before its run, and not at all while an outcome in it is younger than that.
 """
 
 from uuid import UUID
@@ -13,7 +13,7 @@ import msgspec
 from scheduler_service.domain.ids import DAY_MS, ClientId, UnixMillis
 from scheduler_service.domain.schedules import Row
 
-CLOCKS_MS = 600_000
+RUN_CLOCKS_MS = 600_000
 """How much the clock of a run may differ from those of the nodes: far more than nodes accept from each other."""
 
 RunId = UUID

@@ -13,8 +13,8 @@ import msgspec
 
 from scheduler_service.domain.ids import ClientId, UnixMillis
 
-MAX_KEY: Final = 255
-KEY_PATTERN: Final = rf"^[\x21-\x7e]{{1,{MAX_KEY}}}$"
+MAX_IDEMPOTENCY_KEY: Final = 255
+KEY_PATTERN: Final = rf"^[\x21-\x7e]{{1,{MAX_IDEMPOTENCY_KEY}}}$"
 """Visible ASCII characters."""
 NOTHING: Final = UUID(int=0)
 """Takes the place of the id of a refused item."""

@@ -11,8 +11,8 @@ import msgspec
 from scheduler_service.domain.errors import FieldError
 from scheduler_service.domain.ids import DAY_MS, ScheduleId, UnixMillis
 
-MAX_KEY: Final = 256
-KEY_PATTERN: Final = rf"^[\x21-\x7e]{{1,{MAX_KEY}}}$"
+MAX_SCHEDULE_KEY: Final = 256
+KEY_PATTERN: Final = rf"^[\x21-\x7e]{{1,{MAX_SCHEDULE_KEY}}}$"
 """Visible ASCII characters: a key is sent in a header."""
 SLACK_DAYS: Final = 8
 """Added to the retention of a key: retries may go on for 7 days after the due."""
@@ -52,4 +52,4 @@ def check_key(key: str) -> list[FieldError]:
     """The faults of a key."""
     if _is_key(key):
         return []
-    return [FieldError("/key", f"must be 1 to {MAX_KEY} visible ASCII characters without spaces")]
+    return [FieldError("/key", f"must be 1 to {MAX_SCHEDULE_KEY} visible ASCII characters without spaces")]

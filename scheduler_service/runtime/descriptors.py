@@ -2,7 +2,7 @@
 
 import resource
 
-RESERVE = 256
+DESCRIPTORS_RESERVED = 256
 """Descriptors left to the rest of the process: storage, its own server, files, look-ups."""
 FEWEST = 16
 """Granted even if the limit leaves less."""
@@ -13,7 +13,7 @@ def affordable_sockets(wanted: int) -> int:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return wanted
-    needed = wanted + RESERVE
+    needed = wanted + DESCRIPTORS_RESERVED
     if soft < needed:
         raised = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         try:
@@ -21,4 +21,4 @@ def affordable_sockets(wanted: int) -> int:
             soft = raised
         except (OSError, ValueError):
             pass
-    return max(min(wanted, soft - RESERVE), FEWEST)
+    return max(min(wanted, soft - DESCRIPTORS_RESERVED), FEWEST)

@@ -31,7 +31,7 @@ from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.authenticate import Principal
 
-MAX_TEXT = 128
+MAX_DETAIL = 128
 """Characters of a name in a path, or of an id: longer ones are cut."""
 
 
@@ -59,7 +59,7 @@ class AuditActions:
             actor=principal.name,
             key_id=principal.key_id,
             action=action,
-            target={name: value[:MAX_TEXT] for name, value in target.items()},
+            target={name: value[:MAX_DETAIL] for name, value in target.items()},
             request_id=request_id,
             by_client=principal.client_id is not None,
         )
@@ -70,7 +70,7 @@ class AuditActions:
         self, entry: AuditEntry, *, status: int, problem: str | None, details: Mapping[str, str | int]
     ) -> bool:
         """Whether it was written."""
-        cut = {name: value[:MAX_TEXT] if isinstance(value, str) else value for name, value in details.items()}
+        cut = {name: value[:MAX_DETAIL] if isinstance(value, str) else value for name, value in details.items()}
         try:
             await self._store.end(msgspec.structs.replace(entry, status=status, problem=problem, details=cut))
         except StoreUnavailable:

@@ -32,7 +32,7 @@ CHECK_AFTER_SECONDS = 1.0
 MAX_STALENESS_SECONDS = 4.0
 """Together with the time of one read, a change is seen everywhere within five seconds."""
 MAX_ENTRY_SECONDS = 60.0
-MAX_ENTRIES = 100_000
+MAX_CACHED = 100_000
 """Entries of each kind. Unknown keys count too, so that guesses can't fill the memory. A full generation is dropped."""
 
 T = TypeVar("T")
@@ -110,7 +110,7 @@ class Catalog:
         entry = generation.clients.get(client_id)
         if entry is None or now >= entry.expires:
             entry = _Entry(await self.reread(client_id), now + MAX_ENTRY_SECONDS)
-            if len(generation.clients) >= MAX_ENTRIES:
+            if len(generation.clients) >= MAX_CACHED:
                 generation.clients.clear()
             generation.clients[client_id] = entry
         return entry.value
@@ -128,7 +128,7 @@ class Catalog:
         entry = generation.keys.get(key_id)
         if entry is None or now >= entry.expires:
             entry = _Entry(await self._store.read_key(key_id), now + MAX_ENTRY_SECONDS)
-            if len(generation.keys) >= MAX_ENTRIES:
+            if len(generation.keys) >= MAX_CACHED:
                 generation.keys.clear()
             generation.keys[key_id] = entry
         return entry.value

@@ -31,7 +31,7 @@ MAX_ROWS = 50_000
 
 _FIRST_POLLER = PollerId(0)
 
-PAGE_ROWS = 2_000
+COUNTED_AT_ONCE = 2_000
 
 
 @dataclass(slots=True)
@@ -85,7 +85,7 @@ class CountMinute:
     async def go_on(self, count: Count) -> None:
         """Count one more page. The stamp is that of the first page. A complete count is stored if it may be; the result
         of that write is ignored, because storing only saves others the count."""
-        page = await self._schedules.count_page(count.partition, after=count.after, limit=PAGE_ROWS)
+        page = await self._schedules.count_page(count.partition, after=count.after, limit=COUNTED_AT_ONCE)
         if count.after is None:
             count.tally.begin(page.stamp)
         for row in page.rows:

@@ -5,10 +5,11 @@
 
 It differs from a create in this:
 - Ids, pollers and creation instants follow from the load and the item's key, so the same item is the same row again.
-- A due must be `AHEAD_MS` ahead when it is judged, right before the row is sent. Requests that storage does not answer
-  are repeated for `REPEATED_FOR_SECONDS` at most, so a row is acknowledged long before its minute; the ten minutes also
-  cover the difference between the loader's clock and the nodes'. Should all of that fail, `schedule_writer` applies the
-  late rule. So no due in the past is loaded: the row to store would be another one in every run.
+- A due must be `LOAD_AHEAD_MS` ahead when it is judged, right before the row is sent. Requests that storage does not
+  answer are repeated for `REPEATED_FOR_SECONDS` at most, so a row is acknowledged long before its minute; the ten
+  minutes also cover the difference between the loader's clock and the nodes'. Should all of that fail,
+  `schedule_writer` applies the late rule. So no due in the past is loaded: the row to store would be another one in
+  every run.
 - In a run that is not the load's first, each row is read before it is written. A row with the expected values is left
   alone, whatever its due and however the rules have changed since; one with other values is refused, because a
   definition is never overwritten. The first run reads only rows whose due alone is wrong: an earlier try of the same
@@ -43,11 +44,11 @@ from scheduler_service.usecases.schedule_request import (
 )
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
-AHEAD_MS = 600_000
+LOAD_AHEAD_MS = 600_000
 """How far ahead a due must be when its row is sent."""
 REPEATED_FOR_SECONDS = 120.0
 """How long rows that storage does not acknowledge are repeated."""
-REMEMBERED = 4096
+CALLBACKS_REMEMBERED = 4096
 """Ordering keys whose poller is cached."""
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0
@@ -129,11 +130,11 @@ class Judged(NamedTuple):
 class JudgeItems:
     """Derives the rows of a load. Writes and reads nothing."""
 
-    def __init__(self, *, policy: CallbackPolicy, clock: Clock, ahead_ms: int = AHEAD_MS) -> None:
+    def __init__(self, *, policy: CallbackPolicy, clock: Clock, ahead_ms: int = LOAD_AHEAD_MS) -> None:
         self._check_url = policy.check_url
         self._bounds = policy.bounds
         self._encryption = policy.encryption
-        self._pinned_poller = lru_cache(maxsize=REMEMBERED)(pinned_poller)
+        self._pinned_poller = lru_cache(maxsize=CALLBACKS_REMEMBERED)(pinned_poller)
         self._clock = clock
         self._ahead_ms = ahead_ms
 

@@ -37,7 +37,7 @@ LEAST_AT_ONCE = 4
 """Crons read together at least, however often reads timed out: even with the longest callbacks these are little more
 than `MAX_BYTES`."""
 CHILDREN_AT_ONCE = 500
-CLOCKS_MS = 2_000
+CLOCK_MARGIN_MS = 2_000
 """How far the clock of the process that set `wake_at` may be ahead of ours: nearly due counts as due."""
 RUNS_KEPT_DAYS = 90
 CHANGED = "cron-changed"
@@ -129,7 +129,7 @@ class ExpandCrons:
                 self._stands_alone(cron, error)
                 return None
 
-        due = [cron for cron in crons if is_due(cron, self._clock.wall_ms() + CLOCKS_MS)]
+        due = [cron for cron in crons if is_due(cron, self._clock.wall_ms() + CLOCK_MARGIN_MS)]
         expansions = await concurrently(planned, due)
         for group in _grouped(expansion for expansion in expansions if expansion is not None):
             await self._carry_out(client.client_id, group, turn)

@@ -10,7 +10,7 @@ from membership.errors import StoreUnavailable
 from scheduler_service.domain.ports import ClientStore
 from scheduler_service.runtime.clock import Clock
 
-ROUND_SECONDS: Final = 60.0
+WRITE_EVERY_SECONDS: Final = 60.0
 WRITE_AFTER_SECONDS: Final = 3600.0
 
 
@@ -31,7 +31,7 @@ class RecordKeyUses:
     async def run(self) -> None:
         """Write what was noted, periodically until cancelled."""
         while True:
-            await self._clock.sleep(ROUND_SECONDS)
+            await self._clock.sleep(WRITE_EVERY_SECONDS)
             await self.write()
 
     async def write(self) -> None:

@@ -16,7 +16,7 @@ from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.authenticate import KEY_PREFIX, Catalog, hash_secret
 
 KEY_ID_BYTES = 8
-SECRET_BYTES = 24
+KEY_SECRET_BYTES = 24
 MAX_KEYS = 100
 """Good keys of one client, so that one that makes its own can't fill the storage by mistake."""
 
@@ -56,7 +56,7 @@ class Keys:
             if good >= MAX_KEYS:
                 raise Conflict("too-many-keys", f"the client has {good} good keys: revoke some that are not needed")
         key_id = self._randomness.secret_bytes(KEY_ID_BYTES).hex()
-        secret = self._randomness.secret_bytes(SECRET_BYTES).hex()
+        secret = self._randomness.secret_bytes(KEY_SECRET_BYTES).hex()
         key = ApiKey(
             key_id=key_id,
             owner=owner,

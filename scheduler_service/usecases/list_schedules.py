@@ -40,8 +40,8 @@ from scheduler_service.usecases.reading_steps import FIRST_STEP_ROWS, MAX_BYTES,
 MAX_PAGES = 20
 """Pages of rows that one call reads, beyond the first page of every poller of its current minute. Reads of the index,
 one for each hour of the window, come on top."""
-MAX_ROWS = 5_000
-PAGE_ROWS = 250
+MAX_LISTED_ROWS = 5_000
+LISTED_AT_ONCE = 250
 CONCURRENT_READS = 16
 
 _LAST_ID = ScheduleId(UUID(int=(1 << 128) - 1))
@@ -190,7 +190,7 @@ class _Scan:
         self._limit = limit
         self._told = told
         self._pages = MAX_PAGES
-        self._rows = MAX_ROWS
+        self._rows = MAX_LISTED_ROWS
         self.items: list[Listed] = []
 
     @property
@@ -227,7 +227,7 @@ class _Scan:
         """Merge the pollers of one minute. Answers where to continue; None when the minute is exhausted."""
         after = _before(start)
         pollers = [_Poller(Partition(self._window.client_id, poller_id, minute), after) for poller_id in poller_ids]
-        page = max(10, min(PAGE_ROWS, 2 * self._limit // len(pollers)))
+        page = max(10, min(LISTED_AT_ONCE, 2 * self._limit // len(pollers)))
         for several in _groups(pollers, CONCURRENT_READS):
             await asyncio.gather(*(self._fill(poller, page) for poller in several))
         heap = [(poller.head, poller.partition.poller_id, poller) for poller in pollers if poller.rows]
@@ -243,7 +243,7 @@ class _Scan:
             if not poller.rows and poller.more:
                 if self._spent:
                     return last
-                await self._fill(poller, PAGE_ROWS)
+                await self._fill(poller, LISTED_AT_ONCE)
             if poller.rows:
                 heapq.heapreplace(heap, (poller.head, poller.partition.poller_id, poller))
             else:

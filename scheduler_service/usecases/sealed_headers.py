@@ -35,7 +35,7 @@ _KEY_BYTES = 64
 _INFO = b"minutehand-callback-headers"
 
 
-REMEMBERED = 4096
+HEADERS_REMEMBERED = 4096
 """Texts that are cached with their other form: most calls of a client carry the same headers."""
 REMEMBERED_LENGTH = 1024
 
@@ -93,7 +93,7 @@ class HeaderCipher:
     def _remember(self, client_id: ClientId, clear: str, sealed: str) -> None:
         if len(sealed) > REMEMBERED_LENGTH:
             return
-        if len(self._sealed) >= REMEMBERED:
+        if len(self._sealed) >= HEADERS_REMEMBERED:
             self._sealed.clear()
             self._opened.clear()
         self._sealed[client_id, clear] = sealed

@@ -21,7 +21,7 @@ from scheduler_service.usecases.sealed_headers import HeaderCipher
 
 _log = get_logger("minutehand.secrets")
 
-PAGE = 100
+CRONS_A_READ = 100
 """Crons that one read returns."""
 
 
@@ -211,7 +211,7 @@ class RotateSecrets:
         if not self._encryption.encrypts_headers:
             return
         after: CronId | None = None
-        while page := await self._crons.read_page(client_id, after=after, limit=PAGE):
+        while page := await self._crons.read_page(client_id, after=after, limit=CRONS_A_READ):
             for cron in page:
                 await self._rotate_cron(cron, done, dry=dry)
             after = page[-1].cron_id

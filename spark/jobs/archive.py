@@ -36,7 +36,7 @@ from spark.jobs.job import Context, Job, JobRefused, Report
 from spark.transforms.archive import READS, archived, is_open
 from spark.window import HOUR, Window, add_clients, day
 
-MAX_DAYS = 400
+MAX_ARCHIVED_DAYS = 400
 
 SO_FAR = "_so_far"
 
@@ -44,7 +44,11 @@ SO_FAR = "_so_far"
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--output", required=True, metavar="DIR", help="the archive: a path, or a URL for Hadoop")
     parser.add_argument(
-        "--from", dest="start", type=day, metavar="DAY", help=f"first day; without it: all, up to {MAX_DAYS} days back"
+        "--from",
+        dest="start",
+        type=day,
+        metavar="DAY",
+        help=f"first day; without it: all, up to {MAX_ARCHIVED_DAYS} days back",
     )
     parser.add_argument("--to", dest="end", type=day, metavar="DAY", help="end, exclusive; without it: today")
     parser.add_argument("--again", action="store_true", help="look through days that are archived, too")
@@ -197,11 +201,11 @@ def _span(arguments: Namespace, now: datetime, chosen: Iterable[KnownClient]) ->
         raise JobRefused(f"days are archived when they are over; today is {today:%Y-%m-%d}")
     if start is None:
         oldest = min((first_day(one) for one in chosen), default=_ms(end))
-        return max(_instant(oldest), end - timedelta(days=MAX_DAYS)), end
+        return max(_instant(oldest), end - timedelta(days=MAX_ARCHIVED_DAYS)), end
     if start >= end:
         raise JobRefused("--to must be after --from, and days are archived when they are over")
-    if end - start > timedelta(days=MAX_DAYS):
-        raise JobRefused(f"that is more than {MAX_DAYS} days; archive a year at a time")
+    if end - start > timedelta(days=MAX_ARCHIVED_DAYS):
+        raise JobRefused(f"that is more than {MAX_ARCHIVED_DAYS} days; archive a year at a time")
     return start, end
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from scheduler_service.domain.archives import CLOCKS_MS, ArchivedDay, day_of
+from scheduler_service.domain.archives import RUN_CLOCKS_MS, ArchivedDay, day_of
 from scheduler_service.domain.ids import DAY_MS, HOUR_MS
 from spark.io.members import Pollers
 from spark.jobs.clients import KnownClient, settled_before
@@ -35,7 +35,7 @@ def first_day(client: KnownClient) -> int:
 
 def as_of(now_ms: int) -> int:
     """The instant as of which a run that begins now archives rows."""
-    return now_ms - CLOCKS_MS
+    return now_ms - RUN_CLOCKS_MS
 
 
 def plan(

@@ -41,7 +41,7 @@ from scheduler_service.domain.instants import format_instant
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.files import FilesUnusable
 from scheduler_service.runtime.randomness import SystemRandomness
-from scheduler_service.usecases.bulk_load import AHEAD_MS
+from scheduler_service.usecases.bulk_load import LOAD_AHEAD_MS
 from scheduler_service.usecases.secret_encryption import secret_encryption
 from spark.errors import SPARK_FAILED, cause_of
 from spark.io.bulk_input import FLAT, FORMATS, UnreadableInput, read_input
@@ -92,7 +92,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="judge every row, write none but the rejects")
 
 
-def run(context: Context, arguments: Namespace, *, ahead_ms: int = AHEAD_MS, piece_rows: int = PIECE_ROWS) -> Report:
+def run(
+    context: Context, arguments: Namespace, *, ahead_ms: int = LOAD_AHEAD_MS, piece_rows: int = PIECE_ROWS
+) -> Report:
     """`ahead_ms`: how far ahead dues must be; tests can't wait for ten minutes."""
     clock = SystemClock()
     begun = clock.monotonic()

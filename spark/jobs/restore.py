@@ -27,9 +27,9 @@ from spark.jobs.job import Context, Job, JobRefused, Report
 from spark.transforms.archive import by_state, schedules
 from spark.window import Window, add_clients, day
 
-MAX_DAYS = 400
+MAX_ARCHIVED_DAYS = 400
 ORDER = ("client_id", "due", "schedule_id")
-SHOWN = 20
+DAYS_SHOWN = 20
 """Days named in one sentence."""
 _STATES = tuple(state.value for state in State if state.ended)
 
@@ -104,8 +104,8 @@ JOB = Job(
 def _window(arguments: Namespace) -> Window:
     if arguments.start >= arguments.end:
         raise JobRefused("--to must be after --from")
-    if arguments.end - arguments.start > timedelta(days=MAX_DAYS):
-        raise JobRefused(f"that is more than {MAX_DAYS} days; restore a year at a time")
+    if arguments.end - arguments.start > timedelta(days=MAX_ARCHIVED_DAYS):
+        raise JobRefused(f"that is more than {MAX_ARCHIVED_DAYS} days; restore a year at a time")
     return Window(arguments.start, arguments.end)
 
 
@@ -154,5 +154,5 @@ def _why_missing(client: KnownClient, at: int, mark: ArchivedDay | None) -> str 
 
 
 def _named(problems: Sequence[Problem]) -> str:
-    named = "; ".join(f"{one.day} of {one.client_id}: {one.why}" for one in problems[:SHOWN])
-    return named + (f"; and {len(problems) - SHOWN:,} more" if len(problems) > SHOWN else "")
+    named = "; ".join(f"{one.day} of {one.client_id}: {one.why}" for one in problems[:DAYS_SHOWN])
+    return named + (f"; and {len(problems) - DAYS_SHOWN:,} more" if len(problems) > DAYS_SHOWN else "")

@@ -29,7 +29,7 @@ from spark.jobs.job import Context, Job, JobRefused, Report
 from spark.transforms.usage import READS, days, failing_hosts, growing, usage, used
 from spark.window import Window, add_clients, day
 
-MAX_DAYS = 366
+MAX_COUNTED_DAYS = 366
 
 _TABLE = "usage_by_day"
 _COUNTS = tuple(name for name in Used.__struct_fields__ if not name.startswith("lateness"))
@@ -169,8 +169,8 @@ def _span(arguments: Namespace, now: datetime) -> tuple[datetime | None, datetim
         raise JobRefused(f"days are counted up to today, {now:%Y-%m-%d}; the last one asked for is still to come")
     if start >= end:
         raise JobRefused("--to must be after --from, and days are counted up to today")
-    if end - start > timedelta(days=MAX_DAYS):
-        raise JobRefused(f"that is more than {MAX_DAYS} days; ask for a year at a time")
+    if end - start > timedelta(days=MAX_COUNTED_DAYS):
+        raise JobRefused(f"that is more than {MAX_COUNTED_DAYS} days; ask for a year at a time")
     return start, end
 
 

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from scheduler_service.domain.archives import CLOCKS_MS, ArchivedDay
+from scheduler_service.domain.archives import RUN_CLOCKS_MS, ArchivedDay
 from scheduler_service.domain.clients import ClientState
 from scheduler_service.domain.ids import DAY_MS, ClientId, UnixMillis
 from spark.io.export import write_file
@@ -125,7 +125,7 @@ def mark(days: int, **other: Any) -> ArchivedDay:
 
 def planned(*marks: ArchivedDay, pollers: Pollers | None = None, **other: Any) -> Plan:
     far = Pollers(2, AT // 1000 + 10 * 86_400)
-    given = {"start": AT - 9 * DAY_MS, "end": AT + DAY_MS, "now_ms": AT + DAY_MS + CLOCKS_MS, "place": "file:/here"}
+    given = {"start": AT - 9 * DAY_MS, "end": AT + DAY_MS, "now_ms": AT + DAY_MS + RUN_CLOCKS_MS, "place": "file:/here"}
     return plan([client()], marks, {"shop": pollers or far}, **{**given, "again": False, **other})
 
 
@@ -140,7 +140,7 @@ def test_days_are_archived_from_the_clients_first_one_on() -> None:
 
 
 def test_a_day_is_over_when_all_pollers_are_past_it_and_clocks_may_differ() -> None:
-    assert days(planned(now_ms=AT + DAY_MS + CLOCKS_MS - 1)) == [-3, -2, -1]
+    assert days(planned(now_ms=AT + DAY_MS + RUN_CLOCKS_MS - 1)) == [-3, -2, -1]
     assert days(planned(pollers=Pollers(2, AT // 1000 + 86_399))) == [-3, -2, -1]
     assert len(planned(pollers=Pollers(1, AT // 1000 + 86_400)).unsettled) == 4
 

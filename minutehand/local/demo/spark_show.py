@@ -18,7 +18,7 @@ from minutehand.local.demo.show import Say
 from minutehand.processes.programs import clean_environment
 
 CLIENT_ID = "orders"
-POLLER_QUOTA = 50
+LOADED_QUOTA = 50
 SOON_EVERY = 10
 """One order in so many is due too soon for a bulk load, so it goes over the API."""
 SOON = timedelta(seconds=90)
@@ -26,7 +26,7 @@ SOON_SPREAD = timedelta(seconds=60)
 LATER = timedelta(minutes=30)
 LATER_SPREAD = timedelta(hours=6)
 BATCH = 1_000
-PATIENCE_SECONDS = 120.0
+CALLS_PATIENCE_SECONDS = 120.0
 TELL_SECONDS = 10.0
 _STEP = 7_919
 """Milliseconds from one order's due to the next: a prime, for an even spread."""
@@ -88,7 +88,7 @@ class PipelineShow:
         """Everything after the input. Raises LocalError."""
         plan = self._plan
         async with AsyncMinutehand(plan.api_url, plan.admin_key) as admin:
-            registered = await admin.clients.register(CLIENT_ID, poller_quota=POLLER_QUOTA)
+            registered = await admin.clients.register(CLIENT_ID, poller_quota=LOADED_QUOTA)
             client = admin.client(CLIENT_ID)
             key = await client.keys.create()
             for older in () if registered.signing_secret else await client.signing_secrets.list():
@@ -153,7 +153,7 @@ class PipelineShow:
         return {int(json.loads(line)["key"].removeprefix("order-")) for line in lines}
 
     async def _await_callbacks(self) -> None:
-        deadline = self._began + SOON + SOON_SPREAD + timedelta(seconds=PATIENCE_SECONDS)
+        deadline = self._began + SOON + SOON_SPREAD + timedelta(seconds=CALLS_PATIENCE_SECONDS)
         while len(self._came) < self._soon:
             if datetime.now(UTC) > deadline:
                 raise LocalError(

@@ -35,8 +35,8 @@ _SHARE_OF_A_POOL: Final = 5
 _MOST_SENDS: Final = 6
 """A request that its receiver refuses unprocessed is written six times at most, so repeated five times."""
 
-REMEMBERED: Final = 10_000
-REMEMBERED_SECONDS: Final = 600.0
+TARGETS_REMEMBERED: Final = 10_000
+TARGET_SECONDS: Final = 600.0
 
 
 class Http1Receivers:
@@ -61,8 +61,8 @@ class Http1Receivers:
 
     def add(self, target: Target, now: float) -> None:
         self._until.pop(target, None)
-        self._until[target] = now + REMEMBERED_SECONDS
-        if len(self._until) > REMEMBERED:
+        self._until[target] = now + TARGET_SECONDS
+        if len(self._until) > TARGETS_REMEMBERED:
             del self._until[next(iter(self._until))]
 
     def forget(self, target: Target) -> None:

@@ -11,7 +11,7 @@ until then.
 With `max_connections` open, a new connection displaces the one that was heard from longest ago and waits for a request
 or for the rest of an answered one; so holding connections keeps nobody out. Requests that wait for their bodies keep
 their connections, but those of one caller have at most a quarter of all (`api.request_budget`). If none of the oldest
-waits, the one whose answer has been unread for longest is displaced, from STALLED_SECONDS on: sending requests and not
+waits, the one whose answer has been unread for longest is displaced, from UNREAD_SECONDS on: sending requests and not
 reading the answers needs no key. Otherwise the new connection gets 503 and is closed.
 
 Parsing costs the loop time, and a peer needs no key to cause it: 64 KiB of a body in chunks of one byte cost 2 ms. So
@@ -45,7 +45,7 @@ from scheduler_service.usecases.authenticate import KnownClient
 
 LOOKED_AT: Final = 64
 """How many of the oldest connections are searched for one that waits."""
-STALLED_SECONDS: Final = 1.0
+UNREAD_SECONDS: Final = 1.0
 """A connection whose answer has been unread for this long may be displaced by a new one."""
 READ_BYTES: Final = 64 * 1024
 """Bytes of one connection that are parsed at a time."""
@@ -170,7 +170,7 @@ class Connections:
                 del self._open[connection]
                 connection.force_close()
                 return True
-        return self.answers.end_oldest(after=STALLED_SECONDS)
+        return self.answers.end_oldest(after=UNREAD_SECONDS)
 
 
 class Connection(RequestHandler):

@@ -25,7 +25,7 @@ from scheduler_service.api.services import ApiServices
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.clients import Client, Scope
 from scheduler_service.domain.errors import FieldError, Invalid
-from scheduler_service.domain.idempotency import MAX_KEY, Keyed, fingerprint_of, is_key
+from scheduler_service.domain.idempotency import MAX_IDEMPOTENCY_KEY, Keyed, fingerprint_of, is_key
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.runtime.logging import get_logger
 from scheduler_service.usecases.authenticate import Principal
@@ -328,7 +328,9 @@ def keyed_of(context: RequestContext, body: bytes = b"") -> Keyed | None:
     if len(keys) > 1:
         raise Invalid([FieldError(f"/{IDEMPOTENCY_KEY}", "is given more than once")])
     if is_key(keys[0]) is None:
-        raise Invalid([FieldError(f"/{IDEMPOTENCY_KEY}", f"must be 1 to {MAX_KEY} visible ASCII characters")])
+        raise Invalid(
+            [FieldError(f"/{IDEMPOTENCY_KEY}", f"must be 1 to {MAX_IDEMPOTENCY_KEY} visible ASCII characters")]
+        )
     path = context.request.rel_url.raw_path
     return Keyed(context.client_id, keys[0], fingerprint_of(context.request.method, path, body))
 

@@ -34,7 +34,7 @@ PARTITIONS_PER_UNIT: Final = 4
 ROWS_PER_UNIT: Final = 250
 """Rows of unsettled minutes, whose counts are not stored and come from their rows."""
 
-MAX_MINUTES: Final = 1440
+MAX_WINDOW_MINUTES: Final = 1440
 Count = Annotated[int, Meta(ge=0, le=1 << 40)]
 
 
@@ -68,7 +68,7 @@ _LISTING: Final = WindowListing(
     "Left out: now or, if that is not later, an hour after `from`.",
     left_out=_left_out,
     longest_days=1,
-    most=MAX_MINUTES,
+    most=MAX_WINDOW_MINUTES,
 )
 BALANCE_PARAMETERS: Final = _LISTING.parameters
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from scheduler_service.domain.errors import InvalidRule
 
-MAX_TEXT = 255
-MAX_ITEMS = 60
+MAX_EXPRESSION = 255
+MAX_FIELD_ITEMS = 60
 """In one field. No sensible list has more: no field has more values."""
 
 _QUOTED = 40
@@ -96,8 +96,8 @@ class _Values(NamedTuple):
 @lru_cache(maxsize=16_384)
 def parse_expression(text: str) -> Expression:
     """Parse an expression. Raises InvalidRule for the field `expression`, with the first fault found."""
-    if len(text) > MAX_TEXT:
-        raise _refused(f"is longer than {MAX_TEXT} characters")
+    if len(text) > MAX_EXPRESSION:
+        raise _refused(f"is longer than {MAX_EXPRESSION} characters")
     if not text.isascii():
         raise _refused("may only have ASCII letters, digits and * , - /")
     written = _written_out(text.strip(" \t"))
@@ -144,8 +144,8 @@ def _written_out(text: str) -> str:
 
 def _parse_field(field: _Field, text: str) -> _Values:
     items = text.split(",")
-    if len(items) > MAX_ITEMS:
-        raise _refused(f"has more than {MAX_ITEMS} items: use ranges and steps", field)
+    if len(items) > MAX_FIELD_ITEMS:
+        raise _refused(f"has more than {MAX_FIELD_ITEMS} items: use ranges and steps", field)
     found: set[int] = set()
     star = 0
     for place, item in enumerate(items):

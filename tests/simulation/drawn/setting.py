@@ -76,5 +76,5 @@ def small_scale(setting: Setting) -> Iterator[None]:
             for module in ("idempotency", "redeliver"):
                 patches.enter_context(patch(f"{usecases}.{module}.DELETION_MARGIN_MS", SHORT_MARGIN_MS))
             patches.enter_context(patch("poller_cluster.retention.DAY_MS", SHORT_DAY_MS))
-            patches.enter_context(patch("poller_cluster.retention.ROUND_SECONDS", SHORT_ROUND_SECONDS))
+            patches.enter_context(patch("poller_cluster.retention.SWEEP_EVERY_SECONDS", SHORT_ROUND_SECONDS))
         yield

@@ -105,7 +105,7 @@ async def test_a_minute_that_the_window_cuts_is_whole(api: ApiHarness, key: str)
 
 @pytest.mark.parametrize("limit", [1, 2, 5, 1440])
 async def test_page_by_page(api: ApiHarness, key: str, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(count_minute, "PAGE_ROWS", 2)
+    monkeypatch.setattr(count_minute, "COUNTED_AT_ONCE", 2)
     monkeypatch.setattr(balance, "MAX_ROWS", 3)
     for number in range(40):
         await create(api, key, 20 * number)

@@ -12,7 +12,7 @@ import pytest
 import uvloop
 from structlog.testing import capture_logs
 
-from scheduler_service.api.http.connections import STALLED_SECONDS, TURN_SECONDS, Parsing
+from scheduler_service.api.http.connections import TURN_SECONDS, UNREAD_SECONDS, Parsing
 from tests.support.api import ADMIN_KEY, ApiHarness, callback, schedule
 from tests.support.turns import until
 from tests.unit.cql.gate import Gate
@@ -272,7 +272,7 @@ async def test_where_nobody_waits_the_answer_that_is_not_taken_for_longest_makes
     first, *others = list(there)
     early = await Caller.of(api, LIVE)
     assert (await early.answer())[0] == 503, "everybody has a second"
-    api.clock.advance(STALLED_SECONDS - 0.5)
+    api.clock.advance(UNREAD_SECONDS - 0.5)
     slow.append(await Caller.of(api, LIVE))
     assert (await slow[-1].answer())[0] == 200
     assert list(there)[:-1] == others
@@ -282,7 +282,7 @@ async def test_where_nobody_waits_the_answer_that_is_not_taken_for_longest_makes
     assert list(there)[:-1] == others, "who waits goes first"
     late = await Caller.of(api, LIVE)
     assert (await late.answer())[0] == 503, "the others have their second"
-    api.clock.advance(STALLED_SECONDS)
+    api.clock.advance(UNREAD_SECONDS)
     for left in range(len(others) - 1, -1, -1):
         slow.append(await stalled(api))
         await until(lambda left=left: (len({*there} & {*others}), waited_for(api, "answers")) == (left, LIMIT))

@@ -9,7 +9,7 @@ from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.route import Route, no_content, operation_id
 from scheduler_service.api.resources import ROUTES
 from scheduler_service.domain.clients import Scope
-from scheduler_service.usecases.key_uses import ROUND_SECONDS, WRITE_AFTER_SECONDS
+from scheduler_service.usecases.key_uses import WRITE_AFTER_SECONDS, WRITE_EVERY_SECONDS
 from tests.support.api import ApiHarness, schedule
 from tests.support.api_story import Story
 
@@ -153,11 +153,11 @@ async def test_the_last_use_is_written_beside_the_requests_once_an_hour(api: Api
     assert await last_used(api, key) is None
     await uses.write()
     assert await last_used(api, key) == "2026-11-21T09:30:00.000Z"
-    api.clock.advance(WRITE_AFTER_SECONDS - ROUND_SECONDS)
+    api.clock.advance(WRITE_AFTER_SECONDS - WRITE_EVERY_SECONDS)
     assert (await api.send("POST", SCHEDULES, key=key, json=schedule())).status == 201
     await uses.write()
     assert await last_used(api, key) == "2026-11-21T09:30:00.000Z"
-    api.clock.advance(ROUND_SECONDS)
+    api.clock.advance(WRITE_EVERY_SECONDS)
     await uses.write()
     assert await last_used(api, key) == "2026-11-21T10:29:00.000Z"
     assert await last_used(api, idle) is None

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from poller_cluster.delivery.deadlines import Deadlines
-from poller_cluster.delivery.http2.attempts import REMEMBERED, REMEMBERED_SECONDS, Http1Receivers
+from poller_cluster.delivery.http2.attempts import TARGET_SECONDS, TARGETS_REMEMBERED, Http1Receivers
 from poller_cluster.delivery.pool import Pool, PoolKey
 from poller_cluster.delivery.target import Target
 
@@ -120,10 +120,10 @@ def test_deadlines_that_no_longer_hold() -> None:
 def test_who_speaks_http1_is_remembered_for_a_while() -> None:
     receivers = Http1Receivers()
     receivers.add(TARGET, 0.0)
-    assert receivers.has(TARGET, REMEMBERED_SECONDS - 1)
+    assert receivers.has(TARGET, TARGET_SECONDS - 1)
     receivers.add(TARGET, 100.0)
-    assert receivers.has(TARGET, REMEMBERED_SECONDS + 99)
-    assert not receivers.has(TARGET, REMEMBERED_SECONDS + 100)
+    assert receivers.has(TARGET, TARGET_SECONDS + 99)
+    assert not receivers.has(TARGET, TARGET_SECONDS + 100)
     receivers.add(TARGET, 0.0)
     receivers.forget(TARGET)
     receivers.forget(TARGET)
@@ -132,10 +132,10 @@ def test_who_speaks_http1_is_remembered_for_a_while() -> None:
 
 def test_not_too_many_are_remembered() -> None:
     receivers = Http1Receivers()
-    targets = [TARGET._replace(host=f"h{number}") for number in range(REMEMBERED + 1)]
+    targets = [TARGET._replace(host=f"h{number}") for number in range(TARGETS_REMEMBERED + 1)]
     for target in targets[:-1]:
         receivers.add(target, 0.0)
     receivers.add(targets[0], 1.0)
     receivers.add(targets[-1], 2.0)
-    assert len(receivers) == REMEMBERED
+    assert len(receivers) == TARGETS_REMEMBERED
     assert [receivers.has(targets[at], 3.0) for at in (0, 1, -1)] == [True, False, True]

@@ -4,14 +4,14 @@ from pathlib import Path
 
 from minutehand.config import load_settings
 from minutehand.processes.several import cores, node_works
-from minutehand.processes.workers import LONG_RUN_SECONDS, LONGEST_PAUSE_SECONDS, Pauses
+from minutehand.processes.workers import LONG_RUN_SECONDS, LONGEST_RESTART_SECONDS, Pauses
 
 ENVIRONMENT = {"MINUTEHAND_CLUSTER_TOKEN": "0123456789abcdef"}
 
 
 def test_pauses_double_up_to_a_bound_and_begin_again_after_a_long_run() -> None:
     pauses = Pauses()
-    assert [pauses.after(0.5) for _ in range(7)] == [1.0, 2.0, 4.0, 8.0, 16.0, LONGEST_PAUSE_SECONDS, 30.0]
+    assert [pauses.after(0.5) for _ in range(7)] == [1.0, 2.0, 4.0, 8.0, 16.0, LONGEST_RESTART_SECONDS, 30.0]
     assert pauses.after(LONG_RUN_SECONDS) == 1.0
     assert pauses.after(0.5) == 2.0
 

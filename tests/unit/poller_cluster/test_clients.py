@@ -9,7 +9,7 @@ from cql.connection import Parameters
 from cql.storage import Storage
 from membership.errors import StoreUnavailable
 from poller_cluster import clients as clients
-from poller_cluster.clients import ROUND_SECONDS, ServedClient, ServedClients
+from poller_cluster.clients import CATALOG_SECONDS, ServedClient, ServedClients
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.usecases.secret_encryption import NoEncryption
@@ -101,7 +101,7 @@ async def test_all_clients_are_read_in_parts_and_again_evenly_over_a_round() -> 
     assert bench.connection.reads == {"catalog.read": 1, "clients.part": 5, "signing_secrets.part": 5}
     for _ in range(3):
         bench.connection.reads.clear()
-        for _ in range(int(ROUND_SECONDS)):
+        for _ in range(int(CATALOG_SECONDS)):
             before = bench.connection.reads["clients.part"]
             await bench.seconds(1)
             assert bench.connection.reads["clients.part"] <= before + 1, "never two of five parts in one second"
@@ -116,7 +116,7 @@ async def test_parts_of_deleted_clients_count_too() -> None:
         await bench.silently(named(f"client-{number}", ClientState.DELETED))
     await bench.clients.refresh()
     bench.connection.reads.clear()
-    await bench.seconds(int(ROUND_SECONDS))
+    await bench.seconds(int(CATALOG_SECONDS))
     assert bench.connection.reads["clients.part"] == 3
     assert not bench.clients.all()
 
@@ -131,7 +131,7 @@ async def test_what_nobody_was_told_of_is_known_after_a_round(fraction: float, c
     for number in range(clients):
         await bench.silently(named(f"client-{number}", ClientState.SUSPENDED))
     await bench.connection.write("signing_secrets.insert", ("client-0", "s", b"raw", None, 1, None))
-    await bench.seconds(int(ROUND_SECONDS) + 1)
+    await bench.seconds(int(CATALOG_SECONDS) + 1)
     assert not any(client.active for client in bench.clients.all())
     first = bench.clients.get(ClientId("client-0"))
     assert first is not None

@@ -6,7 +6,7 @@ import pytest
 
 from poller_cluster.delivery.engine import DeliveryEngine
 from poller_cluster.delivery.settings import DeliverySettings
-from scheduler_service.runtime.descriptors import FEWEST, RESERVE, affordable_sockets
+from scheduler_service.runtime.descriptors import DESCRIPTORS_RESERVED, FEWEST, affordable_sockets
 from tests.support.delivery import CLOCK, LOOPBACK
 
 
@@ -35,8 +35,8 @@ class Limit:
         (Limit(1024, 4000), 3000),
         (Limit(1024, resource.RLIM_INFINITY), 3000),
         (Limit(resource.RLIM_INFINITY, resource.RLIM_INFINITY), 3000),
-        (Limit(1024, 2000), 2000 - RESERVE),
-        (Limit(1024, 4000, stubborn=True), 1024 - RESERVE),
+        (Limit(1024, 2000), 2000 - DESCRIPTORS_RESERVED),
+        (Limit(1024, 4000, stubborn=True), 1024 - DESCRIPTORS_RESERVED),
         (Limit(100, 100), FEWEST),
     ],
 )

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from cql.storage import Storage
 from membership.conditional import APPLIED, Answer, Rejected
-from poller_cluster.clients import ROUND_SECONDS, ROWS_LOCKED_SECONDS, UNLOCK_SECONDS, ServedClients
+from poller_cluster.clients import CATALOG_SECONDS, ROWS_LOCKED_SECONDS, UNLOCK_SECONDS, ServedClients
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState, SigningSecret
 from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId, UnixMillis
@@ -238,7 +238,7 @@ async def test_rows_that_do_not_open_have_no_client_read_again(bench: Bench, mon
         return await read(*asked, **named)
 
     monkeypatch.setattr(type(bench.store), "read_part", counted)
-    for _ in range(2 * round(ROUND_SECONDS)):
+    for _ in range(2 * round(CATALOG_SECONDS)):
         with pytest.raises(SecretLocked):
             clients.open_headers(SHOP, stored)
         bench.clock.advance(1)

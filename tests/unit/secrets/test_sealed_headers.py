@@ -9,7 +9,7 @@ from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.options import NO_HEADERS, Undecodable, decode_headers, encode_headers
 from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.usecases.key_ring import KeyRing, new_key
-from scheduler_service.usecases.sealed_headers import REMEMBERED, REMEMBERED_LENGTH, HeaderCipher
+from scheduler_service.usecases.sealed_headers import HEADERS_REMEMBERED, REMEMBERED_LENGTH, HeaderCipher
 
 RANDOMNESS = SystemRandomness()
 OLD, NEW = (new_key(name, randomness=RANDOMNESS) for name in ("old", "new.2026_11-a"))
@@ -93,7 +93,7 @@ def test_what_is_remembered_is_bounded_and_never_wrong() -> None:
     one, other = cipher(OLD, NEW), cipher(OLD, NEW)
     texts = [encode_headers([("x-n", str(number)), ("x-long", "v" * (number % 2 * 2_000))]) for number in range(9_000)]
     sealed = [one.seal(SHOP, text) for text in texts]
-    assert len(one._sealed) == len(one._opened) <= REMEMBERED
+    assert len(one._sealed) == len(one._opened) <= HEADERS_REMEMBERED
     assert max(map(len, one._opened.values())) <= REMEMBERED_LENGTH
     for text, stored in zip(texts[-100:], sealed[-100:], strict=True):
         assert one.seal(SHOP, text) == stored == other.seal(SHOP, text)

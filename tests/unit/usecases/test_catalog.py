@@ -8,7 +8,7 @@ from scheduler_service.domain.errors import NotFound
 from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.usecases.authenticate import (
     CHECK_AFTER_SECONDS,
-    MAX_ENTRIES,
+    MAX_CACHED,
     MAX_ENTRY_SECONDS,
     MAX_STALENESS_SECONDS,
     Catalog,
@@ -186,6 +186,6 @@ async def test_guessing_a_key_reads_once(catalog: Catalog, store: Store) -> None
 async def test_guesses_do_not_fill_the_memory(catalog: Catalog, store: Store) -> None:
     await catalog.key("first")
     assert catalog._generation is not None
-    catalog._generation.keys.update({f"k{n}": catalog._generation.keys["first"] for n in range(MAX_ENTRIES)})
+    catalog._generation.keys.update({f"k{n}": catalog._generation.keys["first"] for n in range(MAX_CACHED)})
     await catalog.key("one-more")
     assert len(catalog._generation.keys) == 1

@@ -292,7 +292,7 @@ async def test_a_page_that_is_not_answered_is_told_in_full(world: ApiHarness, mo
         await ListSchedules(schedules=world.storage.schedules)(
             window(), limit=1000, told=lambda rows, size: told.append((rows, size))
         )
-    assert told == [(list_schedules.PAGE_ROWS, 0)]
+    assert told == [(list_schedules.LISTED_AT_ONCE, 0)]
 
 
 async def test_a_crowded_minute_of_many_pollers_is_merged_in_order(world: ApiHarness) -> None:

@@ -17,7 +17,7 @@ from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.domain.quotas import derived_poller, pinned_poller
 from scheduler_service.domain.schedules import Definition, Row
 from scheduler_service.usecases.bulk_load import (
-    AHEAD_MS,
+    LOAD_AHEAD_MS,
     REPEATED_FOR_SECONDS,
     SLOW_SECONDS,
     Item,
@@ -178,9 +178,9 @@ async def test_rules_that_came_later_are_not_for_what_is_there(loading: Loading)
     assert [fault.pointer for fault in refused] == ["/callback/body"]
 
 
-@pytest.mark.parametrize("ahead_ms", [AHEAD_MS - 1, 0, -HOUR])
+@pytest.mark.parametrize("ahead_ms", [LOAD_AHEAD_MS - 1, 0, -HOUR])
 async def test_a_due_must_be_ten_minutes_ahead(loading: Loading, ahead_ms: int) -> None:
-    near, enough = await loading(item("1", ahead_ms=ahead_ms), item("2", ahead_ms=AHEAD_MS))
+    near, enough = await loading(item("1", ahead_ms=ahead_ms), item("2", ahead_ms=LOAD_AHEAD_MS))
     assert near == [FieldError("/due", "is less than 10 minutes ahead; it is 2026-11-21T09:30:00.000Z now")]
     assert enough is Loaded.ADDED
 
@@ -188,17 +188,17 @@ async def test_a_due_must_be_ten_minutes_ahead(loading: Loading, ahead_ms: int) 
 async def test_the_ten_minutes_count_from_the_write(loading: Loading) -> None:
     loading.pace.rate = 1
     await loading(item("1"))
-    await loading(item("2", ahead_ms=AHEAD_MS))
-    assert await loading(item("3", ahead_ms=AHEAD_MS + 1_000)) == [
+    await loading(item("2", ahead_ms=LOAD_AHEAD_MS))
+    assert await loading(item("3", ahead_ms=LOAD_AHEAD_MS + 1_000)) == [
         [FieldError("/due", f"is less than 10 minutes ahead; it is {format_instant(NOW + 1_909)} now")]
     ]
 
 
 async def test_what_an_earlier_try_has_written_in_time_is_there(loading: Loading) -> None:
-    await loading(item("1", ahead_ms=AHEAD_MS))
+    await loading(item("1", ahead_ms=LOAD_AHEAD_MS))
     loading.clock.advance(60)
     present, absent, bad = await loading(
-        item("1", ahead_ms=AHEAD_MS), item("2", ahead_ms=AHEAD_MS), item("1", ahead_ms=AHEAD_MS, url="x")
+        item("1", ahead_ms=LOAD_AHEAD_MS), item("2", ahead_ms=LOAD_AHEAD_MS), item("1", ahead_ms=LOAD_AHEAD_MS, url="x")
     )
     assert (present, absent[0].pointer, [fault.pointer for fault in bad]) == (
         Loaded.PRESENT,
@@ -234,7 +234,9 @@ async def test_but_not_for_ever(loading: Loading) -> None:
     loading.writer.silent = [0] * 1000
     with pytest.raises(StoreUnavailable, match="no answer for 120 seconds"):
         await loading(item())
-    assert REPEATED_FOR_SECONDS - 10 <= (loading.clock.now - NOW) / 1000 <= REPEATED_FOR_SECONDS < AHEAD_MS / 1000 / 2
+    assert (
+        REPEATED_FOR_SECONDS - 10 <= (loading.clock.now - NOW) / 1000 <= REPEATED_FOR_SECONDS < LOAD_AHEAD_MS / 1000 / 2
+    )
 
 
 async def test_a_row_that_storage_refuses_is_refused(loading: Loading) -> None:

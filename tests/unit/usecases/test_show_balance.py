@@ -146,7 +146,7 @@ async def test_a_missed_fire_in_a_settled_minute_is_in_the_books(late: LateWorld
 async def test_a_count_that_an_edit_overtakes_is_not_believed_again(
     late: LateWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(count_minute, "PAGE_ROWS", 2)
+    monkeypatch.setattr(count_minute, "COUNTED_AT_ONCE", 2)
     first, *_ = await insert(late, 3)
     late.connection.before["schedules.count_next_page"] = lambda: end(late, first, number=1)
     assert await ask(late) == [(0, Counter(open=3))]
@@ -204,7 +204,7 @@ async def test_storage_that_cannot_answer_is_no_sum(late: LateWorld, statement: 
 async def test_a_great_minute_takes_several_calls_that_store_nothing(
     late: LateWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(count_minute, "PAGE_ROWS", 10)
+    monkeypatch.setattr(count_minute, "COUNTED_AT_ONCE", 10)
     monkeypatch.setattr(show_balance, "MAX_ROWS", 30)
     for poller in range(3):
         await insert(late, 50, poller_id=poller)
@@ -246,7 +246,7 @@ async def test_pages_add_up_whatever_their_bounds(
 ) -> None:
     world = LateWorld()
     world.clock.now = COUNTED + 60 * 60_000
-    monkeypatch.setattr(count_minute, "PAGE_ROWS", page)
+    monkeypatch.setattr(count_minute, "COUNTED_AT_ONCE", page)
     monkeypatch.setattr(show_balance, "MAX_ROWS", most)
     monkeypatch.setattr(show_balance, "MAX_PARTITIONS", most)
     expected: dict[int, Counter[str]] = {}
