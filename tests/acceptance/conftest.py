@@ -34,7 +34,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Turns:
 
 @pytest.fixture
 def show(record_property: Callable[[str, object], None]) -> Callable[..., None]:
-    """Prints lines of measured figures at the end of the run, also from a worker, whose output nobody sees."""
+    """Prints lines of measured figures at the end of the run, also from an xdist worker, whose output is not shown."""
     return lambda *lines: record_property(FIGURES, "\n".join(lines))
 
 
@@ -48,6 +48,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture
 def cluster(cassandra: SuiteCassandra, tmp_path: Path) -> Iterator[Deployment]:
-    """A keyspace of one's own and a receiver; API and nodes are the test's to start."""
+    """A new keyspace and a receiver; API and nodes are the test's to start."""
     with deployment(cassandra, tmp_path) as built:
         yield built

@@ -1,4 +1,4 @@
-"""An API of several processes: one port, one answer whichever process gives it, and nobody left behind."""
+"""An API of several processes: one port, the same answers from each process, and no process left after the end."""
 
 import json
 import signal
@@ -25,7 +25,7 @@ def test_processes_share_a_port_and_end_together(cluster: Deployment) -> None:
     key = cluster.register("shop", poller_quota=4)
     await_until(lambda: len(said(parent, "api-listening")) == len(NAMES))
 
-    # A connection of its own for each, so that both processes are met; what one creates, the other shows.
+    # Each request takes a new connection, so that both processes answer; what one creates, the other shows.
     made = []
     for number in range(CREATES):
         with cluster.client("shop", key) as shop:
@@ -59,7 +59,7 @@ def health(port: int, path: str) -> tuple[int, list[str]]:
 
 
 def created_by_one(cluster: Deployment) -> int:
-    """What the process counts that is met next."""
+    """The counters of the process that takes the next connection."""
     shown = httpx.get(f"{cluster.api_url}/metrics", trust_env=False).text.splitlines()
     return sum(int(float(line.rpartition(" ")[2])) for line in shown if line.startswith(SERIES))
 

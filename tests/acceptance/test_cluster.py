@@ -122,7 +122,7 @@ def pollers_of(client: ClientScope, node_id: str) -> frozenset[int]:
 
 
 def await_end(cluster: Deployment, name: str) -> None:
-    """A process that was declared dead while it stood still ends by itself."""
+    """A process that was declared dead while it was suspended ends by itself."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while cluster.programs[name].exit_code() is None:
         assert time.monotonic() < deadline, cluster.programs[name].last_words()

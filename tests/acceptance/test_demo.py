@@ -1,4 +1,4 @@
-"""The demo as a newcomer runs it: as a process of its own, from a directory of its own."""
+"""The demo as a newcomer runs it: in a separate process and an empty directory."""
 
 import contextlib
 import json

@@ -49,7 +49,7 @@ class _Server(ThreadingHTTPServer):
 
 @contextmanager
 def echo(directory: Path, *, tls: bool) -> Iterator[str]:
-    """A receiver in this process; with `tls` one whose certificate nobody trusts."""
+    """A receiver in this process; with `tls` one whose certificate is not trusted."""
     server = _Server(("127.0.0.1", 0), Echo)
     if tls:
         server.socket = Authority(directory).server_context("127.0.0.1").wrap_socket(server.socket, server_side=True)

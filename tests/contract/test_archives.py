@@ -1,4 +1,4 @@
-"""Archived days: marked by the run that has the client, and by nobody else."""
+"""Archived days: only the run that holds the client marks them."""
 
 from typing import Any
 from uuid import UUID

@@ -89,7 +89,7 @@ async def test_retry_rows_of_a_commit_show_the_same(storage: Storage, names: Nam
 async def test_a_late_announcement_leaves_the_row_as_it_was_created(
     storage: Storage, names: Names, announced: bool, created: bool
 ) -> None:
-    """Whatever the forms of the two: the announcement is repeated by who did not hear its answer."""
+    """Whatever the forms of the two: a writer repeats the announcement if it got no answer."""
     one = definition(names.client(), rescheduled_from=definition(ClientId("other")).schedule_id, label="moved")
     before = replace(one, created_at=None)
     await insert(storage, before, packs=announced)

@@ -321,7 +321,7 @@ def test_callers_in_doubt_are_given_one_call_for_each_answer(seed: int) -> None:
             assert sum(told) > 0
             await world.settle_down()
             for one, calls in zip(asked, before, strict=True):
-                # Who is in doubt asks again, and may find that what he had asked for has ended already.
+                # A caller in doubt asks again, and may find that its redelivery has ended already.
                 assert 1 <= len(one.calls) - calls <= redeliveries.asks[one.schedule_id]
                 assert len({call.attempt for call in one.calls}) == len(one.calls)
 

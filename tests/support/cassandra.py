@@ -81,7 +81,7 @@ def suite_cassandra(
 
 @contextmanager
 def embedded_cassandra(*, heap_mb: int = 768, java_options: tuple[str, ...] = ()) -> Iterator[RunningCassandra]:
-    """An embedded Cassandra of one's own, on free ports, whose data is gone afterwards."""
+    """A separate embedded Cassandra on free ports; its data is deleted afterwards."""
     with tempfile.TemporaryDirectory(prefix="minutehand-cassandra-", ignore_cleanup_errors=True) as scratch:
         running = start_cassandra(
             Path(scratch) / "data", heap_mb=heap_mb, java_options=java_options, progress=ProgressLines()

@@ -281,7 +281,7 @@ def deployment(
     migrated: bool = True,
     trust: ssl.SSLContext | None = None,
 ) -> Iterator[Deployment]:
-    """A keyspace of one's own, migrated if not told otherwise and gone at the end, and a receiver; API and nodes are
+    """A new keyspace, migrated unless told otherwise and dropped at the end, and a receiver; API and nodes are
     started by the tests that need them."""
     with ExitStack() as parts:
         keyspace = f"accept_{secrets.token_hex(4)}"

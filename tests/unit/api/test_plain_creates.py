@@ -543,7 +543,7 @@ async def test_what_was_answered_is_gone_without_a_search_for_cycles(held: Held)
     def there() -> int:
         return sum(type(one) is _PlainCreate and one._of is held.plain for one in gc.get_objects())
 
-    gc.freeze()  # what is there already is nobody's to look through
+    gc.freeze()  # exclude objects that exist already from the collection
     gc.disable()
     try:
         await held.send()

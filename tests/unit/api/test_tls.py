@@ -37,7 +37,7 @@ def trusting(authority: Authority, **limits: ssl.TLSVersion) -> ssl.SSLContext:
 
 
 async def serial_shown(api: ApiHarness, context: ssl.SSLContext) -> int:
-    """A request over a connection of its own; answers the serial number of the certificate that was shown."""
+    """Send a request over a new connection; returns the serial number of the server's certificate."""
     assert api.server is not None
     reader, writer = await asyncio.open_connection(HERE, api.server.port, ssl=context)
     try:

@@ -20,7 +20,7 @@ def test_every_statement_runs_in_memory() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_statement_is_used(name: str) -> None:
-    """What nobody sends is not kept."""
+    """A statement that no module sends is removed."""
     sources = [path.read_text() for path in Path(cql.__file__).parent.glob("*.py")]
     assert any(f'"{name}"' in text for text in sources)
 

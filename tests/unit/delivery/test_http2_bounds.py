@@ -149,7 +149,7 @@ class TestBounds:
         assert (other.end, to.broken) == (None, True)
 
     def test_headers_that_a_byte_names(self) -> None:
-        """They are told by few bytes and take long to read; also for one that nobody waits for any more."""
+        """A few bytes encode them, and reading takes long; the bound also holds for a stream that was given up."""
         interim, final = (h2.block((":status", status)) + b"\xba" * 999 for status in ("103", "200"))
         to = session()
         one, given_up = begun(to), begun(to)

@@ -256,7 +256,7 @@ def test_a_request_goes_under_the_key_that_is_given(script: Script) -> None:
         script.answers = [httpx.Response(200, json=SCHEDULE)] * 2
         assert failures.run(["schedules", *command.split(), "--idempotency-key", "mine"]) == 0
         assert failures.run(["schedules", *command.split()]) == 0
-        # The connection of this test repeats nothing, so it makes no key of its own.
+        # The connection of this test repeats nothing, so it generates no idempotency key.
         assert [request.headers.get("Idempotency-Key") for request in script.requests[-2:]] == ["mine", None]
 
 

@@ -313,7 +313,7 @@ async def test_whatever_a_batch_ends_in_the_others_go_on(kind: str, answer: Call
 
 
 def ends(function: Callable[[], None]) -> None:
-    """In a thread of its own, so that a test of what waited for ever fails."""
+    """Run in a separate thread, so that a test that would wait for ever fails."""
     thread = threading.Thread(target=function, daemon=True)
     thread.start()
     thread.join(1.5)

@@ -202,7 +202,7 @@ def test_a_token_refused_later_is_told_to_the_caller() -> None:
 async def test_what_may_have_been_made_is_asked_for_again_beside_apis_that_know_no_tokens(
     perhaps: httpx.Response | httpx.TransportError, kind: str
 ) -> None:
-    """By the same request, until one that knows them answers; else nobody is told that it was wrong."""
+    """The same request is repeated until an API that knows the parameters answers: only that one refuses wrong ones."""
     unknown = refused(422, "invalid", "/once")
 
     async def creates(script: Script, times: int) -> None:

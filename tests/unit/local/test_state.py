@@ -1,4 +1,4 @@
-"""Which process holds a data directory, and that nobody else is taken for it."""
+"""Which process holds a data directory; no other process is mistaken for it."""
 
 import json
 import os

@@ -176,7 +176,7 @@ def test_an_unknown_declaration_is_repeated_after_another_read(observing: Observ
 
 @pytest.mark.parametrize("gap", [2.0, 5.0, 3600.0])
 def test_everyone_looks_dead_to_a_process_that_slept(observing: Observing, gap: float) -> None:
-    """It was the observer that stood still, or the store that was away: nobody is judged by what came before."""
+    """The observer was suspended, or the store was unavailable: earlier observations are discarded."""
     observing.read(1.0, heartbeat(A, 7))
     back = 1.1 + gap
     observing.read(back, heartbeat(A, 7))

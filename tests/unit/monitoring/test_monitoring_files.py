@@ -131,7 +131,7 @@ def test_the_dashboard_shows_every_promise_and_only_what_exists() -> None:
 
 
 def test_whatever_is_counted_is_shown() -> None:
-    """A metric that neither an alert nor the dashboard uses is one that nobody looks at."""
+    """Every metric is used by an alert or by the dashboard."""
     used = NAME.findall(" ".join([*queries(), *(alert["expr"] for alert in ALERTS)]))
     unused = (
         {one.name for one in documented()} - set(used) - {re.sub(r"_(bucket|sum|count)$", "", name) for name in used}

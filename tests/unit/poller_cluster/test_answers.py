@@ -94,7 +94,7 @@ async def test_a_lost_machine_stays_lost(bench: MinuteBench) -> None:
 
 
 async def test_what_was_read_before_an_older_owner_opened_is_thrown_away(bench: MinuteBench) -> None:
-    """Read while nobody had opened; then a zombie opens, calls and records; only then our claim is written."""
+    """The page is read before any open; then a zombie opens, calls and records; then our claim is written."""
     successor = MinuteBench(storage=bench.storage, epoch=2)
     await claimed(successor)
     call = definition(20.0)

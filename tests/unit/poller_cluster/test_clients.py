@@ -71,7 +71,7 @@ class Bench:
             await self.store.create_client(named(f"client-{number}"))
 
     async def silently(self, change: Client) -> None:
-        """A change that nobody is told of."""
+        """A change that is not announced."""
         values = (1, 1, change.state.value, "{}", 2, 1, change.paused, change.client_id, 1)
         await self.connection.conditional([("clients.update", values)])
 

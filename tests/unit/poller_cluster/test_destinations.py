@@ -265,7 +265,7 @@ def test_a_started_attempt_tells_of_the_room_that_its_rate_gives() -> None:
 
 
 def test_hosts_of_which_rows_were_refused_before_their_due_are_forgotten() -> None:
-    """Of a limit of one nothing is given before the due, so nobody is ever told of such room."""
+    """With a limit of one, no room is given before the due, so no waiter is notified of such room."""
     known = Known(max_in_flight=1, destinations_per_client=10)
     for number in range(100):
         one = known.of(f"https://{number}.example/x")

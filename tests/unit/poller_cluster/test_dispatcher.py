@@ -217,7 +217,7 @@ async def test_ready_rows_are_held_back_and_go_on(bench: Bench, want: str) -> No
 
 
 async def test_rows_held_back_when_the_last_attempt_ended_without_trust_go_on(bench: Bench) -> None:
-    """Nothing else is due, nothing is on the wire: nobody but the ticker would look again."""
+    """Nothing else is due and no call is under way, so only the ticker looks again."""
     bench.engine.capacity = 1
     bench.submit()
     bench.submit()

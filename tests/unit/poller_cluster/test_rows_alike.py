@@ -34,7 +34,7 @@ ROWS = st.lists(
 
 
 class Judging:
-    """One admission over a dispatcher of its own. `forgets`: it looks at the destination of each row."""
+    """One admission over a separate dispatcher. `forgets`: it looks at the destination of each row."""
 
     def __init__(self, *, forgets: bool) -> None:
         self._forgets = forgets

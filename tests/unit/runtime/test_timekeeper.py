@@ -56,7 +56,7 @@ class Machine:
         )
 
     def ahead_of_servers(self, since: float) -> list[int]:
-        assert since >= self.clock.monotonic() - self.seconds, "nobody is asked what he said before"
+        assert since >= self.clock.monotonic() - self.seconds, "older answers of servers must not count"
         return [self.ahead_ms() + ahead for ahead in self.servers]
 
     def witnesses(self) -> list[Witness]:
@@ -216,7 +216,7 @@ def test_a_step_away_from_the_servers_is_refused(others: int, step_ms: int) -> N
 @OTHERS
 @pytest.mark.parametrize("step_ms", [STEP_MS, -STEP_MS])
 def test_a_step_towards_the_servers_is_believed_when_it_lasts(others: int, step_ms: int) -> None:
-    """They were right, or they share the host and were stepped as well: nobody can know."""
+    """They were right, or they share the host and were stepped as well; the clock can't tell which."""
     for servers in ([-step_ms], [4_000 - step_ms], [-4_000 - step_ms], [0, -step_ms, -step_ms]):
         machine = alone(others, step_ms, *servers)
         machine.looks(int(BELIEVED_AFTER_SECONDS))

@@ -125,7 +125,7 @@ class CronWorld:
         self.others_change, self.others_expand = self._process(self.others)
 
     def _process(self, storage: Storage) -> tuple[ChangeCrons, ExpandCrons]:
-        """What one process does. Another one has queues of its own."""
+        """The work of one process. Each process has separate queues."""
         change = ChangeCrons(
             crons=storage.crons,
             catalog=Catalog(store=storage.clients, clock=self.clock),

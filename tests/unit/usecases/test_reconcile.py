@@ -145,7 +145,7 @@ class Bench:
         return self.memory.rows("schedules")
 
     async def slices(self, asked: Reconciliation) -> list[Reconciliation]:
-        """As they stood after each slice."""
+        """The stored reconciliation after each slice."""
         stood = [asked]
         while stood[-1].running:
             done = await self.once(self.client, stood[-1], share=0.5, ours=lambda: True)
