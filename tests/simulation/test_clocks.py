@@ -1,8 +1,15 @@
 """Wall clocks that are wrong, drift, or jump: nothing is called early, and nobody else suffers."""
 
+import random
+
 import pytest
 
+from membership.identity import NodeIncarnation
+from scheduler_service.api.services import ApiServices
+from scheduler_service.domain.ids import ClientId
+from scheduler_service.domain.schedules import Definition
 from scheduler_service.usecases.cancel_schedules import Cancelled
+from scheduler_service.usecases.schedule_request import CallbackRequest, ScheduleRequest
 from tests.simulation.cluster import (
     SHOP,
     all_delivered,
@@ -17,6 +24,8 @@ from tests.simulation.cluster import (
     three_nodes,
     until,
 )
+from tests.simulation.drawn.api import ApiProcess, Unanswered
+from tests.simulation.sim_clock import SimClock
 from tests.simulation.world import World, simulate
 
 OFFSETS_KNOWN_SECONDS = 45.0
@@ -128,5 +137,55 @@ def test_a_virtual_machine_resumed_an_hour_ahead_fires_nothing_early_and_the_oth
         assert all([isinstance(await world.cancel(asked), Cancelled) for asked in later])
         await all_delivered_once(world)
         assert lateness_ms(world, since_ms=healed_ms) < 100
+
+    simulate(scenario)
+
+
+class NobodyIsTold:
+    """`Told` where no node is asked to drain."""
+
+    async def drain(self, incarnation: NodeIncarnation, *, force: bool) -> bool:
+        return False
+
+    async def undrain(self, incarnation: NodeIncarnation) -> bool:
+        return False
+
+
+@pytest.mark.parametrize("wrong_ms", [-3_600_000, 3_600_000])
+def test_an_api_that_has_compared_its_clock_with_nobodys_creates_nothing(wrong_ms: int) -> None:
+    """By its clock the call would be an hour early, or late. Once it was set right, it creates."""
+
+    async def scenario(world: World) -> None:
+        await world.add_client(SHOP)
+        for name in "ab":
+            world.add_node(name)
+        await world.advance(OFFSETS_KNOWN_SECONDS)
+        clock = SimClock(skew_ms=wrong_ms)
+        api = ApiProcess(
+            name="api-1",
+            clock=clock,
+            rng=random.Random(1),
+            store=world.store,
+            hints=world,
+            told=NobodyIsTold(),
+            on_crash=world.crashed,
+        )
+
+        async def create(services: ApiServices) -> Definition:
+            client = await services.catalog.client(ClientId(SHOP))
+            request = ScheduleRequest(callback=CallbackRequest(url="http://receiver.test/"), delay_seconds=5.0)
+            return await services.schedules.create.one(client, request)
+
+        api.start()
+        try:
+            while not api.up:
+                await world.advance(0.01)
+            with pytest.raises(Unanswered, match=r"no clock to compare|not compared"):
+                await api.ask(create)
+            clock.step(-wrong_ms)
+            await world.advance(OFFSETS_KNOWN_SECONDS)
+            assert abs((await api.ask(create)).due - world.now_ms() - 5_000) < 100
+        finally:
+            await api.kill()
 
     simulate(scenario)
