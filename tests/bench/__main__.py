@@ -37,6 +37,8 @@ then."""
 SCALE = "scale"
 OWN_NODES = ("node", "idle", "soak")
 """Phases that start nodes of their own begin so."""
+NO_BUDGET = {"admin_budget_per_second": 1_000_000, "client_budget_per_second": 1_000_000}
+"""What is measured is never the budget of requests."""
 Phases = Mapping[str, tuple[str, Callable[[Bench], Figures]]]
 
 
@@ -127,6 +129,14 @@ def _phases(arguments: argparse.Namespace) -> Phases:
         "creates_once": (
             "Creating, one a request, with tokens.",
             lambda bench: phases.creates_once(bench, seconds=arguments.seconds),
+        ),
+        "puts_new": (
+            "Creating, one a request, each under a new key of the client's.",
+            lambda bench: phases.puts_new(bench, seconds=arguments.seconds),
+        ),
+        "puts_again": (
+            "Replacing, one a request, under 1,000 keys of the client's.",
+            lambda bench: phases.puts_again(bench, seconds=arguments.seconds),
         ),
         "creates_sdk": (
             "Creating through the SDK.",
@@ -235,7 +245,7 @@ def _run(arguments: argparse.Namespace) -> dict[str, Any]:
         running = parts.enter_context(embedded_cassandra(heap_mb=HEAP_MB))
         server = SuiteCassandra(running.contact_points, running.port, running.datacenter, running)
         authority = Authority(directory) if SCALE in chosen else None
-        tables = None if authority is None else scaling.tables(authority)
+        tables = {"api": NO_BUDGET, **({} if authority is None else scaling.tables(authority))}
         built = parts.enter_context(deployment(server, directory, tables=tables))
         api = built.start_api(processes=arguments.api_processes)
         own = [f"bench-{number}" for number in range(1, arguments.nodes + 1)]

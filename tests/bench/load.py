@@ -2,13 +2,14 @@
 
     python -m tests.bench.load --url URL --key KEY --client ID --receiver URL --out FILE
         [--connections N] [--batch N] [--count N | --seconds S] --due-from MS --due-to MS
-        [--scattered | --whole-seconds] [--keyed | --once POLLERS]
+        [--scattered | --whole-seconds] [--keyed | --once POLLERS | --own-keys N]
         [--body-bytes N] [--targets FILE]
 
 Closed loop: every connection sends its next request when the last one was answered. Dues are spread evenly over the
 window, one after the other; with `--seconds` they go round in it. `--scattered`: in no order, so that what is created
 together lies far apart. `--whole-seconds`: rounded down to one. `--keyed`: every request has an Idempotency-Key of its
-own; `--once`: a token, for a client of so many pollers. FILE of `--targets` names several clients, which take turns by
+own; `--once`: a token, for a client of so many pollers. `--own-keys`: schedules are put under so many keys of the
+client's, in turn; 0: each under a new one. FILE of `--targets` names several clients, which take turns by
 request, and several receivers, by schedule: `{"clients": [[ID, KEY], ...], "receivers": [URL, ...]}`. The result is one
 JSON object in FILE of `--out`.
 """
@@ -67,6 +68,8 @@ class Plan:
         self._count: int | None = arguments.count
         self._keyed: bool = arguments.keyed
         self._pollers: int = arguments.once
+        self._own_keys: int | None = arguments.own_keys
+        self._prefix = os.urandom(6).hex()
         self._dues = Dues(
             arguments.due_from,
             arguments.due_to,
@@ -85,10 +88,12 @@ class Plan:
         self._tails = [
             b'Z","callback":' + json.dumps({"url": receiver, "body": body}).encode() + b"}" for receiver in receivers
         ]
-        verb = (":batch" if self._batch else "") + ("?once=" if self._pollers else "")
+        puts = self._own_keys is not None
+        method = "PUT" if puts else "POST"
+        verb = "/by-key/" if puts else (":batch" if self._batch else "") + ("?once=" if self._pollers else "")
         self._heads = [
             (
-                f"POST /v1/clients/{client}/schedules{verb} HTTP/1.1\r\nHost: bench\r\n"
+                f"{method} /v1/clients/{client}/schedules{verb} HTTP/1.1\r\nHost: bench\r\n"
                 f"Authorization: Bearer {key}\r\nContent-Type: application/json\r\n"
             ).encode()
             for client, key in clients
@@ -105,6 +110,9 @@ class Plan:
             poller = self._requests // RUN_LENGTH % self._pollers
             token = b"%d.%d.%d.%b" % (time.time() * 1000, self._pollers, poller, os.urandom(12).hex().encode())
             head = head.replace(b"?once=", b"?once=" + token, 1)
+        if self._own_keys is not None:
+            number = self._requests % self._own_keys if self._own_keys else self._requests
+            head = head.replace(b"/by-key/", b"/by-key/%b-%d" % (self._prefix.encode(), number), 1)
         if not self._batch:
             body = self._item()
         else:
@@ -126,10 +134,18 @@ class Plan:
 class Results:
     """What the connections saw."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, puts: bool) -> None:
         self.seconds = array("d")
         self.statuses: Counter[bytes] = Counter()
         self.created = 0
+        self._puts = puts
+
+    def add(self, status: bytes, answer: bytes) -> None:
+        self.statuses[status] += 1
+        if status == b"201" or (self._puts and status == b"200"):
+            self.created += 1
+        elif status == b"200":
+            self.created += answer.count(b'{"status":201')
 
     def summary(self, elapsed: float, cpu_seconds: float) -> dict[str, Any]:
         """`cpu_seconds`: what this process used meanwhile, without its start."""
@@ -195,18 +211,13 @@ class _Connection(asyncio.Protocol):
         self._needed = 0
         results = self._results
         results.seconds.append(time.perf_counter() - self._sent_at)
-        status = answer[9:12]
-        results.statuses[status] += 1
-        if status == b"201":
-            results.created += 1
-        elif status == b"200":
-            results.created += answer.count(b'{"status":201')
+        results.add(answer[9:12], answer)
         self.send()
 
 
 async def _run(arguments: argparse.Namespace) -> dict[str, Any]:
     address = urlsplit(arguments.url)
-    plan, results = Plan(arguments), Results()
+    plan, results = Plan(arguments), Results(puts=arguments.own_keys is not None)
     loop = asyncio.get_running_loop()
     began, used = time.perf_counter(), time.process_time()
     until = None if arguments.seconds is None else began + arguments.seconds
@@ -241,6 +252,7 @@ def main() -> None:
     for name in ("scattered", "whole-seconds", "keyed"):
         plain.add_argument(f"--{name}", action="store_true")
     plain.add_argument("--once", type=int, default=0)
+    plain.add_argument("--own-keys", type=int)
     plain.add_argument("--body-bytes", type=int, default=BODY_BYTES)
     plain.add_argument("--targets", type=Path)
     arguments = plain.parse_args()

@@ -148,6 +148,16 @@ def creates_once(bench: Bench, *, seconds: float) -> Figures:
     return _creates(bench, connections=64, seconds=seconds, once=QUOTA)
 
 
+def puts_new(bench: Bench, *, seconds: float) -> Figures:
+    """As `creates_single`, each under a new key of the client's."""
+    return _creates(bench, connections=64, seconds=seconds, own_keys=0)
+
+
+def puts_again(bench: Bench, *, seconds: float) -> Figures:
+    """As `creates_single`, under one of a thousand keys in turn: nearly each one replaces a schedule by a later one."""
+    return _creates(bench, connections=64, seconds=seconds, own_keys=1_000)
+
+
 def creates_sdk(bench: Bench, *, seconds: float, asynchronous: bool) -> Figures:
     """One schedule a request through the SDK, by 8 threads of one process or by 64 tasks."""
     connections = 64 if asynchronous else 8

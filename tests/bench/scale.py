@@ -81,7 +81,7 @@ def points(count: int | None = None) -> list[Point]:
 
 def tables(authority: Authority) -> Tables:
     """What the deployment's settings have to say for this phase."""
-    return {"delivery": {"ca_file": str(authority.bundle)}, "api": {"admin_budget_per_second": 1_000_000}}
+    return {"delivery": {"ca_file": str(authority.bundle)}}
 
 
 def scale(bench: Bench, *, calls: int, seconds: float, count: int | None) -> Figures:

@@ -29,7 +29,7 @@ class _Work:
         self._began, self._used = time.perf_counter(), time.process_time()
         self._until = self._began + arguments.seconds
         self.callback = Callback(url=arguments.receiver, body="x" * BODY_BYTES)
-        self._results = Results()
+        self._results = Results(puts=False)
         self._lock = threading.Lock()
 
     def dues(self) -> Iterator[datetime]:

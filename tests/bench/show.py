@@ -15,6 +15,8 @@ RATES = (
     "creates_batched_scattered",
     "creates_keyed",
     "creates_once",
+    "puts_new",
+    "puts_again",
     "creates_sdk",
     "creates_sdk_async",
     "calls_flat_out",
@@ -23,9 +25,9 @@ RATES = (
     "million",
     "calls_at_80_percent",
 )
-WITH_SDK = ("creates_keyed", "creates_once", "creates_sdk", "creates_sdk_async")
+COMPARED = ("creates_keyed", "creates_once", "puts_new", "puts_again", "creates_sdk", "creates_sdk_async")
 PLAIN = "creates_single"
-"""What a create through the SDK is compared with."""
+"""What the others are compared with."""
 DOWN = "receivers_down"
 NEIGHBOURS = ("neighbour_crowded", "neighbour_mistreated", DOWN)
 MOVES = ("node_killed", "node_stopped")
@@ -90,13 +92,13 @@ def _show_rates(console: Console, results: dict[str, Any], measured: list[str]) 
 
 
 def compared_with_plain(results: Mapping[str, Any]) -> list[str]:
-    """What a create with a key or through the SDK costs, as multiples of a plain one: of the process that creates, and
-    of everybody."""
+    """What a create with a key, under a key or through the SDK costs, as multiples of a plain one: of the process that
+    creates, and of all."""
     if PLAIN not in results:
         return []
     plain = results[PLAIN]["cpu_seconds_per_1000"]
     lines = []
-    for phase in WITH_SDK:
+    for phase in COMPARED:
         if phase in results:
             used = results[phase]["cpu_seconds_per_1000"]
             own = used["sdk"] if "sdk" in used else used["load"]

@@ -96,7 +96,7 @@ ROUTES = (
         others={200: ScheduleView},
         idempotent=True,
         problems=(*CREATES, *RATED, ONCE_REFUSED, "in-flight", "in-doubt", PRECONDITION_FAILED),
-        cost=2,
+        cost=1,
     ),
     Route(
         method="GET",
