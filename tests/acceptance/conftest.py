@@ -1,6 +1,6 @@
 """What acceptance tests stand on: whole processes over the session's Cassandra.
 
-Most of their time is waiting, so two workers run them. Tests that bound lateness by a second or two, and tests that
+Most of their time is waiting, so three workers run them. Tests that bound lateness by a second or two, and tests that
 kill what others wait for, have one worker to themselves (`PUNCTUAL`): no two of them run at the same time.
 """
 
@@ -14,13 +14,20 @@ from xdist.scheduler.loadscope import LoadScopeScheduling
 from tests.support.cassandra import SuiteCassandra
 from tests.support.processes import Deployment, deployment
 
-PUNCTUAL = ("test_calls.py", "test_cluster.py", "test_crons.py", "test_drain.py", "test_three_cassandras.py")
+PUNCTUAL = ("test_calls.py", "test_cluster.py", "test_crons.py", "test_drain.py")
+LONG = ("test_receivers_down.py", "test_three_cassandras.py")
+"""Files of one test that takes minutes: begun last, it would run alone."""
 FIGURES = "figures"
-assert all(Path(__file__).with_name(name).exists() for name in PUNCTUAL), "a punctual file has another name by now"
+assert all(Path(__file__).with_name(name).exists() for name in (*PUNCTUAL, *LONG)), "a file has another name by now"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    order = (*PUNCTUAL, *LONG)
+    items.sort(key=lambda item: order.index(item.path.name) if item.path.name in order else len(order))
 
 
 class Turns(LoadScopeScheduling):
-    """A worker runs all tests of a file, and one worker those of all punctual files, before any other."""
+    """A worker runs all tests of a file, and one worker those of all punctual files."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]

@@ -42,7 +42,7 @@ def main() -> int:
     tables = {"api": {"client_budget_per_second": BUDGET, "admin_budget_per_second": BUDGET}}
     with (
         tempfile.TemporaryDirectory(prefix="minutehand-conformance-") as scratch,
-        embedded_cluster(1, heap_mb=HEAP_MB) as nodes,
+        embedded_cluster(1, heap_mb=HEAP_MB, java_options=()) as nodes,
     ):
         server = SuiteCassandra(nodes.contact_points, nodes.port, nodes.datacenter, None)
         with deployment(server, Path(scratch), tables=tables) as cluster:

@@ -43,7 +43,7 @@ def main() -> None:
     results: dict[str, Any] = {}
     with (
         tempfile.TemporaryDirectory(prefix="minutehand-storm-") as scratch,
-        embedded_cluster(1, heap_mb=HEAP_MB) as nodes,
+        embedded_cluster(1, heap_mb=HEAP_MB, java_options=()) as nodes,
     ):
         server = SuiteCassandra(nodes.contact_points, nodes.port, nodes.datacenter, None)
         with deployment(server, Path(scratch)) as cluster:

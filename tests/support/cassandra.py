@@ -30,10 +30,11 @@ DEFAULT_PORT = 9042
 COLD_SECONDS = 30.0
 """What a server that has just begun to answer may take for a connection, on a busy machine."""
 IMAGE = "cassandra:5.0"
-SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-Dcassandra.test.flush_local_schema_changes=false")
-"""JVM options of a server that serves one test session and is not restarted: no second compiler, whose work pays off
-only after minutes, and no flush after each change of the schema, of which a keyspace takes dozens. A start takes two
-thirds of the CPU time, a migration less than a third."""
+FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
+"""No second compiler, whose work pays off only after minutes: a start takes two thirds of the CPU time."""
+SHORT_LIVED = (FIRST_COMPILER, "-Dcassandra.test.flush_local_schema_changes=false")
+"""JVM options of a server that serves one test session and is not restarted: no flush after each change of the schema,
+of which a keyspace takes dozens, either. A migration takes less than a third of the CPU time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +181,9 @@ def session_of(host: str, port: int) -> Iterator[Any]:
 
 
 @contextmanager
-def embedded_cluster(count: int = 3, *, heap_mb: int = 512) -> Iterator[EmbeddedCluster]:
+def embedded_cluster(
+    count: int = 3, *, heap_mb: int = 512, java_options: tuple[str, ...] = (FIRST_COMPILER,)
+) -> Iterator[EmbeddedCluster]:
     """A cluster of embedded nodes, about 10 s a node to start. Fails where loopback has one address only (macOS)."""
     hosts = [f"127.0.0.{number}" for number in range(1, count + 1)]
     native_port, storage_port = free_ports(2, hosts)
@@ -194,6 +197,7 @@ def embedded_cluster(count: int = 3, *, heap_mb: int = 512) -> Iterator[Embedded
                     storage_port=storage_port,
                     seeds=(hosts[0],),
                     heap_mb=heap_mb,
+                    java_options=java_options,
                 )
                 for number, host in enumerate(hosts, start=1)
             ]
