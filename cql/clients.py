@@ -121,6 +121,7 @@ class CqlClientStore:
             secret.encryption_key_id,
             secret.created_at,
             secret.expires_at,
+            secret.public_key,
         )
         await self._connection.write("signing_secrets.insert", parameters)
         await self.announce()
@@ -205,7 +206,7 @@ def _secrets(rows: Iterable[tuple[Any, ...]]) -> list[SigningSecret]:
 
 
 def _secret(values: tuple[Any, ...]) -> SigningSecret:
-    client_id, secret_id, secret, encryption_key_id, created_at, expires_at, _ = values
+    client_id, secret_id, secret, encryption_key_id, created_at, expires_at, public_key, _ = values
     return SigningSecret(
         client_id=client_id,
         secret_id=secret_id,
@@ -213,6 +214,7 @@ def _secret(values: tuple[Any, ...]) -> SigningSecret:
         encryption_key_id=encryption_key_id,
         created_at=created_at,
         expires_at=expires_at,
+        public_key=public_key,
     )
 
 

@@ -3,8 +3,10 @@
     callback = verify(body, headers, secret)
 
 Callbacks are signed as in Standard Webhooks (https://www.standardwebhooks.com): the header `webhook-signature` holds,
-for every active secret, `v1,` and the base64 of HMAC-SHA256 over `webhook-id`.`webhook-timestamp`.body. `body` must be
-the bytes as received, before any parsing.
+for every active secret (`whsec_…`), `v1,` and the base64 of HMAC-SHA256 over `webhook-id`.`webhook-timestamp`.body, and
+for every key pair `v1a,` and the base64 of an Ed25519 signature of the same, which is checked by the pair's public key
+(`whpk_…`). `body` must be the bytes as received, before any parsing. Public keys need the package `cryptography`
+(`minutehand[ed25519]`).
 
 Delivery is at least once: the same callback may come again, with the same `webhook_id`. Remember the ids you have
 handled.
@@ -32,8 +34,10 @@ __all__ = [
 ]
 
 _PREFIX = "whsec_"
+_PUBLIC_PREFIX = "whpk_"
 _KEY_BYTES = 24
 """The minimum of Standard Webhooks; Minutehand's keys have 32 bytes."""
+_PUBLIC_KEY_BYTES = 32
 # Bounds the work that a hostile header can cause.
 _MAX_SIGNATURES = 32
 
@@ -96,17 +100,17 @@ def verify(
 ) -> VerifiedCallback:
     """Check signature and age of a callback.
 
-    `headers` may have names in any case. `secret` is the client's `whsec_…`, or several while they are
+    `headers` may have names in any case. `secret` is the client's `whsec_…` or `whpk_…`, or several while they are
     rotated. `now` (Unix seconds) is the system's time unless given. Raises a VerificationError saying what is wrong,
-    and ValueError when a secret is not one (empty and short keys included: anybody could sign with them) or
-    `tolerance_seconds` is no number of at least 0.
+    and ValueError when a secret is not one (empty and short keys included: anybody could sign with them), a public key
+    can't be used, or `tolerance_seconds` is no number of at least 0.
     """
     if not tolerance_seconds >= 0:  # NaN compares false with everything
         raise ValueError(f"tolerance_seconds must be a number of at least 0, not {tolerance_seconds}")
     current = time.time() if now is None else now
     if math.isnan(current):
         raise ValueError("now must be a number of seconds, not NaN")
-    keys = [_key(text) for text in ([secret] if isinstance(secret, str) else secret)]
+    keys = [_judge(text) for text in ([secret] if isinstance(secret, str) else secret)]
     if not keys:
         raise ValueError("give at least one signing secret")
     found = {name.lower(): value for name, value in headers.items()}
@@ -137,21 +141,81 @@ def verify(
     )
 
 
-def _matches(signed: bytes, keys: Sequence[bytes], signatures: str) -> bool:
-    """Compares every pair in constant time, whether or not one has matched."""
-    expected = [base64.b64encode(hmac.digest(key, signed, hashlib.sha256)) for key in keys]
-    matched = False
+class _Judge(Protocol):
+    """A secret or public key. `version`: that of the signatures it can check."""
+
+    version: str
+
+    def matches(self, signed: bytes, signatures: Sequence[bytes]) -> bool:
+        """Whether any of the signatures, in base64, is of `signed`."""
+
+
+class _Secret:
+    version = "v1"
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def matches(self, signed: bytes, signatures: Sequence[bytes]) -> bool:
+        """Compares each in constant time, whether or not one has matched."""
+        own = base64.b64encode(hmac.digest(self._key, signed, hashlib.sha256))
+        matched = False
+        for given in signatures:
+            matched |= hmac.compare_digest(own, given)
+        return matched
+
+
+class _PublicKey:
+    version = "v1a"
+
+    def __init__(self, key: bytes) -> None:
+        try:
+            from cryptography.exceptions import InvalidSignature
+            from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+        except ImportError:
+            raise ValueError("a public key needs the package cryptography: install minutehand[ed25519]") from None
+        self._key = Ed25519PublicKey.from_public_bytes(key)
+        self._invalid = InvalidSignature
+
+    def matches(self, signed: bytes, signatures: Sequence[bytes]) -> bool:
+        for given in signatures:
+            try:
+                self._key.verify(base64.b64decode(given, validate=True), signed)
+            except (binascii.Error, self._invalid):
+                continue
+            return True
+        return False
+
+
+def _matches(signed: bytes, keys: Sequence[_Judge], signatures: str) -> bool:
+    """Tries every key, whether or not one has matched."""
+    given: dict[str, list[bytes]] = {}
     for item in signatures.split(" ")[:_MAX_SIGNATURES]:
-        version, _, given = item.partition(",")
-        if version == "v1":
-            for own in expected:
-                matched |= hmac.compare_digest(own, _bytes(given))
+        version, _, signature = item.partition(",")
+        given.setdefault(version, []).append(_bytes(signature))
+    matched = False
+    for key in keys:
+        matched |= key.matches(signed, given.get(key.version, ()))
     return matched
+
+
+def _judge(text: str) -> _Judge:
+    return _public_key(text) if text.startswith(_PUBLIC_PREFIX) else _Secret(_key(text))
+
+
+def _public_key(text: str) -> _PublicKey:
+    try:
+        key = base64.b64decode(text[len(_PUBLIC_PREFIX) :], validate=True)
+    except binascii.Error:
+        raise ValueError(f"a public key is {_PUBLIC_PREFIX} followed by base64") from None
+    if len(key) != _PUBLIC_KEY_BYTES:
+        raise ValueError(f"a public key has {_PUBLIC_KEY_BYTES} bytes; this one has {len(key)}")
+    return _PublicKey(key)
 
 
 def _key(text: str) -> bytes:
     if not text.startswith(_PREFIX):
-        raise ValueError(f"a signing secret begins with {_PREFIX}")
+        raise ValueError(f"a signing secret begins with {_PREFIX}, a public key with {_PUBLIC_PREFIX}")
     try:
         key = base64.b64decode(text[len(_PREFIX) :], validate=True)
     except binascii.Error:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
-from scheduler_service.domain.clients import Client, ClientSettings, ClientState, SigningSecret
+from scheduler_service.domain.clients import Client, ClientSettings, ClientState, SignatureScheme, SigningSecret
 from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.ports import ClientStore, SecretEncryption
@@ -43,13 +43,14 @@ _log = get_logger("minutehand.node")
 
 @dataclass(frozen=True, slots=True)
 class ServedClient:
-    """`settings` are the effective ones; `secrets` are the raw bytes of the active secrets, oldest first. `locked`: why
-    not all of them could be decrypted, or None."""
+    """`settings` are the effective ones; `secrets` are the raw bytes of the active secrets, oldest first, those of key
+    pairs apart as `private_keys`. `locked`: why not all of them could be decrypted, or None."""
 
     record: Client
     settings: ClientSettings
     secrets: tuple[bytes, ...]
     locked: str | None = None
+    private_keys: tuple[bytes, ...] = ()
 
     @property
     def client_id(self) -> ClientId:
@@ -184,10 +185,16 @@ class ServedClients:
                 del self._clients[client.client_id]
                 self._changed = True
             return
-        secrets, locked = self._open(stored)
-        if known is not None and (known.record, known.secrets, known.locked) == (client, secrets, locked):
+        secrets, private_keys, locked = self._open(stored)
+        if known is not None and (known.record, known.secrets, known.private_keys, known.locked) == (
+            client,
+            secrets,
+            private_keys,
+            locked,
+        ):
             return
-        self._clients[client.client_id] = ServedClient(client, self._bounds.effective(client), secrets, locked)
+        settings = self._bounds.effective(client)
+        self._clients[client.client_id] = ServedClient(client, settings, secrets, locked, private_keys)
         self._changed = True
         before = None if known is None else known.locked
         if locked is not None and locked != before:
@@ -195,10 +202,12 @@ class ServedClients:
         elif locked is None and before is not None:
             _log.info("client-unlocked", client_id=client.client_id)
 
-    def _open(self, stored: Sequence[SigningSecret]) -> tuple[tuple[bytes, ...], str | None]:
+    def _open(self, stored: Sequence[SigningSecret]) -> tuple[tuple[bytes, ...], tuple[bytes, ...], str | None]:
+        """The active secrets, the private keys of active pairs, and why there are none: one of them is locked."""
         now = self._clock.wall_ms()
-        active = [secret for secret in stored if secret.expires_at is None or secret.expires_at > now]
         try:
-            return tuple(self._encryption.open(secret).secret for secret in active), None
+            active = [self._encryption.open(secret) for secret in stored if secret.active_at(now)]
         except SecretLocked as error:
-            return (), str(error)
+            return (), (), str(error)
+        of = {scheme: tuple(one.secret for one in active if one.scheme is scheme) for scheme in SignatureScheme}
+        return of[SignatureScheme.V1], of[SignatureScheme.V1A], None

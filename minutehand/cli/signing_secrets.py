@@ -1,6 +1,6 @@
 """`minutehand signing-secrets`: the secrets that sign a client's calls, and by which its receivers verify them."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -12,21 +12,34 @@ app = typer.Typer(
     "client's of scope manage."
 )
 
+Scheme = Annotated[
+    Literal["v1", "v1a"],
+    typer.Option(
+        help="v1: a secret that both sides know. v1a: a key pair (Ed25519), of which receivers get the public key."
+    ),
+]
 SecretId = Annotated[str, typer.Argument(metavar="SECRET_ID", help="The secret's id, as listed.", show_default=False)]
 
 
-@app.command(epilog="Example: minutehand signing-secrets create shop")
-def create(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False) -> None:
+@app.command(epilog="Example: minutehand signing-secrets create shop --scheme v1a")
+def create(
+    client_id: ClientId,
+    scheme: Scheme = "v1",
+    url: Url = DEFAULT_URL,
+    key: KeyText = None,
+    as_json: AsJson = False,
+) -> None:
     """Make a signing secret. It is shown this once, for the receiver.
 
     Calls carry a signature of each of a client's secrets; without any they are not signed.
     """
     with connect(url, key) as api:
-        made = api.client(client_id).signing_secrets.create()
+        made = api.client(client_id).signing_secrets.create(scheme=scheme)
     if as_json:
         print_json(made)
     else:
-        print_fields([("secret id", made.secret_id), ("secret", made.secret), ("created", made.created_at)])
+        what = "secret" if made.scheme == "v1" else "public key"
+        print_fields([("secret id", made.secret_id), (what, made.secret), ("created", made.created_at)])
 
 
 @app.command("list", epilog="Example: minutehand signing-secrets list shop")
@@ -37,8 +50,8 @@ def list_(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as_j
     if as_json:
         print_json(secrets)
         return
-    rows = [(one.secret_id, one.created_at, one.expires_at) for one in secrets]
-    print_table(("SECRET ID", "CREATED", "EXPIRES"), rows)
+    rows = [(one.secret_id, one.scheme, one.created_at, one.expires_at, one.public_key) for one in secrets]
+    print_table(("SECRET ID", "SCHEME", "CREATED", "EXPIRES", "PUBLIC KEY"), rows)
 
 
 @app.command(epilog="Example: minutehand signing-secrets delete shop 3f9c2a71d0b84e56")

@@ -29,6 +29,7 @@ from minutehand.client._models import (
     NewSigningSecret,
     Page,
     Poller,
+    PublicKey,
     Schedule,
     SigningSecret,
 )
@@ -184,8 +185,9 @@ def revoke_key(client_id: str, key_id: str) -> Operation[None]:
     return Operation(method="DELETE", path=f"{client_path(client_id)}/keys/{segment(key_id)}", answer=None)
 
 
-def create_secret(client_id: str) -> Operation[NewSigningSecret]:
-    return Operation(method="POST", path=f"{client_path(client_id)}/signing-secrets", answer=NewSigningSecret)
+def create_secret(client_id: str, *, scheme: str | None) -> Operation[NewSigningSecret]:
+    path, body = f"{client_path(client_id)}/signing-secrets", _encode(given({"scheme": scheme}))
+    return Operation(method="POST", path=path, answer=NewSigningSecret, body=body)
 
 
 def list_secrets(client_id: str) -> Operation[Page[SigningSecret]]:
@@ -195,6 +197,10 @@ def list_secrets(client_id: str) -> Operation[Page[SigningSecret]]:
 def delete_secret(client_id: str, secret_id: str) -> Operation[None]:
     path = f"{client_path(client_id)}/signing-secrets/{segment(secret_id)}"
     return Operation(method="DELETE", path=path, answer=None)
+
+
+def list_public_keys(client_id: str) -> Operation[Page[PublicKey]]:
+    return Operation(method="GET", path=f"/v1/public-keys/{segment(client_id)}", answer=Page[PublicKey])
 
 
 def create_schedule(client_id: str, schedule: NewSchedule, *, key: str | None) -> Operation[Schedule]:

@@ -222,11 +222,13 @@ class CronPreview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewSigningSecret(msgspec.Struct, frozen=True, kw_only=True):
-    """A new signing secret, shown once; `secret` is what `minutehand.webhooks.verify` takes."""
+    """A new signing secret, shown once; `secret` is what `minutehand.webhooks.verify` takes: the secret itself, or of a
+    key pair (`scheme` v1a) the public key."""
 
     secret_id: str
     secret: str
     created_at: datetime
+    scheme: str = "v1"
 
 
 class Client(msgspec.Struct, frozen=True, kw_only=True):
@@ -271,11 +273,21 @@ class NewKey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SigningSecret(msgspec.Struct, frozen=True, kw_only=True):
-    """A signing secret without the secret."""
+    """A signing secret without the secret. `public_key`: that of a key pair (`scheme` v1a)."""
 
     secret_id: str
     created_at: datetime
     expires_at: datetime | None = None
+    scheme: str = "v1"
+    public_key: str | None = None
+
+
+class PublicKey(msgspec.Struct, frozen=True, kw_only=True):
+    """The public half of a key pair; `public_key` is what `minutehand.webhooks.verify` takes."""
+
+    secret_id: str
+    public_key: str
+    created_at: datetime
 
 
 class HealthReason(msgspec.Struct, frozen=True, kw_only=True):

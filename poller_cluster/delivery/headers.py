@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 from scheduler_service.domain.callback_rules import is_ours
 from scheduler_service.domain.instants import format_instant
 
@@ -60,21 +62,36 @@ def user_agent(version: str) -> str:
     return f"Minutehand/{version}"
 
 
-def sign(secrets: Sequence[bytes], webhook_id: str, timestamp: int, body: bytes) -> str:
-    """The value of `webhook-signature`, with one signature per secret in the order given; empty without secrets.
+def sign(
+    secrets: Sequence[bytes], webhook_id: str, timestamp: int, body: bytes, private_keys: Sequence[bytes] = ()
+) -> str:
+    """The value of `webhook-signature`: one signature per secret and then one per private key, each in the order given;
+    empty without any.
 
     `timestamp` is in Unix seconds, the value of `webhook-timestamp`.
 
-    Signatures follow Standard Webhooks (https://www.standardwebhooks.com): `v1,` + base64(HMAC-SHA256(secret, signed)),
-    where signed = id.timestamp.body. One per active secret, separated by a space, so that secrets rotate with overlap.
+    Signatures follow Standard Webhooks (https://www.standardwebhooks.com), over signed = id.timestamp.body:
+
+        v1,  + base64(HMAC-SHA256(secret, signed))
+        v1a, + base64(Ed25519(private key, signed)), RFC 8032
+
+    One per active secret, separated by a space, so that secrets rotate with overlap.
 
     HMAC (RFC 2104) is computed from the two hash states that depend only on the secret, which are cached: 0.7 us a
-    signature against 1.8 us with `hmac.digest`.
+    signature against 1.8 us with `hmac.digest`. Ed25519 hashes what is signed twice. CPU time of one
+    signature of each kind, by turns on two busy cores; a client without key pairs pays for v1 what it did without them:
+
+        body        v1         v1a
+        13 bytes    1.1 us     26 us
+        64 KiB      35 us      175 us
+        1 MiB       0.55 ms    2.5 ms
     """
     signed = b"%b.%d.%b" % (webhook_id.encode(), timestamp, body)
-    if len(secrets) == 1:
+    if len(secrets) == 1 and not private_keys:
         return _signature(secrets[0], signed)
-    return " ".join([_signature(secret, signed) for secret in secrets])
+    signatures = [_signature(secret, signed) for secret in secrets]
+    signatures += [_key_pair_signature(key, signed) for key in private_keys]
+    return " ".join(signatures)
 
 
 def _signature(secret: bytes, signed: bytes) -> str:
@@ -84,6 +101,15 @@ def _signature(secret: bytes, signed: bytes) -> str:
     second = outer.copy()
     second.update(first.digest())
     return "v1," + b2a_base64(second.digest(), newline=False).decode()
+
+
+def _key_pair_signature(private_key: bytes, signed: bytes) -> str:
+    return "v1a," + b2a_base64(_private_key(private_key).sign(signed), newline=False).decode()
+
+
+@lru_cache(maxsize=8192)
+def _private_key(private_key: bytes) -> Ed25519PrivateKey:
+    return Ed25519PrivateKey.from_private_bytes(private_key)
 
 
 @lru_cache(maxsize=8192)

@@ -106,7 +106,7 @@ def prepare(
         headers=callback_headers(
             headers,
             timestamp=timestamp,
-            signature=sign(client.secrets, webhook_id, timestamp, body),
+            signature=sign(client.secrets, webhook_id, timestamp, body, client.private_keys),
             client_id=client.client_id,
             schedule_id=webhook_id,
             cron_id=row.cron_id,

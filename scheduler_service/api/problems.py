@@ -127,7 +127,9 @@ KINDS: Final[Mapping[str, Kind]] = {
         409, "Too many keys", "A client may have 100 keys that are neither revoked nor expired. Revoke some."
     ),
     "too-many-secrets": Kind(
-        409, "Too many signing secrets", "A client may have ten, and each signs every call. Delete one."
+        409,
+        "Too many signing secrets",
+        "A client may have ten, two of them key pairs, and each signs every call. Delete one.",
     ),
     "not-suspended": Kind(409, "The client is not suspended", "Only a suspended client can be deleted: suspend it."),
     "client-deleted": Kind(409, "The client was deleted", "Its id stays reserved. Choose another id."),

@@ -18,6 +18,9 @@ Every change of a client makes APIs drop their caches and nodes read all clients
 change by a route of scope `manage` has a budget beside this one: 20 changes at once and two a minute, at the default
 `client_budget_per_second`, and more in proportion to it.
 
+Routes without a key have no budget, and answer from memory. Where one has to read storage first, all callers together
+may do so ten times a second.
+
 Creates have a rate instead (`api.rate_limit`): their routes cost 0, so only their long bodies count here. The default
 cost of a route is 1, so that new routes are bounded too. An administrator's requests count for the administrator, never
 for the client in the path.
@@ -70,6 +73,8 @@ CALLERS_TO_FILL: Final = 4
 """The least number of callers that can use up all connections by withholding bodies."""
 BUDGET_PER_CHANGE: Final = 125.0
 """What of `client_budget_per_second` lets a client change itself once a minute."""
+OPEN_READS_PER_SECOND: Final = 10
+"""Reads of storage for callers without a key, with a burst of ten seconds' worth."""
 TOO_MANY: Final = "too-many-requests"
 
 
@@ -138,6 +143,7 @@ class RequestBudget:
         self._admin_rate = settings.admin_budget_per_second
         self._rates = Rates()
         self._changes = Rates()
+        self._open_reads = Rates()
         self._turns: dict[str, _Turns] = {}
 
     def take(self, principal: Principal, cost: float) -> None:
@@ -158,6 +164,13 @@ class RequestBudget:
             seconds = max(math.ceil(wait * 60), 1)
             detail = f"this client has changed its keys, secrets or settings too often; ask again in {seconds} s"
             raise too_many(detail, seconds)
+
+    def take_open_read(self) -> None:
+        """Take one read of storage for a caller without a key. Raises Refusal (too-many-requests)."""
+        now = self._clock.monotonic()
+        wait = self._open_reads.take("", 1, rate=OPEN_READS_PER_SECOND, now=now).wait_seconds
+        if wait is not None:
+            raise too_many("callers without a key have asked for too much of what is not in memory; retry later", 1)
 
     def owe(self, principal: Principal, cost: float) -> None:
         """Charge for work that is done already; the budget may go into debt."""

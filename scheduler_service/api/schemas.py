@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from scheduler_service.api.problems import Problem
-from scheduler_service.domain.clients import CLIENT_ID_PATTERN, ClientSettings, ClientState, Scope
+from scheduler_service.domain.clients import CLIENT_ID_PATTERN, ClientSettings, ClientState, Scope, SignatureScheme
 from scheduler_service.domain.ids import MAX_POLLERS
 from scheduler_service.domain.options import RetryOverride
 from scheduler_service.domain.schedules import State
@@ -25,6 +25,7 @@ Instant = Annotated[
 ]
 ClientStateName = Annotated[str, Meta(extra_json_schema={"enum": list(ClientState)})]
 ScheduleStateName = Annotated[str, Meta(extra_json_schema={"enum": list(State)})]
+SchemeName = Annotated[str, Meta(extra_json_schema={"enum": list(SignatureScheme)})]
 ScopeName = Annotated[str, Meta(extra_json_schema={"enum": list(Scope)})]
 KeyName = Annotated[str, Meta(min_length=1, max_length=128)]
 AdminName = Annotated[str, Meta(pattern=CLIENT_ID_PATTERN)]
@@ -53,10 +54,18 @@ class ClientView(msgspec.Struct, frozen=True, kw_only=True):
     created_at: Instant
 
 
+class SecretRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How a secret is to sign. v1: HMAC-SHA256 under a secret that both sides know; v1a: Ed25519, by a key pair."""
+
+    scheme: SignatureScheme = SignatureScheme.V1
+
+
 class NewSecretView(msgspec.Struct, frozen=True, kw_only=True):
-    """A new signing secret, which is shown only once."""
+    """A new signing secret, which is shown only once. `secret` is what receivers verify by: the secret itself, or of a
+    key pair (`scheme` v1a) the public key, which is no secret."""
 
     secret_id: str
+    scheme: SchemeName
     secret: str
     created_at: Instant
 
@@ -124,11 +133,21 @@ class NewAdminKeyView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SecretView(msgspec.Struct, frozen=True, kw_only=True):
-    """A signing secret, without its value."""
+    """A signing secret, without its value. `public_key`: that of a key pair (`scheme` v1a), else null."""
 
     secret_id: str
+    scheme: SchemeName
+    public_key: str | None
     created_at: Instant
     expires_at: Instant | None
+
+
+class PublicKeyView(msgspec.Struct, frozen=True, kw_only=True):
+    """The public half of a key pair that signs a client's calls."""
+
+    secret_id: str
+    public_key: str
+    created_at: Instant
 
 
 class BatchRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

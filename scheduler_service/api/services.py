@@ -61,6 +61,7 @@ from scheduler_service.usecases.key_uses import RecordKeyUses
 from scheduler_service.usecases.keys import Keys
 from scheduler_service.usecases.list_schedules import ListSchedules
 from scheduler_service.usecases.members import WatchMembers
+from scheduler_service.usecases.public_keys import ShowPublicKeys
 from scheduler_service.usecases.reconciliations import RequestReconciliations, ShowReconciliations
 from scheduler_service.usecases.redeliver import RedeliverSchedule
 from scheduler_service.usecases.reports import ShowJobResults
@@ -278,6 +279,7 @@ class ApiServices:
     clients: ClientServices
     keys: Keys
     signing_secrets: SigningSecrets
+    public_keys: ShowPublicKeys
     schedules: ScheduleServices
     dead_letters: DeadLetterServices
     crons: CronServices
@@ -337,6 +339,7 @@ def build_services(
         clients=ClientServices(storage=storage, catalog=catalog, keys=keys, secrets=secrets, clock=clock),
         keys=keys,
         signing_secrets=secrets,
+        public_keys=ShowPublicKeys(store=clients, clock=clock),
         schedules=schedules,
         dead_letters=DeadLetterServices(storage=storage, redeliver=schedules.redeliver),
         crons=CronServices(storage=storage, catalog=catalog, writer=writer, admit=admit, policy=policy, clock=clock),

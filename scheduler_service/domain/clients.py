@@ -45,6 +45,14 @@ class Scope(StrEnum):
 _INCLUDED: Final = {scope: frozenset(list(Scope)[: at + 1]) for at, scope in enumerate(Scope)}
 
 
+class SignatureScheme(StrEnum):
+    """How a signing secret signs, by the names of Standard Webhooks: V1 is HMAC-SHA256 under a secret that both sides
+    know; V1A is Ed25519, which receivers check by a public key."""
+
+    V1 = "v1"
+    V1A = "v1a"
+
+
 class RetrySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=False):
     """When failed attempts are repeated: delay = min(cap, base x 2^n) with half jitter, until the deadline."""
 
@@ -225,7 +233,8 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SigningSecret(msgspec.Struct, frozen=True, kw_only=True):
-    """A Standard Webhooks secret: `secret` holds its raw bytes. Several may be active; None never expires."""
+    """A Standard Webhooks secret: `secret` holds its raw bytes. Several may be active; None never expires. With a
+    `public_key`, `secret` is the private half of that key pair (32 bytes each, as in RFC 8032)."""
 
     client_id: ClientId
     secret_id: str
@@ -233,3 +242,11 @@ class SigningSecret(msgspec.Struct, frozen=True, kw_only=True):
     encryption_key_id: str | None
     created_at: UnixMillis
     expires_at: UnixMillis | None = None
+    public_key: bytes | None = None
+
+    @property
+    def scheme(self) -> SignatureScheme:
+        return SignatureScheme.V1 if self.public_key is None else SignatureScheme.V1A
+
+    def active_at(self, now: int) -> bool:
+        return self.expires_at is None or now < self.expires_at

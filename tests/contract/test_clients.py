@@ -240,6 +240,7 @@ async def test_secrets(storage: Storage, names: Names) -> None:
         encryption_key_id="ring-1",
         created_at=UnixMillis(2),
         expires_at=UnixMillis(3),
+        public_key=bytes(range(32)),
     )
     assert await storage.clients.list_secrets(owner) == []
     for one in (second, first):
@@ -256,7 +257,7 @@ async def test_secrets(storage: Storage, names: Names) -> None:
 
 async def test_what_is_stored_of_a_secret_is_replaced_once(storage: Storage, names: Names) -> None:
     owner = names.client()
-    clear = _secret(owner, "s")
+    clear = replace(_secret(owner, "s"), public_key=b"\xfe" * 32)
     await storage.clients.insert_secret(clear)
     revision = await storage.clients.catalog_revision()
     sealed = replace(clear, secret=b"\x01sealed", encryption_key_id="ring-1")

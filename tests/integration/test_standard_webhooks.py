@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from minutehand.webhooks import verify
@@ -26,11 +27,14 @@ class Received:
         self.body, self.headers = body, headers
 
 
-async def called(engine: DeliveryEngine, receiver: RawReceiver, **row: Any) -> Received:
+async def called(
+    engine: DeliveryEngine, receiver: RawReceiver, private_keys: tuple[bytes, ...] = (), **row: Any
+) -> Received:
     """What arrives for a row that is due now, signed with two secrets."""
     now = CLOCK.wall_ms()
     of = claim(due=now, url=receiver.url("/hook"), **{"method": "POST", "headers": "[]", **row})
-    made = prepare(of, client=client(secrets=(b"another one, rotated", KEY)), epoch=EPOCH, sender=SENDER, now=now)
+    signing = client(secrets=(b"another one, rotated", KEY), private_keys=private_keys)
+    made = prepare(of, client=signing, epoch=EPOCH, sender=SENDER, now=now)
     assert isinstance(made, Prepared)
     assert (await attempt(engine, made.request)).status == 200
     (request,) = receiver.requests
@@ -40,6 +44,16 @@ async def called(engine: DeliveryEngine, receiver: RawReceiver, **row: Any) -> R
 async def test_json_verifies(engine: DeliveryEngine, receiver: RawReceiver) -> None:
     call = await called(engine, receiver, body=b'{"order": 17, "to": "J\xc3\xb6rg"}')
     assert Webhook(SECRET).verify(call.body, call.headers) == {"order": 17, "to": "Jörg"}
+
+
+async def test_a_key_pair_beside_a_secret_disturbs_no_library(engine: DeliveryEngine, receiver: RawReceiver) -> None:
+    """The published libraries know v1 only, and pass over signatures of other versions."""
+    private = Ed25519PrivateKey.from_private_bytes(KEY)
+    public = "whpk_" + base64.b64encode(private.public_key().public_bytes_raw()).decode()
+    call = await called(engine, receiver, body=b"{}", private_keys=(KEY,))
+    assert call.headers["webhook-signature"].split()[-1].startswith("v1a,")
+    assert Webhook(SECRET).verify(call.body, call.headers) == {}
+    assert verify(call.body, call.headers, public).webhook_id == call.headers["webhook-id"]
 
 
 async def test_null_verifies(engine: DeliveryEngine, receiver: RawReceiver) -> None:

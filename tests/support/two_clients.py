@@ -139,6 +139,7 @@ class TwoClients:
             "cron_id": crons,
             "schedule_key": keys,
             "secret_id": [secret["secret_id"]],
+            "signer": [client_id],
             "reconciliation_id": [one["reconciliation_id"] for one in work],
         }
 

@@ -25,6 +25,7 @@ from minutehand.client._models import (
     NewSchedule,
     NewSigningSecret,
     Poller,
+    PublicKey,
     Schedule,
     ScheduleOptions,
     SigningSecret,
@@ -126,15 +127,20 @@ class AsyncKeys(AsyncPart):
 class AsyncSigningSecrets(AsyncPart):
     """A client's signing secrets, for administrators and keys of scope `manage`."""
 
-    async def create(self) -> NewSigningSecret:
-        """Make a secret beside the existing ones; it is shown this once."""
-        return await self._perform(calls.create_secret(self._client_id))
+    async def create(self, *, scheme: str | None = None) -> NewSigningSecret:
+        """Make a secret beside the existing ones; it is shown this once. `scheme`: v1 unless given, or v1a for a key
+        pair, whose public key is no secret."""
+        return await self._perform(calls.create_secret(self._client_id, scheme=scheme))
 
     async def list(self) -> tuple[SigningSecret, ...]:
         return (await self._perform(calls.list_secrets(self._client_id))).items
 
     async def delete(self, secret_id: str) -> None:
         await self._perform(calls.delete_secret(self._client_id, secret_id))
+
+    async def public_keys(self) -> tuple[PublicKey, ...]:
+        """Those of the client's active key pairs, which everybody may read. May be a minute behind."""
+        return (await self._perform(calls.list_public_keys(self._client_id))).items
 
 
 class AsyncSchedules(AsyncPart):

@@ -23,6 +23,7 @@ from minutehand.client._models import (
     NewSchedule,
     NewSigningSecret,
     Poller,
+    PublicKey,
     Schedule,
     ScheduleOptions,
     SigningSecret,
@@ -127,15 +128,20 @@ class Keys(Part):
 class SigningSecrets(Part):
     """A client's signing secrets, for administrators and keys of scope `manage`."""
 
-    def create(self) -> NewSigningSecret:
-        """Make a secret beside the existing ones; it is shown this once."""
-        return self._perform(calls.create_secret(self._client_id))
+    def create(self, *, scheme: str | None = None) -> NewSigningSecret:
+        """Make a secret beside the existing ones; it is shown this once. `scheme`: v1 unless given, or v1a for a key
+        pair, whose public key is no secret."""
+        return self._perform(calls.create_secret(self._client_id, scheme=scheme))
 
     def list(self) -> tuple[SigningSecret, ...]:
         return self._perform(calls.list_secrets(self._client_id)).items
 
     def delete(self, secret_id: str) -> None:
         self._perform(calls.delete_secret(self._client_id, secret_id))
+
+    def public_keys(self) -> tuple[PublicKey, ...]:
+        """Those of the client's active key pairs, which everybody may read. May be a minute behind."""
+        return self._perform(calls.list_public_keys(self._client_id)).items
 
 
 class Schedules(Part):

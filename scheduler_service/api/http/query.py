@@ -152,6 +152,9 @@ PATH_PARTS: Final[Mapping[str, PathPart]] = {
     ),
     "key_id": PathPart("The key: the part between the underscores.", _KEY_ID, "5c1f0e83d2a94b67"),
     "secret_id": PathPart("The signing secret.", _KEY_ID, "9b2e74d1c06f4a38"),
+    "signer": PathPart(
+        "The client whose calls are signed, as in `Minutehand-Client`.", {"type": "string", "minLength": 1}, "shop"
+    ),
     "node_id": PathPart("The node.", {"type": "string", "minLength": 1, "maxLength": 128}, "node-a"),
     "kind": PathPart("The last part of a problem's `type`.", {"type": "string", "minLength": 1}, "invalid"),
 }

@@ -44,6 +44,7 @@ TAGS: Final[Mapping[str, str]] = {
     "settings": "The settings that clients change themselves.",
     "keys": "The keys with which clients use this API.",
     "signing-secrets": "The secrets that a client's callbacks are signed with.",
+    "public-keys": "What receivers check the signatures of key pairs by.",
     "admin-keys": "Administrators' own keys.",
     "audit-log": "What administrators did, and clients about themselves, and when.",
     "cluster": "The nodes that make the calls.",

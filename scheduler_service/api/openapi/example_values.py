@@ -198,8 +198,19 @@ CLIENT: Final = {
 }
 NEW_SECRET: Final = {
     "secret_id": SECRET_ID,
+    "scheme": "v1",
     "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwYmFzZTY0IQA=",
     "created_at": NOW,
+}
+_PUBLIC_KEY: Final = "whpk_1SiA4o9hyqTCpIqC5V9HUakiiaeACeqfZTInDBbOir4="
+NEW_KEY_PAIR: Final = {**NEW_SECRET, "scheme": "v1a", "secret": _PUBLIC_KEY}
+PUBLIC_KEY: Final = {"secret_id": SECRET_ID, "public_key": _PUBLIC_KEY, "created_at": NOW}
+SECRET_SHOWN: Final = {
+    "secret_id": SECRET_ID,
+    "scheme": "v1",
+    "public_key": None,
+    "created_at": NOW,
+    "expires_at": None,
 }
 NEW_CLIENT: Final = {**CLIENT, "signing_secret": NEW_SECRET}
 _KEY: Final = {"name": "web shop", "scope": "write", "created_at": NOW, "expires_at": "2027-11-21T09:30:00.000Z"}

@@ -188,8 +188,9 @@ EXAMPLES: Final[Mapping[str, Example]] = {
     ),
     "list_keys": Example(answer=of.page(of.KEY_SHOWN)),
     "revoke_key": Example(),
-    "create_secret": Example(answer=of.NEW_SECRET),
-    "list_secrets": Example(answer=of.page({"secret_id": of.SECRET_ID, "created_at": of.NOW, "expires_at": None})),
+    "create_secret": Example(request={"scheme": "v1a"}, answer=of.NEW_KEY_PAIR),
+    "list_secrets": Example(answer=of.page(of.SECRET_SHOWN)),
+    "list_public_keys": Example(answer=of.page(of.PUBLIC_KEY)),
     "delete_secret": Example(),
     "create_admin_key": Example(
         request={"name": "ops"}, answer={"key_id": of.KEY_ID, "name": "ops", "key": of.KEY, "created_at": of.NOW}

@@ -11,10 +11,11 @@ The request that the schedule asks for: its method, URL, headers and bytes, and 
 override. Every attempt has the same `webhook-id`: a receiver that remembers the ids it has handled does nothing twice.
 
 `webhook-signature` is that of [Standard Webhooks](https://www.standardwebhooks.com): the texts
-`v1,` + base64(HMAC-SHA256(secret, id.timestamp.body)), one for each of the client's active secrets, separated by
-spaces. `secret` is what follows `whsec_`, decoded from base64; `id` and `timestamp` are the headers' values, `body` the
-raw bytes. Compare in constant time, accept any of the signatures, and refuse a timestamp that is more than five minutes
-off.
+`v1,` + base64(HMAC-SHA256(secret, id.timestamp.body)), one for each of the client's active secrets, and
+`v1a,` + base64(Ed25519(private key, id.timestamp.body)), one for each of its key pairs, separated by
+spaces. `secret` is what follows `whsec_`, decoded from base64, a public key what follows `whpk_`, as
+`/v1/public-keys/{signer}` lists it; `id` and `timestamp` are the headers' values, `body` the raw bytes. Compare in
+constant time, accept any of the signatures, and refuse a timestamp that is more than five minutes off.
 `minutehand.webhooks.verify` does all of this.
 """
 
@@ -39,7 +40,7 @@ CALLBACK_HEADERS: Final[Mapping[str, Sent]] = {
     ),
     "webhook-timestamp": Sent("When this attempt was signed, in Unix seconds.", {"type": "integer"}, "1795253415"),
     "webhook-signature": Sent(
-        "One signature for each active secret. Missing if the client has no secret.",
+        "One signature for each active secret and key pair. Missing if the client has no secret.",
         _TEXT,
         "v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=",
         always=False,

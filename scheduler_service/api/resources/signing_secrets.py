@@ -3,18 +3,22 @@
 from aiohttp import web
 
 from scheduler_service.api.http.auth import Access
-from scheduler_service.api.http.route import Items, NoRequest, RequestContext, Route, json_response, no_content
-from scheduler_service.api.schemas import NewSecretView, SecretView
+from scheduler_service.api.http.decoding import Body
+from scheduler_service.api.http.route import Items, RequestContext, Route, json_response, no_content
+from scheduler_service.api.schemas import NewSecretView, SecretRequest, SecretView
 from scheduler_service.domain.clients import Scope, SigningSecret
 from scheduler_service.domain.instants import format_instant, format_instant_or_none
-from scheduler_service.usecases.signing_secrets import NewSecret
+from scheduler_service.usecases.signing_secrets import NewSecret, public_key_text
 
+_BODY = Body(SecretRequest)
 _SECRETS = "/v1/clients/{client_id}/signing-secrets"
 
 
 def secret_view(secret: SigningSecret) -> SecretView:
     return SecretView(
         secret_id=secret.secret_id,
+        scheme=secret.scheme.value,
+        public_key=None if secret.public_key is None else public_key_text(secret.public_key),
         created_at=format_instant(secret.created_at),
         expires_at=format_instant_or_none(secret.expires_at),
     )
@@ -22,15 +26,21 @@ def secret_view(secret: SigningSecret) -> SecretView:
 
 def new_secret_view(new: NewSecret) -> NewSecretView:
     return NewSecretView(
-        secret_id=new.secret.secret_id, secret=new.text, created_at=format_instant(new.secret.created_at)
+        secret_id=new.secret.secret_id,
+        scheme=new.secret.scheme.value,
+        secret=new.text,
+        created_at=format_instant(new.secret.created_at),
     )
 
 
 async def create_secret(context: RequestContext) -> web.Response:
-    await context.no_body()
+    asked = await context.body_or(_BODY, SecretRequest())
     client = context.client
-    new = await context.services.signing_secrets.create(client.client_id)
-    context.log("signing-secret-created", client_id=client.client_id, secret_id=new.secret.secret_id)
+    new = await context.services.signing_secrets.create(client.client_id, asked.scheme)
+    secret = new.secret
+    context.log(
+        "signing-secret-created", client_id=client.client_id, secret_id=secret.secret_id, scheme=secret.scheme.value
+    )
     return json_response(new_secret_view(new), status=201)
 
 
@@ -56,7 +66,8 @@ ROUTES = (
         scope=Scope.MANAGE,
         handler=create_secret,
         summary="Make a signing secret for a client; it is shown only once",
-        request=NoRequest,
+        request=SecretRequest,
+        body_optional=True,
         response=NewSecretView,
         status=201,
         problems=("too-many-secrets",),

@@ -11,7 +11,7 @@ from scheduler_service.api.http.route import Route
 from scheduler_service.api.resources import ROUTES
 from tests.support.api import ApiHarness, Reply, cron, schedule
 
-OPEN = {"/livez", "/readyz", "/metrics", "/openapi.json", "/docs"}
+OPEN = {"/livez", "/readyz", "/metrics", "/openapi.json", "/docs", "/v1/public-keys/{signer}"}
 CLIENT_ROUTES = [route for route in ROUTES if "{client_id}" in route.path]
 NAMES = [f"{route.method} {route.path}" for route in ROUTES]
 SOME_ID = UUID("01a1fe7b-0a24-8000-81b0-6435e6edef00")
@@ -65,6 +65,7 @@ def path_of(route: Route, keys: Keys, client_id: str) -> str:
         "schedule_key": "private-key",
         "reconciliation_id": keys.other_reconciliation,
         "kind": "invalid",
+        "signer": "other",
     }
     return re.sub(r"\{(\w+)\}", lambda match: names[match[1]], route.path)
 

@@ -58,6 +58,7 @@ CHOSEN_BY_THE_SERVER = {
     "key",
     "secret_id",
     "secret",
+    "public_key",
     "request_id",
     "webhook-id",
 }
@@ -74,7 +75,7 @@ COUNTED = DayUsage(
     **_USED,
 )
 """What Spark has written when the example is sent."""
-SHAPE = [(re.compile(r"(?<=whsec_).{43}"), "0"), (re.compile(r"[0-9a-f]"), "0")]
+SHAPE = [(re.compile(r"(?<=whsec_).{43}|(?<=whpk_).{43}"), "0"), (re.compile(r"[0-9a-f]"), "0")]
 
 
 def shape(value: Any) -> Any:

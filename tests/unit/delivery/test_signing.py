@@ -4,8 +4,11 @@ import base64
 import hashlib
 import hmac
 import math
+import sys
+from collections.abc import Sequence
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +25,10 @@ from poller_cluster.delivery.headers import sign
 
 SECRET_TEXT = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 SECRET = base64.b64decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+# Of the tests of Svix's server, whose authors wrote the specification; its example of a header has this signature.
+PRIVATE_KEY = base64.b64decode("6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbc=")
+PUBLIC_KEY_TEXT = "whpk_1SiA4o9hyqTCpIqC5V9HUakiiaeACeqfZTInDBbOir4="
+PUBLISHED = "v1a,hnO3f9T8Ytu9HwrXslvumlUpqtNVqkhqw/enGzPCXe5BdqzCInXqYXFymVJaA7AZdpXwVLPo3mNl8EM+m7TBAg=="
 OTHER_TEXT = "whsec_" + base64.b64encode(b"another secret of some length").decode()
 NOW = 1_614_265_330
 BODY = b'{"test": 2432232314}'
@@ -37,6 +44,87 @@ def signed_headers(*secrets: str, body: bytes = BODY, **more: str) -> dict[str, 
 
 def test_the_published_example_of_standard_webhooks() -> None:
     assert sign([SECRET], ID, NOW, BODY) == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+
+
+def test_the_published_example_of_a_key_pair() -> None:
+    assert sign([], ID, NOW, BODY, [PRIVATE_KEY]) == PUBLISHED
+    headers = {"webhook-id": ID, "webhook-timestamp": str(NOW), "webhook-signature": PUBLISHED}
+    assert verify(BODY, headers, PUBLIC_KEY_TEXT, now=NOW).webhook_id == ID
+
+
+def test_secrets_sign_before_key_pairs() -> None:
+    signatures = sign([SECRET, b"second"], ID, NOW, BODY, [PRIVATE_KEY, bytes(32)]).split(" ")
+    assert signatures[:2] == [sign([one], ID, NOW, BODY) for one in (SECRET, b"second")]
+    assert signatures[2:] == [PUBLISHED, sign([], ID, NOW, BODY, [bytes(32)])]
+
+
+def pair_headers(*private_keys: bytes, secrets: Sequence[bytes] = ()) -> dict[str, str]:
+    signature = sign(secrets, ID, NOW, BODY, private_keys)
+    return {"webhook-id": ID, "webhook-timestamp": str(NOW), "webhook-signature": signature}
+
+
+def public_key_of(private_key: bytes) -> str:
+    public = Ed25519PrivateKey.from_private_bytes(private_key).public_key().public_bytes_raw()
+    return "whpk_" + base64.b64encode(public).decode()
+
+
+def test_both_kinds_verify_side_by_side_and_while_pairs_rotate() -> None:
+    new = bytes(range(32))
+    headers = pair_headers(PRIVATE_KEY, new, secrets=[SECRET])
+    for known in (SECRET_TEXT, PUBLIC_KEY_TEXT, public_key_of(new), [OTHER_TEXT, public_key_of(new)]):
+        assert verify(BODY, headers, known, now=NOW).webhook_id == ID
+    assert verify(BODY, pair_headers(new), [PUBLIC_KEY_TEXT, public_key_of(new)], now=NOW).webhook_id == ID
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"webhook-id": "msg_other"},
+        {"webhook-timestamp": str(NOW + 1)},
+        {"webhook-signature": PUBLISHED.replace("v1a,", "v1,")},
+        {"webhook-signature": PUBLISHED.replace("v1a,", "V1A,")},
+        {"webhook-signature": PUBLISHED[:-4]},
+        {"webhook-signature": "v1a,"},
+        {"webhook-signature": "v1a,\udcff\ud800ü"},
+        {"webhook-signature": PUBLISHED.replace("hnO3", "hnO2")},
+        {"webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="},
+    ],
+)
+def test_what_a_pair_did_not_sign_is_noticed(change: dict[str, str]) -> None:
+    headers = pair_headers(PRIVATE_KEY)
+    with pytest.raises(BadSignatureError):
+        verify(BODY, headers | change, PUBLIC_KEY_TEXT, now=NOW)
+    with pytest.raises(BadSignatureError):
+        verify(BODY + b" ", headers, PUBLIC_KEY_TEXT, now=NOW)
+    with pytest.raises(BadSignatureError):
+        verify(BODY, headers, [public_key_of(bytes(32)), SECRET_TEXT], now=NOW)
+
+
+def test_who_has_the_public_key_can_t_sign_with_it() -> None:
+    """By a signature of v1 under the public key, which everybody may fetch."""
+    public = base64.b64decode(PUBLIC_KEY_TEXT.removeprefix("whpk_"))
+    forged = {"webhook-id": ID, "webhook-timestamp": str(NOW), "webhook-signature": sign([public], ID, NOW, BODY)}
+    with pytest.raises(BadSignatureError):
+        verify(BODY, forged, PUBLIC_KEY_TEXT, now=NOW)
+
+
+@pytest.mark.parametrize("text", ["whpk_", "whpk_*", "whpk_abc", PUBLIC_KEY_TEXT[:-4], PUBLIC_KEY_TEXT + "AAAA"])
+def test_texts_that_are_no_public_key(text: str) -> None:
+    with pytest.raises(ValueError, match="a public key"):
+        verify(BODY, pair_headers(PRIVATE_KEY), text, now=NOW)
+
+
+def test_a_private_key_is_no_key_to_verify_by() -> None:
+    with pytest.raises(ValueError, match="begins with whsec_, a public key with whpk_") as caught:
+        verify(BODY, pair_headers(PRIVATE_KEY), "whsk_" + base64.b64encode(PRIVATE_KEY).decode(), now=NOW)
+    assert "6Xb" not in str(caught.value)
+
+
+def test_without_the_package_a_public_key_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.asymmetric.ed25519", None)
+    with pytest.raises(ValueError, match=r"install minutehand\[ed25519\]"):
+        verify(BODY, pair_headers(PRIVATE_KEY), PUBLIC_KEY_TEXT, now=NOW)
+    assert verify(BODY, pair_headers(secrets=[SECRET]), SECRET_TEXT, now=NOW).webhook_id == ID
 
 
 def test_one_signature_per_secret() -> None:

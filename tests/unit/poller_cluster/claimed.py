@@ -65,6 +65,7 @@ def client(
     quota: int = 1,
     state: ClientState = ClientState.ACTIVE,
     secrets: tuple[bytes, ...] = (),
+    private_keys: tuple[bytes, ...] = (),
     **settings: Any,
 ) -> ServedClient:
     client = Client(
@@ -76,7 +77,7 @@ def client(
         revision=1,
         created_at=UnixMillis(1),
     )
-    return ServedClient(client, client.settings.effective(poller_quota=quota), secrets)
+    return ServedClient(client, client.settings.effective(poller_quota=quota), secrets, private_keys=private_keys)
 
 
 def result(status: int | None = 200, **differing: Any) -> AttemptResult:

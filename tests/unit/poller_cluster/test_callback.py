@@ -68,6 +68,13 @@ def test_every_active_secret_signs() -> None:
     assert len(found.split()) == 2
 
 
+def test_every_active_key_pair_signs() -> None:
+    of, pairs = claim(), (b"p" * 32, b"q" * 32)
+    found = headers(of, for_client=client(secrets=(b"old",), private_keys=pairs))["webhook-signature"]
+    assert found == sign((b"old",), str(of.row.schedule_id), NOW // 1000, b"payload", pairs)
+    assert [one.partition(",")[0] for one in found.split()] == ["v1", "v1a", "v1a"]
+
+
 @pytest.mark.parametrize("broken", [{"options": "{"}, {"options": "[]"}, {"headers": "[1]"}, {"headers": "nothing"}])
 def test_what_cannot_be_decoded_fails(broken: dict[str, Any]) -> None:
     found = refused(claim(**broken, attempt_base=2, first_attempt_at=NOW - 9), now=NOW + 7)

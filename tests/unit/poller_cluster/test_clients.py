@@ -10,7 +10,7 @@ from cql.storage import Storage
 from membership.errors import StoreUnavailable
 from poller_cluster import clients as clients
 from poller_cluster.clients import CATALOG_SECONDS, ServedClient, ServedClients
-from scheduler_service.domain.clients import Client, ClientSettings, ClientState
+from scheduler_service.domain.clients import Client, ClientSettings, ClientState, SigningSecret
 from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.usecases.secret_encryption import NoEncryption
 from tests.support.api import ManualClock
@@ -130,7 +130,7 @@ async def test_what_nobody_was_told_of_is_known_after_a_round(fraction: float, c
     await bench.seconds(7)
     for number in range(clients):
         await bench.silently(named(f"client-{number}", ClientState.SUSPENDED))
-    await bench.connection.write("signing_secrets.insert", ("client-0", "s", b"raw", None, 1, None))
+    await bench.connection.write("signing_secrets.insert", ("client-0", "s", b"raw", None, 1, None, None))
     await bench.seconds(int(CATALOG_SECONDS) + 1)
     assert not any(client.active for client in bench.clients.all())
     first = bench.clients.get(ClientId("client-0"))
@@ -185,3 +185,29 @@ async def test_a_walk_that_breaks_off_shows_what_it_saw_and_is_repeated() -> Non
     assert await bench.clients.refresh()
     assert bench.clients.get(ClientId("another")) is not None
     assert bench.changes == 2
+
+
+async def test_a_key_pair_signs_beside_the_secrets_while_it_is_active() -> None:
+    bench = Bench()
+    await bench.add(1)
+    owner = ClientId("client-0")
+    now = bench.clock.wall_ms()
+
+    def secret(secret_id: str, value: bytes, **of: object) -> SigningSecret:
+        given = {"created_at": UnixMillis(now), "encryption_key_id": None, **of}
+        return SigningSecret(client_id=owner, secret_id=secret_id, secret=value, **given)  # type: ignore[arg-type]
+
+    await bench.store.insert_secret(secret("a", b"shared"))
+    await bench.seconds(1)
+    await bench.store.insert_secret(secret("b", b"private", public_key=b"public"))
+    await bench.store.insert_secret(secret("c", b"expired", public_key=b"public", expires_at=now))
+    changes = bench.changes
+    await bench.seconds(1)
+    served = bench.clients.get(owner)
+    assert served is not None
+    assert (served.secrets, served.private_keys, bench.changes) == ((b"shared",), (b"private",), changes + 1)
+    await bench.store.delete_secret(owner, "b")
+    await bench.seconds(1)
+    served = bench.clients.get(owner)
+    assert served is not None
+    assert (served.secrets, served.private_keys) == ((b"shared",), ())

@@ -115,6 +115,29 @@ async def test_everything_comes_under_the_first_key_and_opens_as_before(bench: B
     assert (again.encrypted, again.current, again.complete) == (0, 3, True)
 
 
+async def test_a_private_key_is_encrypted_and_rotated_like_a_secret_and_never_shown(bench: Bench) -> None:
+    async with ApiHarness(connection=bench.connection, encryption=bench.encryption) as api:
+        await api.register(SHOP)
+        made = await api.send("POST", "/v1/clients/shop/signing-secrets", json={"scheme": "v1a"})
+        listed = await api.send("GET", "/v1/clients/shop/signing-secrets")
+        public = await api.send("GET", "/v1/public-keys/shop", key=None)
+    bench.ring.write_text(f"{SECOND}\n{FIRST}")
+    (before,) = [one for one in await bench.store.list_secrets(SHOP) if one.public_key is not None]
+    private = bench.encryption.open(before).secret
+    assert private not in before.secret
+    assert (await bench.rotate()).encrypted == 2
+    (after,) = [one for one in await bench.store.list_secrets(SHOP) if one.public_key is not None]
+    assert (after.encryption_key_id, after.public_key) == ("second", before.public_key)
+    assert bench.encryption.open(after).secret == private
+    for said in (made, listed, public):
+        assert base64.b64encode(private) not in said.body
+    clients = bench.clients()
+    await clients.refresh()
+    served = clients.get(SHOP)
+    assert served is not None
+    assert served.private_keys == (private,)
+
+
 async def test_what_can_not_be_opened_is_left_alone_and_named(bench: Bench) -> None:
     await bench.secret(SHOP, bench.encryption)
     await bench.secret(BANK, NoEncryption())
