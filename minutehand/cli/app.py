@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from minutehand.cli import (
+    admin_keys,
     audit_log,
     audits,
     balance,
@@ -92,6 +93,12 @@ _add(config.config, "Print every setting with its default.", "config > minutehan
 _add(metrics.metrics, "Print every metric and what it means.", "metrics --json")
 app.add_typer(clients.app, name="clients", short_help="Register clients and look after them.", no_args_is_help=True)
 app.add_typer(keys.app, name="keys", short_help="Make, list and revoke a client's keys.", no_args_is_help=True)
+app.add_typer(
+    admin_keys.app,
+    name="admin-keys",
+    short_help="Make, list and revoke administrators' keys.",
+    no_args_is_help=True,
+)
 app.add_typer(
     signing_secrets.app,
     name="signing-secrets",

@@ -56,9 +56,22 @@ def at_most(limit: int, found: Iterable[T]) -> tuple[list[T], bool]:
 
 
 def print_json(value: Any, *, more: bool = False) -> None:
-    """Print one JSON document. JSON permits raw control characters from U+007F on in strings: they are escaped too."""
-    typer.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode().translate(_JSON_ESCAPES))
+    """Print one JSON document, with instants in UTC with milliseconds, as the API answers them. JSON permits raw
+    control characters from U+007F on in strings: they are escaped too."""
+    plain = _plain(msgspec.to_builtins(value, builtin_types=(datetime,)))
+    typer.echo(msgspec.json.format(msgspec.json.encode(plain), indent=2).decode().translate(_JSON_ESCAPES))
     _say_whether(more)
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case dict():
+            return {name: _plain(item) for name, item in value.items()}
+        case list() | tuple():
+            return [_plain(item) for item in value]
+        case datetime():
+            return _in_utc(value, separator="T")
+    return value
 
 
 class RowTable:
@@ -170,10 +183,14 @@ def show(value: Any) -> str:
     if value is None:
         return "-"
     if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat(sep=" ", timespec="milliseconds").replace("+00:00", "Z")
+        return _in_utc(value, separator=" ")
     if isinstance(value, bool):
         return "yes" if value else "no"
     return printable(str(value)).replace("\n", "\\n")
+
+
+def _in_utc(instant: datetime, *, separator: str) -> str:
+    return instant.astimezone(UTC).isoformat(sep=separator, timespec="milliseconds").replace("+00:00", "Z")
 
 
 def make_console() -> Console:

@@ -71,6 +71,23 @@ OrderingKey = Annotated[
     str | None,
     typer.Option("--ordering-key", help="Schedules with the same key are called one at a time.", show_default=False),
 ]
+SkipAfter = Annotated[
+    float | None,
+    typer.Option(
+        "--skip-after-seconds",
+        min=0,
+        help="Skip the call if it can't be made within this time of its due, instead of the client's late policy.",
+        show_default=False,
+    ),
+]
+RetryDeadline = Annotated[
+    float | None,
+    typer.Option(
+        "--retry-deadline-seconds",
+        help="No retry begins later than this after the due, instead of the client's own.",
+        show_default=False,
+    ),
+]
 Key = Annotated[str, typer.Argument(metavar="KEY", help="Your own name for it.", show_default=False)]
 Latest = Annotated[
     str | None,
@@ -100,7 +117,9 @@ def create(
     label: Label = None,
     ordering_key: OrderingKey = None,
     timeout_seconds: AttemptTimeout = None,
+    skip_after_seconds: SkipAfter = None,
     max_attempts: MaxAttempts = None,
+    retry_deadline_seconds: RetryDeadline = None,
     idempotency_key: IdempotencyKey = None,
     url: Url = DEFAULT_URL,
     key: KeyText = None,
@@ -120,7 +139,9 @@ def create(
         label=label,
         ordering_key=ordering_key,
         timeout_seconds=timeout_seconds,
+        skip_after_seconds=skip_after_seconds,
         max_attempts=max_attempts,
+        retry_deadline_seconds=retry_deadline_seconds,
     )
     with connect(url, key) as api:
         schedules = api.client(client_id).schedules
@@ -147,7 +168,9 @@ def put(
     label: Label = None,
     ordering_key: OrderingKey = None,
     timeout_seconds: AttemptTimeout = None,
+    skip_after_seconds: SkipAfter = None,
     max_attempts: MaxAttempts = None,
+    retry_deadline_seconds: RetryDeadline = None,
     replacing: Annotated[
         str | None, typer.Option("--replacing", help="Only if the key names this schedule.", show_default=False)
     ] = None,
@@ -172,7 +195,9 @@ def put(
         label=label,
         ordering_key=ordering_key,
         timeout_seconds=timeout_seconds,
+        skip_after_seconds=skip_after_seconds,
         max_attempts=max_attempts,
+        retry_deadline_seconds=retry_deadline_seconds,
     )
     with connect(url, key) as api:
         schedules = api.client(client_id).schedules
@@ -420,10 +445,14 @@ def _state(schedule: Schedule) -> str:
     return f"{schedule.state} (in doubt)" if schedule.reason == IN_DOUBT else schedule.state
 
 
-def _options(*, max_attempts: int | None, **given: Any) -> dict[str, Any]:
+def _options(*, max_attempts: int | None, retry_deadline_seconds: float | None, **given: Any) -> dict[str, Any]:
     """The options of a new schedule that were given, as the SDK takes them."""
-    retry = None if max_attempts is None else {"max_attempts": max_attempts}
-    return {name: value for name, value in {**given, "retry": retry}.items() if value is not None}
+    retry = _given({"max_attempts": max_attempts, "deadline_seconds": retry_deadline_seconds})
+    return _given({**given, "retry": retry or None})
+
+
+def _given(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _due(due: str | None, timezone: str | None, gap: str | None, fold: str | None) -> str | LocalTime | None:

@@ -11,9 +11,9 @@
 `AsyncMinutehand` has the same methods as coroutines. A client's key gives access to that client only; `api.clients`,
 the keys and signing secrets of clients, `api.cluster()`, `api.nodes` and `api.audit_log()` need an administrator's key.
 
-Errors: `MinutehandApiError` when the API refuses (it carries the problem document), `MinutehandUnreachable` when there
-was no readable answer; such a request may have taken effect. Values are plain and frozen; fields that a newer server
-adds are ignored.
+Errors: `MinutehandApiError` when the API refuses (it carries the problem document; its subclasses, such as `NotFound`
+and `Conflict`, are those of single statuses), `MinutehandUnreachable` when there was no readable answer; such a request
+may have taken effect. Values are plain and frozen; fields that a newer server adds are ignored.
 
 Retries. Reads, PUT and DELETE, creates (create, create_batch, bulk) and requests under an `Idempotency-Key` (redeliver,
 reschedule, reconciliations.create) are safe to repeat. They are sent again when there was no answer, and after 429 and
@@ -43,9 +43,17 @@ from minutehand.client._async.client_scope import AsyncClientScope
 from minutehand.client._audits import Audit, AuditCounts, AuditFinding
 from minutehand.client._bulk import BulkItem
 from minutehand.client._errors import (
+    Conflict,
+    Forbidden,
+    InvalidRequest,
     MinutehandApiError,
     MinutehandClientError,
     MinutehandUnreachable,
+    NotFound,
+    PreconditionFailed,
+    TooManyRequests,
+    Unauthorized,
+    Unavailable,
 )
 from minutehand.client._models import (
     BatchItem,
@@ -64,6 +72,7 @@ from minutehand.client._models import (
     Lateness,
     LocalTime,
     MinuteBalance,
+    NewAdminKey,
     NewCron,
     NewKey,
     NewSchedule,
@@ -89,6 +98,7 @@ from minutehand.client._sync.client_scope import ClientScope
 from minutehand.client._usage import DayUsage, FailingHost, HourUsage, UsedLateness
 
 __all__ = [
+    "AdminKey",
     "AsyncBulk",
     "AsyncClientScope",
     "AsyncMinutehand",
@@ -106,6 +116,7 @@ __all__ = [
     "ClientScope",
     "ClientSettings",
     "Cluster",
+    "Conflict",
     "Cron",
     "CronPreview",
     "CronRun",
@@ -117,9 +128,11 @@ __all__ = [
     "Exchange",
     "FailingHost",
     "Fault",
+    "Forbidden",
     "Health",
     "HealthReason",
     "HourUsage",
+    "InvalidRequest",
     "Key",
     "LatePolicy",
     "Lateness",
@@ -129,16 +142,19 @@ __all__ = [
     "MinutehandApiError",
     "MinutehandClientError",
     "MinutehandUnreachable",
+    "NewAdminKey",
     "NewCron",
     "NewKey",
     "NewSchedule",
     "NewSigningSecret",
     "Node",
+    "NotFound",
     "OwnSettings",
     "Page",
     "Poller",
     "PollerCounts",
     "PollerOwner",
+    "PreconditionFailed",
     "Problem",
     "PublicKey",
     "Reconciliation",
@@ -149,6 +165,9 @@ __all__ = [
     "Schedule",
     "SentCallback",
     "SigningSecret",
+    "TooManyRequests",
     "TrialCallTimes",
+    "Unauthorized",
+    "Unavailable",
     "UsedLateness",
 ]

@@ -10,6 +10,7 @@ import msgspec
 
 from minutehand.client._errors import MinutehandUnreachable, error_of
 from minutehand.client._models import (
+    AdminKey,
     Batch,
     Callback,
     Client,
@@ -23,6 +24,7 @@ from minutehand.client._models import (
     Key,
     LocalTime,
     MinuteBalance,
+    NewAdminKey,
     NewCron,
     NewKey,
     NewSchedule,
@@ -164,6 +166,18 @@ def change_settings(client_id: str, settings: Mapping[str, Any]) -> Operation[Cl
 
 def delete_client(client_id: str) -> Operation[None]:
     return Operation(method="DELETE", path=client_path(client_id), answer=None)
+
+
+def create_admin_key(name: str) -> Operation[NewAdminKey]:
+    return Operation(method="POST", path="/v1/admin-keys", answer=NewAdminKey, body=_encode({"name": name}))
+
+
+def list_admin_keys() -> Operation[Page[AdminKey]]:
+    return Operation(method="GET", path="/v1/admin-keys", answer=Page[AdminKey])
+
+
+def revoke_admin_key(key_id: str) -> Operation[None]:
+    return Operation(method="DELETE", path=f"/v1/admin-keys/{segment(key_id)}", answer=None)
 
 
 def list_pollers(client_id: str) -> Operation[Page[Poller]]:

@@ -20,7 +20,8 @@ class MinutehandUnreachable(MinutehandClientError):
 
 
 class MinutehandApiError(MinutehandClientError):
-    """The API refused. `str(error)` is its reason with every fault; `problem` is the whole document."""
+    """The API refused. `str(error)` is its reason with every fault; `problem` is the whole document. Raised as the
+    class of its status, where there is one: `NotFound`, `Conflict` and the others."""
 
     def __init__(self, problem: Problem, *, retry_after_seconds: float | None = None) -> None:
         faults = "; ".join(f"{fault.pointer or '/'} {fault.detail}" for fault in problem.errors)
@@ -44,6 +45,48 @@ class MinutehandApiError(MinutehandClientError):
         return self.problem.errors
 
 
+class Unauthorized(MinutehandApiError):
+    """401: the key is missing, unknown, revoked or expired."""
+
+
+class Forbidden(MinutehandApiError):
+    """403: the key is good, but not for this."""
+
+
+class NotFound(MinutehandApiError):
+    """404: there is no such thing, or none that this key may see."""
+
+
+class Conflict(MinutehandApiError):
+    """409: what is there does not allow it; `kind` says what, such as `in-flight`."""
+
+
+class PreconditionFailed(MinutehandApiError):
+    """412: it was changed meanwhile, or is there already."""
+
+
+class InvalidRequest(MinutehandApiError):
+    """422: `errors` has every fault."""
+
+
+class TooManyRequests(MinutehandApiError):
+    """429: beyond a rate or budget; `retry_after_seconds` says how long to wait."""
+
+
+class Unavailable(MinutehandApiError):
+    """503: storage, or the API itself, can't answer now."""
+
+
+_OF_STATUS: dict[int, type[MinutehandApiError]] = {
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    412: PreconditionFailed,
+    422: InvalidRequest,
+    429: TooManyRequests,
+    503: Unavailable,
+}
 _A_PROXYS = (429, 502, 503, 504)
 """Statuses that a proxy answers while no API behind it is available."""
 _decode_problem = msgspec.json.Decoder(Problem).decode
@@ -54,7 +97,7 @@ def error_of(status: int, content_type: str, body: bytes, retry_after: str | Non
     seconds = float(retry_after) if retry_after is not None and retry_after.isdigit() else None
     if content_type.partition(";")[0].strip() == "application/problem+json":
         try:
-            return MinutehandApiError(_decode_problem(body), retry_after_seconds=seconds)
+            return _OF_STATUS.get(status, MinutehandApiError)(_decode_problem(body), retry_after_seconds=seconds)
         except msgspec.DecodeError:
             pass
     message = f"the answer, HTTP status {status}, is not Minutehand's: is the address right?"

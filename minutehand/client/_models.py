@@ -272,6 +272,24 @@ class NewKey(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: datetime | None = None
 
 
+class AdminKey(msgspec.Struct, frozen=True, kw_only=True):
+    """An administrator's key without its secret."""
+
+    key_id: str
+    name: str
+    created_at: datetime
+    revoked_at: datetime | None = None
+
+
+class NewAdminKey(msgspec.Struct, frozen=True, kw_only=True):
+    """A new key of an administrator, shown once."""
+
+    key_id: str
+    name: str
+    key: str
+    created_at: datetime
+
+
 class SigningSecret(msgspec.Struct, frozen=True, kw_only=True):
     """A signing secret without the secret. `public_key`: that of a key pair (`scheme` v1a)."""
 

@@ -13,12 +13,14 @@ from minutehand.client._async.client_scope import AsyncClientScope
 from minutehand.client._async.parts import every
 from minutehand.client._async.sender import AsyncSender
 from minutehand.client._models import (
+    AdminKey,
     Client,
     Cluster,
     CronPreview,
     DrainingNode,
     Dst,
     Health,
+    NewAdminKey,
 )
 from minutehand.client._outcomes import AuditEntry
 from minutehand.client._retries import DEFAULT_DEADLINE_SECONDS, DEFAULT_RETRIES, Limits
@@ -57,6 +59,7 @@ class AsyncMinutehand:
         )
         self.clients = AsyncClients(self)
         self.nodes = AsyncNodes(self)
+        self.admin_keys = AsyncAdminKeys(self)
 
     def client(self, client_id: str) -> AsyncClientScope:
         """The scope of one client. Sends nothing."""
@@ -123,6 +126,24 @@ class AsyncNodes:
     async def undrain(self, node_id: str) -> DrainingNode:
         """Have a draining node take its share of pollers again. Refused (409) while its process is stopping."""
         return await self._perform(calls.undrain_node(node_id))
+
+
+class AsyncAdminKeys:
+    """Administrators' own keys, made and revoked by the configured administrator only."""
+
+    def __init__(self, api: AsyncMinutehand) -> None:
+        self._perform = api.perform
+
+    async def create(self, name: str) -> NewAdminKey:
+        """Make a key for the administrator of this name; it is shown this once."""
+        return await self._perform(calls.create_admin_key(name))
+
+    async def list(self) -> tuple[AdminKey, ...]:
+        """Revoked ones included."""
+        return (await self._perform(calls.list_admin_keys())).items
+
+    async def revoke(self, key_id: str) -> None:
+        await self._perform(calls.revoke_admin_key(key_id))
 
 
 class AsyncClients:

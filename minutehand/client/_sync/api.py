@@ -11,12 +11,14 @@ import httpx
 
 from minutehand.client import _calls as calls
 from minutehand.client._models import (
+    AdminKey,
     Client,
     Cluster,
     CronPreview,
     DrainingNode,
     Dst,
     Health,
+    NewAdminKey,
 )
 from minutehand.client._outcomes import AuditEntry
 from minutehand.client._retries import DEFAULT_DEADLINE_SECONDS, DEFAULT_RETRIES, Limits
@@ -58,6 +60,7 @@ class Minutehand:
         )
         self.clients = Clients(self)
         self.nodes = Nodes(self)
+        self.admin_keys = AdminKeys(self)
 
     def client(self, client_id: str) -> ClientScope:
         """The scope of one client. Sends nothing."""
@@ -124,6 +127,24 @@ class Nodes:
     def undrain(self, node_id: str) -> DrainingNode:
         """Have a draining node take its share of pollers again. Refused (409) while its process is stopping."""
         return self._perform(calls.undrain_node(node_id))
+
+
+class AdminKeys:
+    """Administrators' own keys, made and revoked by the configured administrator only."""
+
+    def __init__(self, api: Minutehand) -> None:
+        self._perform = api.perform
+
+    def create(self, name: str) -> NewAdminKey:
+        """Make a key for the administrator of this name; it is shown this once."""
+        return self._perform(calls.create_admin_key(name))
+
+    def list(self) -> tuple[AdminKey, ...]:
+        """Revoked ones included."""
+        return self._perform(calls.list_admin_keys()).items
+
+    def revoke(self, key_id: str) -> None:
+        self._perform(calls.revoke_admin_key(key_id))
 
 
 class Clients:

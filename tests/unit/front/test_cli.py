@@ -1,6 +1,7 @@
 """The command line: help for everything, one sentence for every error, JSON that is nothing but JSON."""
 
 import json
+import re
 import shlex
 from collections.abc import Iterator
 from typing import Any
@@ -39,6 +40,7 @@ DAY = "2026-11-21T00:00:00Z"
 CANCEL_WINDOW = "schedules cancel-window shop --from 2026-11-21T00:00:00Z --to 2026-11-22T00:00:00Z"
 CANCELLED = {"schedule_id": SCHEDULE["schedule_id"], "status": 200, "state": "cancelled"}
 KEY = {"key_id": "k1", "created_at": "2026-11-21T09:00:00.000Z", "revoked_at": None}
+ADMIN_KEY = {"key_id": "k1", "name": "ops", "created_at": "2026-11-21T09:00:00.000Z", "revoked_at": None}
 SECRET = {"secret_id": "s1", "created_at": "2026-11-21T09:00:00.000Z", "expires_at": None}
 
 
@@ -147,6 +149,19 @@ def test_attempts_show_the_end_of_a_retried_success_and_tell_an_empty_answer_fro
         ("keys list shop", [httpx.Response(200, json={"items": [{**KEY, "name": "dashboard"}]})], "dashboard"),
         ("keys list shop", [httpx.Response(200, json={"items": [KEY]})], "k1"),
         ("keys revoke shop k1", [httpx.Response(204)], "k1"),
+        ("admin-keys create ops", [httpx.Response(201, json={**ADMIN_KEY, "key": "mh_x"})], "mh_x"),
+        ("admin-keys list", [httpx.Response(200, json={"items": [ADMIN_KEY]})], "ops"),
+        ("admin-keys revoke k1", [httpx.Response(204)], "k1"),
+        (
+            "signing-secrets create shop --scheme v1a",
+            [httpx.Response(201, json={**SECRET, "scheme": "v1a", "secret": "whpk_x"})],
+            "public key",
+        ),
+        (
+            "signing-secrets list shop",
+            [httpx.Response(200, json={"items": [{**SECRET, "scheme": "v1a", "public_key": "whpk_x"}]})],
+            "whpk_x",
+        ),
         ("signing-secrets create shop", [httpx.Response(201, json={**SECRET, "secret": "whsec_x"})], "whsec_x"),
         ("signing-secrets list shop", [httpx.Response(200, json={"items": [SECRET]})], "s1"),
         ("signing-secrets delete shop s1", [httpx.Response(204)], "s1"),
@@ -228,6 +243,16 @@ def test_text_for_people_and_json_for_programs(
     assert output.err == ""
 
 
+def test_instants_have_one_precision_in_json(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
+    """That of the API, whatever fraction an instant has."""
+    script.answers = [httpx.Response(200, json={"items": [CRON]}), httpx.Response(200, json=SCHEDULE)]
+    for command in ("crons list shop", "schedules get shop x"):
+        assert failures.run([*command.split(), "--json"]) == 0
+        found = re.findall(r'"(\d{4}-[^"]*)"', capsys.readouterr().out)
+        assert len(found) > 1
+        assert [one for one in found if not re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", one)] == []
+
+
 def test_a_list_is_shown_one_a_line(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
     script.answers = [httpx.Response(200, json=CRON)]
     assert failures.run(["crons", "show", "shop", "nightly"]) == 0
@@ -263,7 +288,8 @@ def test_a_request_goes_under_the_key_that_is_given(script: Script) -> None:
 def test_create_sends_what_the_flags_say(script: Script) -> None:
     script.answers = [httpx.Response(201, json=SCHEDULE)]
     when = ["--due", "2026-11-21T09:30:15Z", "--label", "l", "--ordering-key", "o"]
-    how = ["--max-attempts", "3", "--timeout-seconds", "2.5"]
+    how = ["--max-attempts", "3", "--timeout-seconds", "2.5", "--skip-after-seconds", "60"]
+    how += ["--retry-deadline-seconds", "600"]
     what = ["--method", "PUT", "--header", "X-A: b: c", "--header", "X-D:e", "--body", "hello"]
     assert failures.run(["schedules", "create", "shop", "https://a.example/", *when, *what, *how]) == 0
     assert script.sent() == {
@@ -276,8 +302,9 @@ def test_create_sends_what_the_flags_say(script: Script) -> None:
         "due": "2026-11-21T09:30:15Z",
         "label": "l",
         "ordering_key": "o",
-        "retry": {"max_attempts": 3},
+        "retry": {"max_attempts": 3, "deadline_seconds": 600.0},
         "timeout_seconds": 2.5,
+        "skip_after_seconds": 60.0,
     }
 
 

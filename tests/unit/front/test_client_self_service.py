@@ -35,6 +35,9 @@ async def test_it_needs_an_administrator_once(api: ApiHarness) -> None:
         assert (await shop.keys.create()).scope == "write"
         (secret,) = await shop.signing_secrets.list()
         assert secret.secret_id == made.signing_secret.secret_id
+        pair = await shop.signing_secrets.create(scheme="v1a")
+        (public,) = await shop.signing_secrets.public_keys()
+        assert (pair.scheme, pair.secret, pair.secret_id) == ("v1a", public.public_key, public.secret_id)
         changed = await shop.change_settings({"timeout_seconds": 5, "in_doubt": "drop"})
         assert (changed.settings["timeout_seconds"], changed.poller_quota) == (5.0, 2)
         assert (await shop.pause()).paused
@@ -43,6 +46,7 @@ async def test_it_needs_an_administrator_once(api: ApiHarness) -> None:
         log = [one async for one in shop.audit_log(start=datetime.fromisoformat("2026-11-21T00:00:00Z"))]
         assert {one.action for one in log if one.by_client} == {
             "create_key",
+            "create_secret",
             "change_settings",
             "pause_client",
             "unpause_client",
