@@ -173,6 +173,13 @@ def _least(text: str) -> int:
     return min(cell_len(text), max(_INSTANT_WIDTH, min(longest_word, _WORD_WIDTH)))
 
 
+def progress(sentence: str) -> None:
+    """Say on standard error how far a long command is, where somebody looks on."""
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    if console.is_terminal:
+        console.print(Text(printable(sentence)))
+
+
 def say(sentence: str) -> None:
     """Print one line of text."""
     make_console().print(Text(printable(sentence)))

@@ -1,5 +1,7 @@
 """`minutehand schedules`: create, show, cancel and list future calls."""
 
+from itertools import islice
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -19,8 +21,8 @@ from minutehand.cli.options import (
     environment,
     limit_of,
 )
-from minutehand.cli.output import at_most, fail, print_fields, print_json, print_table, say
-from minutehand.client import Attempt, LocalTime, Schedule
+from minutehand.cli.output import at_most, fail, print_fields, print_json, print_table, progress, say
+from minutehand.client import Attempt, LocalTime, MinutehandApiError, Schedule
 
 app = typer.Typer(
     help="Create, look at, cancel and list schedules. Takes the client's own key; `show` reads Cassandra instead."
@@ -205,6 +207,51 @@ def put(
             schedule_key, callback, replacing=replacing, absent=absent, idempotency_key=idempotency_key, **options
         )
         show_schedule(made, as_json)
+
+
+@app.command(epilog="Example: minutehand schedules load shop reminders.ndjson")
+def load(
+    client_id: ClientId,
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="One JSON object a line, as the API takes it; or, named .csv, a head of url, due, delay_seconds, "
+            "label and other fields, and a schedule a line.",
+            show_default=False,
+        ),
+    ],
+    url: Url = DEFAULT_URL,
+    key: KeyText = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create the schedules that a file lists.
+
+    After an interruption run it again within 24 hours, with the same file: what was created is not created twice.
+    Millions are for `minutehand spark run bulk_load`. Ends with 1 if any schedule was refused.
+    """
+    from minutehand.cli.load import BATCH, batch_key, read_lines
+
+    lines, created, refused = read_lines(file), 0, list[dict[str, Any]]()
+    with connect(url, key) as api:
+        schedules = api.client(client_id).schedules
+        while batch := list(islice(lines, BATCH)):
+            items = schedules.create_batch([line.schedule for line in batch], idempotency_key=batch_key(batch))
+            for line, item in zip(batch, items, strict=True):
+                if item.problem is None:
+                    created += 1
+                else:
+                    why = str(MinutehandApiError(item.problem))
+                    refused.append({"line": line.number, "status": item.status, "detail": why})
+            progress(f"{created + len(refused):,} done, to line {batch[-1].number:,}")
+    if as_json:
+        print_json({"created": created, "refused": refused})
+    else:
+        say(f"{created:,} are created, {len(refused):,} refused.")
+        if refused:
+            print_table(("LINE", "STATUS", "REASON"), [tuple(one.values()) for one in refused], yielding={"REASON"})
+    if refused:
+        raise typer.Exit(1)
 
 
 @app.command("get-by-key", epilog="Example: minutehand schedules get-by-key shop cart-17")
