@@ -64,6 +64,7 @@ def print_json(value: Any, *, more: bool = False) -> None:
 
 
 def _plain(value: Any) -> Any:
+    """A value of msgspec's built-in types with its instants as text."""
     match value:
         case dict():
             return {name: _plain(item) for name, item in value.items()}
@@ -71,7 +72,8 @@ def _plain(value: Any) -> Any:
             return [_plain(item) for item in value]
         case datetime():
             return _in_utc(value, separator="T")
-    return value
+        case _:
+            return value
 
 
 class RowTable:
