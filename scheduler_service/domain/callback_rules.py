@@ -18,8 +18,10 @@ _OURS = ("webhook-", "minutehand-")
 _OUR_NAMES = frozenset({"user-agent"})
 _OF_CONNECTION = frozenset({"connection", "http2-settings", "keep-alive", "te", "trailer", "upgrade"})
 _OF_FRAMING = frozenset({"content-length", "expect", "host", "transfer-encoding"})
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
-_VALUE = re.compile(r"(?:[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?)?\Z")
+HEADER_NAME_PATTERN = r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"
+HEADER_VALUE_PATTERN = r"^([\x21-\x7e]([\t\x20-\x7e]*[\x21-\x7e])?)?$"
+_TOKEN = re.compile(HEADER_NAME_PATTERN.strip("^$"))
+_VALUE = re.compile(HEADER_VALUE_PATTERN.strip("^$"))
 _OVERHEAD = len(": \r\n")
 
 
@@ -32,7 +34,7 @@ class Problem(NamedTuple):
 
 def is_token(name: str) -> bool:
     """Whether `name` is a token of RFC 9110, as methods and header names must be."""
-    return _TOKEN.match(name) is not None
+    return _TOKEN.fullmatch(name) is not None
 
 
 def is_ours(name: str) -> bool:
@@ -82,7 +84,7 @@ def check_headers(headers: Sequence[tuple[str, str]], *, max_bytes: int, pointer
             problems.append(Problem(place, wrong))
         elif name.lower() in seen:
             problems.append(Problem(place, "the same header is given twice; names differ in case only"))
-        if not _VALUE.match(value):
+        if not _VALUE.fullmatch(value):
             problems.append(
                 Problem(place, "the value may hold printable ASCII and tabs, without spaces at its ends or line breaks")
             )

@@ -14,7 +14,15 @@ from typing import Annotated, Final, NamedTuple, Protocol, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from scheduler_service.domain.callback_rules import MAX_HEADERS, METHODS, check_body, check_headers, check_method
+from scheduler_service.domain.callback_rules import (
+    HEADER_NAME_PATTERN,
+    HEADER_VALUE_PATTERN,
+    MAX_HEADERS,
+    METHODS,
+    check_body,
+    check_headers,
+    check_method,
+)
 from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
 from scheduler_service.domain.clients import ClientSettings
 from scheduler_service.domain.crons import load_zone
@@ -48,6 +56,11 @@ CheckUrl: TypeAlias = Callable[[str], Refusal | None]
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT)]
 Instant = Annotated[str, Meta(description="RFC 3339 with an offset", extra_json_schema={"format": "date-time"})]
 TimeoutSeconds = Annotated[float, Meta(ge=0.1, le=60)]
+CallbackHeaders = Annotated[
+    dict[str, Annotated[str, Meta(extra_json_schema={"pattern": HEADER_VALUE_PATTERN})]],
+    Meta(max_length=MAX_HEADERS, extra_json_schema={"propertyNames": {"pattern": HEADER_NAME_PATTERN}}),
+]
+"""The patterns are for the document only: `check_headers` reports every fault."""
 
 
 class CallbackRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, gc=False):
@@ -59,7 +72,7 @@ class CallbackRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
     url: str
     method: Annotated[str, Meta(extra_json_schema={"enum": sorted(METHODS)})] = "POST"
-    headers: Annotated[dict[str, str], Meta(max_length=MAX_HEADERS)] = {}
+    headers: CallbackHeaders = {}
     body: str | None = None
     json: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
     body_base64: Annotated[str, Meta(extra_json_schema={"contentEncoding": "base64"})] | None = None

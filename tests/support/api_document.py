@@ -10,6 +10,7 @@ import msgspec
 
 from scheduler_service.api.http.route import Route
 from scheduler_service.api.openapi.document import documents_of
+from scheduler_service.api.problems import CONTENT_TYPE
 from scheduler_service.api.resources import ROUTES
 
 _PATTERNS = [(re.compile(re.sub(r"\{\w+\}", "[^/:]+", route.path)), route) for route in ROUTES]
@@ -43,7 +44,12 @@ class ApiDocument:
         """`body` is JSON, decoded; or text where `media` says so."""
         response = self._response(route, status)
         assert media in response["content"], f"{media} of {route.method} {route.path} is not documented"
-        self._check(f"{route.method} {route.path} {status}", response["content"][media]["schema"], body)
+        content = response["content"][media]
+        self._check(f"{route.method} {route.path} {status}", content["schema"], body)
+        if media == CONTENT_TYPE:
+            kind = body["type"].removeprefix("/problems/")
+            assert kind in content["examples"], f"{kind} of {route.method} {route.path} is not documented"
+            assert body["status"] == status
 
     def check_exchange(self, method: str, path: str, status: int, headers: Mapping[str, str], body: bytes) -> None:
         """An answer of the API to a request for this path. Nothing is said of paths and methods that no route has."""
@@ -52,7 +58,12 @@ class ApiDocument:
             return
         response = self._response(route, status)
         for name, header in response.get("headers", {}).items():
-            assert name in headers or not self.resolve(header)["required"], f"{name} is missing"
+            known = self.resolve(header)
+            assert name in headers or not known["required"], f"{name} is missing"
+            if name in headers:
+                number = known["schema"]["type"] == "integer"
+                value = int(headers[name]) if number else headers[name]
+                self._check(f"{name} of {route.method} {route.path} {status}", known["schema"], value)
         if not body:
             assert "content" not in response, f"{method} {path} answered {status} without the body that is documented"
             return

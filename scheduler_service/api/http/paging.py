@@ -12,6 +12,7 @@ bounds as a given one; else a forged cursor could make a process read the index 
 import base64
 import binascii
 import hashlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -20,6 +21,7 @@ import msgspec
 
 from scheduler_service.api.http.query import (
     CURSOR,
+    CURSOR_PATTERN,
     DEFAULT_LIMIT,
     MAX_CURSOR,
     Parameter,
@@ -31,6 +33,7 @@ from scheduler_service.domain.ids import DAY_MS, MAX_DUE, ClientId, UnixMillis
 from scheduler_service.domain.instants import window_faults
 
 _CHECKSUM_BYTES = 6
+_TEXT = re.compile(CURSOR_PATTERN.strip("^$"))
 
 
 class Cursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -161,10 +164,9 @@ def seal(client_id: ClientId, cursor: Cursor) -> str:
 def unseal(client_id: ClientId, text: str, *, decode: Callable[[bytes], T]) -> T:
     """The cursor of a sealed text. Raises Invalid."""
     try:
-        if len(text) > MAX_CURSOR:
+        if len(text) > MAX_CURSOR or _TEXT.fullmatch(text) is None:
             raise ValueError
-        padded = text + "=" * (-len(text) % 4)
-        raw = base64.b64decode(padded, altchars=b"-_", validate=True)
+        raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         data = raw[_CHECKSUM_BYTES:]
         if raw[:_CHECKSUM_BYTES] != _checksum(client_id, data):
             raise ValueError

@@ -10,6 +10,8 @@ from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.preconditions import ANY, NO_PRECONDITION, Precondition
 
 ETAG: Final[Mapping[str, str]] = {"ETag": "Names what is shown; sent back in If-Match, it keeps others' changes safe."}
+ETAG_PATTERN: Final = r'^"[\x21\x23-\x7e]*"$'
+IF_MATCH_PATTERN: Final = r'^(\*|(W/)?"[^"]*"(, *(W/)?"[^"]*")*)$'
 PRECONDITION_FAILED: Final = "precondition-failed"
 
 

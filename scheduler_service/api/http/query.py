@@ -7,7 +7,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
-from typing import Any, Final, Generic, TypeVar
+from typing import Annotated, Any, Final, Generic, TypeVar
+
+from msgspec import Meta
 
 from scheduler_service.domain.clients import CLIENT_ID_PATTERN
 from scheduler_service.domain.errors import FieldError
@@ -27,6 +29,9 @@ MAX_YEAR = 9998
 """The day after the last one must still be a `date`, whose years end at 9999."""
 MAX_CURSOR = 4096
 """Characters of a cursor; longer ones are refused undecoded."""
+CURSOR_PATTERN: Final = "^[A-Za-z0-9_-]+$"
+CursorText = Annotated[str, Meta(extra_json_schema={"pattern": CURSOR_PATTERN, "maxLength": MAX_CURSOR})]
+"""A cursor in a body."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +101,7 @@ def text_parameter(name: str, sentence: str) -> Parameter[str]:
 CURSOR: Final = Parameter(
     name="cursor",
     sentence="`next_cursor` of the previous page. It contains the list's parameters: others given with it must agree.",
-    schema={"type": "string", "maxLength": MAX_CURSOR},
+    schema={"type": "string", "pattern": CURSOR_PATTERN, "maxLength": MAX_CURSOR},
     read=str,
 )
 

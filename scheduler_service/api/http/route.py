@@ -16,7 +16,7 @@ from aiohttp import web
 
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.decoding import Body, Rules
-from scheduler_service.api.http.query import Parameter
+from scheduler_service.api.http.query import CursorText, Parameter
 from scheduler_service.api.http.timeouts import Deadline
 from scheduler_service.api.metrics import Exposition
 from scheduler_service.api.problems import Refusal
@@ -315,7 +315,7 @@ class Items(msgspec.Struct, Generic[ItemT], frozen=True):
     """One page of a list: `{"items": [...], "next_cursor": null}`. `next_cursor` null: it is the last page."""
 
     items: list[ItemT]
-    next_cursor: str | None = None
+    next_cursor: CursorText | None = None
 
 
 def keyed_of(context: RequestContext, body: bytes = b"") -> Keyed | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from scheduler_service.api.http.html import inline, page, prose
 from scheduler_service.api.openapi.schema_html import schema_rows, schema_text
-from scheduler_service.api.problems import KINDS, Kind
+from scheduler_service.api.problems import CONTENT_TYPE, KINDS, Kind
 
 Document = Mapping[str, Any]
 _PROBLEMS = "/problems/"
@@ -116,7 +116,7 @@ def _text(example: Any) -> str:
 
 def _answer(document: Document, status: str, answer: Mapping[str, Any]) -> str:
     content = answer.get("content", {})
-    kinds = [kind for body in content.values() for kind in _kinds(body)]
+    kinds = [kind for media, body in content.items() for kind in _kinds(media, body)]
     if kinds:
         links = ", ".join(f'<a href="#problem-{kind}">{kind}</a>' for kind in kinds)
         return f"<p><strong>{status}</strong> {links}</p>"
@@ -126,17 +126,17 @@ def _answer(document: Document, status: str, answer: Mapping[str, Any]) -> str:
     return f"<p><strong>{status}</strong> {inline(answer['description'])}{with_headers}</p>\n{bodies}"
 
 
-def _kinds(body: Mapping[str, Any]) -> list[str]:
-    narrowed = body["schema"].get("allOf", [{}])[-1].get("properties", {}).get("type", {})
-    return [type_.removeprefix(_PROBLEMS) for type_ in narrowed.get("enum", ())]
+def _kinds(media: str, body: Mapping[str, Any]) -> list[str]:
+    """The kinds of problems that an answer may be; the examples of problems have the names of their kinds."""
+    return list(body["examples"]) if media == CONTENT_TYPE else []
 
 
 def _problems(document: Document) -> str:
     answering: dict[str, list[str]] = {kind: [] for kind in KINDS}
     for _, _, operation in _operations(document):
         for answer in operation["responses"].values():
-            for body in _resolve(document, answer).get("content", {}).values():
-                for kind in _kinds(body):
+            for media, body in _resolve(document, answer).get("content", {}).items():
+                for kind in _kinds(media, body):
                     answering[kind].append(operation["operationId"])
     # `malformed` and `internal` are problems of every operation, so the longest list is that of all.
     everywhere = max(len(ids) for ids in answering.values())

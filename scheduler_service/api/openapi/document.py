@@ -12,11 +12,14 @@ from typing import Any, Final
 import msgspec
 
 from scheduler_service.api.http.auth import Access
+from scheduler_service.api.http.preconditions import IF_MATCH_PATTERN, PRECONDITION_FAILED
 from scheduler_service.api.http.query import PATH_PARTS
 from scheduler_service.api.http.route import JSON, Document, NoRequest, Route, json_body, operation_id
 from scheduler_service.api.openapi.answers import (
     HEADERS,
+    PATTERNS,
     REQUEST_ID_HEADER,
+    REQUEST_ID_PATTERN,
     by_status,
     kinds_of,
     problem_responses,
@@ -27,6 +30,7 @@ from scheduler_service.api.openapi.examples import EXAMPLES, Example
 from scheduler_service.api.openapi.webhook import webhook
 from scheduler_service.api.problems import Problem
 from scheduler_service.domain.idempotency import KEY_PATTERN
+from scheduler_service.domain.preconditions import ANY
 
 API_VERSION: Final = "1"
 """The version of the contract, as in the paths."""
@@ -112,7 +116,12 @@ def build_document(routes: Sequence[Route], examples: Mapping[str, Example] = EX
                 _CONFIGURED: _bearer("The administrator's key from configuration: makes the others."),
             },
             "schemas": {name: _tidy(schema) for name, schema in sorted(components.items())},
-            "parameters": {"X-Request-Id": _REQUEST_ID, "Idempotency-Key": _IDEMPOTENCY_KEY, **_path_parameters(paths)},
+            "parameters": {
+                "X-Request-Id": _REQUEST_ID,
+                "Idempotency-Key": _IDEMPOTENCY_KEY,
+                **_PRECONDITIONS,
+                **_path_parameters(paths),
+            },
             "headers": dict(HEADERS),
             "responses": dict(problem_responses(routes)),
         },
@@ -135,7 +144,7 @@ _REQUEST_ID: Final[Mapping[str, Any]] = {
     "in": "header",
     "required": False,
     "description": "Your id for this request, up to 128 visible ASCII characters: the answer and log lines repeat it.",
-    "schema": {"type": "string"},
+    "schema": {"type": "string", "pattern": REQUEST_ID_PATTERN},
 }
 
 
@@ -146,6 +155,24 @@ _IDEMPOTENCY_KEY: Final[Mapping[str, Any]] = {
     "description": "Your key for this request, preferably random: repeating the request with the same key does nothing "
     "twice, and answers the first result. Valid for 24 hours.",
     "schema": {"type": "string", "pattern": KEY_PATTERN},
+}
+
+
+_PRECONDITIONS: Final[Mapping[str, Any]] = {
+    "If-Match": {
+        "name": "If-Match",
+        "in": "header",
+        "required": False,
+        "description": "Only if it is as an `ETag` of before says, or `*`: only if there is one.",
+        "schema": {"type": "string", "pattern": IF_MATCH_PATTERN},
+    },
+    "If-None-Match": {
+        "name": "If-None-Match",
+        "in": "header",
+        "required": False,
+        "description": "`*`: only if there is none.",
+        "schema": {"type": "string", "pattern": f"^{re.escape(ANY)}$"},
+    },
 }
 
 
@@ -217,17 +244,20 @@ def _parameters(route: Route, example: Example | None) -> list[dict[str, Any]]:
             "schema": dict(parameter.schema),
         }
         if example is not None and parameter.name in example.query:
-            declared["example"] = example.query[parameter.name]
+            text = example.query[parameter.name]
+            declared["example"] = int(text) if parameter.schema["type"] == "integer" else text
         parameters.append(declared)
     if route.idempotent:
         parameters.append({"$ref": "#/components/parameters/Idempotency-Key"})
+    if PRECONDITION_FAILED in route.problems:
+        parameters += [{"$ref": f"#/components/parameters/{name}"} for name in _PRECONDITIONS]
     parameters.append({"$ref": "#/components/parameters/X-Request-Id"})
     return parameters
 
 
 def _responses(route: Route, schema_of: Mapping[Any, Any], example: Example | None) -> dict[str, Any]:
     added = {
-        name: {"description": sentence, "schema": {"type": "string"}, "required": True}
+        name: {"description": sentence, "schema": {"type": "string", "pattern": PATTERNS[name]}, "required": True}
         for name, sentence in route.headers.items()
     }
     responses: dict[str, Any] = {

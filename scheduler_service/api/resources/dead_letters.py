@@ -10,7 +10,7 @@ from msgspec import Meta
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.decoding import Body
 from scheduler_service.api.http.paging import WindowCursor, WindowListing, seal, until_now
-from scheduler_service.api.http.query import DEFAULT_LIMIT
+from scheduler_service.api.http.query import DEFAULT_LIMIT, CursorText
 from scheduler_service.api.http.route import CREATES, Items, RequestContext, Route, json_response
 from scheduler_service.api.resources.schedule_views import LetterView, RedrivenView, letter_view
 from scheduler_service.domain.books import LetterKey
@@ -27,7 +27,7 @@ class RedriveRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     start: str | None = msgspec.field(name="from", default=None)
     end: str | None = msgspec.field(name="to", default=None)
     limit: Annotated[int, Meta(ge=1, le=MAX_REDRIVEN)] = DEFAULT_LIMIT
-    cursor: str | None = None
+    cursor: CursorText | None = None
 
 
 _REDRIVE = Body(RedriveRequest)

@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.decoding import Body
+from scheduler_service.api.http.query import CursorText
 from scheduler_service.api.http.route import (
     CREATES,
     LOCATION,
@@ -74,7 +75,7 @@ class CancelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     start: str | None = msgspec.field(name="from", default=None)
     end: str | None = msgspec.field(name="to", default=None)
     label: str | None = None
-    cursor: str | None = None
+    cursor: CursorText | None = None
 
 
 _CANCEL = Body(CancelRequest)

@@ -5,6 +5,7 @@ from uuid import UUID
 
 import msgspec
 
+from scheduler_service.api.http.query import CursorText
 from scheduler_service.api.schemas import (
     CallbackView,
     Instant,
@@ -145,7 +146,7 @@ class RedrivenView(msgspec.Struct, frozen=True, kw_only=True):
 
     redelivered: int
     passed_over: int
-    next_cursor: str | None
+    next_cursor: CursorText | None
 
 
 def attempt_view(attempt: AttemptShown) -> AttemptView:

@@ -294,3 +294,16 @@ async def test_verbs_that_take_nothing_refuse_something(api: ApiHarness, key: st
     assert reply.status == 422
     assert list(reply.faults) == ["/name"]
     assert (await api.send("POST", "/v1/clients/shop/signing-secrets", json={})).status == 201
+
+
+async def test_a_cursor_is_taken_only_as_it_was_answered(api: ApiHarness, key: str) -> None:
+    for _ in range(2):
+        await api.send("POST", SCHEDULES, key=key, json=schedule())
+    query = {"to": "2026-11-21T12:00:00Z", "from": "2026-11-21T09:00:00Z", "limit": "1"}
+    listed = await api.send("GET", SCHEDULES, key=key, params=query)
+    cursor = listed.json["next_cursor"]
+    statuses = [
+        (await api.send("GET", SCHEDULES, key=key, params={"cursor": cursor + padding})).status
+        for padding in ("", "=", "==", "\n")
+    ]
+    assert statuses == [200, 422, 422, 422]

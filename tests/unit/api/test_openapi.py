@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
+import jsonschema_rs
 import pytest
 from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 
 from poller_cluster.delivery.headers import callback_headers
 from scheduler_service.api.http.auth import Access
-from scheduler_service.api.http.query import PATH_PARTS
+from scheduler_service.api.http.query import CURSOR_PATTERN, PATH_PARTS
 from scheduler_service.api.http.route import RequestContext, Route, no_content, operation_id
 from scheduler_service.api.openapi.answers import kinds_of
 from scheduler_service.api.openapi.document import TAGS, build_document, tag_of
@@ -73,6 +74,71 @@ def test_every_reference_leads_somewhere() -> None:
     assert unused == set()
 
 
+def values(value: Any, name: str) -> Iterator[Any]:
+    """What `name` is anywhere below."""
+    if isinstance(value, dict):
+        yield from ([value[name]] if name in value else [])
+        for one in value.values():
+            yield from values(one, name)
+    elif isinstance(value, list):
+        for one in value:
+            yield from values(one, name)
+
+
+def parameters_of(operation: Any) -> list[Any]:
+    return [api_document().resolve(parameter) for parameter in operation["parameters"]]
+
+
+def operations() -> list[Any]:
+    """Those of paths, and the callback."""
+    described = [*DOCUMENT["paths"].values(), *DOCUMENT["webhooks"].values()]
+    return [operation for methods in described for operation in methods.values()]
+
+
+def test_examples_of_parameters_have_the_types_of_their_parameters() -> None:
+    found = [one for operation in operations() for one in parameters_of(operation) if "example" in one]
+    assert {one["schema"]["type"] for one in found} == {"string", "integer"}
+    for one in found:
+        whole = jsonschema_rs.Draft202012Validator(one["schema"], validate_formats=True)
+        assert whole.is_valid(one["example"]), one
+
+
+def test_every_problem_is_of_one_type() -> None:
+    media = list(values(DOCUMENT["components"]["responses"], "application/problem+json"))
+    assert media
+    assert {str(one["schema"]) for one in media} == {"{'$ref': '#/components/schemas/Problem'}"}
+    for name, response in DOCUMENT["components"]["responses"].items():
+        assert list(response["content"]["application/problem+json"]["examples"]) == name.split(".")
+
+
+def test_cursors_and_headers_have_their_patterns() -> None:
+    cursors = [schema for name in ("cursor", "next_cursor") for schema in values(DOCUMENT["components"], name)]
+    cursors += [
+        one["schema"] for operation in operations() for one in parameters_of(operation) if one["name"] == "cursor"
+    ]
+    assert len(cursors) > 10
+    assert {pattern for cursor in cursors for pattern in values(cursor, "pattern")} == {CURSOR_PATTERN}
+    assert all("pattern" in str(cursor) for cursor in cursors)
+    sent = [one for operation in operations()[:-1] for one in parameters_of(operation) if one["in"] == "header"]
+    answers = [
+        api_document().resolve(one) for operation in operations()[:-1] for one in operation["responses"].values()
+    ]
+    answered = [api_document().resolve(header) for answer in answers for header in answer["headers"].values()]
+    for one in (*sent, *answered):
+        assert one["schema"]["type"] == "integer" or {"pattern", "const"} & one["schema"].keys(), one
+    headers = DOCUMENT["components"]["schemas"]["CallbackRequest"]["properties"]["headers"]
+    name, value = headers["propertyNames"]["pattern"], headers["additionalProperties"]["pattern"]
+    assert [bool(re.search(name, text)) for text in ("X-Shop", "a b", "", "a:")] == [True, False, False, False]
+    assert [bool(re.search(value, text)) for text in ("", "a b", " a", "a\r")] == [True, True, False, False]
+
+
+def test_operations_that_compare_entity_tags_say_so() -> None:
+    for route in ROUTES:
+        operation = api_document().operation(route)
+        names = {parameter["name"] for parameter in parameters_of(operation)}
+        assert ({"If-Match", "If-None-Match"} <= names) == ("412" in operation["responses"])
+
+
 def test_exactly_the_routes_are_in_it() -> None:
     described = {(method.upper(), path) for path, methods in DOCUMENT["paths"].items() for method in methods}
     assert described == {(route.method, route.path) for route in ROUTES}
@@ -98,7 +164,7 @@ def test_what_every_operation_says(route: Route) -> None:
     assert operation["summary"][0].isupper()
     assert not operation["summary"].endswith(".")
     assert (operation["security"] == []) == (route.access is Access.OPEN)
-    parameters = [api_document().resolve(parameter) for parameter in operation["parameters"]]
+    parameters = parameters_of(operation)
     assert [one["name"] for one in parameters if one["in"] == "path"] == re.findall(r"\{(\w+)\}", route.path)
     assert all(parameter["description"].endswith(".") for parameter in parameters)
     assert ("requestBody" in operation) == (route.request is not None)
@@ -110,7 +176,7 @@ def test_operations_that_take_an_idempotency_key_say_so() -> None:
     found = set()
     for route in ROUTES:
         operation = api_document().operation(route)
-        names = {api_document().resolve(parameter)["name"] for parameter in operation["parameters"]}
+        names = {parameter["name"] for parameter in parameters_of(operation)}
         assert ("Idempotency-Key" in names) == route.idempotent
         replay = "Idempotency-Replayed" in operation["responses"].get("200", {}).get("headers", {})
         assert replay == route.idempotent
