@@ -14,12 +14,24 @@ import msgspec
 from scheduler_service.domain.ids import ClientId, UnixMillis
 
 MAX_IDEMPOTENCY_KEY: Final = 255
-KEY_PATTERN: Final = rf"^[\x21-\x7e]{{1,{MAX_IDEMPOTENCY_KEY}}}$"
-"""Visible ASCII characters."""
+_BARE: Final = rf"[\x21\x23-\x7e][\x21-\x7e]{{0,{MAX_IDEMPOTENCY_KEY - 1}}}"
+_QUOTED: Final = rf'"(?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\]){{1,{MAX_IDEMPOTENCY_KEY}}}"'
+KEY_PATTERN: Final = f"^(?:{_BARE}|{_QUOTED})$"
+"""How the header gives a key: as a string of structured fields (RFC 9651), as in
+draft-ietf-httpapi-idempotency-key-header; or as it is, without a quote at its beginning."""
+_encode: Final = msgspec.json.Encoder(order="deterministic").encode
 NOTHING: Final = UUID(int=0)
 """Takes the place of the id of a refused item."""
 
-is_key = re.compile(KEY_PATTERN.strip("^$")).fullmatch
+_is_key = re.compile(KEY_PATTERN.strip("^$")).fullmatch
+_ESCAPED = re.compile(r"\\(.)")
+
+
+def read_key(text: str) -> str | None:
+    """The key that the header's value gives; None for one that gives none. In quotes and without, it is the same."""
+    if _is_key(text) is None:
+        return None
+    return _ESCAPED.sub(r"\1", text[1:-1]) if text.startswith('"') else text
 
 
 class Keyed(NamedTuple):
@@ -38,12 +50,14 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     created_at: UnixMillis
 
 
-def fingerprint_of(method: str, path: str, body: bytes) -> bytes:
-    """A digest that tells requests apart (BLAKE2b, 256 bits). `path` as it was sent.
-
-    The body counts byte for byte: the same content in other bytes is refused, which is safe, and a caller that repeats
-    a request still has its bytes.
+def fingerprint_of(method: str, path: str, *asked: object) -> bytes:
+    """A digest that tells requests apart (BLAKE2b, 256 bits). `path`: decoded. `asked`: what the body was decoded to,
+    so that two bodies of the same content are one request, whatever their order, white space and defaults. Bytes, of
+    what could not be decoded, count as they are. So does JSON that a receiver gets as it was written.
     """
     digest = hashlib.blake2b(f"{method} {path}\n".encode(), digest_size=32)
-    digest.update(body)
+    for one in asked:
+        content = one if isinstance(one, bytes) else _encode(one)
+        digest.update(b"%d:" % len(content))
+        digest.update(content)
     return digest.digest()

@@ -25,7 +25,7 @@ from scheduler_service.api.services import ApiServices
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.clients import Client, Scope
 from scheduler_service.domain.errors import FieldError, Invalid
-from scheduler_service.domain.idempotency import MAX_IDEMPOTENCY_KEY, Keyed, fingerprint_of, is_key
+from scheduler_service.domain.idempotency import MAX_IDEMPOTENCY_KEY, Keyed, fingerprint_of, read_key
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.runtime.logging import get_logger
 from scheduler_service.usecases.authenticate import Principal
@@ -47,6 +47,10 @@ _log = get_logger("minutehand.api")
 ItemT = TypeVar("ItemT")
 
 IDEMPOTENCY_KEY: Final = "Idempotency-Key"
+_NO_KEY: Final = (
+    f"must be 1 to {MAX_IDEMPOTENCY_KEY} visible ASCII characters, or a string in quotes, with a backslash before each quote and "
+    "backslash"
+)
 REPLAYED: Final[Mapping[str, str]] = {"Idempotency-Replayed": "true"}
 
 
@@ -318,21 +322,26 @@ class Items(msgspec.Struct, Generic[ItemT], frozen=True):
     next_cursor: CursorText | None = None
 
 
-def keyed_of(context: RequestContext, body: bytes = b"") -> Keyed | None:
-    """The idempotency key of a request with the fingerprint of what it asks; None without a key. `body`: as it was
-    sent; empty for verbs that take none. Raises Invalid for a malformed or repeated key.
-    """
-    keys = context.request.headers.getall(IDEMPOTENCY_KEY, ())
-    if not keys:
+def key_of(context: RequestContext) -> str | None:
+    """The idempotency key of a request; None without one. Raises Invalid for a malformed or repeated key."""
+    given = context.request.headers.getall(IDEMPOTENCY_KEY, ())
+    if not given:
         return None
-    if len(keys) > 1:
+    if len(given) > 1:
         raise Invalid([FieldError(f"/{IDEMPOTENCY_KEY}", "is given more than once")])
-    if is_key(keys[0]) is None:
-        raise Invalid(
-            [FieldError(f"/{IDEMPOTENCY_KEY}", f"must be 1 to {MAX_IDEMPOTENCY_KEY} visible ASCII characters")]
-        )
-    path = context.request.rel_url.raw_path
-    return Keyed(context.client_id, keys[0], fingerprint_of(context.request.method, path, body))
+    key = read_key(given[0])
+    if key is None:
+        raise Invalid([FieldError(f"/{IDEMPOTENCY_KEY}", _NO_KEY)])
+    return key
+
+
+def keyed_of(context: RequestContext, *asked: object) -> Keyed | None:
+    """A request under an idempotency key, with the fingerprint of what it asks; None without a key. `asked`: its body,
+    decoded; nothing for verbs that take none. Raises as `key_of`."""
+    key = key_of(context)
+    if key is None:
+        return None
+    return Keyed(context.client_id, key, fingerprint_of(context.request.method, context.request.path, *asked))
 
 
 def operation_id(route: Route) -> str:

@@ -122,7 +122,8 @@ async def create_reconciliation(context: RequestContext) -> web.Response:
     client, requests = context.client, context.services.reconciliations.request
     requests.admit(client)
     data = await context.read()
-    request, keyed, replayed = _REQUEST.decode(data, requests.faults), keyed_of(context, data), False
+    request, replayed = _REQUEST.decode(data, requests.faults), False
+    keyed = keyed_of(context, request)
     created_by = context.principal.name if context.principal is not None else client.client_id
     if keyed is None:
         made = await requests.create(client, request, reconciliation_id=requests.new_id(), created_by=created_by)

@@ -202,7 +202,7 @@ async def reschedule_schedule(context: RequestContext) -> web.Response:
     rate = context.services.rate_limit.take(client)
     data = await context.read()
     request = _RESCHEDULE.decode(data, lambda wrong: reschedule.faults(client, wrong))
-    keyed, replayed = keyed_of(context, data), False
+    keyed, replayed = keyed_of(context, request), False
     if keyed is None:
         result = await reschedule(client, schedule_id, request)
     else:

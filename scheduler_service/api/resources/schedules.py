@@ -22,6 +22,7 @@ from scheduler_service.api.http.route import (
     RequestContext,
     Route,
     json_response,
+    key_of,
     keyed_of,
 )
 from scheduler_service.api.once import ONCE, ONCE_HEADERS, ONCE_REFUSED, ids_of, once_of, told
@@ -141,11 +142,12 @@ async def create_schedule(context: RequestContext) -> web.Response:
 async def _create_under_key(context: RequestContext, rate: Mapping[str, str]) -> web.Response:
     client, create = context.client, context.services.schedules.create
     data = await context.read()
-    keyed = keyed_of(context, data)
-    assert keyed is not None
+    key_of(context)
     request = ONE.decode(data, lambda wrong: create.faults(client, wrong))
     if request.key is not None:
         return await put_under_key(context, request, data, headers=rate)
+    keyed = keyed_of(context, request)
+    assert keyed is not None
     once = await context.services.schedules.idempotently.create(client, [request], keyed)
     (made,) = once.items
     if isinstance(made, MinutehandError):
@@ -169,7 +171,7 @@ async def put_under_key(
 ) -> web.Response:
     """Put a schedule under the client's own key, and answer. `data`: the body that `request` was decoded from."""
     client, services = context.client, context.services.schedules
-    keyed, replayed = keyed_of(context, data), False
+    keyed, replayed = keyed_of(context, request), False
     if keyed is not None:
         result, replayed = await services.idempotently.put(client, request, keyed, precondition=precondition)
     else:
@@ -213,13 +215,17 @@ async def create_batch(context: RequestContext) -> web.Response:
     create.admit(client)
     once, header = await once_of(context), told(context)
     data = await context.read()
-    keyed = keyed_of(context, data)
+    key_of(context)
     batch = _BATCH.decode_if_right(data)
     unread = _ENVELOPE.decode(data).items if batch is None else ()
     # An invalid or long batch is counted by its envelope, so that one beyond the rate is refused undecoded.
     rate = {**context.services.rate_limit.take(client, len(unread if batch is None else batch.items)), **header}
     requests = await _items(context, unread) if batch is None else batch.items
-    if keyed is not None:
+    if IDEMPOTENCY_KEY in context.request.headers:
+        # Items that can't be decoded count byte for byte.
+        asked = (bytes(unread[at]) if isinstance(one, Invalid) else one for at, one in enumerate(requests))
+        keyed = keyed_of(context, *asked)
+        assert keyed is not None
         requests = [_without_key(request) for request in requests]
         kept = await context.services.schedules.idempotently.create(client, requests, keyed)
         context.record(created=_created(kept.items))

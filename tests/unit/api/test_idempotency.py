@@ -5,7 +5,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 from uuid import UUID
 
+import aiohttp
 import pytest
+from yarl import URL
 
 from cql.connection import AnswerRows, Consistency, Item, Parameters
 from membership.conditional import Answer, Unknown
@@ -86,7 +88,25 @@ async def test_keys_are_each_clients_own(api: ApiHarness, key: str) -> None:
     assert (reply.status, len(calls(api))) == (201, 2)
 
 
-@pytest.mark.parametrize("under", ["", "k" * 256, "a b", "é", "k\tk"])
+@pytest.mark.parametrize(
+    "under",
+    [
+        "",
+        "k" * 256,
+        "a b",
+        "é",
+        "k\tk",
+        '""',
+        '"x',
+        '"',
+        '"a"b"',
+        '"x";a=1',
+        '"é"',
+        '"\\x"',
+        f'"{"k" * 256}"',
+        '"x", "y"',
+    ],
+)
 async def test_what_is_no_key_is_refused(api: ApiHarness, key: str, under: str) -> None:
     one = await created(api, key)
     before = len(calls(api))
@@ -97,9 +117,76 @@ async def test_what_is_no_key_is_refused(api: ApiHarness, key: str, under: str) 
 
 
 async def test_the_longest_and_the_oddest_keys_are_taken(api: ApiHarness, key: str) -> None:
-    for under in ("k" * 255, "!", '"x"', "~"):
+    for under in ("k" * 255, "!", '"x"', "~", 'a"b', f'"{"q" * 255}"', '"a b"', r'"\"\\"'):
         assert (await post(api, key, under=under, json=schedule())).status == 201
         assert replayed(await post(api, key, under=under, json=schedule()))
+
+
+async def test_a_key_in_quotes_is_the_key_without(api: ApiHarness, key: str) -> None:
+    assert (await post(api, key, under="8e03978e", json=schedule())).status == 201
+    assert replayed(await post(api, key, under='"8e03978e"', json=schedule()))
+    assert (await post(api, key, under=r'"a\"\\b"', json=schedule())).status == 201
+    assert replayed(await post(api, key, under=r'a"\b', json=schedule()))
+    assert {row["key"] for row in keys(api)} == {"8e03978e", r'a"\b'}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (
+            '{"delay_seconds": 90, "callback": {"url": "https://a.b/"}}',
+            '{"callback":{"url":"https://a.b/"},"delay_seconds":90}',
+        ),
+        ('{"delay_seconds": 9e1, "label": "\\u0061"}', '{"delay_seconds": 90.0, "label": "a"}'),
+        ('{"delay_seconds": 90}', '{"delay_seconds": 90, "window_seconds": 0, "label": null, "due": null}'),
+        ('{"callback": {"headers": {"a": "1", "b": "2"}}}', '{"callback": {"headers": {"b": "2", "a": "1"}}}'),
+    ],
+    ids=["order-and-space", "spelling", "defaults", "headers"],
+)
+@pytest.mark.parametrize("path", ["", ":batch"])
+async def test_bodies_that_say_the_same_are_one_request(
+    api: ApiHarness, key: str, one: str, other: str, path: str
+) -> None:
+    def body(text: str) -> bytes:
+        asked = text if "https:" in text else text.replace("{", '{"callback": {"url": "https://a.b/"}, ', 1)
+        if '"headers"' in text:
+            asked = text.replace('"headers"', '"url": "https://a.b/", "headers"')[:-1] + ', "delay_seconds": 90}'
+        return (f'{{"items": [{asked}]}}' if path else asked).encode()
+
+    headers = {"Content-Type": "application/json", "Idempotency-Key": "k"}
+    for data, again in ((body(one), False), (body(other), True)):
+        reply = await api.send("POST", SCHEDULES + path, key=key, data=data, headers=headers)
+        assert (reply.status, replayed(reply)) == (200 if path or again else 201, again), reply.body
+    assert len(calls(api)) == 1
+
+
+@pytest.mark.parametrize("path", ["", ":batch"])
+async def test_json_that_a_receiver_gets_is_compared_as_it_is_written(api: ApiHarness, key: str, path: str) -> None:
+    statuses = []
+    for text in ('{"a":1}', '{"a": 1}'):
+        asked = f'{{"delay_seconds": 90, "callback": {{"url": "https://a.b/", "json": {text}}}}}'
+        data = (f'{{"items": [{asked}]}}' if path else asked).encode()
+        headers = {"Content-Type": "application/json", "Idempotency-Key": "k"}
+        statuses.append((await api.send("POST", SCHEDULES + path, key=key, data=data, headers=headers)).status)
+    assert statuses == [200 if path else 201, 422]
+
+
+async def test_items_that_are_wrong_are_compared_too(api: ApiHarness, key: str) -> None:
+    for wrong, status in (({"x": 1}, 200), ({"x": 1}, 200), ({"x": 2}, 422), (schedule(), 422)):
+        assert (await post(api, key, ":batch", json={"items": [schedule(), wrong]})).status == status
+    for items, status in (([], 422), ([schedule()], 422), ([{"x": 1}, schedule()], 422)):
+        assert (await post(api, key, ":batch", json={"items": items})).status == status
+    assert len(calls(api)) == 1
+
+
+async def test_the_path_counts_decoded(api: ApiHarness, key: str) -> None:
+    assert api.server is not None
+    headers = {"Idempotency-Key": "k", "Authorization": f"Bearer {key}"}
+    async with aiohttp.ClientSession(headers=headers) as session:
+        for path, status in (("cart%2D17", 201), ("cart-17", 200), ("cart-18", 422)):
+            url = URL(f"http://127.0.0.1:{api.server.port}{SCHEDULES}/by-key/{path}", encoded=True)
+            async with session.put(url, json=schedule()) as response:
+                assert response.status == status, await response.read()
 
 
 async def test_a_refused_request_keeps_nothing(api: ApiHarness, key: str) -> None:
