@@ -20,6 +20,8 @@ from scheduler_service.api.services import ApiServices
 from scheduler_service.api.settings import ApiSettings
 
 PLAIN_CREATES: Final = web.AppKey("plain_creates", PlainCreates)
+_MOVED: Final = {"/": "docs", "/docs/": "../docs"}
+"""Paths that people type, and where they lead, relative to them: a proxy may serve the API below a path."""
 _VARIABLE = re.compile(r"\{(\w+)\}")
 
 
@@ -48,9 +50,10 @@ def build_app(
         by_path.setdefault(route.path, []).append(route)
     for path, methods in by_path.items():
         _add_path(app, path, methods, around)
-    slashed = app.router.add_resource("/docs/")
-    for method in ("GET", "HEAD"):
-        slashed.add_route(method, moved("/docs/", "../docs", around), expect_handler=_expect_later)
+    for path, location in _MOVED.items():
+        resource = app.router.add_resource(path)
+        for method in ("GET", "HEAD"):
+            resource.add_route(method, moved(path, location, around), expect_handler=_expect_later)
     everything_else = app.router.add_resource("/{rest:.*}")
     everything_else.add_route("*", not_found(around), expect_handler=_expect_later)
 

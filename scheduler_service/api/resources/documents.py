@@ -68,7 +68,7 @@ ROUTES = (
     Route(
         method="GET",
         path="/problems/{kind}",
-        access=Access.ANY,
+        access=Access.OPEN,
         handler=get_problem,
         summary="Explain a type of problem and what to do about it",
         media=(TEXT, HTML),

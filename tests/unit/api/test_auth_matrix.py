@@ -11,7 +11,7 @@ from scheduler_service.api.http.route import Route
 from scheduler_service.api.resources import ROUTES
 from tests.support.api import ApiHarness, Reply, cron, schedule
 
-OPEN = {"/livez", "/readyz", "/metrics", "/openapi.json", "/docs", "/v1/public-keys/{signer}"}
+OPEN = {"/livez", "/readyz", "/metrics", "/openapi.json", "/docs", "/problems/{kind}", "/v1/public-keys/{signer}"}
 CLIENT_ROUTES = [route for route in ROUTES if "{client_id}" in route.path]
 NAMES = [f"{route.method} {route.path}" for route in ROUTES]
 SOME_ID = UUID("01a1fe7b-0a24-8000-81b0-6435e6edef00")

@@ -93,10 +93,18 @@ async def test_the_api_as_a_page(api: ApiHarness) -> None:
     assert "of-the-receiver" in page.text, "examples are shown"
 
 
-async def test_a_slash_behind_the_path_of_the_page_does_no_harm(api: ApiHarness) -> None:
-    slashed, plain = [await api.send("GET", path, key=None) for path in ("/docs/", "/docs")]
-    assert (slashed.status, slashed.body) == (200, plain.body)
-    assert (await api.send("POST", "/docs/")).status == 404
+@pytest.mark.parametrize("path", ["/", "/docs/"])
+async def test_paths_that_people_type_lead_to_the_page(api: ApiHarness, path: str) -> None:
+    typed, plain = [await api.send("GET", each, key=None) for each in (path, "/docs")]
+    assert (typed.status, typed.body) == (200, plain.body)
+    assert (await api.send("HEAD", path, key=None)).status == 200
+    assert (await api.send("POST", path)).status == 404
+
+
+async def test_problems_are_for_everybody(api: ApiHarness) -> None:
+    refused = await api.send("GET", "/v1/clients/shop", key=None)
+    assert refused.status == 401
+    assert (await api.send("GET", refused.json["type"], key=None)).status == 200
 
 
 @pytest.mark.parametrize("name", KINDS)
