@@ -15,8 +15,9 @@ BY_FILE := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 # Half of the time of all unit tests: `make check` leaves them to `make unit`.
 SLOW := api crons
 UV ?= $(BIN)/uv
-COMPILE := pyproject.toml --group build --universal --python-version 3.11 --no-build-isolation --generate-hashes \
-	--no-emit-package minutehand --no-header --no-emit-index-url --no-emit-find-links
+LOCKED := --universal --python-version 3.11 --no-build-isolation --generate-hashes --no-header --no-emit-index-url \
+	--no-emit-find-links
+COMPILE := pyproject.toml --group build $(LOCKED) --no-emit-package minutehand
 COMPILE_LESS := $(COMPILE) --constraints requirements/dev.lock
 
 .DEFAULT_GOAL := help
@@ -114,6 +115,8 @@ lock: $(DEV) ## Choose the newest allowed versions and write the lock files agai
 	@$(UV) pip compile --quiet --upgrade $(COMPILE_LESS) --extra local --output-file requirements/local.lock
 	@$(UV) pip compile --quiet --upgrade $(COMPILE_LESS) --extra spark --output-file requirements/spark.lock
 	@$(UV) pip compile --quiet --upgrade $(COMPILE_LESS) --extra docs --output-file requirements/docs.lock
+	@$(UV) pip compile --quiet --upgrade --group generators $(LOCKED) --output-file requirements/generators.lock
+	@npm --prefix tests/integration/generated update --package-lock-only --ignore-scripts --silent
 
 lock-jars: $(LOCAL) ## Resolve the Java artefacts again and write their lock file
 	@$(BIN)/python -m minutehand.local.lock

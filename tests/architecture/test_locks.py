@@ -1,5 +1,6 @@
 """The lock files hold everything, pinned and hashed, and agree with each other."""
 
+import json
 import re
 import tomllib
 
@@ -8,6 +9,9 @@ import pytest
 from tests.architecture.sources import ROOT
 
 LOCKS = sorted(path.stem for path in (ROOT / "requirements").glob("*.lock"))
+APART = {"generators"}
+"""Not for an environment with the programs themselves."""
+GENERATED = ROOT / "tests" / "integration" / "generated"
 SDK, SERVER = (tomllib.loads((ROOT / name / "pyproject.toml").read_text()) for name in ("sdk", "."))
 PIN = re.compile(r"^(?P<name>[a-z0-9][a-z0-9._-]*)==(?P<version>\S+)")
 HASH = re.compile(r"^    --hash=sha256:[0-9a-f]{64}( \\)?$")
@@ -42,10 +46,19 @@ def test_what_it_shares_with_development_is_the_same(lock: str) -> None:
 
 
 def test_there_is_one_for_what_runs_and_for_every_extra() -> None:
-    assert set(LOCKS) == {"runtime", *SERVER["project"]["optional-dependencies"]}
+    assert set(LOCKS) == {"runtime", *SERVER["project"]["optional-dependencies"], *APART}
 
 
-@pytest.mark.parametrize("lock", LOCKS)
+def test_the_generators_are_locked_apart() -> None:
+    assert {name for name, _ in pins("generators")} >= set(SERVER["dependency-groups"]["generators"])
+    packages = json.loads((GENERATED / "package-lock.json").read_text())["packages"]
+    asked = json.loads((GENERATED / "package.json").read_text())["dependencies"]
+    assert packages.pop("")["dependencies"] == asked
+    assert {packages[f"node_modules/{name}"]["version"] for name in asked} == set(asked.values())
+    assert all(one["integrity"].startswith("sha512-") for one in packages.values())
+
+
+@pytest.mark.parametrize("lock", [lock for lock in LOCKS if lock not in APART])
 def test_every_declared_dependency_is_locked(lock: str) -> None:
     wanted = [
         *SDK["project"]["dependencies"],
