@@ -7,6 +7,7 @@ from typing import Final
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
+from scheduler_service.api.http.cors import CrossOrigin
 from scheduler_service.api.http.endpoint import Surroundings, endpoint, method_not_allowed, moved, not_found
 from scheduler_service.api.http.query import PATH_PARTS
 from scheduler_service.api.http.route import Route
@@ -45,6 +46,7 @@ def build_app(
         exposition=exposition,
     )
     app = web.Application()
+    CrossOrigin(settings.allowed_origins).allow_in(app)
     by_path: dict[str, list[Route]] = {}
     for route in routes:
         by_path.setdefault(route.path, []).append(route)
@@ -78,7 +80,10 @@ def _add_path(app: web.Application, path: str, routes: Iterable[Route], around: 
         if route.method == "GET":
             resource.add_route("HEAD", handle, expect_handler=_expect_later)
             allowed.append("HEAD")
-    refuse = method_not_allowed(around, ", ".join(allowed))
+    methods = ", ".join(allowed)
+    refuse = CrossOrigin(around.settings.allowed_origins).answer_preflights(
+        methods, method_not_allowed(around, methods)
+    )
     resource.add_route("*", refuse, expect_handler=_expect_later)
 
 

@@ -167,6 +167,7 @@ class PlainCreates:
             or "Content-Encoding" in headers
             or "Expect" in headers
             or IDEMPOTENCY_KEY in headers
+            or "Origin" in headers
             # aiohttp's EmptyStreamReader is a subclass: there is no body.
             or type(payload) is not StreamReader
             or not payload.is_eof()

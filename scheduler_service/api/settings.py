@@ -1,11 +1,14 @@
 """Settings of the API. The texts below the fields are shown to operators, in the chart and in the reference."""
 
+import re
 from dataclasses import dataclass, field
 
 from scheduler_service.domain.client_bounds import ClientBounds
 from scheduler_service.domain.network import NetworkPolicy
 
 MIN_ADMIN_KEY = 16
+_ORIGIN = re.compile(r"https?://[a-z0-9.-]+(:[0-9]{1,5})?|https?://\[[0-9a-f:]+\](:[0-9]{1,5})?")
+"""As browsers write it: in lower case, without a path."""
 _ABOVE_ZERO = (
     "backlog",
     "max_connections",
@@ -51,6 +54,11 @@ class ApiSettings:
 
     share_port: bool = False
     """Let several processes listen on the same port (SO_REUSEPORT); the kernel spreads connections over them."""
+
+    allowed_origins: tuple[str, ...] = ()
+    """Origins of web pages that may call the API from a browser, such as `https://console.example`: scheme, host and,
+    unless it is the scheme's own, port. A page has the key in its hands, so allow only pages that their users may trust
+    with one. None: browsers show answers to no page."""
 
     backlog: int = 1024
     """Connections that may wait to be accepted."""
@@ -142,6 +150,9 @@ class ApiSettings:
             raise ValueError("tls_cert_file and tls_key_file go together: give both or neither")
         if self.tls_client_ca_file is not None and self.tls_cert_file is None:
             raise ValueError("tls_client_ca_file: needs tls_cert_file and tls_key_file")
+        for origin in self.allowed_origins:
+            if _ORIGIN.fullmatch(origin) is None:
+                raise ValueError(f"allowed_origins: {origin!r} is no origin such as https://console.example")
         for name in ("port", "metrics_port"):
             if (port := getattr(self, name)) is not None and not 0 <= port <= 65_535:
                 raise ValueError(f"{name}: must be from 0 to 65535")
