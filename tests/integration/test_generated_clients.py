@@ -1,6 +1,7 @@
 """Clients that others' generators make of the OpenAPI document, with warnings as errors; and what linters say of it.
 
-The calls are those of `generated/calls.py` and `generated/calls.ts`, against the API over the store in memory.
+The calls are those of `tests/integration/generated/calls.py` and its twin in TypeScript, against the API
+over the store in memory.
 """
 
 import asyncio
