@@ -25,7 +25,7 @@ SOON = timedelta(seconds=90)
 SOON_SPREAD = timedelta(seconds=60)
 LATER = timedelta(minutes=30)
 LATER_SPREAD = timedelta(hours=6)
-BATCH = 1_000
+ITEMS_A_REQUEST = 1_000
 CALLS_PATIENCE_SECONDS = 120.0
 TELL_SECONDS = 10.0
 _STEP = 7_919
@@ -137,8 +137,8 @@ class PipelineShow:
             )
             for number in numbers
         ]
-        for first in range(0, len(wanted), BATCH):
-            items = await schedules.create_batch(wanted[first : first + BATCH])
+        for first in range(0, len(wanted), ITEMS_A_REQUEST):
+            items = await schedules.create_batch(wanted[first : first + ITEMS_A_REQUEST])
             failed = [item.problem for item in items if item.problem is not None]
             if failed:
                 raise LocalError(f"The API refused an order: {failed[0].detail}", self._logs)

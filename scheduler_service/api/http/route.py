@@ -48,8 +48,8 @@ ItemT = TypeVar("ItemT")
 
 IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 _NO_KEY: Final = (
-    f"must be 1 to {MAX_IDEMPOTENCY_KEY} visible ASCII characters, or a string in quotes, with a backslash before each quote and "
-    "backslash"
+    f"must be 1 to {MAX_IDEMPOTENCY_KEY} visible ASCII characters, or a string in quotes, with a backslash before each "
+    "quote and backslash"
 )
 REPLAYED: Final[Mapping[str, str]] = {"Idempotency-Replayed": "true"}
 

@@ -27,6 +27,7 @@ from scheduler_service.domain.errors import FieldError
 
 REQUEST_ID_PATTERN: Final = r"^[\x21-\x7e]{1,128}$"
 PATTERNS: Final[Mapping[str, str]] = {
+    "Cache-Control": "^public, max-age=[0-9]+$",
     "ETag": ETAG_PATTERN,
     "Location": "^/v1/",
     "Minutehand-Once": r"^[0-9]+\.[0-9]+$",

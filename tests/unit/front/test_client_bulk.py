@@ -13,8 +13,8 @@ import pytest
 from minutehand.client import (
     AsyncMinutehand,
     Callback,
+    Forbidden,
     Minutehand,
-    MinutehandApiError,
     MinutehandUnreachable,
     NewSchedule,
 )
@@ -116,7 +116,7 @@ async def test_what_is_refused_or_lost_as_a_whole_is_an_answer_too(kind: str) ->
     suspended = {**PROBLEM, "status": 403, "type": "/problems/client-suspended"}
     short = httpx.Response(200, json={"items": []})
     answers: list[tuple[Callable[[httpx.Request], Any], type[Exception], int]] = [
-        (lambda request: problem(403, suspended), MinutehandApiError, 1),
+        (lambda request: problem(403, suspended), Forbidden, 1),
         (lost, MinutehandUnreachable, 5),
         (lambda request: short, MinutehandUnreachable, 1),
     ]

@@ -4,6 +4,7 @@ import argparse
 import io
 import json
 import math
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,7 @@ def plan(**options: object) -> Plan:
         "count": None,
         "keyed": False,
         "once": 0,
+        "own_keys": None,
         "scattered": False,
         "whole_seconds": False,
         "targets": None,
@@ -97,6 +99,13 @@ def test_a_request_says_what_it_says_and_a_key_is_its_own() -> None:
     tokens = [asked(once.next())[0].partition(b"?once=")[2].partition(b" ")[0].decode() for _ in range(2 * RUN_LENGTH)]
     assert Counter(parse_once(token).poller for token in tokens) == {0: RUN_LENGTH, 1: RUN_LENGTH}
     assert len(set(tokens)) == len(tokens)
+    for own_keys, different in ((2, 2), (0, 5)):
+        puts = plan(own_keys=own_keys)
+        lines = [asked(puts.next())[0].partition(b"\r\n")[0] for _ in range(5)]
+        assert len(set(lines)) == different
+        assert all(
+            re.fullmatch(rb"PUT /v1/clients/one/schedules/by-key/[0-9a-f]{12}-\d HTTP/1\.1", one) for one in lines
+        )
 
 
 def test_clients_take_turns_by_request_and_receivers_by_schedule(tmp_path: Path) -> None:
