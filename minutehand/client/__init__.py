@@ -56,6 +56,7 @@ from minutehand.client._errors import (
     Unavailable,
 )
 from minutehand.client._models import (
+    AdminKey,
     BatchItem,
     Callback,
     Client,

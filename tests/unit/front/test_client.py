@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import httpx
 import pytest
 
+from minutehand import client
 from minutehand.client import (
     AsyncClientScope,
     AsyncMinutehand,
@@ -205,3 +206,7 @@ def test_what_cannot_be_an_address_is_said_at_once(url: str) -> None:
     for class_ in (Minutehand, AsyncMinutehand):
         with pytest.raises(ValueError, match="begins with http"):
             class_(url, "the-key")
+
+
+def test_every_exported_name_is_there() -> None:
+    assert [name for name in client.__all__ if not hasattr(client, name)] == []
