@@ -23,13 +23,14 @@ from dataclasses import dataclass
 
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
-from scheduler_service.domain.clients import Client, ClientSettings, ClientState, SignatureScheme, SigningSecret
+from scheduler_service.domain.clients import Client, ClientSettings, ClientState, SigningSecret
 from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.ports import ClientStore, SecretEncryption
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.logging import get_logger
 from scheduler_service.runtime.randomness import Randomness
+from scheduler_service.usecases.signing_secrets import active_secrets
 
 REFRESH_SECONDS = 1.0
 UNLOCK_SECONDS = 10.0
@@ -204,10 +205,7 @@ class ServedClients:
 
     def _open(self, stored: Sequence[SigningSecret]) -> tuple[tuple[bytes, ...], tuple[bytes, ...], str | None]:
         """The active secrets, the private keys of active pairs, and why there are none: one of them is locked."""
-        now = self._clock.wall_ms()
         try:
-            active = [self._encryption.open(secret) for secret in stored if secret.active_at(now)]
+            return *active_secrets(stored, encryption=self._encryption, now=self._clock.wall_ms()), None
         except SecretLocked as error:
             return (), (), str(error)
-        of = {scheme: tuple(one.secret for one in active if one.scheme is scheme) for scheme in SignatureScheme}
-        return of[SignatureScheme.V1], of[SignatureScheme.V1A], None

@@ -83,7 +83,7 @@ class TrialCalls:
         settings = client.settings.effective(poller_quota=client.poller_quota)
         destination = self._destinations.of(client.client_id, trial_call.definition.url, settings, share=1.0)
         self._admit(client.client_id, destination)
-        served = ServedClient(client, settings, trial_call.secrets)
+        served = ServedClient(client, settings, trial_call.secrets, private_keys=trial_call.private_keys)
         columns: dict[str, Any] = {name: getattr(trial_call.definition, name, None) for name in Row.__struct_fields__}
         claim = Claim(row=Row(**columns), redelivery=False, first_attempt_at=None)
         prepared = prepare(

@@ -17,11 +17,13 @@ TRIAL_HEADER: Final = ("Minutehand-Trial", "true")
 
 
 class TrialCall(msgspec.Struct, frozen=True, kw_only=True):
-    """What to send, for which client. The id of `definition` names no schedule; `secrets`: raw bytes of active ones."""
+    """What to send, for which client. The id of `definition` names no schedule; `secrets`: raw bytes of active ones;
+    `private_keys`: those of active key pairs."""
 
     client: Client
     definition: Definition
     secrets: tuple[bytes, ...]
+    private_keys: tuple[bytes, ...] = ()
 
 
 class TrialCallTimes(msgspec.Struct, frozen=True, kw_only=True):

@@ -119,7 +119,7 @@ class RegisterClient:
         shrunk   quota; the ceiling stays, so that the old pollers stay polled and nothing is moved or lost
 
     A crash in between leaves pollers that are not used yet, and a secret that nobody was shown; a repeat completes the
-    rest, with a secret of its own. So a client is signed for from its first call, perhaps by one secret too many.
+    rest, with a secret of its own, and deletes that one. So a client is signed for from its first call.
 
     A repeat with the same values raises the revision.
     """
@@ -160,8 +160,9 @@ class RegisterClient:
             secret = await self._secrets.create_first(client_id)
             client = await self._create(client_id, poller_quota, wanted)
             if client is not None:
+                await self._secrets.keep_only(client_id, secret)
                 return Registered(client, secret)
-            await self._secrets.delete(client_id, secret.secret.secret_id)
+            await self._store.delete_secret(client_id, secret.secret.secret_id)
         elif known.state is ClientState.DELETED:
             raise Conflict(
                 "client-deleted",
@@ -216,6 +217,9 @@ class RegisterClient:
             case Rejected():
                 return None
             case Unknown():
+                # Its values and the millisecond make it this request's; a repeat would not be shown the secret.
+                if await self._store.read_client(client_id) == client:
+                    return client
                 raise StoreUnavailable("storage did not say whether the client was registered; repeat the request")
 
     async def _create_pollers(self, client_id: ClientId, poller_ids: Sequence[int]) -> None:

@@ -22,6 +22,7 @@ from scheduler_service.usecases.schedule_request import (
     asks_for_empty_body,
     draft_callback,
 )
+from scheduler_service.usecases.signing_secrets import active_secrets
 
 _POLLER = PollerId(0)
 """The poller in a trial call's id; the id is never looked up."""
@@ -85,10 +86,8 @@ class SendTrialCall:
             options=encode_options(options),
             created_at=now,
         )
-        secrets = tuple(
-            self._encryption.open(one).secret for one in stored if one.expires_at is None or one.expires_at > now
-        )
-        return TrialCall(client=client, definition=definition, secrets=secrets)
+        active = active_secrets(stored, encryption=self._encryption, now=now)
+        return TrialCall(client=client, definition=definition, secrets=active.secrets, private_keys=active.private_keys)
 
     async def send(self, trial_call: TrialCall) -> Exchange:
         """Send it and wait for its answer. Raises TooManyTrialCalls, Overloaded."""

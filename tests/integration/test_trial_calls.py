@@ -97,6 +97,14 @@ async def test_it_is_sent_as_a_schedule_would_be_and_marked(api: TrialCallApi, r
     assert times["secured_seconds"] is None
 
 
+async def test_it_is_signed_by_key_pairs_too(api: TrialCallApi, receiver: RawReceiver) -> None:
+    made = await api.send("POST", "/v1/clients/shop/signing-secrets", json={"scheme": "v1a"})
+    await api.trial_call(receiver.url("/"))
+    (request,) = receiver.requests
+    for secret in (api.secret, made.json["secret"]):
+        assert verify(request.body, dict(request.headers), secret, now=api.clock.wall_ms() / 1000).trial
+
+
 @pytest.mark.parametrize(("kind", "version"), [(RawReceiver, "1.1"), (Http2Receiver, "2")])
 async def test_tls_and_the_version_are_seen(tmp_path: Path, kind: Any, version: str) -> None:
     authority = Authority(tmp_path)

@@ -119,7 +119,12 @@ def test_cursors_and_headers_have_their_patterns() -> None:
     assert len(cursors) > 10
     assert {pattern for cursor in cursors for pattern in values(cursor, "pattern")} == {CURSOR_PATTERN}
     assert all("pattern" in str(cursor) for cursor in cursors)
-    sent = [one for operation in operations()[:-1] for one in parameters_of(operation) if one["in"] == "header"]
+    sent = [
+        one
+        for operation in operations()[:-1]
+        for one in parameters_of(operation)
+        if one["in"] == "header" and one["name"] != "X-Request-Id"  # of any form: a bad one is replaced, not refused
+    ]
     answers = [
         api_document().resolve(one) for operation in operations()[:-1] for one in operation["responses"].values()
     ]

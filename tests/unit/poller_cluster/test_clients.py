@@ -199,15 +199,29 @@ async def test_a_key_pair_signs_beside_the_secrets_while_it_is_active() -> None:
 
     await bench.store.insert_secret(secret("a", b"shared"))
     await bench.seconds(1)
-    await bench.store.insert_secret(secret("b", b"private", public_key=b"public"))
-    await bench.store.insert_secret(secret("c", b"expired", public_key=b"public", expires_at=now))
+    await bench.store.insert_secret(secret("b", b"p" * 32, public_key=b"public"))
+    await bench.store.insert_secret(secret("c", b"e" * 32, public_key=b"public", expires_at=now))
     changes = bench.changes
     await bench.seconds(1)
     served = bench.clients.get(owner)
     assert served is not None
-    assert (served.secrets, served.private_keys, bench.changes) == ((b"shared",), (b"private",), changes + 1)
+    assert (served.secrets, served.private_keys, bench.changes) == ((b"shared",), (b"p" * 32,), changes + 1)
     await bench.store.delete_secret(owner, "b")
     await bench.seconds(1)
     served = bench.clients.get(owner)
     assert served is not None
     assert (served.secrets, served.private_keys) == ((b"shared",), ())
+
+
+@pytest.mark.parametrize("damaged", [b"", b"short"])
+async def test_a_client_whose_key_pair_is_damaged_is_locked(damaged: bytes) -> None:
+    """Its calls are held; unsigned, or not sent for a fault of ours, they would be lost."""
+    bench = Bench()
+    await bench.add(1)
+    values = ("client-0", "b", damaged, None, bench.clock.wall_ms(), None, b"public")
+    await bench.connection.write("signing_secrets.insert", values)
+    await bench.store.announce()
+    await bench.seconds(1)
+    served = bench.clients.get(ClientId("client-0"))
+    assert served is not None
+    assert served.locked == "signing secret 'b' of client 'client-0' is damaged in storage"

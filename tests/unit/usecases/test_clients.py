@@ -1,3 +1,5 @@
+import asyncio
+import itertools
 from typing import Any
 
 import msgspec
@@ -6,10 +8,11 @@ import pytest
 from membership.conditional import Unknown
 from membership.errors import StoreUnavailable
 from membership.identity import PollerKey
-from scheduler_service.domain.clients import Client, ClientSettings, ClientState
+from scheduler_service.domain.clients import Client, ClientSettings, ClientState, SignatureScheme
 from scheduler_service.domain.errors import Conflict, Invalid, NotFound
 from scheduler_service.domain.ids import ClientId, UnixMillis, minute_of
-from scheduler_service.usecases.signing_secrets import MAX_SECRETS
+from scheduler_service.usecases.keys import NewKey
+from scheduler_service.usecases.signing_secrets import ABANDONED_MS, MAX_KEY_PAIRS, MAX_SECRETS, NewSecret
 from tests.support.api import NOW, ApiHarness
 
 SHOP, CRON = ClientId("shop"), ClientId("$cron")
@@ -94,7 +97,7 @@ async def test_who_registers_a_client_a_moment_later_leaves_no_secret(
 
 
 async def test_a_client_has_its_secret_when_it_is_there(world: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that ends in between leaves a secret too many, never a client without one."""
+    """Requests that do not register it leave theirs, never a client without one; they are deleted when one does."""
 
     async def lost(self: Any, client: Client) -> Any:
         raise StoreUnavailable("nobody answers")
@@ -104,9 +107,56 @@ async def test_a_client_has_its_secret_when_it_is_there(world: ApiHarness, monke
         for _ in range(MAX_SECRETS):
             with pytest.raises(StoreUnavailable):
                 await world.services.clients.register(SHOP, poller_quota=1, settings=None)
+        with pytest.raises(StoreUnavailable, match="have not ended yet"):
+            await world.services.clients.register(SHOP, poller_quota=1, settings=None)
+    assert len(await world.services.signing_secrets.list(SHOP)) == MAX_SECRETS
+    world.clock.advance(ABANDONED_MS / 1000 + 1)
     _, secret = await world.services.clients.register(SHOP, poller_quota=1, settings=None)
     assert secret is not None
-    assert secret.secret in await world.services.signing_secrets.list(SHOP)
+    assert await world.services.signing_secrets.list(SHOP) == [secret.secret]
+
+
+async def test_a_registration_whose_answer_storage_lost_shows_its_secret(
+    world: ApiHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A repeat would be told that the client is there, and its secret would be shown to nobody."""
+    create = type(world.storage.clients).create_client
+
+    async def unanswered(self: Any, client: Client) -> Any:
+        await create(self, client)
+        return Unknown("its answer was lost")
+
+    monkeypatch.setattr(type(world.storage.clients), "create_client", unanswered)
+    client, secret = await world.services.clients.register(SHOP, poller_quota=1, settings=None)
+    assert secret is not None
+    assert await world.services.signing_secrets.list(SHOP) == [secret.secret]
+    assert client == await world.storage.clients.read_client(SHOP)
+
+
+@pytest.mark.parametrize(("scheme", "most"), [(SignatureScheme.V1, MAX_SECRETS), (SignatureScheme.V1A, MAX_KEY_PAIRS)])
+async def test_secrets_made_at_the_same_time_are_no_more_than_may_be(
+    world: ApiHarness, monkeypatch: pytest.MonkeyPatch, scheme: SignatureScheme, most: int
+) -> None:
+    await world.services.clients.register(SHOP, poller_quota=1, settings=None)
+    (first,) = await world.services.signing_secrets.list(SHOP)
+    listed, together, calls = type(world.storage.clients).list_secrets, asyncio.Barrier(15), itertools.count()
+
+    async def before_any_is_made(self: Any, client_id: ClientId) -> Any:
+        found = await listed(self, client_id)
+        if next(calls) < 15:
+            await together.wait()
+        return found
+
+    monkeypatch.setattr(type(world.storage.clients), "list_secrets", before_any_is_made)
+    made = await asyncio.gather(
+        *(world.services.signing_secrets.create(SHOP, scheme) for _ in range(15)), return_exceptions=True
+    )
+    left = await world.services.signing_secrets.list(SHOP)
+    assert {one.secret.secret_id for one in made if isinstance(one, NewSecret)} == {
+        one.secret_id for one in left if one != first
+    }
+    assert sum(one.scheme is scheme for one in left) <= most
+    assert all(isinstance(one, NewSecret | Conflict) for one in made)
 
 
 async def test_a_grown_quota_gets_new_pollers_and_a_shrunk_one_keeps_the_old(world: ApiHarness) -> None:
@@ -255,3 +305,24 @@ async def test_signing_secrets_overlap(world: ApiHarness) -> None:
     assert list(await world.services.signing_secrets.list(SHOP)) == [second.secret]
     with pytest.raises(NotFound):
         await world.services.signing_secrets.delete(SHOP, first.secret.secret_id)
+
+
+async def test_keys_made_at_the_same_time_are_no_more_than_may_be(
+    world: ApiHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.services.clients.register(SHOP, poller_quota=1, settings=None)
+    listed, together, calls = type(world.storage.clients).list_keys, asyncio.Barrier(8), itertools.count()
+
+    async def before_any_is_made(self: Any, client_id: ClientId) -> Any:
+        found = await listed(self, client_id)
+        if next(calls) < 8:
+            await together.wait()
+        return found
+
+    monkeypatch.setattr("scheduler_service.usecases.keys.MAX_KEYS", 3)
+    monkeypatch.setattr(type(world.storage.clients), "list_keys", before_any_is_made)
+    made = await asyncio.gather(*(world.services.keys.create(SHOP) for _ in range(8)), return_exceptions=True)
+    good = [key for key in await world.services.keys.of_client(SHOP) if key.revoked_at is None]
+    assert {one.key.key_id for one in made if isinstance(one, NewKey)} == {key.key_id for key in good}
+    assert len(good) <= 3
+    assert all(isinstance(one, NewKey | Conflict) for one in made)
