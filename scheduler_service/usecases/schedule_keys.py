@@ -19,7 +19,10 @@ cancelled ones lead to the present one (`rescheduled_to`).
  2. It is decided by one conditional write: the cancel that names it, or the key's row that names it.
  3. Each schedule has the revision after the one that it follows. The key's row never goes back to a lower revision, and
     the key names a replacement before that is created.
- 4. Who finds a decided schedule that is only announced creates it before anything else: callers under the key, the
+ 4. A put whose id is chosen (by an `Idempotency-Key` or a token `once`) makes that schedule, also where an equal one
+    waits: only so does a repeat find that it was decided, and brings back nothing that was called, cancelled or
+    replaced since. It looks for the chosen one after it has read the present one.
+ 5. Who finds a decided schedule that is only announced creates it before anything else: callers under the key, the
     owner of the cancelled row's minute, and the owner of the new row's minute.
 
 So at most one schedule of a key is created and has not ended (`tests.models.schedule_keys` walks every order of three
@@ -27,9 +30,9 @@ callers that die and lose answers), and a caller that dies leaves the old one, o
 
 # What is not guaranteed
 
-A put whose answer was lost may be repeated; while the first one's schedule waits, an equal one changes nothing. Once
-that was called, a repeat makes another one, unless both had the same `Idempotency-Key`. A key is forgotten some time
-after its last schedule's due and retention; its revisions then begin again."""
+A put whose answer was lost may be repeated; while the first one's schedule waits, an equal one without a chosen id
+changes nothing. Once that was called, a repeat makes another one, unless both had the same chosen id. A key is
+forgotten some time after its last schedule's due and retention; its revisions then begin again."""
 
 import asyncio
 from collections.abc import Sequence
@@ -78,7 +81,8 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Unchanged:
-    """The key names an equal schedule already, which has not ended."""
+    """The key names an equal schedule already, which has not ended; or the chosen one is made, whatever became of
+    it."""
 
     present: Resolved
 
@@ -122,10 +126,11 @@ class ScheduleKeys:
         `CreateSchedules.admit` does, Invalid, ContentTooLarge, PreconditionFailed."""
         assert request.key is not None
         self._create.admit(client)
-        if chosen is not None and (made := await self._resolve(client.client_id, chosen.schedule_id)) is not None:
-            return Unchanged(made)
         for turn in range(MAX_MOVES):
             holder, present = await self._present(client.client_id, request.key, serial=turn > 0)
+            # After the present one was read: what decides the chosen one later changes that, so the write below fails.
+            if chosen is not None and (made := await self._resolve(client.client_id, chosen.schedule_id)) is not None:
+                return Unchanged(made)
             waits = present is not None and not present.row.ended
             precondition.check(_tag(present), absent=not waits)
             new = await self._new(client, request.key, request, holder, present if waits else None, chosen)
@@ -133,7 +138,7 @@ class ScheduleKeys:
                 if await self._take(new, holder):
                     await self._writer(new, consistency=client.settings.write_consistency)
                     return Put(new, replaced=False)
-            elif _equal(new, present.row):
+            elif chosen is None and _equal(new, present.row):
                 return Unchanged(present)
             elif present.in_flight:
                 return InFlight(present.row)

@@ -4,8 +4,12 @@ Modelled: the key's row (an id and its revision), and of each schedule that a pr
 created, and how it ended. A process may die before each of its steps, and the answer of each conditional write may be
 lost. Callers of the owner claim and record as they like; an owner also completes what a cancelled row names.
 
-Checked in every state: at most one schedule of the key is created and not ended. Checked at rest: whatever was replaced
-has a replacement that is created, and what was answered is there.
+A `put` makes another schedule at each try. All `chosen` are one request, repeated at any time, also before the one
+before has ended: a put whose schedule's id was chosen for good, equal to what the key may have at the start.
+
+Checked in every state: at most one schedule of the key is created and not ended; a schedule is decided once, and not
+after its request was answered. Checked at rest: whatever was replaced has a replacement that is created, and what was
+answered is there.
 """
 
 from collections import deque
@@ -14,27 +18,32 @@ from typing import NamedTuple
 
 OPEN, IN_FLIGHT, DELIVERED, CANCELLED = "", "in flight", "delivered", "cancelled"
 DEAD, DONE = "dead", "done"
+CHOSEN = "chosen"
 
 
 class Row(NamedTuple):
-    """One schedule. `replaced_by`: it was cancelled in favour of that one."""
+    """One schedule. `replaced_by`: it was cancelled in favour of that one. `again`: it was decided, though it was
+    before or its request was answered."""
 
     announced: bool = False
     created: bool = False
     state: str = OPEN
     replaced_by: int | None = None
     revision: int = 0
+    decided: bool = False
+    again: bool = False
 
 
 class Process(NamedTuple):
-    """`at`: its next step. `head`: the schedule that it has walked to. `mine`: the one that it makes. `seen`: the
-    revision of the key's row as read, 0: there is none.
+    """`at`: its next step. `head`: the schedule that it has walked to. `mine`: the one that it makes, of `revision`.
+    `seen`: the revision of the key's row as read, 0: there is none.
     `replaces`: the head was open when it was read, so it is cancelled for `mine`."""
 
     verb: str
     at: str = "read"
     head: int = -1
     mine: int = -1
+    revision: int = 0
     seen: int = 0
     tries: int = 0
     replaces: bool = False
@@ -58,19 +67,28 @@ class World(NamedTuple):
             return self
         return self._replace(key=(number, revision))
 
+    def deciding(self, number: int) -> "World":
+        """It is decided by the present step that this schedule is made."""
+        answered = any(process.answered and process.mine == number for process in self.processes)
+        return self.row(number, decided=True, again=self.rows[number].decided or answered)
+
 
 class Model:
     """`plants`: rules left out, by name: `unannounced` (the key's row is written before the announcement),
     `unordered` (the key's row moves to an earlier schedule), `unfollowed` (what a cancelled row names is not looked
     at), `uncompleted` (an announced schedule that the key names counts as absent), `unconditional` (the key's row is
-    replaced whatever it says)."""
+    replaced whatever it says), `unchanged` (a chosen schedule is not made while an equal one waits), `early` (a chosen
+    schedule is looked for before the present one)."""
 
     TRIES = 2
 
     def __init__(self, verbs: Iterable[str], plants: Iterable[str] = (), *, made: bool = False) -> None:
         """`made`: the key has a schedule at the start, which is open."""
         self.plants = frozenset(plants)
-        processes = tuple(Process(verb) for verb in verbs)
+        verbs = tuple(verbs)
+        chosen = verbs.index(CHOSEN) * self.TRIES if CHOSEN in verbs else -1
+        begin = "find" if "early" in self.plants else "read"
+        processes = tuple(Process(verb, at=begin, mine=chosen) if verb == CHOSEN else Process(verb) for verb in verbs)
         unmade = (Row(),) * (len(processes) * self.TRIES)
         first = World(None, unmade, processes)
         if made:
@@ -96,7 +114,9 @@ class Model:
 
     def _wrong(self, world: World) -> str | None:
         callable_rows = [n for n, row in enumerate(world.rows) if row.created and row.state in (OPEN, IN_FLIGHT)]
-        return f"two are open: {callable_rows}" if len(callable_rows) > 1 else None
+        if len(callable_rows) > 1:
+            return f"two are open: {callable_rows}"
+        return next((f"{n} is made again" for n, row in enumerate(world.rows) if row.again), None)
 
     def _wrong_at_rest(self, world: World) -> str | None:
         for number, row in enumerate(world.rows):
@@ -133,6 +153,7 @@ class Model:
         step = {
             "read": self._read,
             "walk": self._walk,
+            "find": self._find,
             "announce": self._announce,
             "take key": self._take_key,
             "look": self._look,
@@ -149,11 +170,8 @@ class Model:
             if process.verb == "delete":
                 yield "404", world, process._replace(at=DONE)
             else:
-                yield (
-                    "no key",
-                    world,
-                    self._drawn(process, position)._replace(at="announce", head=-1, seen=0, replaces=False),
-                )
+                now = self._drawn(process, position)._replace(head=-1, seen=0, replaces=False)
+                yield "no key", world, now
         else:
             yield "key", world, process._replace(at="walk", head=world.key[0], seen=world.key[1])
 
@@ -168,26 +186,41 @@ class Model:
                 yield "will cancel", world, process._replace(at="cancel")
             else:
                 yield f"409 {row.state}", world, process._replace(at=DONE)
+        elif process.verb == CHOSEN and process.head == process.mine:
+            yield "200, made", world, process._replace(at=DONE, answered=True)
+        elif process.verb == CHOSEN and "unchanged" in self.plants and row.state in (OPEN, IN_FLIGHT):
+            yield "200, an equal one", world, process._replace(at=DONE, answered=True)
         elif row.state == IN_FLIGHT:
             yield "409", world, process._replace(at=DONE)
         else:
             replaces = row.state == OPEN and row.created
-            yield f"head {row.state}", world, self._drawn(process, position)._replace(at="announce", replaces=replaces)
+            yield f"head {row.state}", world, self._drawn(process, position)._replace(replaces=replaces)
 
     def _drawn(self, process: Process, position: int) -> Process:
-        return process._replace(mine=position * self.TRIES + process.tries, tries=process.tries + 1)
+        """The present schedule is read; what to make now."""
+        if process.verb == CHOSEN:
+            return process._replace(at="announce" if "early" in self.plants else "find", tries=process.tries + 1)
+        return process._replace(at="announce", mine=position * self.TRIES + process.tries, tries=process.tries + 1)
+
+    def _find(self, world: World, process: Process, position: int) -> Iterator[tuple[str, World, Process]]:
+        """Whether the chosen schedule is made. One that is decided only was completed on the way to the present one, or
+        decides the following conditional write."""
+        if world.rows[process.mine].created:
+            yield "200, was made", world, process._replace(at=DONE, answered=True)
+        else:
+            yield "not made", world, process._replace(at="read" if "early" in self.plants else "announce")
 
     def _announce(self, world: World, process: Process, position: int) -> Iterator[tuple[str, World, Process]]:
         head = world.rows[process.head] if process.head >= 0 else None
         revision = 1 if head is None else head.revision + 1
         announced = "unannounced" not in self.plants or process.replaces
         after = world.row(process.mine, announced=announced, revision=revision)
-        yield "announces", after, process._replace(at="cancel" if process.replaces else "take key")
+        yield "announces", after, process._replace(at="cancel" if process.replaces else "take key", revision=revision)
 
     def _take_key(self, world: World, process: Process, position: int) -> Iterator[tuple[str, World, Process]]:
         seen = 0 if world.key is None else world.key[1]
         if seen == process.seen or "unconditional" in self.plants:
-            after = world._replace(key=(process.mine, world.rows[process.mine].revision))
+            after = world._replace(key=(process.mine, process.revision)).deciding(process.mine)
             yield "takes the key", after, process._replace(at="create")
             yield "takes the key, lost", after, process._replace(at="look")
         else:
@@ -206,6 +239,7 @@ class Model:
         if row.state == OPEN and row.created:
             replaced_by = None if deletes else process.mine
             after = world.row(process.head, state=CANCELLED, replaced_by=replaced_by)
+            after = after if deletes else after.deciding(process.mine)
             yield "cancels", after, process._replace(at=DONE if deletes else "move key", answered=deletes)
             yield "cancels, lost", after, process
         elif not deletes and row.replaced_by == process.mine:

@@ -1,5 +1,7 @@
 """Schedules under the client's own keys, over REST."""
 
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
 from uuid import UUID
 
 import pytest
@@ -8,7 +10,8 @@ from scheduler_service.domain.ids import ScheduleId
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.schedules import State
 from tests.support.api import ADMIN_KEY, NOW, ApiHarness, Reply
-from tests.support.outcomes import ended
+from tests.support.memory import InMemoryConnection
+from tests.support.outcomes import ended, record
 
 SCHEDULES = "/v1/clients/shop/schedules"
 URL = "https://shop.example/hooks/expire"
@@ -153,6 +156,113 @@ async def test_repeats_under_an_idempotency_key(api: ApiHarness, key: str) -> No
     again = await put(api, key, headers=headers)
     assert (again.status, again.headers["Idempotency-Replayed"]) == (200, "true")
     assert again.json["schedule_id"] == first.json["schedule_id"]
+
+
+Asks: TypeAlias = Callable[[str], Awaitable[Reply]]
+"""Puts a schedule that is equal each time, under a name for this request."""
+
+
+def asking(api: ApiHarness, key: str, way: str) -> Asks:
+    body = {"due": format_instant(NOW + 20_000), "callback": {"url": URL, "body": "old"}}
+    by_key = f"{SCHEDULES}/by-key/order-17"
+
+    async def ask(name: str) -> Reply:
+        once = f"once={NOW}.1.0.{name * 16}"
+        match way:
+            case "put":
+                return await api.send("PUT", by_key, key=key, json=body, headers={"Idempotency-Key": name})
+            case "post":
+                keyed = {**body, "key": "order-17"}
+                return await api.send("POST", SCHEDULES, key=key, json=keyed, headers={"Idempotency-Key": name})
+            case "once":
+                return await api.send("PUT", f"{by_key}?{once}", key=key, json=body)
+            case _:
+                items = {"items": [{**body, "key": "order-17"}]}
+                return await api.send("POST", f"{SCHEDULES}:batch?{once}", key=key, json=items)
+
+    return ask
+
+
+def one(reply: Reply) -> dict[str, Any]:
+    """The schedule that was answered, alone or in a batch."""
+    view: dict[str, Any] = reply.json["items"][0]["schedule"] if "items" in reply.json else reply.json
+    return view
+
+
+@pytest.mark.parametrize("way", ["put", "post", "once", "batch"])
+@pytest.mark.parametrize("ending", ["delivered", "cancelled", "replaced"])
+async def test_a_repeated_request_that_was_equal_to_what_waited_brings_nothing_back(
+    api: ApiHarness, key: str, way: str, ending: str
+) -> None:
+    ask = asking(api, key, way)
+    first, second = one(await ask("a")), one(await ask("b"))
+    assert second["rescheduled_from"] == first["schedule_id"]
+    assert one(await ask("b"))["schedule_id"] == second["schedule_id"]
+    assert (one(await ask("a"))["state"], (await shown(api, key)).json["state"]) == ("cancelled", "scheduled")
+    match ending:
+        case "delivered":
+            api.clock.advance(30)
+            await ended(api, ScheduleId(UUID(second["schedule_id"])), State.DELIVERED)
+        case "cancelled":
+            assert (await api.send("DELETE", f"{SCHEDULES}/by-key/order-17", key=key)).status == 200
+        case _:
+            assert (await put(api, key, due=format_instant(NOW + 30_000))).status == 200
+    before = await states(api, key), (await shown(api, key)).json
+    for name in "ba":
+        again = await ask(name)
+        assert again.status == 200
+        assert one(again)["schedule_id"] == (second if name == "b" else first)["schedule_id"]
+    assert (await states(api, key), (await shown(api, key)).json) == before
+
+
+class Crossed(InMemoryConnection):
+    """`meanwhile` acts once, when a key of a schedule has been looked for, before its answer or before it is asked."""
+
+    meanwhile: Callable[[], Awaitable[object]] | None = None
+    early = False
+
+    async def select(self, name: str, *args: Any, **arguments: Any) -> list[tuple[Any, ...]]:
+        act, asked = self.meanwhile, name == "schedule_keys.read"
+        if not asked or act is None:
+            return await super().select(name, *args, **arguments)
+        self.meanwhile = None
+        if self.early:
+            await act()
+        rows = await super().select(name, *args, **arguments)
+        if not self.early:
+            await act()
+        return rows
+
+
+@pytest.mark.parametrize("early", [True, False], ids=["before", "after"])
+async def test_a_repeat_that_its_first_request_and_a_newer_put_overtake(early: bool) -> None:
+    connection = Crossed()
+    connection.early = early
+    async with ApiHarness(connection=connection) as api:
+        key = await api.register("shop", quota=1)
+        ask = asking(api, key, "once")
+        await ask("a")
+
+        async def meanwhile() -> None:
+            first.append((await ask("b")).json)
+            newer.append((await put(api, key, due=format_instant(NOW + 30_000))).json)
+
+        first: list[dict[str, Any]] = []
+        newer: list[dict[str, Any]] = []
+        connection.meanwhile = meanwhile
+        again = await ask("b")
+        assert (again.status, again.json["schedule_id"]) == (200, first[0]["schedule_id"]), again.body
+        assert again.json["rescheduled_to"] == newer[0]["schedule_id"]
+        assert (await shown(api, key)).json == newer[0]
+
+
+async def test_an_equal_one_under_an_idempotency_key_waits_for_one_that_is_called(api: ApiHarness, key: str) -> None:
+    ask = asking(api, key, "put")
+    first = (await ask("a")).json
+    await record(api, ScheduleId(UUID(first["schedule_id"])), None, in_flight=True)
+    refused = await ask("b")
+    assert (refused.status, refused.json.get("type")) == (409, "/problems/in-flight")
+    assert (await ask("a")).json["schedule_id"] == first["schedule_id"]
 
 
 async def test_batches_take_keys(api: ApiHarness, key: str) -> None:
