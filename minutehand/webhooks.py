@@ -76,7 +76,7 @@ class VerifiedCallback:
     the signature. The rest is as received, and only as trustworthy as the connection; None where the header is absent.
     `due` is RFC 3339, the nominal instant. `attempt` counts from 1. `fence` never decreases for one schedule while its
     sender is legitimate: refuse a lower one than you have seen. `redelivery`: this call may have been made before.
-    `trial`: a trial call, which belongs to no schedule.
+    `trial`: a trial call, which belongs to no schedule. `key`: your own name for the schedule.
     """
 
     webhook_id: str
@@ -88,6 +88,7 @@ class VerifiedCallback:
     fence: int | None
     redelivery: bool
     trial: bool = False
+    key: str | None = None
 
 
 def verify(
@@ -138,6 +139,7 @@ def verify(
         fence=_whole(found.get("minutehand-fence", "")),
         redelivery=found.get("minutehand-redelivery", "").lower() == "true",
         trial=found.get("minutehand-trial", "").lower() == "true",
+        key=found.get("minutehand-key"),
     )
 
 

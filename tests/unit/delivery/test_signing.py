@@ -175,6 +175,7 @@ def test_a_verified_callback_tells_about_itself() -> None:
         "Minutehand-Attempt": "3",
         "Minutehand-Fence": "17",
         "Minutehand-Redelivery": "true",
+        "Minutehand-Key": "cart-17",
     }
     assert verify(BODY, headers, SECRET_TEXT, now=NOW) == VerifiedCallback(
         webhook_id=ID,
@@ -185,12 +186,14 @@ def test_a_verified_callback_tells_about_itself() -> None:
         attempt=3,
         fence=17,
         redelivery=True,
+        key="cart-17",
     )
 
 
 def test_what_is_absent_is_none() -> None:
     callback = verify(BODY, signed_headers(), SECRET_TEXT, now=NOW)
     assert (callback.client_id, callback.cron_id, callback.due, callback.attempt, callback.fence) == (None,) * 5
+    assert callback.key is None
     assert callback.redelivery is False
 
 
