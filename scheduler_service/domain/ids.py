@@ -94,6 +94,11 @@ def derived_schedule_id(*, due: int, poller_id: int, name: str) -> ScheduleId:
     return compose_schedule_id(due=due, poller_id=poller_id, tail=int.from_bytes(digest, "big"))
 
 
+def redated(schedule_id: UUID, due: int) -> ScheduleId:
+    """The id in the same poller and with the same free bits, of a schedule due at `due`."""
+    return ScheduleId(UUID(int=due << 80 | schedule_id.int & (1 << 80) - 1))
+
+
 def due_of(schedule_id: UUID) -> UnixMillis:
     return UnixMillis(schedule_id.int >> 80)
 

@@ -1,7 +1,8 @@
 """Keys: a client's own names for its schedules. Pure.
 
-A schedule that was put under a key carries a mark of it in its options. Each replacement has the next revision, so of
-two schedules of one key the later one is known. `usecases.schedule_keys` is the protocol."""
+A schedule that was put under a key carries a mark of it in its options. Each has a higher revision than the one before,
+so of two schedules of one key the later one is known. Revisions also are no lower than the clock was, in milliseconds:
+they go on where a key is put again that was forgotten. `usecases.schedule_keys` is the protocol."""
 
 import re
 from typing import Final, NamedTuple
@@ -42,10 +43,43 @@ class KeyMark(msgspec.Struct, frozen=True, gc=False):
 
 
 class KeyHolder(NamedTuple):
-    """What a key names: a schedule that was put under it, which later ones may have replaced."""
+    """A schedule that took a key, with its revision. Later ones may have replaced it."""
 
     schedule_id: ScheduleId
     revision: int
+
+
+class KeyRow(NamedTuple):
+    """What is stored of a key. `taken`: by this one; None: by none, or that is forgotten. `ahead`: one of those that
+    replaced it, each after the other; None: it is not known, and all of them are found from `taken` on."""
+
+    taken: KeyHolder | None = None
+    ahead: ScheduleId | None = None
+
+    @classmethod
+    def stored(
+        cls,
+        schedule_id: ScheduleId | None,
+        revision: int | None,
+        ahead_id: ScheduleId | None,
+        ahead_base: int | None,
+    ) -> "KeyRow":
+        """From the columns. What is ahead of another revision counts no more."""
+        taken = None if schedule_id is None or revision is None else KeyHolder(schedule_id, revision)
+        counts = taken is None or ahead_base == taken.revision
+        return cls(taken, ahead_id if counts else None)
+
+    @property
+    def names(self) -> ScheduleId | None:
+        """Where to look for the present schedule."""
+        if self.ahead is not None or self.taken is None:
+            return self.ahead
+        return self.taken.schedule_id
+
+    @property
+    def base(self) -> int:
+        """The revision of what took it; 0: that is forgotten."""
+        return 0 if self.taken is None else self.taken.revision
 
 
 def check_key(key: str) -> list[FieldError]:

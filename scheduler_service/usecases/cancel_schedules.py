@@ -160,6 +160,17 @@ class CancelSchedules:
                 return refused
         raise StoreUnavailable("the minute of this schedule changes too often")
 
+    async def at_once(
+        self, client_id: ClientId, row: Row, header: PartitionHeader, *, reason: str, rescheduled_to: UUID
+    ) -> UnixMillis | None:
+        """The same for a row without an outcome that was just read, with its partition's header, and is not in flight:
+        one conditional write, and its instant. None: whether it is cancelled stays unknown, `one` tells."""
+        at = UnixMillis(self._clock.wall_ms())
+        outcome = _Why(reason, rescheduled_to).outcome(row, at=at)
+        write = RowWrite(key=row.key, outcome=outcome, expect_state=State.SCHEDULED)
+        answer = await self._writer.update(partition_of(client_id, row.schedule_id), [write], header=header)
+        return at if isinstance(answer, Applied) else None
+
     async def many(
         self,
         client_id: ClientId,

@@ -17,8 +17,8 @@ first of these:
   was due much later.
 
 A schedule that is put under a key that no waiting schedule has is announced too, without a row that it replaces. It is
-created once the key names it (`schedule_keys`). A replacement in a key's chain becomes what the key names before it is
-created, so that the key never names a schedule whose successors are forgotten.
+created once it has taken the key (`schedule_keys`). A key is ahead at a replacement before that is created, so that it
+never names a schedule whose successors are forgotten.
 
 Creating it twice gives one row. A row that is neither announced nor created was deleted by retention and stays deleted.
 """
@@ -62,9 +62,9 @@ class CompleteReschedule:
         """Create an announced row if the row that it is to replace, or its key, names it. False: neither does."""
         if row.rescheduled_from is None:
             mark = key_mark(row.options)
-            if mark is None or not await self._writer.keys.names(partition.client_id, mark.name, row.schedule_id):
+            if mark is None or not await self._writer.keys.was_taken(partition.client_id, mark.name, row.schedule_id):
                 return False
-            await self._create(partition, row, at=mark.put_at)
+            await self._writer(definition_of(partition, msgspec.structs.replace(row, created_at=mark.put_at)))
             return True
         old = ScheduleId(row.rescheduled_from)
         home = partition_of(partition.client_id, old)

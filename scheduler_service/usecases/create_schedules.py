@@ -28,6 +28,7 @@ from scheduler_service.domain.ids import (
     minute_of,
     new_schedule_id,
     poller_of,
+    redated,
 )
 from scheduler_service.domain.once import OnceIds
 from scheduler_service.domain.ports.schedules import Answered
@@ -60,6 +61,12 @@ class Chosen:
 
     schedule_id: ScheduleId
     at: int
+
+    def by(self, latest: UnixMillis | None) -> "Chosen":
+        """The same, due at `latest` at the latest: every repeat that knows of it gets the same id."""
+        if latest is None or due_of(self.schedule_id) <= latest:
+            return self
+        return Chosen(redated(self.schedule_id, max(latest, self.at)), self.at)
 
 
 class CreateSchedules:

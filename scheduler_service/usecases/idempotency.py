@@ -18,7 +18,7 @@ from membership.errors import MinutehandError, StoreUnavailable
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.errors import FieldError, Invalid, KeyReused
 from scheduler_service.domain.idempotency import NOTHING, Kept, Keyed
-from scheduler_service.domain.ids import DAY_MS, ScheduleId, UnixMillis, due_of, minute_end, minute_of
+from scheduler_service.domain.ids import ScheduleId, UnixMillis
 from scheduler_service.domain.ports import IdempotencyStore
 from scheduler_service.domain.preconditions import NO_PRECONDITION, Precondition
 from scheduler_service.domain.retry_rows import definition_of, outcome_of
@@ -26,7 +26,7 @@ from scheduler_service.domain.schedules import Definition, State
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
 from scheduler_service.usecases.create_schedules import Chosen, CreateSchedules
-from scheduler_service.usecases.redeliver import DELETION_MARGIN_MS, RedeliverResult, RedeliverSchedule
+from scheduler_service.usecases.redeliver import RedeliverResult, RedeliverSchedule, may_be_deleted
 from scheduler_service.usecases.reschedule_schedule import RescheduleRequest, RescheduleResult, RescheduleSchedule
 from scheduler_service.usecases.resolve_schedule import Resolved, ResolveSchedule
 from scheduler_service.usecases.schedule_keys import PutResult, ScheduleKeys
@@ -233,15 +233,10 @@ class CreateIdempotently:
             assert outcome.state is State.RETRYING
             await self._writer.complete(definition_of(definition.partition, known.row), outcome)
             return known
-        if known is None and self._is_gone(client, schedule_id):
+        if known is None and may_be_deleted(client.settings, schedule_id, now=self._clock.wall_ms()):
             raise StoreUnavailable("the minute of this schedule may have been deleted")
         await self._writer(definition, consistency=client.settings.write_consistency)
         found = known or await self._resolve(client.client_id, schedule_id)
         if found is None:
             raise StoreUnavailable("the schedule was deleted while it was being created")
         return found
-
-    def _is_gone(self, client: Client, schedule_id: ScheduleId) -> bool:
-        """Whether a missing row may have been deleted: its partition is past its retention, or about to be."""
-        kept_ms = client.settings.retention_days * DAY_MS - DELETION_MARGIN_MS
-        return minute_end(minute_of(due_of(schedule_id))) < self._clock.wall_ms() - kept_ms

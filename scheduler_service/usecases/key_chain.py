@@ -1,10 +1,9 @@
 """What a key names, and how that moves from a schedule to those that replace it (see `schedule_keys`)."""
 
-from membership.conditional import Answer, Applied, Rejected, Unknown
-from membership.errors import StoreUnavailable
+from membership.conditional import Applied, Rejected, Unknown
 from scheduler_service.domain.ids import ClientId, ScheduleId, due_of
 from scheduler_service.domain.ports import ScheduleKeyStore
-from scheduler_service.domain.schedule_keys import KeyHolder, KeyMark
+from scheduler_service.domain.schedule_keys import KeyHolder, KeyMark, KeyRow
 from scheduler_service.runtime.clock import Clock
 
 MAX_MOVES = 20
@@ -18,46 +17,47 @@ class KeyChain:
         self._store = store
         self._clock = clock
 
-    async def holder(self, client_id: ClientId, key: str, *, serial: bool = True) -> KeyHolder | None:
+    async def row(self, client_id: ClientId, key: str, *, serial: bool = True) -> KeyRow:
         """A schedule that was put under the key and that later ones may have replaced."""
         return await self._store.read(client_id, key, serial=serial)
 
-    async def names(self, client_id: ClientId, key: str, schedule_id: ScheduleId) -> bool:
-        """Whether the key names exactly this schedule."""
-        holder = await self._store.read(client_id, key)
-        return holder is not None and holder.schedule_id == schedule_id
+    async def was_taken(self, client_id: ClientId, key: str, schedule_id: ScheduleId) -> bool:
+        """Whether it was exactly this schedule that took the key last."""
+        taken = (await self._store.read(client_id, key)).taken
+        return taken is not None and taken.schedule_id == schedule_id
 
     async def take(self, client_id: ClientId, new: ScheduleId, mark: KeyMark, *, after: KeyHolder | None) -> bool:
-        """Let the key name a new schedule, if it still names what was read. False: it names another one by now, or the
-        answer was lost and it does not name the new one."""
-        expected = None if after is None else after.revision
-        match await self._taken(client_id, new, mark, expected):
+        """Let a new schedule take the key, if what had it as it was read still does. False: another one has it by now,
+        or the answer was lost and the new one has it not."""
+        taken = await self._store.take(
+            client_id,
+            mark.name,
+            KeyHolder(new, mark.revision),
+            expected_revision=None if after is None else after.revision,
+            kept_seconds=self._kept_seconds(new, mark),
+        )
+        match taken:
             case Applied():
                 return True
             case Rejected():
                 return False
             case Unknown():
-                return await self.names(client_id, mark.name, new)
+                return await self.was_taken(client_id, mark.name, new)
 
-    async def move(self, client_id: ClientId, new: ScheduleId, mark: KeyMark) -> None:
-        """Let the key name a replacement, unless it names that or a later one already."""
-        for _ in range(MAX_MOVES):
-            holder = await self._store.read(client_id, mark.name)
-            if holder is not None and holder.revision >= mark.revision:
+    async def move(self, client_id: ClientId, new: ScheduleId, mark: KeyMark, *, base: int | None = None) -> None:
+        """Let the key be ahead at a replacement, unless it is at a later one. `base`: of the row that led to what it
+        replaces, as it was read; None: look whether what has the key was put before."""
+        if base is None:
+            base = (await self._store.read(client_id, mark.name)).base
+            if base >= mark.revision:
                 return
-            expected = None if holder is None else holder.revision
-            if isinstance(await self._taken(client_id, new, mark, expected), Applied):
-                return
-        raise StoreUnavailable("the key of this schedule changes too often")
-
-    async def _taken(
-        self, client_id: ClientId, new: ScheduleId, mark: KeyMark, expected: int | None
-    ) -> Answer[KeyHolder | None]:
-        kept_seconds = mark.kept_seconds(due=due_of(new), now=self._clock.wall_ms())
-        return await self._store.take(
+        await self._store.go_ahead(
             client_id,
             mark.name,
             KeyHolder(new, mark.revision),
-            expected_revision=expected,
-            kept_seconds=kept_seconds,
+            base=base,
+            kept_seconds=self._kept_seconds(new, mark),
         )
+
+    def _kept_seconds(self, new: ScheduleId, mark: KeyMark) -> int:
+        return mark.kept_seconds(due=due_of(new), now=self._clock.wall_ms())

@@ -16,11 +16,12 @@ places its retry row. Attempt numbers continue; the retry policy counts from the
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from uuid import UUID
 
 from membership.conditional import Applied, Rejected, Unknown
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.books import FailedAttempt
-from scheduler_service.domain.clients import Client
+from scheduler_service.domain.clients import Client, ClientSettings
 from scheduler_service.domain.ids import (
     DAY_MS,
     HOUR_MS,
@@ -28,8 +29,10 @@ from scheduler_service.domain.ids import (
     Partition,
     ScheduleId,
     UnixMillis,
+    due_of,
     key_of,
     minute_end,
+    minute_of,
     partition_of,
 )
 from scheduler_service.domain.ports import AttemptStore, ScheduleStore
@@ -41,6 +44,12 @@ from scheduler_service.usecases.schedule_writer import MAX_PARTITION_TURNS, Sche
 
 DELETION_MARGIN_MS = HOUR_MS
 """Rows this close to the end of their retention count as deleted: retention may run during the update."""
+
+
+def may_be_deleted(settings: ClientSettings, schedule_id: UUID, *, now: int) -> bool:
+    """Whether the partition of a schedule is past its retention at `now`, or about to be."""
+    kept_ms = settings.retention_days * DAY_MS - DELETION_MARGIN_MS
+    return minute_end(minute_of(due_of(schedule_id))) < now - kept_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +169,7 @@ class RedeliverSchedule:
     async def _read(self, client: Client, schedule_id: ScheduleId) -> Row | None:
         """The row by a serial read; None where it does not exist or retention is about to delete it."""
         partition, key = partition_of(client.client_id, schedule_id), key_of(schedule_id)
-        kept_ms = client.settings.retention_days * DAY_MS - DELETION_MARGIN_MS
-        if minute_end(partition.minute) < self._clock.wall_ms() - kept_ms:
+        if may_be_deleted(client.settings, schedule_id, now=self._clock.wall_ms()):
             return None
         _, rows = await self._schedules.read_rows(partition, [key], serial=True)
         row = rows.get(key)

@@ -4,23 +4,25 @@ A read completes what another process left half done: a pointer whose retry row 
 the retry row, a reschedule without its new row, a row without an outcome in a minute that its poller has passed.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from scheduler_service.domain.clients import ReadConsistency
 from scheduler_service.domain.ids import ClientId, ScheduleId, key_of, partition_of
 from scheduler_service.domain.ports import ScheduleStore
 from scheduler_service.domain.retry_rows import definition_of, outcome_of, successor_key, successor_partition
-from scheduler_service.domain.schedules import Row, State
+from scheduler_service.domain.schedules import PartitionHeader, Row, State
 from scheduler_service.usecases.complete_reschedule import CompleteReschedule
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """An original row, and whether an owner may be sending it right now, which its retry row may tell."""
+    """An original row, and whether an owner may be sending it right now, which its retry row may tell. `header`: of its
+    partition, read together with a row that has no outcome."""
 
     row: Row
     in_flight: bool
+    header: PartitionHeader | None = field(default=None, compare=False)
 
 
 class ResolveSchedule:
@@ -53,7 +55,9 @@ class ResolveSchedule:
         if row.state is None and await self._writer.rescue(definition_of(partition, row), header):
             return await self(client_id, schedule_id)
         if row.state != State.RETRYING:
-            return Resolved(row, row.state is None and schedule_id in header.in_flight)
+            if row.state is not None:
+                return Resolved(row, in_flight=False)
+            return Resolved(row, schedule_id in header.in_flight, header)
         assert row.next_attempt_at is not None
         there = successor_partition(partition, row.next_attempt_at)
         next_key = successor_key(schedule_id, row.next_attempt_at)

@@ -8,20 +8,27 @@ write of the old one's partition. The key's row only tells where to begin: from 
 cancelled ones lead to the present one (`rescheduled_to`).
 
     put: read the key ─▶ follow to the present one
-           ├─ waiting    announce the new one ─▶ cancel the present one for it ─▶ move the key ─▶ create
+           ├─ waiting    announce the new one ─▶ cancel the present one for it ─▶ go ahead with the key ─▶ create
            ├─ in flight  refused: a node has claimed it
            └─ ended, or there is none
                          announce the new one ─▶ take the key IF it is as read ─▶ create
+
+The row has two parts. What took the key is written on a condition. A replacement goes ahead by a plain write, which
+counts while the same one has the key, and of which the one of the highest revision stays. So a push costs one
+conditional write, the cancel, with the header that the present one was read with; only where that is rejected or
+unanswered is the partition read serially.
 
 # Rules
 
  1. A schedule is announced, by a plain insert without `created_at`, before anything names it.
  2. It is decided by one conditional write: the cancel that names it, or the key's row that names it.
- 3. Each schedule has the revision after the one that it follows. The key's row never goes back to a lower revision, and
-    the key names a replacement before that is created.
+ 3. Each schedule has a higher revision than the one that it follows. The key's row never goes back to a lower
+    revision, and it is ahead at a replacement before that is created. So retention deletes no schedule that is needed
+    to find the present one.
  4. A put whose id is chosen (by an `Idempotency-Key` or a token `once`) makes that schedule, also where an equal one
     waits: only so does a repeat find that it was decided, and brings back nothing that was called, cancelled or
-    replaced since. It looks for the chosen one after it has read the present one.
+    replaced since. It looks for the chosen one after it has read the present one, under the due that it asks for and
+    under the `latest` of the present one.
  5. Who finds a decided schedule that is only announced creates it before anything else: callers under the key, the
     owner of the cancelled row's minute, and the owner of the new row's minute.
 
@@ -31,8 +38,9 @@ callers that die and lose answers), and a caller that dies leaves the old one, o
 # What is not guaranteed
 
 A put whose answer was lost may be repeated; while the first one's schedule waits, an equal one without a chosen id
-changes nothing. Once that was called, a repeat makes another one, unless both had the same chosen id. A key is
-forgotten some time after its last schedule's due and retention; its revisions then begin again."""
+changes nothing. Once that was called, a repeat makes another one, unless both had the same chosen id. A repeat does not
+find a schedule that was due earlier because of a `latest` if the key was put again meanwhile, without that. A key is
+forgotten some time after its last schedule's due and retention."""
 
 import asyncio
 from collections.abc import Sequence
@@ -49,7 +57,7 @@ from scheduler_service.domain.once import OnceIds
 from scheduler_service.domain.options import decode_options, encode_options
 from scheduler_service.domain.preconditions import NO_PRECONDITION, Precondition
 from scheduler_service.domain.retry_rows import RESCHEDULED_OTHERWISE, key_mark
-from scheduler_service.domain.schedule_keys import SLACK_DAYS, KeyHolder, KeyMark
+from scheduler_service.domain.schedule_keys import SLACK_DAYS, KeyHolder, KeyMark, KeyRow
 from scheduler_service.domain.schedules import Definition, Row
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
@@ -63,6 +71,7 @@ from scheduler_service.usecases.cancel_schedules import (
 )
 from scheduler_service.usecases.create_schedules import Chosen, Created, CreateSchedules
 from scheduler_service.usecases.key_chain import MAX_MOVES
+from scheduler_service.usecases.redeliver import may_be_deleted
 from scheduler_service.usecases.resolve_schedule import Resolved, ResolveSchedule
 from scheduler_service.usecases.schedule_request import ScheduleRequest, asked_latest
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
@@ -127,15 +136,15 @@ class ScheduleKeys:
         assert request.key is not None
         self._create.admit(client)
         for turn in range(MAX_MOVES):
-            holder, present = await self._present(client.client_id, request.key, serial=turn > 0)
+            key, present = await self._present(client.client_id, request.key, serial=turn > 0)
             # After the present one was read: what decides the chosen one later changes that, so the write below fails.
-            if chosen is not None and (made := await self._resolve(client.client_id, chosen.schedule_id)) is not None:
+            if chosen is not None and (made := await self._made(client, chosen, present)) is not None:
                 return Unchanged(made)
             waits = present is not None and not present.row.ended
             precondition.check(_tag(present), absent=not waits)
-            new = await self._new(client, request.key, request, holder, present if waits else None, chosen)
+            new = self._new(client, request, key, present, chosen)
             if present is None or not waits:
-                if await self._take(new, holder):
+                if await self._take(new, key.taken):
                     await self._writer(new, consistency=client.settings.write_consistency)
                     return Put(new, replaced=False)
             elif chosen is None and _equal(new, present.row):
@@ -144,6 +153,8 @@ class ScheduleKeys:
                 return InFlight(present.row)
             else:
                 await self._writer.announce(new)
+                if (created := await self._replaced_at_once(client, present, new, key)) is not None:
+                    return Put(created, replaced=True)
                 match await self._replace(client.client_id, present.row, new):
                     case WasRescheduled(row=row) if row.rescheduled_to == new.schedule_id:
                         return Put(msgspec.structs.replace(new, created_at=row.finished_at), replaced=True)
@@ -198,51 +209,80 @@ class ScheduleKeys:
                 return result
         raise StoreUnavailable("this key changes too often")
 
-    async def _present(
-        self, client_id: ClientId, key: str, *, serial: bool = False
-    ) -> tuple[KeyHolder | None, Resolved | None]:
-        """What the key's row names, and the schedule that this leads to; the latter None if retention has deleted
-        it."""
-        holder = await self._writer.keys.holder(client_id, key, serial=serial)
-        if holder is None:
-            return None, None
-        schedule_id = holder.schedule_id
+    async def _present(self, client_id: ClientId, key: str, *, serial: bool = False) -> tuple[KeyRow, Resolved | None]:
+        """The key's row, and the schedule that it leads to; the latter None if retention has deleted it."""
+        row = await self._writer.keys.row(client_id, key, serial=serial)
+        if (schedule_id := row.names) is None:
+            return row, None
         for _ in range(MAX_FOLLOWED):
             found = await self._resolve(client_id, schedule_id)
             if found is None or found.row.rescheduled_to is None:
-                return holder, found
+                return row, found
             schedule_id = ScheduleId(found.row.rescheduled_to)
         raise StoreUnavailable("this key is behind by too many schedules; try again")
 
-    async def _new(
+    async def _made(self, client: Client, chosen: Chosen, present: Resolved | None) -> Resolved | None:
+        """The chosen schedule, if it was made. Raises StoreUnavailable where it may have been made and deleted."""
+        mark = None if present is None else key_mark(present.row.options)
+        for one in dict.fromkeys((chosen, chosen.by(None if mark is None else mark.latest))):
+            if (made := await self._resolve(client.client_id, one.schedule_id)) is not None:
+                return made
+            if may_be_deleted(client.settings, one.schedule_id, now=self._clock.wall_ms()):
+                raise StoreUnavailable("the minute of this schedule may have been deleted")
+        return None
+
+    def _new(
         self,
         client: Client,
-        key: str,
         request: ScheduleRequest,
-        holder: KeyHolder | None,
-        waiting: Resolved | None,
+        key: KeyRow,
+        present: Resolved | None,
         chosen: Chosen | None,
     ) -> Definition:
         """The schedule to make after what was read. Raises Invalid."""
-        before = None if waiting is None else key_mark(waiting.row.options)
-        latest = asked_latest(request) if before is None or before.latest is None else before.latest
+        assert request.key is not None
+        before = None if present is None else key_mark(present.row.options)
+        waiting = None if present is None or present.row.ended else present.row
+        latest = asked_latest(request)
+        if waiting is not None and before is not None and before.latest is not None:
+            latest = before.latest
         if chosen is None:
             now = self._clock.wall_ms()
             made = self._create.drawn(client, request, now=now, latest=latest)
         else:
             now = chosen.at
-            made = self._create.again(client, request, chosen.schedule_id, now=now)
-        revisions = (0 if holder is None else holder.revision, 0 if before is None else before.revision)
+            made = self._create.again(client, request, chosen.by(latest).schedule_id, now=now)
         mark = KeyMark(
-            name=key,
-            revision=max(revisions) + 1,
+            name=request.key,
+            revision=max(key.base + 1, 1 if before is None else before.revision + 1, now),
             put_at=UnixMillis(now),
             kept_days=client.settings.retention_days + SLACK_DAYS,
             latest=latest,
         )
         options = encode_options(msgspec.structs.replace(decode_options(made.options), key=mark))
-        replaced = None if waiting is None else waiting.row.schedule_id
+        replaced = None if waiting is None else waiting.schedule_id
         return msgspec.structs.replace(made, options=options, rescheduled_from=replaced)
+
+    async def _replaced_at_once(
+        self, client: Client, present: Resolved, new: Definition, key: KeyRow
+    ) -> Definition | None:
+        """The announced schedule as created, if one conditional write has replaced the present one by it."""
+        mark = key_mark(new.options)
+        if present.header is None or mark is None:
+            return None
+        at = await self._cancel.at_once(
+            client.client_id,
+            present.row,
+            present.header,
+            reason=RESCHEDULED_OTHERWISE,
+            rescheduled_to=new.schedule_id,
+        )
+        if at is None:
+            return None
+        made = msgspec.structs.replace(new, created_at=at)
+        await self._writer.keys.move(client.client_id, new.schedule_id, mark, base=key.base)
+        await self._writer(made, consistency=client.settings.write_consistency)
+        return made
 
     async def _take(self, new: Definition, holder: KeyHolder | None) -> bool:
         await self._writer.announce(new)

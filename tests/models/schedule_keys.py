@@ -1,8 +1,11 @@
 """An exhaustive model of `usecases.schedule_keys`: several processes put and delete one key, its schedules are called.
 
-Modelled: the key's row (an id and its revision), and of each schedule that a process may make whether it is announced,
-created, and how it ended. A process may die before each of its steps, and the answer of each conditional write may be
-lost. Callers of the owner claim and record as they like; an owner also completes what a cancelled row names.
+Modelled: the key's row (the schedule that took it with its revision, and the one that it is ahead at), and of each
+schedule that a process may make whether it is announced, created, and how it ended. A process may die before each of
+its steps, and the answer of each conditional write may be lost. Callers of the owner claim and record as they like; an
+owner also completes what a cancelled row names, and the key's row may learn of that late.
+
+With `forgets`, time deletes what ended: a row whose replacement is created, and what took the key while it is ahead.
 
 A `put` makes another schedule at each try. All `chosen` are one request, repeated at any time, also before the one
 before has ended: a put whose schedule's id was chosen for good, equal to what the key may have at the start.
@@ -32,11 +35,19 @@ class Row(NamedTuple):
     revision: int = 0
     decided: bool = False
     again: bool = False
+    deleted: bool = False
+
+
+class Ahead(NamedTuple):
+    """The key is ahead at this schedule, as counted from what took it with revision `base`, 0: forgotten."""
+
+    number: int
+    base: int
 
 
 class Process(NamedTuple):
     """`at`: its next step. `head`: the schedule that it has walked to. `mine`: the one that it makes, of `revision`.
-    `seen`: the revision of the key's row as read, 0: there is none.
+    `seen`: the revision of what took the key as read, 0: there is none.
     `replaces`: the head was open when it was read, so it is cancelled for `mine`."""
 
     verb: str
@@ -51,21 +62,27 @@ class Process(NamedTuple):
 
 
 class World(NamedTuple):
+    """`late`: what owners are about to write ahead, and then to create."""
+
     key: tuple[int, int] | None
     rows: tuple[Row, ...]
     processes: tuple[Process, ...]
+    ahead: Ahead | None = None
+    late: tuple[Ahead, ...] = ()
+
+    @property
+    def taken(self) -> int:
+        return 0 if self.key is None else self.key[1]
 
     def row(self, number: int, **changes: object) -> "World":
         rows = list(self.rows)
         rows[number] = rows[number]._replace(**changes)  # type: ignore[arg-type]
         return self._replace(rows=tuple(rows))
 
-    def moved(self, number: int) -> "World":
-        """The key's row names this schedule, unless it names a later one already."""
-        revision = self.rows[number].revision
-        if self.key is not None and self.key[1] >= revision:
-            return self
-        return self._replace(key=(number, revision))
+    def moved(self, ahead: Ahead, *, ordered: bool = True) -> "World":
+        """The key is ahead at this schedule, unless it is at a later one already."""
+        later = self.ahead is not None and self.rows[self.ahead.number].revision >= self.rows[ahead.number].revision
+        return self if later and ordered else self._replace(ahead=ahead)
 
     def deciding(self, number: int) -> "World":
         """It is decided by the present step that this schedule is made."""
@@ -75,16 +92,20 @@ class World(NamedTuple):
 
 class Model:
     """`plants`: rules left out, by name: `unannounced` (the key's row is written before the announcement),
-    `unordered` (the key's row moves to an earlier schedule), `unfollowed` (what a cancelled row names is not looked
-    at), `uncompleted` (an announced schedule that the key names counts as absent), `unconditional` (the key's row is
-    replaced whatever it says), `unchanged` (a chosen schedule is not made while an equal one waits), `early` (a chosen
-    schedule is looked for before the present one)."""
+    `unordered` (the key goes back to an earlier schedule), `unbased` (what the key is ahead at counts, whatever took it
+    since), `uncounted` (only what took the key counts), `behind` (a schedule is created before the key is ahead at it),
+    `unfollowed` (what a cancelled row names is not looked at), `uncompleted` (an announced schedule that the key names
+    counts as absent), `unconditional` (the key is taken whatever its row says), `unchanged` (a chosen schedule is not
+    made while an equal one waits), `early` (a chosen schedule is looked for before the present one)."""
 
     TRIES = 2
 
-    def __init__(self, verbs: Iterable[str], plants: Iterable[str] = (), *, made: bool = False) -> None:
+    def __init__(
+        self, verbs: Iterable[str], plants: Iterable[str] = (), *, made: bool = False, forgets: bool = False
+    ) -> None:
         """`made`: the key has a schedule at the start, which is open."""
         self.plants = frozenset(plants)
+        self.forgets = forgets
         verbs = tuple(verbs)
         chosen = verbs.index(CHOSEN) * self.TRIES if CHOSEN in verbs else -1
         begin = "find" if "early" in self.plants else "read"
@@ -134,7 +155,14 @@ class Model:
             if row.state == IN_FLIGHT:
                 yield f"deliver {number}", world.row(number, state=DELIVERED)
             if row.replaced_by is not None and not world.rows[row.replaced_by].created:
-                yield f"owner completes {row.replaced_by}", self._completed(world, row.replaced_by)
+                coming = Ahead(row.replaced_by, world.taken)
+                if coming not in world.late:
+                    yield f"owner looks at {coming.number}", world._replace(late=tuple(sorted((*world.late, coming))))
+        for coming in world.late:
+            after = world._replace(late=tuple(one for one in world.late if one != coming))
+            yield f"owner completes {coming.number}", self._completed(after, coming.number, base=coming.base)
+        if self.forgets:
+            yield from self._forgotten(world)
         for position, process in enumerate(world.processes):
             if process.at in (DEAD, DONE):
                 continue
@@ -146,8 +174,30 @@ class Model:
             processes[position] = process._replace(at=DEAD)
             yield f"{position} dies before {process.at}", world._replace(processes=tuple(processes))
 
-    def _completed(self, world: World, number: int) -> World:
-        return world.moved(number).row(number, created=True)
+    def _forgotten(self, world: World) -> Iterator[tuple[str, World]]:
+        """It takes days, and nobody is at work for as long."""
+        if world.late or any(process.at not in ("read", DEAD, DONE) for process in world.processes):
+            return
+        for number, row in enumerate(world.rows):
+            followed = row.replaced_by is None or world.rows[row.replaced_by].created
+            if row.state in (DELIVERED, CANCELLED) and followed and not row.deleted:
+                yield f"{number} is deleted", world.row(number, deleted=True)
+        if world.key is not None and world.rows[world.key[0]].deleted:
+            yield "the key is forgotten", world._replace(key=None)
+
+    def _completed(self, world: World, number: int, *, base: int | None = None) -> World:
+        base = world.taken if base is None else base
+        if base < world.rows[number].revision:
+            world = world.moved(Ahead(number, base), ordered="unordered" not in self.plants)
+        return world.row(number, created=True)
+
+    def _named(self, world: World) -> int | None:
+        """The schedule that the key's row names."""
+        ahead = world.ahead
+        counts = ahead is not None and (world.key is None or ahead.base == world.taken or "unbased" in self.plants)
+        if ahead is not None and counts and "uncounted" not in self.plants:
+            return ahead.number
+        return None if world.key is None else world.key[0]
 
     def _steps(self, world: World, process: Process, position: int) -> Iterator[tuple[str, World, Process]]:
         step = {
@@ -166,18 +216,23 @@ class Model:
     def _read(self, world: World, process: Process, position: int) -> Iterator[tuple[str, World, Process]]:
         if process.tries == self.TRIES:
             yield "gives up", world, process._replace(at=DONE)
-        elif world.key is None:
+        elif (named := self._named(world)) is None:
             if process.verb == "delete":
                 yield "404", world, process._replace(at=DONE)
             else:
                 now = self._drawn(process, position)._replace(head=-1, seen=0, replaces=False)
                 yield "no key", world, now
         else:
-            yield "key", world, process._replace(at="walk", head=world.key[0], seen=world.key[1])
+            yield "key", world, process._replace(at="walk", head=named, seen=world.taken)
 
     def _walk(self, world: World, process: Process, position: int) -> Iterator[tuple[str, World, Process]]:
         row = world.rows[process.head]
-        if row.replaced_by is not None and "unfollowed" not in self.plants:
+        if row.deleted:
+            if process.verb == "delete":
+                yield "404", world, process._replace(at=DONE)
+            else:
+                yield "deleted", world, self._drawn(process, position)._replace(replaces=False)
+        elif row.replaced_by is not None and "unfollowed" not in self.plants:
             yield "follows", self._completed(world, row.replaced_by), process._replace(head=row.replaced_by)
         elif not row.created and "uncompleted" not in self.plants and row.announced:
             yield "completes", world.row(process.head, created=True), process
@@ -218,8 +273,7 @@ class Model:
         yield "announces", after, process._replace(at="cancel" if process.replaces else "take key", revision=revision)
 
     def _take_key(self, world: World, process: Process, position: int) -> Iterator[tuple[str, World, Process]]:
-        seen = 0 if world.key is None else world.key[1]
-        if seen == process.seen or "unconditional" in self.plants:
+        if world.taken == process.seen or "unconditional" in self.plants:
             after = world._replace(key=(process.mine, process.revision)).deciding(process.mine)
             yield "takes the key", after, process._replace(at="create")
             yield "takes the key, lost", after, process._replace(at="look")
@@ -248,10 +302,11 @@ class Model:
             yield "rejected", world, process._replace(at="read", tries=process.tries + deletes)
 
     def _move_key(self, world: World, process: Process, position: int) -> Iterator[tuple[str, World, Process]]:
-        if "unordered" in self.plants:
-            after = world._replace(key=(process.mine, world.rows[process.mine].revision))
-        else:
-            after = world.moved(process.mine)
+        ahead, after = Ahead(process.mine, process.seen), world
+        if "behind" in self.plants:
+            after = world.row(process.mine, created=True)
+            yield "creates", after, process._replace(at=DONE, answered=True)
+        after = world.moved(ahead, ordered="unordered" not in self.plants)
         yield "moves the key", after, process._replace(at="create")
 
     def _create(self, world: World, process: Process, position: int) -> Iterator[tuple[str, World, Process]]:

@@ -6,7 +6,7 @@ from scheduler_service.domain.ids import key_of, partition_of
 from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.domain.ports import ScheduleStore
 from scheduler_service.domain.quotas import PollerChooser
-from scheduler_service.domain.schedule_keys import KeyHolder
+from scheduler_service.domain.schedule_keys import KeyRow
 from scheduler_service.domain.schedules import Definition, Row, State
 from scheduler_service.usecases.admission import AdmitCreates, JudgeClock
 from scheduler_service.usecases.cancel_schedules import CancelSchedules
@@ -29,16 +29,15 @@ class _Registering(ScheduleKeys):
     world: World
     drawn: list[Asked]
 
-    async def _new(
+    def _new(
         self,
         client: Client,
-        key: str,
         request: ScheduleRequest,
-        holder: KeyHolder | None,
-        waiting: Resolved | None,
+        key: KeyRow,
+        present: Resolved | None,
         chosen: Chosen | None,
     ) -> Definition:
-        made = await super()._new(client, key, request, holder, waiting, chosen)
+        made = super()._new(client, request, key, present, chosen)
         asked = Asked(client.client_id, made.schedule_id, made.due)
         self.drawn.append(self.world.asked.setdefault(str(made.schedule_id), asked))
         return made

@@ -4,7 +4,16 @@ import pytest
 
 from tests.models.schedule_keys import Model
 
-PLANTS = ("unannounced", "unordered", "unfollowed", "uncompleted", "unconditional")
+PLANTS = (
+    "unannounced",
+    "unordered",
+    "unbased",
+    "uncounted",
+    "behind",
+    "unfollowed",
+    "uncompleted",
+    "unconditional",
+)
 VERBS = [
     ("put", "put"),
     ("put", "delete"),
@@ -23,9 +32,16 @@ def test_at_most_one_schedule_of_a_key_is_open(verbs: tuple[str, ...], made: boo
     assert states > 100
 
 
+@pytest.mark.parametrize("verbs", [("put", "put"), ("put", "delete"), ("chosen", "chosen")], ids=" ".join)
+def test_so_it_is_where_time_deletes_what_ended(verbs: tuple[str, ...]) -> None:
+    states, violation = Model(verbs, made=True, forgets=True).walk()
+    assert violation is None
+    assert states > 5_000
+
+
 @pytest.mark.parametrize("plant", PLANTS)
 def test_each_rule_is_needed(plant: str) -> None:
-    _, violation = Model(("put", "put", "put"), [plant], made=True).walk()
+    _, violation = Model(("put", "put", "put"), [plant], made=True, forgets=True).walk()
     assert violation is not None
     assert violation[-1].startswith("two are open")
 

@@ -216,7 +216,8 @@ class Parser:
             return None
         if self._take("TTL"):
             self._term()  # Tables in memory keep rows.
-            return None
+            if not self._take("AND"):
+                return None
         self._expect("TIMESTAMP")
         return self._term()
 

@@ -183,13 +183,14 @@ async def put_under_key(
         raise made
     schedule_id = made.schedule_id if isinstance(made, Definition) else made.row.schedule_id
     context.record(schedule_id=str(schedule_id))
-    headers = {**headers, **location_of(client, schedule_id), **etag_header(schedule_id)}
+    again = REPLAYED if replayed else {}
+    headers = {**headers, **location_of(client, schedule_id), **etag_header(schedule_id), **again}
     if isinstance(made, Definition):
-        status = 200 if isinstance(result, Put) and result.replaced else 201
+        status = 200 if replayed or (isinstance(result, Put) and result.replaced) else 201
         view = created_schedule_view(made, context.services.encryption)
         return json_response(view, status=status, headers=headers)
     view = schedule_view(client.client_id, made.row, context.services.encryption, in_flight=made.in_flight)
-    return json_response(view, headers={**headers, **REPLAYED} if replayed else headers)
+    return json_response(view, headers=headers)
 
 
 def _made(result: Created | PutResult) -> Made:

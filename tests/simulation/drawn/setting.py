@@ -71,10 +71,9 @@ def small_scale(setting: Setting) -> Iterator[None]:
         for name, rows in (("SLICE_ROWS", 4), ("POLLER_ROWS", 2), ("ROWS_BETWEEN_CHECKS", 3)):
             patches.enter_context(patch(f"{usecases}.reconcile.{name}", rows))
         if setting.short_days:
-            for module in ("idempotency", "redeliver", "reschedule_schedule"):
+            for module in ("redeliver", "reschedule_schedule"):
                 patches.enter_context(patch(f"{usecases}.{module}.DAY_MS", SHORT_DAY_MS))
-            for module in ("idempotency", "redeliver"):
-                patches.enter_context(patch(f"{usecases}.{module}.DELETION_MARGIN_MS", SHORT_MARGIN_MS))
+            patches.enter_context(patch(f"{usecases}.redeliver.DELETION_MARGIN_MS", SHORT_MARGIN_MS))
             patches.enter_context(patch("poller_cluster.retention.DAY_MS", SHORT_DAY_MS))
             patches.enter_context(patch("poller_cluster.retention.SWEEP_EVERY_SECONDS", SHORT_ROUND_SECONDS))
         yield

@@ -1,12 +1,16 @@
 """Schedules under the client's own keys, over REST."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 from uuid import UUID
 
 import pytest
 
-from scheduler_service.domain.ids import ScheduleId
+from cql.connection import AnswerRows, Item
+from cql.schedule_rows import partition_parameters
+from membership.conditional import Answer
+from membership.errors import StoreUnavailable
+from scheduler_service.domain.ids import ClientId, ScheduleId, partition_of
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.schedules import State
 from tests.support.api import ADMIN_KEY, NOW, ApiHarness, Reply
@@ -60,6 +64,47 @@ async def test_a_hundred_pushes_leave_one(api: ApiHarness, key: str) -> None:
         assert (await put(api, key)).status in (200, 201)
         api.clock.advance(1)
     assert (await states(api, key)).count("scheduled") == 1
+
+
+class Counting(InMemoryConnection):
+    """Notes every request: what it reads or writes first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+
+    async def select(self, name: str, *args: Any, serial: bool = False, **arguments: Any) -> list[tuple[Any, ...]]:
+        self.asked.append(f"{name} serially" if serial else name)
+        return await super().select(name, *args, serial=serial, **arguments)
+
+    async def write(self, name: str, *args: Any, **arguments: Any) -> None:
+        self.asked.append(name)
+        await super().write(name, *args, **arguments)
+
+    async def write_batch(self, items: Sequence[Item], *args: Any, **arguments: Any) -> None:
+        self.asked.append(items[0][0])
+        await super().write_batch(items, *args, **arguments)
+
+    async def conditional(self, items: Sequence[Item]) -> Answer[AnswerRows]:
+        self.asked.append(f"{items[0][0]} on a condition")
+        return await super().conditional(items)
+
+
+async def test_a_push_costs_one_conditional_write_and_no_serial_read() -> None:
+    connection = Counting()
+    async with ApiHarness(connection=connection) as api:
+        key = await api.register("shop", quota=1)
+        for delay in (600, 601, 602):
+            connection.asked.clear()
+            assert (await put(api, key, delay_seconds=delay)).status in (200, 201)
+        assert connection.asked == [
+            "schedule_keys.read",
+            "schedules.read_row",
+            "schedules.insert_definition",
+            "schedules.update on a condition",
+            "schedule_keys.go_ahead",
+            "schedules.insert_definition",
+        ]
 
 
 async def test_one_that_was_called_is_followed_by_a_new_one(api: ApiHarness, key: str) -> None:
@@ -254,6 +299,64 @@ async def test_a_repeat_that_its_first_request_and_a_newer_put_overtake(early: b
         assert (again.status, again.json["schedule_id"]) == (200, first[0]["schedule_id"]), again.body
         assert again.json["rescheduled_to"] == newer[0]["schedule_id"]
         assert (await shown(api, key)).json == newer[0]
+
+
+@pytest.mark.parametrize("way", ["put", "post", "once", "batch"])
+async def test_a_chosen_one_is_due_at_the_first_ones_latest(api: ApiHarness, key: str, way: str) -> None:
+    latest = format_instant(NOW + 15_000)
+    first = await put(api, key, due=format_instant(NOW + 10_000), latest=latest)
+    ask = asking(api, key, way)
+    second = one(await ask("a"))
+    assert (second["due"], second["latest"]) == (latest, latest)
+    assert second["rescheduled_from"] == first.json["schedule_id"]
+    assert one(await ask("a"))["schedule_id"] == second["schedule_id"]
+    third = one(await ask("b"))
+    assert (third["due"], third["rescheduled_from"]) == (latest, second["schedule_id"])
+    assert one(await ask("a"))["schedule_id"] == second["schedule_id"]
+    await ended(api, ScheduleId(UUID(third["schedule_id"])), State.DELIVERED)
+    for name, made in (("a", second), ("b", third)):
+        assert one(await ask(name))["schedule_id"] == made["schedule_id"]
+    assert sorted(await states(api, key)) == ["cancelled", "cancelled", "delivered"]
+
+
+async def test_a_repeat_whose_schedule_retention_may_have_deleted_makes_none() -> None:
+    connection = InMemoryConnection()
+    async with ApiHarness(connection=connection) as api:
+        key = await api.register("shop", settings={"retention_days": 1})
+        asked: dict[str, Any] = {"headers": {"Idempotency-Key": "a"}, "due": format_instant(NOW + 1000)}
+        first = await put(api, key, **asked)
+        await ended(api, made := ScheduleId(UUID(first.json["schedule_id"])), State.DELIVERED)
+        api.clock.advance(86_400 - 600)
+        assert (await put(api, key, **asked)).status == 200
+        partition = partition_of(ClientId("shop"), made)
+        await connection.write("schedules.delete_partition", partition_parameters(partition))
+        again = await put(api, key, **asked)
+        assert (again.status, await states(api, key)) == (503, [])
+
+
+class Refusing(InMemoryConnection):
+    """Refuses the next insert of a schedule."""
+
+    refuses = False
+
+    async def write_batch(self, items: Sequence[Item], *args: Any, **arguments: Any) -> None:
+        if self.refuses and items[0][0].startswith("schedules.insert"):
+            self.refuses = False
+            raise StoreUnavailable("no answer")
+        await super().write_batch(items, *args, **arguments)
+
+
+async def test_a_repeat_says_that_it_is_one_where_it_makes_what_the_first_request_did_not() -> None:
+    connection = Refusing()
+    async with ApiHarness(connection=connection) as api:
+        key = await api.register("shop")
+        asked: dict[str, Any] = {"headers": {"Idempotency-Key": "a"}, "due": format_instant(NOW + 1000)}
+        connection.refuses = True
+        assert (await put(api, key, **asked)).status == 503
+        for _ in range(2):
+            again = await put(api, key, **asked)
+            assert (again.status, again.headers.get("Idempotency-Replayed")) == (200, "true")
+        assert await states(api, key) == ["scheduled"]
 
 
 async def test_an_equal_one_under_an_idempotency_key_waits_for_one_that_is_called(api: ApiHarness, key: str) -> None:
