@@ -17,6 +17,7 @@ from scheduler_service.runtime.concurrently import concurrently
 
 _CATALOG = "clients"
 _ADMINISTRATORS = "*"
+_DEFAULTS = ClientSettings()
 _TRIES = 3
 
 
@@ -164,12 +165,15 @@ class CqlClientStore:
 
 
 def _mutable(client: Client) -> Parameters:
-    settings = msgspec.json.encode(client.settings).decode()
+    settings = msgspec.to_builtins(client.settings)
+    if client.settings.flows == _DEFAULTS.flows:
+        # A program that does not know this setting can read the client as long as it is not used.
+        del settings["flows"]
     return (
         client.poller_quota,
         client.poller_ceiling,
         client.state.value,
-        settings,
+        msgspec.json.encode(settings).decode(),
         client.revision,
         client.created_at,
         client.paused,

@@ -113,6 +113,18 @@ Ordering keys (`minute.ordering`): rows of one key share a poller and start one 
     ends; a receiver may still get the redelivery of a call whose owner died before recording its end, but never after
     a later row of the key was called.
 
+Flow keys (`dispatch.flows`, `minute.flow_admission`): rows of one key share a poller, a rate and a parallelism.
+
+33. The owner of a key's poller knows all calls of it, so its limits are exact over all nodes without shares. A row is
+    claimed only while fewer rows of its key are claimed than may be called at a time, and started only when the rate
+    lets it. Before a poller is handed over its calls have ended, except those of an owner that died.
+34. A new owner does not know when a call of a key started last: it starts the first one no sooner than one interval of
+    the rate after the grant. So restarts and take-overs make calls later, never faster.
+35. A row without room is held unclaimed while its turn is near, else deferred until about then, at most ten minutes. So
+    a stuck key costs a bounded number of rows in memory, and some writes, and passes its turn to nobody else.
+36. A node keeps a bounded number of keys of a client (`flows_per_client`), only those with claimed rows, rate debt or
+    deferred rows. Rows of further keys are deferred for a second or two until others have none.
+
 Crons (`crons.expander`, `crons.fire_guard`, `crons.overdue_scan`): a cron is woken by a row of the client `$cron`, so
 an expansion is claimed, retried, taken over and recovered like any call.
 
@@ -143,6 +155,9 @@ What is not guaranteed
 - Order under a key for: redeliveries; rows created before and after a change of the quota that moved their key to
   another poller, until those of the old poller have ended; retries whose own `cap_seconds` is above their client's,
   after a takeover; rows behind more than `minute.ordering.QUEUED_IDS` ids of one poller.
+- The limits of a flow key for: calls of an owner that died, which its receivers may still be answering; rows created
+  before and after a change of the quota that moved their key to another poller, until those of the old poller have
+  ended (crons place theirs in the old one until they are put again); rows that a node of an older version calls.
 - A reconciliation skips rows inserted behind its scan.
 
 On failure

@@ -12,6 +12,7 @@ While the client is suspended no minute is entered and its pollers' positions do
 those positions."""
 
 import asyncio
+import math
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any
 
@@ -40,6 +41,8 @@ from scheduler_service.domain.ids import (
 PREFETCH_MS = 5_000
 STAGGER_MS = 3_000
 RETRY_PAUSE_SECONDS = 0.5
+FIRST_EPOCH = 1
+"""Under this epoch nobody has owned a poller before."""
 FAULT_PAUSE_SECONDS = 30.0
 """From an unhandled exception in a minute to the next try."""
 
@@ -51,11 +54,12 @@ class HeldPoller:
     were looked up. `stands`: while draining, its position when the drain began; the client's sweeps go on, but start no
     runs here. `leaving`: it drains to be handed over. `order`: its ordering keys as far as known; `looked_ahead` is
     False until later minutes were searched for retry rows; `looking` is True while a search for the order is under
-    way."""
+    way. `granted_at`: monotonic seconds; -inf if nobody owned it before."""
 
     __slots__ = (
         "entered",
         "epoch",
+        "granted_at",
         "leaving",
         "looked_ahead",
         "looking",
@@ -74,11 +78,13 @@ class HeldPoller:
         poller_id: PollerId,
         epoch: int,
         recovery: RecoveryRange,
+        granted_at: float = -math.inf,
         on_order_wanted: Callable[[], None] = lambda: None,
     ) -> None:
         self.poller_id = poller_id
         self.epoch = epoch
         self.recovery = recovery
+        self.granted_at = granted_at
         self.entered = False
         self.leaving = False
         self.looked_ahead = False
@@ -193,7 +199,11 @@ class ClientPollers:
         self.revoke(poller_id)
         recovery = RecoveryRange(poller_id, start, Minute(self._swept + 1))
         self.pollers[poller_id] = HeldPoller(
-            poller_id=poller_id, epoch=epoch, recovery=recovery, on_order_wanted=self._wake.set
+            poller_id=poller_id,
+            epoch=epoch,
+            recovery=recovery,
+            granted_at=self._clock.monotonic() if epoch > FIRST_EPOCH else -math.inf,
+            on_order_wanted=self._wake.set,
         )
         self._wake.set()
         self._recovery_wake.set()

@@ -52,6 +52,9 @@ class DestinationSettings:
     destinations_per_client: int = 1000
     """Hosts of one client whose failures and rates are remembered. More: more memory. Fewer: they are forgotten
     sooner."""
+    flows_per_client: int = 20_000
+    """Flow keys of one client that a node remembers, because calls of them are claimed or have to wait for their rate.
+    Rows of further keys wait. Each takes about a kilobyte."""
     breaker_failures: int = 20
     """Consecutive failures after which the breaker holds back a client's calls to a host. Keep it well above the
     attempts of one schedule, so that a single bad callback does not stop the calls to other paths of its host."""
@@ -69,6 +72,8 @@ class DestinationSettings:
             raise ValueError("destination_connections must be at least 1")
         if self.destinations_per_client < 1:
             raise ValueError("destinations_per_client must be at least 1")
+        if self.flows_per_client < 1:
+            raise ValueError("flows_per_client must be at least 1")
         if self.breaker_failures < 1:
             raise ValueError("breaker_failures must be at least 1")
         if self.breaker_probes < 1:

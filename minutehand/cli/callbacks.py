@@ -39,11 +39,42 @@ BodyFile = Annotated[
 ]
 
 
+FlowKey = Annotated[
+    str | None,
+    typer.Option(
+        "--flow-key", help="Calls with the same key, such as one customer's, share their limits.", show_default=False
+    ),
+]
+FlowRate = Annotated[
+    float | None,
+    typer.Option(
+        "--flow-rate",
+        help="Calls a second of the flow key, instead of the client's own; may be below 1.",
+        show_default=False,
+    ),
+]
+FlowParallelism = Annotated[
+    int | None,
+    typer.Option(
+        "--flow-parallelism", help="Calls of the flow key at a time, instead of the client's own.", show_default=False
+    ),
+]
+
+
 def read_callback(
-    url: str, *, method: str, header: list[str] | None, body: str | None, body_json: str | None, body_file: Path | None
+    url: str,
+    *,
+    method: str,
+    header: list[str] | None,
+    body: str | None,
+    body_json: str | None,
+    body_file: Path | None,
+    **flow: object,
 ) -> Callback:
-    """Exits with a sentence where the options don't make a callback."""
-    return Callback(url=url, method=method, headers=_headers(header or []), **_content(body, body_json, body_file))
+    """`flow`: key, rate and parallelism. Exits with a sentence where the options don't make a callback."""
+    given: dict[str, Any] = {f"flow_{name}": value for name, value in flow.items() if value is not None}
+    content = _content(body, body_json, body_file)
+    return Callback(url=url, method=method, headers=_headers(header or []), **content, **given)
 
 
 def _headers(given: list[str]) -> dict[str, str]:

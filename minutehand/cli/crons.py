@@ -4,7 +4,18 @@ from typing import Annotated, Any
 
 import typer
 
-from minutehand.cli.callbacks import Body, BodyFile, BodyJson, CallbackUrl, Header, Method, read_callback
+from minutehand.cli.callbacks import (
+    Body,
+    BodyFile,
+    BodyJson,
+    CallbackUrl,
+    FlowKey,
+    FlowParallelism,
+    FlowRate,
+    Header,
+    Method,
+    read_callback,
+)
 from minutehand.cli.options import (
     DEFAULT_URL,
     AsJson,
@@ -74,6 +85,9 @@ def put(
     body: Body = None,
     body_json: BodyJson = None,
     body_file: BodyFile = None,
+    flow_key: FlowKey = None,
+    flow_rate: FlowRate = None,
+    flow_parallelism: FlowParallelism = None,
     starts_at: Annotated[
         str | None, typer.Option("--starts-at", help="No fire before this instant, RFC 3339.", show_default=False)
     ] = None,
@@ -116,7 +130,15 @@ def put(
 ) -> None:
     """Create a cron, or replace its rule and callback. What is left out has its default."""
     callback = read_callback(
-        callback_url, method=method, header=header, body=body, body_json=body_json, body_file=body_file
+        callback_url,
+        method=method,
+        header=header,
+        body=body,
+        body_json=body_json,
+        body_file=body_file,
+        key=flow_key,
+        rate=flow_rate,
+        parallelism=flow_parallelism,
     )
     given: dict[str, Any] = {
         "starts_at": starts_at,

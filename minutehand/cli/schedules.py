@@ -6,7 +6,18 @@ from typing import Annotated, Any
 
 import typer
 
-from minutehand.cli.callbacks import Body, BodyFile, BodyJson, CallbackUrl, Header, Method, read_callback
+from minutehand.cli.callbacks import (
+    Body,
+    BodyFile,
+    BodyJson,
+    CallbackUrl,
+    FlowKey,
+    FlowParallelism,
+    FlowRate,
+    Header,
+    Method,
+    read_callback,
+)
 from minutehand.cli.options import (
     DEFAULT_URL,
     AsJson,
@@ -116,6 +127,9 @@ def create(
     body: Body = None,
     body_json: BodyJson = None,
     body_file: BodyFile = None,
+    flow_key: FlowKey = None,
+    flow_rate: FlowRate = None,
+    flow_parallelism: FlowParallelism = None,
     label: Label = None,
     ordering_key: OrderingKey = None,
     timeout_seconds: AttemptTimeout = None,
@@ -132,7 +146,15 @@ def create(
     A due in the past is called at once, unless it is older than the client's settings accept.
     """
     callback = read_callback(
-        callback_url, method=method, header=header, body=body, body_json=body_json, body_file=body_file
+        callback_url,
+        method=method,
+        header=header,
+        body=body,
+        body_json=body_json,
+        body_file=body_file,
+        key=flow_key,
+        rate=flow_rate,
+        parallelism=flow_parallelism,
     )
     options = _options(
         due=_due(due, timezone, dst_gap, dst_fold),
@@ -167,6 +189,9 @@ def put(
     body: Body = None,
     body_json: BodyJson = None,
     body_file: BodyFile = None,
+    flow_key: FlowKey = None,
+    flow_rate: FlowRate = None,
+    flow_parallelism: FlowParallelism = None,
     label: Label = None,
     ordering_key: OrderingKey = None,
     timeout_seconds: AttemptTimeout = None,
@@ -187,7 +212,15 @@ def put(
     It replaces the schedule that waits under the key, and exactly one of the two is called.
     """
     callback = read_callback(
-        callback_url, method=method, header=header, body=body, body_json=body_json, body_file=body_file
+        callback_url,
+        method=method,
+        header=header,
+        body=body,
+        body_json=body_json,
+        body_file=body_file,
+        key=flow_key,
+        rate=flow_rate,
+        parallelism=flow_parallelism,
     )
     options = _options(
         due=_due(due, timezone, dst_gap, dst_fold),

@@ -92,7 +92,15 @@ from minutehand.client._models import (
 )
 from minutehand.client._outcomes import Attempt, AuditEntry, CancelItem, DeadLetter, Exchange, Redriven, TrialCallTimes
 from minutehand.client._reconciliations import Reconciliation, ReconciliationProgress
-from minutehand.client._settings import ClientSettings, DestinationLimit, LatePolicy, OwnSettings, RetrySettings
+from minutehand.client._settings import (
+    ClientSettings,
+    DestinationLimit,
+    FlowLimits,
+    FlowRules,
+    LatePolicy,
+    OwnSettings,
+    RetrySettings,
+)
 from minutehand.client._sync.api import Minutehand
 from minutehand.client._sync.bulk import Bulk
 from minutehand.client._sync.client_scope import ClientScope
@@ -129,6 +137,8 @@ __all__ = [
     "Exchange",
     "FailingHost",
     "Fault",
+    "FlowLimits",
+    "FlowRules",
     "Forbidden",
     "Health",
     "HealthReason",

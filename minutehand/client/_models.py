@@ -22,7 +22,10 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class Callback(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The request to make. Its body is `body`, `json` (any value of JSON, None too) or `body_base64`. Without any of
-    them, methods that may have a body carry the schedule's id, due, attempt and key as JSON; "" stays empty."""
+    them, methods that may have a body carry the schedule's id, due, attempt and key as JSON; "" stays empty.
+
+    Calls with the same `flow_key` share a rate (`flow_rate` calls a second, may be below 1) and a parallelism
+    (`flow_parallelism` calls at a time). What is left out is as the client's setting `flows` says."""
 
     url: str
     method: str | UnsetType = UNSET
@@ -30,6 +33,9 @@ class Callback(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     body: str | UnsetType = UNSET
     json: Any = UNSET
     body_base64: bytes | UnsetType = UNSET
+    flow_key: str | UnsetType = UNSET
+    flow_rate: float | UnsetType = UNSET
+    flow_parallelism: int | UnsetType = UNSET
 
 
 class LocalTime(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -132,6 +138,9 @@ class SentCallback(msgspec.Struct, frozen=True, kw_only=True):
     headers: dict[str, str] | None = None
     body: str | None = None
     body_base64: bytes | None = None
+    flow_key: str | None = None
+    flow_rate: float | None = None
+    flow_parallelism: int | None = None
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):

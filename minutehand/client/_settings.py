@@ -29,6 +29,20 @@ class DestinationLimit(TypedDict, total=False):
     max_per_second: float | None
 
 
+class FlowLimits(TypedDict, total=False):
+    """Calls of one flow key: started a second (may be below 1), and under way at a time. None: not limited."""
+
+    rate: float | None
+    parallelism: int | None
+
+
+class FlowRules(TypedDict, total=False):
+    """The limits of flow keys by their longest prefix here, and of all others."""
+
+    default: FlowLimits
+    prefixes: Mapping[str, FlowLimits]
+
+
 class ClientSettings(TypedDict, total=False):
     """A client's settings, for `clients.register`.
 
@@ -42,6 +56,7 @@ class ClientSettings(TypedDict, total=False):
     timeout_seconds: float
     max_in_flight: int | None
     destinations: Mapping[str, DestinationLimit]
+    flows: FlowRules
     late_policy: LatePolicy
     in_doubt: Literal["redeliver", "drop"]
     horizon_days: int
@@ -61,6 +76,7 @@ class OwnSettings(TypedDict, total=False):
     retry: RetrySettings
     timeout_seconds: float
     destinations: Mapping[str, DestinationLimit]
+    flows: FlowRules
     late_policy: LatePolicy
     in_doubt: Literal["redeliver", "drop"]
     read_consistency: Literal["LOCAL_QUORUM", "LOCAL_ONE"]

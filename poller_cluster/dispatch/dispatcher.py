@@ -31,6 +31,7 @@ forgotten, so that limits and breakers outlast a poller that moves away and back
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -39,6 +40,7 @@ from poller_cluster.clients import ServedClient, ServedClients
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.dispatch.destinations import ROUNDING, Destination, Destinations, due_within
 from poller_cluster.dispatch.due_clock import DueClock
+from poller_cluster.dispatch.flows import FlowPlace, Flows, TooManyFlows
 from poller_cluster.dispatch.job import Claim, Engine, Job
 from poller_cluster.dispatch.outcome import HEADERS_LOCKED, conclude, defer, until_open_again
 from poller_cluster.dispatch.ready_rows import ClientRows, ReadyRows, RowsByDue, claim_rows
@@ -48,7 +50,7 @@ from poller_cluster.node_runtime import NodeRuntime
 from poller_cluster.settings import DestinationSettings, MinuteSettings
 from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId, UnixMillis
-from scheduler_service.domain.options import ScheduleOptions, Undecodable, decode_options
+from scheduler_service.domain.options import ScheduleOptions, Undecodable, decode_options, flow_of
 from scheduler_service.domain.retry_rows import says_in_doubt
 from scheduler_service.domain.schedules import Outcome, State
 
@@ -101,6 +103,13 @@ class Dispatcher:
         self._turns: tuple[deque[ReadyRows], deque[ReadyRows]] = (deque(), deque())
         settings = destinations or DestinationSettings()
         self._destinations: Destinations[Job] = Destinations(settings, on_free=pollers.wake)
+        self.flows: Flows[Job] = Flows(
+            monotonic=runtime.clock.monotonic,
+            flows_per_client=settings.flows_per_client,
+            on_free=pollers.wake,
+            on_tick=self.wake,
+        )
+        """The limits of flow keys; claims ask them."""
         self._remember_seconds = settings.breaker_longest_seconds
         self._left: OrderedDict[ClientId, float] = OrderedDict()
         """Clients that have left this node, with the time at which they may be forgotten, the earliest first."""
@@ -171,7 +180,18 @@ class Dispatcher:
                     destination = self.destination(client, url or "")
                 job.destination = destination
                 destination.outstanding += 1
+                self._enter_flow(job, client)
         self._await_due(jobs)
+
+    def _enter_flow(self, job: Job, client: ServedClient) -> None:
+        flow = flow_of(job.claim.row.options)
+        if flow is None:
+            return
+        # With too many keys it was not claimed, unless the rules have changed since.
+        with suppress(TooManyFlows):
+            job.flow = self.flows.place(client.client_id, flow, client.settings)
+        if job.flow is not None:
+            job.flow.state.outstanding += 1
 
     def wake(self) -> None:
         """Clients changed: rows that might not be started may be now."""
@@ -197,7 +217,9 @@ class Dispatcher:
 
     def _forget(self, client_id: ClientId, now: float) -> bool:
         held = self._held.get(client_id)
-        if (held is not None and held.taken) or not self._destinations.forget(client_id, now=now):
+        if held is not None and held.taken:
+            return False
+        if not self.flows.forget(client_id, now=now) or not self._destinations.forget(client_id, now=now):
             return False
         self._held.pop(client_id, None)
         return True
@@ -215,6 +237,7 @@ class Dispatcher:
             if mine:
                 taken += mine
                 destination.waiting = deque(job for job in destination.waiting if job.owner is not owner)
+        taken += self.flows.withdraw(owner, lambda job: job.owner)
         for job in taken:
             self._released(job)
         if self._parked:
@@ -229,6 +252,9 @@ class Dispatcher:
         if job.destination is not None:
             job.destination.released()
             job.destination = None
+        if job.flow is not None:
+            job.flow.released(self._clock.monotonic())
+            job.flow = None
         if held.gained_headroom():
             self._on_free(held.client_id)
 
@@ -242,6 +268,8 @@ class Dispatcher:
             now = self._due_clock.now()
             for job in self._by_due.take(now):
                 self._make_ready(job)
+            for job in self.flows.tick(self._clock.monotonic()):
+                self._make_ready(job, called=True)
             held_back = not self._pump()
             first = self._by_due.first()
             # The clock is read again, since starting took time. The pause is never 0, so that the loop gets a turn.
@@ -249,6 +277,9 @@ class Dispatcher:
             if held_back:
                 pause = HELD_BACK_SECONDS if pause is None else min(pause, HELD_BACK_SECONDS)
             elif self._parked and (delay := self._unpark()) is not None:
+                pause = delay if pause is None else min(pause, delay)
+            if (tick := self.flows.next_tick()) is not None:
+                delay = max(tick - self._clock.monotonic(), SHORTEST_PAUSE_SECONDS)
                 pause = delay if pause is None else min(pause, delay)
             if self._left and (delay := self._forget_left()) is not None:
                 pause = delay if pause is None else min(pause, delay)
@@ -361,6 +392,7 @@ class Dispatcher:
         if destination is None:
             destination = job.destination = self.destination(start.client, job.claim.row.url or "")
             destination.outstanding += 1
+            self._enter_flow(job, start.client)
         now = start.monotonic
         if destination.held_back(now, 0.0):
             outcome = self._until_open_again(job.claim, start.client, destination)
@@ -378,7 +410,17 @@ class Dispatcher:
                 self._parked[destination] = None
                 self._wake.set()
             return False
-        return True
+        return job.flow is None or self._has_rate(job, job.flow, now)
+
+    def _has_rate(self, job: Job, flow: FlowPlace[Job], now: float) -> bool:
+        """Whether the flow of this row lets it start now. Otherwise the row is parked there."""
+        if flow.delay(now) == 0.0 and (job.called or not flow.state.waiting):
+            return True
+        flow.park(job, first=job.called)
+        if self._parked:
+            # It may have been the one that its destination had just let start.
+            self._wake.set()
+        return False
 
     def destinations_open(self) -> int:
         """How many destinations of this node have a breaker that is open or half-open."""
@@ -433,6 +475,8 @@ class Dispatcher:
         held.on_the_wire += 1
         assert job.destination is not None
         client, options, generation = start.client, prepared.options, job.destination.started()
+        if job.flow is not None:
+            job.flow.started(start.monotonic)
         self._engine.start_attempt(
             prepared.request,
             lambda result: self._attempt_done(held, job, options, result, client, generation),
@@ -451,6 +495,8 @@ class Dispatcher:
         held.on_the_wire -= 1
         assert job.destination is not None
         self._ended_at(job.destination, result, generation)
+        if job.flow is not None:
+            job.flow.ended(self._clock.monotonic())
         if result.error == "not-trusted" and result.nothing_sent:
             self._make_ready(job)
             self._wake.set()

@@ -8,6 +8,7 @@ import msgspec
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.dispatch.destinations import Destination
+from poller_cluster.dispatch.flows import FlowPlace
 from scheduler_service.domain.ids import ClientId, RowKey, UnixMillis
 from scheduler_service.domain.schedules import Outcome, Row
 
@@ -63,7 +64,7 @@ class ClaimingRun(Protocol):
 
 class Job(msgspec.Struct, eq=False):
     """One claimed row, which `owner` may take back until its attempt starts. `over_quota`: beyond what its poller is
-    guaranteed in this minute. `called`: it has waited for its destination, and its turn there has come."""
+    guaranteed in this minute. `called`: it has waited for its destination or flow, and its turn there has come."""
 
     owner: ClaimingRun
     claim: Claim
@@ -71,3 +72,4 @@ class Job(msgspec.Struct, eq=False):
     over_quota: bool = False
     called: bool = False
     destination: "Destination[Job] | None" = None
+    flow: "FlowPlace[Job] | None" = None

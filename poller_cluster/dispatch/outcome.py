@@ -17,6 +17,8 @@ HEADERS_LOCKED = "headers-locked"
 """The key ring of this node has no key that decrypts the row's headers."""
 BEHIND_ITS_KEY = "ordering"
 """An earlier row of the same ordering key has not ended."""
+FLOW_FULL = "flow"
+"""The row's flow key has its calls under way, or its rate is used up."""
 
 
 def conclude(

@@ -6,6 +6,8 @@ behind a head that is retried later, take no room from others and let their minu
 
     behind its key   held while the head is under way or comes within `HOLD_MS`; deferred until after the head's next
                      attempt if that is later, or if this minute holds as many rows of the key as `_may_hold` allows
+    no room for its  held while its turn comes soon, else deferred (`minute.flow_admission`)
+    flow key
     order not known  if no known row of its key is before it, held, however many rows of other keys are held; deferred
                      only if it is late already and such rows take a third of the window, which happens while recovery
                      has a long past to go through. Otherwise as a row behind its key
@@ -23,10 +25,12 @@ from poller_cluster.dispatch.destinations import Destination, due_within, longes
 from poller_cluster.dispatch.job import Job
 from poller_cluster.dispatch.outcome import BEHIND_ITS_KEY, defer
 from poller_cluster.minute.context import MinuteContext
+from poller_cluster.minute.flow_admission import FlowAdmission
 from poller_cluster.minute.ordering import OrderingKeys
-from poller_cluster.minute.rows import HOST, KEY, Again, Hold, PendingRow, Verdict, WaitQueue
+from poller_cluster.minute.rows import FLOW, HOST, KEY, Again, Hold, PendingRow, Verdict, WaitQueue
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.ids import ClientId, Minute, UnixMillis, key_of
+from scheduler_service.domain.options import says_flow
 from scheduler_service.domain.retry_rows import says_in_doubt
 from scheduler_service.domain.schedules import Kind, Outcome, Row, State, SweptRow
 
@@ -60,8 +64,12 @@ class _Alike:
         self.headroom = destination.headroom(part)
 
 
-class KnownOrder(Protocol):
-    """What is known of the order of a poller's ordering keys."""
+class JudgedFor(Protocol):
+    """What admission must know of the poller: the order of its ordering keys, and since when (monotonic seconds) it has
+    been held after another owner."""
+
+    @property
+    def granted_at(self) -> float: ...
 
     @property
     def order(self) -> OrderingKeys: ...
@@ -78,7 +86,7 @@ class MinuteAdmission:
         *,
         client_id: ClientId,
         minute: Minute,
-        poller: KnownOrder,
+        poller: JudgedFor,
         settings: MinuteSettings,
         context: MinuteContext,
     ) -> None:
@@ -91,6 +99,12 @@ class MinuteAdmission:
         self._dispatcher = context.dispatcher
         self._row_window = context.limits.row_window
         self._counts = context.books.counts
+        self._flows = FlowAdmission(
+            dispatcher=context.dispatcher,
+            settings=settings,
+            row_window=context.limits.row_window,
+            granted_at=poller.granted_at,
+        )
         self._claiming: dict[Destination[Job], int] = {}
         self._held_behind: dict[str, int] = {}
         self._free_behind = 0
@@ -107,6 +121,7 @@ class MinuteAdmission:
         for destination, rows in self._claiming.items():
             destination.claimed(rows)
         self._claiming.clear()
+        self._flows.answered()
 
     def begin(self, held: Mapping[WaitQueue, Sized]) -> None:
         self._held_behind = {key: len(rows) - 1 for (kind, key), rows in held.items() if kind == KEY and rows}
@@ -114,10 +129,12 @@ class MinuteAdmission:
         self._free_behind = min(HELD_BEHIND, third) - sum(self._held_behind.values())
         self._free_first = third - len(self._held_behind)
         self._alike = None
+        self._flows.begin(held)
 
     def judge(self, entry: PendingRow, now: int) -> Verdict:
         row, alike = entry.row, self._alike
-        if alike is not None and row.url == alike.url and row.due <= alike.due_until and row.ordering_key is None:
+        plain = row.ordering_key is None and not says_flow(row.options)
+        if plain and alike is not None and row.url == alike.url and row.due <= alike.due_until:
             return self._judge_alike(entry, alike)
         client = self._find_client(self._client_id)
         if client is None:
@@ -126,7 +143,16 @@ class MinuteAdmission:
             verdict = self._judge_order(entry, entry.row.ordering_key, client, now)
             if verdict is not None:
                 return verdict
-        return self._judge_destination(entry, client, now)
+        return self._judge_destination(entry, client, now) if plain else self._judge_flow(entry, client, now)
+
+    def _judge_flow(self, entry: PendingRow, client: ServedClient, now: int) -> Verdict:
+        turn = self._flows.judge(entry, client, now)
+        if isinstance(turn, Hold | Outcome):
+            return turn
+        verdict = self._judge_destination(entry, client, now)
+        if verdict is None and turn is not None:
+            self._flows.claiming(turn)
+        return verdict
 
     def _judge_order(self, entry: PendingRow, key: str, client: ServedClient, now: int) -> Verdict:
         row, order = entry.row, self._order
@@ -191,6 +217,8 @@ class MinuteAdmission:
         if kind == KEY:
             return Again(self._headroom_in_queue(key, first, now))
         client = self._find_client(self._client_id)
+        if kind == FLOW:
+            return self._flows.again(key, first, client, now)
         if client is None:
             return Again(0)
         destination = self._dispatcher.destination(client, first.row.url or "")

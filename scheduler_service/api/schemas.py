@@ -162,16 +162,19 @@ class BatchEnvelope(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     items: Annotated[list[msgspec.Raw], Meta(min_length=1, max_length=MAX_BATCH)]
 
 
-class CallbackView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """The request that a receiver gets. Credentials among the headers are masked. `body` if it is UTF-8, else
-    `body_base64`; neither if none was given, so that the default one is sent. `headers` is null if they can't be
-    decoded or decrypted any more."""
+class CallbackView(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
+    """The request that a receiver gets, and its flow key. Credentials among the headers are masked. `body` if it
+    is UTF-8, else `body_base64`; neither if none was given, so that the default one is sent. `headers` is null if they
+    can't be decoded or decrypted any more."""
 
     url: str
     method: str
     headers: dict[str, str] | None
     body: str | msgspec.UnsetType = msgspec.UNSET
     body_base64: bytes | msgspec.UnsetType = msgspec.UNSET
+    flow_key: str | msgspec.UnsetType = msgspec.UNSET
+    flow_rate: float | msgspec.UnsetType = msgspec.UNSET
+    flow_parallelism: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class ScheduleView(msgspec.Struct, frozen=True, kw_only=True, gc=False):

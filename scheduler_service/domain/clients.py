@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from scheduler_service.domain.flows import FlowRules
 from scheduler_service.domain.ids import ClientId, UnixMillis
 
 CLIENT_ID_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,62}$"
@@ -98,6 +99,9 @@ class ClientSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
         Meta(description="Concurrent attempts, over all nodes. Null: 100 for each poller, at most 10,000."),
     ] = None
     destinations: Annotated[Destinations, Meta(description="Limits of single receivers, by host, or host:port.")] = {}
+    flows: Annotated[
+        FlowRules, Meta(description="Rate and parallelism of flow keys, for callbacks that do not say them.")
+    ] = FlowRules()
     late_policy: Annotated[
         LatePolicy, Meta(description="Whether calls that could not be made in time fire or are skipped.")
     ] = LatePolicy()
@@ -175,6 +179,7 @@ class OwnSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     retry: RetrySettings | None = None
     timeout_seconds: AttemptSeconds | None = None
     destinations: Destinations | None = None
+    flows: FlowRules | None = None
     late_policy: LatePolicy | None = None
     in_doubt: InDoubt | None = None
     read_consistency: ReadConsistency | None = None

@@ -93,10 +93,10 @@ class OnceIds:
         self._tail = int.from_bytes(digest.digest(), "big")
         self._counts: dict[int, int] = {}
 
-    def at(self, position: int, *, due: int, ordering_key: str | None) -> tuple[PollerId, ScheduleId]:
-        """Poller and id of the item at a position, from 0 on."""
-        if ordering_key is not None:
-            poller_id = pinned_poller(self._client_id, ordering_key, quota=self._once.pollers)
+    def at(self, position: int, *, due: int, pin: str | None) -> tuple[PollerId, ScheduleId]:
+        """Poller and id of the item at a position, from 0 on. `pin`: the name that decides its poller."""
+        if pin is not None:
+            poller_id = pinned_poller(self._client_id, pin, quota=self._once.pollers)
         else:
             turn = self.pass_over(due) // ITEMS_PER_POLLER
             poller_id = PollerId((self._once.poller + turn) % self._once.pollers)
@@ -107,8 +107,8 @@ class OnceIds:
         return (self._tail + position * _STEP) % (1 << POINT_BITS)
 
     def pass_over(self, due: int) -> int:
-        """Count an item without an ordering key; returns how many came before it in its minute. Refused items count as
-        well, because a repeat may be judged by other settings, and the rest must keep their pollers."""
+        """Count an item whose poller no name decides; returns how many came before it in its minute. Refused items
+        count as well, because a repeat may be judged by other settings, and the rest must keep their pollers."""
         minute = minute_of(due)
         before = self._counts.get(minute, 0)
         self._counts[minute] = before + 1

@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from membership.errors import MinutehandError
 from scheduler_service.domain.clients import LatePolicy, RetrySettings
+from scheduler_service.domain.flows import Flow
 from scheduler_service.domain.schedule_keys import KeyMark
 
 Headers = tuple[tuple[str, str], ...]
@@ -61,7 +62,8 @@ class ScheduleOptions(msgspec.Struct, frozen=True, omit_defaults=True, gc=False)
     skipped, whatever the client's late policy says. `in_doubt`: set in retry rows of rows that an earlier owner may
     have called (see `retry_rows`). `cron`: set in the fires of a cron, not in triggered runs. `redelivery`: set in
     retry rows made by an explicit redelivery, and in their retries. `key`: of schedules that were put under one.
-    `empty_body`: an empty body was asked for. Without it, a row without a body is sent with the default one."""
+    `empty_body`: an empty body was asked for. Without it, a row without a body is sent with the default one. `flow`: of
+    callbacks with a flow key."""
 
     retry: RetryOverride | None = None
     timeout_seconds: float | None = None
@@ -71,6 +73,7 @@ class ScheduleOptions(msgspec.Struct, frozen=True, omit_defaults=True, gc=False)
     redelivery: Redelivery | None = None
     key: KeyMark | None = None
     empty_body: bool = False
+    flow: Flow | None = None
 
     def retry_settings(self, settings: RetrySettings) -> RetrySettings:
         """The retry policy of this schedule."""
@@ -114,6 +117,35 @@ def decode_options(text: str | None) -> ScheduleOptions:
         return _decode_options(text)
     except (msgspec.DecodeError, RecursionError) as error:
         raise Undecodable("the schedule's options can't be decoded") from error
+
+
+class _FlowOnly(msgspec.Struct, frozen=True, gc=False):
+    flow: Flow | None = None
+
+
+_FLOW_MARK = '"flow":'
+_decode_flow = msgspec.json.Decoder(_FlowOnly).decode
+
+
+def says_flow(options: str | None) -> bool:
+    """Whether a row's options may have a flow key; mostly False without decoding them."""
+    return options is not None and _FLOW_MARK in options
+
+
+def flow_of(options: str | None) -> Flow | None:
+    """The flow key of a row. Options that can't be decoded have none: their row fails when it is due."""
+    if options is None or _FLOW_MARK not in options:
+        return None
+    try:
+        return _decode_flow(options).flow
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def pin_of(options: str | None, ordering_key: str | None) -> str | None:
+    """The name that decides the poller of a row: its flow key, else its ordering key; None: the choice is free."""
+    flow = flow_of(options)
+    return ordering_key if flow is None else flow.key
 
 
 def encode_headers(headers: Iterable[tuple[str, str]]) -> str:

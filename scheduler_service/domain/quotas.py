@@ -1,8 +1,9 @@
 """Chooses the poller of a new schedule. Pure but for the randomness it is given.
 
-With an ordering key the key decides: rendezvous hashing over the pollers of the quota, so that a growing quota moves
-only the keys that the new pollers win, and a shrinking one only those of the pollers that went. When a key moves, rows
-created before stay in its old poller: both parts are in order, but do not wait for one another.
+With a flow key or an ordering key the key decides (the flow key, if there are both): rendezvous hashing over the
+pollers of the quota, so that a growing quota moves only the keys that the new pollers win, and a shrinking one only
+those of the pollers that went. When a key moves, rows created before stay in its old poller: both parts are in order
+and within the limits of the key, but do not wait for one another.
 
 Without one the choice is free. Rows of one partition are cheap to write together, and every poller is guaranteed the
 same rate, so per client and minute the pollers are filled in turn, `RUN_LENGTH` rows at a time:
@@ -59,13 +60,13 @@ def derived_poller(client_id: ClientId, name: str, *, pollers: int) -> PollerId:
     return PollerId(int.from_bytes(digest, "big") % pollers)
 
 
-def pinned_poller(client_id: ClientId, ordering_key: str, *, quota: int) -> PollerId:
-    """The poller in 0..quota-1 that an ordering key belongs to, the same in every process.
+def pinned_poller(client_id: ClientId, key: str, *, quota: int) -> PollerId:
+    """The poller in 0..quota-1 that a key belongs to, the same in every process.
 
     The highest score wins (Thaler and Ravishankar, "Using name-based mappings to increase hit rates", 1998). A poller's
     score is the splitmix64 output (Steele, Lea and Flood, 2014) for the key's 64-bit BLAKE2b advanced by the poller's
     number."""
-    digest = hashlib.blake2b(ordering_key.encode(), digest_size=8, key=client_id.encode()).digest()
+    digest = hashlib.blake2b(key.encode(), digest_size=8, key=client_id.encode()).digest()
     seed = int.from_bytes(digest, "big")
     best_poller, best_score = 0, -1
     for poller in range(quota):

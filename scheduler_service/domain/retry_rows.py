@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from scheduler_service.domain.flows import Flow
 from scheduler_service.domain.ids import (
     ClientId,
     Partition,
@@ -47,6 +48,7 @@ RESCHEDULED_OTHERWISE = "rescheduled-otherwise"
 MARK_CRON = "cron"
 MARK_KEY = "key"
 MARK_EMPTY_BODY = "empty_body"
+MARK_FLOW = "flow"
 
 
 SUPERSEDED = "superseded"
@@ -152,6 +154,13 @@ def key_mark(options: str | None) -> KeyMark | None:
 def with_empty_body(options: str, *, asked: bool) -> str:
     """The options of the same call with another body, which is `asked` to be empty."""
     return _with_flag(options, MARK_EMPTY_BODY, asked)
+
+
+def with_flow(options: str, flow: Flow | None) -> str:
+    """The options of the same call with this flow key, or with none."""
+    if flow is None and MARK_FLOW not in options:
+        return options
+    return _with_mark(options, MARK_FLOW, None if flow is None else msgspec.to_builtins(flow))
 
 
 def _marked(options: str, *, in_doubt: bool) -> str:

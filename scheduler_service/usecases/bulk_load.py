@@ -203,10 +203,10 @@ class JudgeItems:
 
     def _definition(self, load: BulkLoad, key: str, drawn: Draft) -> Definition:
         client_id = load.client_id
-        if drawn.ordering_key is None:
+        if (pin := drawn.pin) is None:
             poller_id = derived_poller(client_id, key, pollers=load.pollers)
         else:
-            poller_id = self._pinned_poller(client_id, drawn.ordering_key, quota=load.pollers)
+            poller_id = self._pinned_poller(client_id, pin, quota=load.pollers)
         return Definition(
             client_id=client_id,
             poller_id=poller_id,

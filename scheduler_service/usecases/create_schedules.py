@@ -212,7 +212,9 @@ class CreateSchedules:
                 return _Judged(invalid, None, None)
             # A repeat may be judged by other settings, and the others must keep their pollers and dues.
             asked, due = unjudged_due(request, now=now, point=point)
-            return _Judged(invalid, asked, due, pinned=request.ordering_key is not None)
+            return _Judged(
+                invalid, asked, due, pinned=request.ordering_key is not None or request.callback.flow_key is not None
+            )
         return _Judged(drawn, drawn.due if drawn.nominal_due is None else drawn.nominal_due, drawn.due)
 
     def _defined(self, client: Client, judged: "_Judged", *, now: int, once: OnceIds | None, position: int) -> Created:
@@ -241,17 +243,17 @@ class CreateSchedules:
         self, client: Client, drawn: Draft, *, now: int, once: OnceIds | None, position: int = 0
     ) -> Definition:
         if once is not None:
-            poller_id, schedule_id = once.at(position, due=drawn.due, ordering_key=drawn.ordering_key)
+            poller_id, schedule_id = once.at(position, due=drawn.due, pin=drawn.pin)
         else:
             poller_id, schedule_id = self._chosen(client, drawn)
         return self._definition(client, drawn, poller_id=poller_id, schedule_id=schedule_id, now=now)
 
     def _chosen(self, client: Client, drawn: Draft) -> tuple[PollerId, ScheduleId]:
         client_id, quota = client.client_id, client.poller_quota
-        if drawn.ordering_key is None:
+        if (pin := drawn.pin) is None:
             poller_id = self._pollers.choose(client_id, minute_of(drawn.due), quota=quota)
         else:
-            poller_id = pinned_poller(client_id, drawn.ordering_key, quota=quota)
+            poller_id = pinned_poller(client_id, pin, quota=quota)
         return poller_id, new_schedule_id(due=drawn.due, poller_id=poller_id, randomness=self._randomness)
 
     def _definition(
@@ -275,8 +277,8 @@ class CreateSchedules:
 
 
 class _Judged(NamedTuple):
-    """The draft of an item or its faults. `asked`, `due`: also of a refused item, if they count. `pinned`: it has an
-    ordering key."""
+    """The draft of an item or its faults. `asked`, `due`: also of a refused item, if they count. `pinned`: a
+    name decides its poller."""
 
     drawn: Draft | Invalid
     asked: UnixMillis | None

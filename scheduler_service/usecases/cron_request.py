@@ -33,6 +33,7 @@ from scheduler_service.usecases.schedule_request import (
     Instant,
     Name,
     TimeoutSeconds,
+    asked_flow,
     asked_retry,
     asks_for_empty_body,
     draft_callback,
@@ -145,6 +146,7 @@ def draft_cron(
             timeout_seconds=request.timeout_seconds,
             label=request.label,
             empty_body=asks_for_empty_body(callback),
+            flow=asked_flow(callback),
         ),
     )
 

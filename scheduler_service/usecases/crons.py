@@ -35,7 +35,7 @@ from scheduler_service.domain.crons.row import (
     CronState,
 )
 from scheduler_service.domain.errors import Conflict, FieldError, Invalid, InvalidRule, NotFound, SecretLocked
-from scheduler_service.domain.ids import ClientId, CronId, UnixMillis, derived_schedule_id
+from scheduler_service.domain.ids import ClientId, CronId, PollerId, UnixMillis, derived_schedule_id
 from scheduler_service.domain.options import ScheduleOptions, encode_options
 from scheduler_service.domain.ports import CronStore, SecretEncryption
 from scheduler_service.domain.preconditions import NO_PRECONDITION, Precondition
@@ -113,7 +113,7 @@ class ChangeCrons:
                 timezone=draft.timezone,
                 callback=self._sealed(client.client_id, draft.callback),
                 options=draft.options,
-                poller_id=pinned_poller(client.client_id, cron_id, quota=client.poller_quota),
+                poller_id=_poller(client, cron_id, draft),
             )
             # A finished cron may have further fires under the new rule.
             finished = known.state is CronState.FINISHED
@@ -184,6 +184,7 @@ class ChangeCrons:
                     retry=cron.options.retry,
                     timeout_seconds=cron.options.timeout_seconds,
                     empty_body=cron.options.empty_body,
+                    flow=cron.options.flow,
                 )
             ),
             label=cron.options.label,
@@ -218,7 +219,7 @@ class ChangeCrons:
             options=draft.options,
             state=CronState.ACTIVE,
             revision=revision,
-            poller_id=pinned_poller(client.client_id, cron_id, quota=client.poller_quota),
+            poller_id=_poller(client, cron_id, draft),
             created_at=now,
             changed_at=now,
             expanded_through=now,
@@ -287,6 +288,12 @@ class ChangeCrons:
 class _Change(NamedTuple):
     known: Cron | None
     cron: Cron
+
+
+def _poller(client: Client, cron_id: CronId, draft: CronDraft) -> PollerId:
+    """The poller of a cron's children: that of their flow key, if they have one."""
+    flow = draft.options.flow
+    return pinned_poller(client.client_id, cron_id if flow is None else flow.key, quota=client.poller_quota)
 
 
 def _existing(known: Cron | None, cron_id: CronId) -> Cron:

@@ -29,10 +29,16 @@ from scheduler_service.domain.ids import (
     partition_of,
     poller_of,
 )
-from scheduler_service.domain.options import encode_headers
+from scheduler_service.domain.options import encode_headers, pin_of
 from scheduler_service.domain.ports import ScheduleStore
 from scheduler_service.domain.quotas import PollerChooser, pinned_poller
-from scheduler_service.domain.retry_rows import RESCHEDULED, RESCHEDULED_OTHERWISE, rescheduled, with_empty_body
+from scheduler_service.domain.retry_rows import (
+    RESCHEDULED,
+    RESCHEDULED_OTHERWISE,
+    rescheduled,
+    with_empty_body,
+    with_flow,
+)
 from scheduler_service.domain.schedules import Definition, PartitionHeader, Row
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.cancel_schedules import (
@@ -51,6 +57,7 @@ from scheduler_service.usecases.schedule_request import (
     Instant,
     LocalTime,
     accepted_content,
+    asked_flow,
     asked_instant,
     asks_for_empty_body,
     draft_callback,
@@ -168,10 +175,11 @@ class RescheduleSchedule:
             return AlreadyFinished(row)
         if row.state is None and schedule_id in header.in_flight:
             return InFlight(row)
-        if row.ordering_key is None:
+        pin = _pin(row, request)
+        if pin is None:
             poller_id = self._pollers.choose(client.client_id, minute_of(due), quota=client.poller_quota)
         else:
-            poller_id = pinned_poller(client.client_id, row.ordering_key, quota=client.poller_quota)
+            poller_id = pinned_poller(client.client_id, pin, quota=client.poller_quota)
         return derived_schedule_id(due=due, poller_id=poller_id, name=name), row
 
     async def _read(self, client: Client, schedule_id: ScheduleId) -> tuple[PartitionHeader, Row] | None:
@@ -216,10 +224,18 @@ class RescheduleSchedule:
         callback = request.callback
         headers, body = accepted_content(callback)
         sealed = self._seal_headers(client.client_id, encode_headers(headers))
-        options = with_empty_body(same.options, asked=asks_for_empty_body(callback))
+        options = with_flow(with_empty_body(same.options, asked=asks_for_empty_body(callback)), asked_flow(callback))
         return msgspec.structs.replace(
             same, method=callback.method, url=callback.url, headers=sealed, body=body, options=options
         )
+
+
+def _pin(row: Row, request: RescheduleRequest) -> str | None:
+    """The name that decides the poller of the new schedule."""
+    if request.callback is None:
+        return pin_of(row.options, row.ordering_key)
+    key = request.callback.flow_key
+    return row.ordering_key if key is None else key
 
 
 def _naming(row: Row, new: ScheduleId) -> Row:

@@ -28,6 +28,7 @@ from scheduler_service.domain.clients import ClientSettings
 from scheduler_service.domain.crons import load_zone
 from scheduler_service.domain.crons.occurrences import Gap
 from scheduler_service.domain.errors import FieldError, Invalid, InvalidRule
+from scheduler_service.domain.flows import Flow, FlowKey, FlowParallelism, FlowRate
 from scheduler_service.domain.ids import DAY_MS, UnixMillis
 from scheduler_service.domain.instants import format_instant, parse_instant
 from scheduler_service.domain.local_times import Fold, instant_of, parse_local
@@ -68,6 +69,9 @@ class CallbackRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     JSON content type unless the headers say otherwise) or `body_base64`; at most one of them. Without any of them,
     methods that may have a body carry `schedule_id`, `key` (if there is one), `due` and `attempt` as JSON. An empty
     `body` stays empty.
+
+    Calls with the same `flow_key` share a rate (`flow_rate` calls a second, may be below 1) and a parallelism
+    (`flow_parallelism` calls at a time), over all nodes. What is left out is as the client's setting `flows` says.
     """
 
     url: str
@@ -76,6 +80,9 @@ class CallbackRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     body: str | None = None
     json: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
     body_base64: Annotated[str, Meta(extra_json_schema={"contentEncoding": "base64"})] | None = None
+    flow_key: FlowKey | None = None
+    flow_rate: FlowRate | None = None
+    flow_parallelism: FlowParallelism | None = None
 
 
 class LocalTime(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, gc=False):
@@ -93,7 +100,8 @@ class ScheduleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     """One call to make, at `due` (RFC 3339 with an offset, or a local time) or `delay_seconds` from now: exactly one of
     them. `window_seconds`: at some instant less than this later, so that many calls are spread.
 
-    Schedules with the same `ordering_key` are called one at a time, in order of due. `skip_after_seconds`: skip the
+    Schedules with the same `ordering_key` are called one at a time, in order of due; with a `flow_key` only if they
+    have the same. `skip_after_seconds`: skip the
     call if the first attempt would start later than this after the due; `late_policy` says what counts as late.
 
     `key`: the client's own name for it. Of the schedules put under one key, only the last is called. `latest`: however
@@ -126,6 +134,12 @@ class Draft(NamedTuple):
     options: str
     label: str | None
     ordering_key: str | None
+    flow_key: str | None = None
+
+    @property
+    def pin(self) -> str | None:
+        """The name that decides the poller, if one does."""
+        return self.ordering_key if self.flow_key is None else self.flow_key
 
 
 class CallbackPolicy:
@@ -185,6 +199,7 @@ def _drawn(request: ScheduleRequest, asked: UnixMillis, due: UnixMillis, headers
         options=_options(request),
         label=request.label,
         ordering_key=request.ordering_key,
+        flow_key=callback.flow_key,
     )
 
 
@@ -195,6 +210,7 @@ def draft_callback(
     headers, body = _content(callback, faults)
     if (refusal := check_url(callback.url)) is not None:
         faults.append(FieldError("/callback/url", refusal.detail))
+    faults += _faults_of_flow(callback)
     problems = check_method(callback.method, pointer="/callback/method")
     if headers:
         problems += check_headers(headers, max_bytes=settings.header_bytes, pointer="/callback/headers")
@@ -215,6 +231,23 @@ def accepted_content(callback: CallbackRequest) -> tuple[Headers, bytes]:
 def asks_for_empty_body(callback: CallbackRequest) -> bool:
     """Whether the body is to be empty, instead of the default one."""
     return callback.body == "" or callback.body_base64 == ""
+
+
+def asked_flow(callback: CallbackRequest) -> Flow | None:
+    """The flow key of a callback, with the limits given there."""
+    key = callback.flow_key
+    return None if key is None else Flow(key, callback.flow_rate, callback.flow_parallelism)
+
+
+def _faults_of_flow(callback: CallbackRequest) -> list[FieldError]:
+    if callback.flow_key is not None:
+        return []
+    given = {"flow_rate": callback.flow_rate, "flow_parallelism": callback.flow_parallelism}
+    return [
+        FieldError(f"/callback/{name}", "is only for callbacks with a flow_key")
+        for name, value in given.items()
+        if value is not None
+    ]
 
 
 def asked_retry(retry: RetryOverride | None) -> RetryOverride | None:
@@ -359,7 +392,9 @@ def _body_field(callback: CallbackRequest) -> str:
 def _options(request: ScheduleRequest) -> str:
     retry = asked_retry(request.retry)
     empty_body = asks_for_empty_body(request.callback)
-    if retry is None and request.timeout_seconds is None and request.skip_after_seconds is None and not empty_body:
+    flow = asked_flow(request.callback)
+    plain = retry is None and request.timeout_seconds is None and request.skip_after_seconds is None
+    if plain and not empty_body and flow is None:
         return encode_options(NO_OPTIONS)
     return encode_options(
         ScheduleOptions(
@@ -367,5 +402,6 @@ def _options(request: ScheduleRequest) -> str:
             timeout_seconds=request.timeout_seconds,
             skip_after_seconds=request.skip_after_seconds,
             empty_body=empty_body,
+            flow=flow,
         )
     )

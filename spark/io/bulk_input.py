@@ -16,9 +16,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 FORMATS = ("parquet", "csv", "jsonl")
-TEXTS = ("due", "url", "method", "headers", "body", "json", "body_base64", "label", "ordering_key")
+TEXTS = ("due", "url", "method", "headers", "body", "json", "body_base64", "label", "ordering_key", "flow_key")
 NUMBERS = ("window_seconds", "timeout_seconds", "skip_after_seconds", "retry_max_attempts", "retry_base_seconds",
-           "retry_cap_seconds", "retry_deadline_seconds")  # fmt: skip
+           "retry_cap_seconds", "retry_deadline_seconds", "flow_rate", "flow_parallelism")  # fmt: skip
 FLAT = (*TEXTS, *NUMBERS, "retry_final_statuses")
 REQUIRED = ("due", "url")
 

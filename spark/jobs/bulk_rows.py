@@ -18,7 +18,9 @@ from spark.io.bulk_input import NUMBERS
 
 Faults = Callable[[ScheduleRequest], Sequence[FieldError]]
 
-_CALLBACK = ("url", "method", "headers", "body", "json", "body_base64")
+_CALLBACK = (
+    "url", "method", "headers", "body", "json", "body_base64", "flow_key", "flow_rate", "flow_parallelism"
+)  # fmt: skip
 _RETRY = "retry_"
 _JSON_TEXTS = ("headers", "json", "retry_final_statuses")
 _MOST_SHOWN = 20

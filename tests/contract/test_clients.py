@@ -15,6 +15,7 @@ from scheduler_service.domain.clients import (
     Scope,
     SigningSecret,
 )
+from scheduler_service.domain.flows import FlowLimits, FlowRules
 from scheduler_service.domain.ids import ClientId, UnixMillis
 from tests.contract.conftest import Names
 
@@ -63,6 +64,20 @@ async def test_a_pause_comes_back_and_clients_from_before_there_were_any_are_not
     values = (old.client_id, 2, 2, "active", "{}", 1, old.created_at, None)
     assert await storage.connection.conditional([("clients.create", values)]) == APPLIED
     assert await storage.clients.read_client(old.client_id) == old
+
+
+async def test_rules_for_flow_keys_come_back_and_are_stored_only_if_there_are_any(
+    storage: Storage, names: Names
+) -> None:
+    """A program that does not know them can read every client that has none."""
+    rules = FlowRules(default=FlowLimits(parallelism=5), prefixes={"größe ": FlowLimits(rate=0.1)})
+    ruled = client(names.client("-ruled"), settings=ClientSettings(flows=rules))
+    plain = client(names.client("-plain"))
+    for one, stored in ((ruled, True), (plain, False)):
+        assert await storage.clients.create_client(one) == APPLIED
+        assert await storage.clients.read_client(one.client_id) == one
+        [values] = await storage.connection.select("clients.read", (one.client_id,))
+        assert any(isinstance(value, str) and '"flows"' in value for value in values) is stored
 
 
 async def test_a_client_is_created_once(storage: Storage, names: Names) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from uuid import UUID
 
+from scheduler_service.domain.flows import Flow
 from scheduler_service.domain.ids import ClientId, PollerId, ScheduleId, UnixMillis, due_of, poller_of
 from tests.simulation.receivers import Call
 
@@ -25,6 +26,7 @@ class Asked:
     cancelled: bool = False
     end: str | None = None
     calls: list[Call] = field(default_factory=list)
+    flow: Flow | None = None
     in_line: int | None = None
     """How many of the calls were made before somebody asked for it once more: redeliveries are not in order."""
 

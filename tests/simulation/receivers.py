@@ -62,6 +62,7 @@ class SimEngine:
         receiver: Receiver,
         rng: random.Random,
         on_call: Callable[[Call], None],
+        on_end: Callable[[Call], None],
         capacity: int = 500,
     ) -> None:
         self._node = node
@@ -69,6 +70,7 @@ class SimEngine:
         self._receiver = receiver
         self._rng = rng
         self._on_call = on_call
+        self._on_end = on_end
         self._capacity = capacity
         self._in_flight = 0
         self.dead = False
@@ -101,6 +103,8 @@ class SimEngine:
                 if self.dead:
                     return
                 self._in_flight -= 1
+                if not nothing_sent:
+                    self._on_end(call)
                 on_done(
                     AttemptResult(
                         status=status,

@@ -52,6 +52,7 @@ class SimNode:
         receiver: Receiver,
         settings: NodeSettings,
         on_call: Callable[["SimNode", Call], None],
+        on_end: Callable[[Call], None],
         on_crash: Callable[[str, BaseException], None],
         on_fault: Callable[[str, BaseException], None],
         hints: HintSender,
@@ -75,7 +76,7 @@ class SimNode:
             on_request=budget.observe,
         )
         self.engine = SimEngine(
-            node=name, clock=clock, receiver=receiver, rng=rng, on_call=lambda call: on_call(self, call)
+            node=name, clock=clock, receiver=receiver, rng=rng, on_call=lambda call: on_call(self, call), on_end=on_end
         )
         self._on_crash, self._on_fault = on_crash, on_fault
         self.over: str | None = None

@@ -20,6 +20,7 @@ from membership.errors import StoreUnavailable
 from membership.identity import PollerKey
 from poller_cluster.settings import DestinationSettings, MinuteSettings, NodeSettings
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
+from scheduler_service.domain.flows import Flow
 from scheduler_service.domain.ids import (
     ClientId,
     Partition,
@@ -33,7 +34,7 @@ from scheduler_service.domain.ids import (
     partition_of,
     poller_of,
 )
-from scheduler_service.domain.options import encode_headers
+from scheduler_service.domain.options import ScheduleOptions, encode_headers, encode_options, pin_of
 from scheduler_service.domain.quotas import pinned_poller
 from scheduler_service.domain.retry_rows import IN_DOUBT
 from scheduler_service.domain.schedules import Definition, Row, State
@@ -44,6 +45,7 @@ from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from tests.simulation.asked import IN_TIME_MS, Asked, met, out_of_order
 from tests.simulation.books import check_books
 from tests.simulation.faults import FaultyConnection
+from tests.simulation.flows import FlowWatch
 from tests.simulation.receivers import Call, Receiver
 from tests.simulation.sim_clock import EPOCH_MS, SimClock
 from tests.simulation.sim_node import SeededRandomness, SimNode, announced_low_watermark
@@ -91,6 +93,7 @@ class World:
         self.furthest_ms = 0
         """The latest instant that nodes ever took for the present where most clocks were wrong: what was due until then
         may have been called, passed or deleted before its time."""
+        self.flows = FlowWatch()
         self.balance_epochs: dict[Partition, int] = {}
 
     def _start_api(self) -> None:
@@ -168,6 +171,7 @@ class World:
             receiver=self.receiver,
             settings=self.node_settings,
             on_call=self.called,
+            on_end=self.call_ended,
             on_crash=self.crashed,
             on_fault=self.faulted,
             hints=self,
@@ -251,14 +255,21 @@ class World:
         self.clients[name] = new
 
     def define(
-        self, client: str, due_ms: float, *, url: str = "http://receiver.test/", ordering_key: str | None = None
+        self,
+        client: str,
+        due_ms: float,
+        *,
+        url: str = "http://receiver.test/",
+        ordering_key: str | None = None,
+        flow: Flow | None = None,
     ) -> tuple[Asked, Definition]:
         due, quota = UnixMillis(int(due_ms)), self.clients[client].poller_quota
         poller = PollerId(self.rng.randrange(quota))
-        if ordering_key is not None:
-            poller = pinned_poller(ClientId(client), ordering_key, quota=quota)
+        options = encode_options(ScheduleOptions(flow=flow))
+        if (pin := pin_of(options, ordering_key)) is not None:
+            poller = pinned_poller(ClientId(client), pin, quota=quota)
         schedule_id = new_schedule_id(due=due, poller_id=poller, randomness=self.api_randomness)
-        asked = self.asked[str(schedule_id)] = Asked(ClientId(client), schedule_id, due, ordering_key)
+        asked = self.asked[str(schedule_id)] = Asked(ClientId(client), schedule_id, due, ordering_key, flow=flow)
         return asked, Definition(
             client_id=ClientId(client),
             poller_id=poller,
@@ -268,7 +279,7 @@ class World:
             url=url,
             headers=encode_headers([("x-due", str(int(due)))]),
             body=b"",
-            options="{}",
+            options=options,
             ordering_key=ordering_key,
             created_at=UnixMillis(self.now_ms()),
         )
@@ -328,6 +339,13 @@ class World:
         if same and not call.redelivery:
             raise self.violation(f"{call.schedule_id} was called twice (attempt {call.attempt}) without doubt")
         asked.calls.append(call)
+        if asked.flow is not None and (wrong := self.flows.started(asked, call, asked.flow.limits(settings.flows))):
+            raise self.violation(wrong)
+
+    def call_ended(self, call: Call) -> None:
+        """A node has heard of a call's end."""
+        if (asked := self.asked.get(call.schedule_id)) is not None and asked.flow is not None:
+            self.flows.ended(asked, call)
 
     def tolerance_ms(self, node: SimNode) -> float:
         """How early this node may call, by the true clock."""

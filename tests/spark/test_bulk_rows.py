@@ -44,6 +44,9 @@ def test_a_flat_row_is_the_create_that_it_stands_for() -> None:
         "json": '{"n": 1.0}',
         "label": "7",
         "ordering_key": "cart",
+        "flow_key": "customer-1",
+        "flow_rate": "0.5",
+        "flow_parallelism": 2,
         "timeout_seconds": "2.5",
         "retry_max_attempts": "3",
         "retry_final_statuses": "[404]",
@@ -51,7 +54,8 @@ def test_a_flat_row_is_the_create_that_it_stands_for() -> None:
     }
     asked = (
         b'{"due": "2027-01-15T08:00:00Z", "label": "7", "ordering_key": "cart", "timeout_seconds": 2.5, "callback": '
-        b'{"url": "https://a.example/", "method": "PUT", "headers": {"x-a": "1"}, "json": {"n": 1.0}}, '
+        b'{"url": "https://a.example/", "method": "PUT", "headers": {"x-a": "1"}, "json": {"n": 1.0}, "flow_key": '
+        b'"customer-1", "flow_rate": 0.5, "flow_parallelism": 2}, '
         b'"retry": {"max_attempts": 3, "final_statuses": [404], "base_seconds": 2}}'
     )
     found = FLAT.request(msgspec.json.encode(row).decode(), no_faults)

@@ -1,6 +1,7 @@
 """What a part of a node works with, for tests of that part alone."""
 
 import asyncio
+import math
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Any
 
@@ -86,6 +87,7 @@ class GivenOrder:
     def __init__(self, *, known: bool = True) -> None:
         self.known = known
         self.order = OrderingKeys(on_change=lambda: None, on_wanted=lambda: None)
+        self.granted_at = -math.inf
 
     def knows_order(self, minute: Minute) -> bool:
         return self.known

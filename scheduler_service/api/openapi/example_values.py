@@ -24,6 +24,8 @@ CALLBACK: Final = {
     "method": "POST",
     "headers": {"content-type": "application/json", "authorization": "Bearer of-the-receiver"},
     "body": '{"order": 17}',
+    "flow_key": "customer-4711",
+    "flow_rate": 0.5,
 }
 CALLBACK_SHOWN: Final = {
     **CALLBACK,

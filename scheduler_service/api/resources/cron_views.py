@@ -90,7 +90,7 @@ def cron_view(cron: Cron, client: Client, encryption: SecretEncryption, *, now: 
         timezone=cron.timezone,
         words=words,
         next_fires=[format_instant(fire) for fire in fires],
-        callback=callback_view(cron.client_id, cron.callback, encryption, empty_body=options.empty_body),
+        callback=callback_view(cron.client_id, cron.callback, encryption, options),
         starts_at=format_instant_or_none(options.starts_at),
         ends_at=format_instant_or_none(options.ends_at),
         max_fires=options.max_fires,

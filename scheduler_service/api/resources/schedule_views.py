@@ -4,6 +4,7 @@ from typing import Final
 from uuid import UUID
 
 import msgspec
+from msgspec import UNSET
 
 from scheduler_service.api.http.query import CursorText
 from scheduler_service.api.schemas import (
@@ -11,7 +12,7 @@ from scheduler_service.api.schemas import (
     Instant,
     ScheduleView,
 )
-from scheduler_service.domain.crons.row import CronCallback
+from scheduler_service.domain.crons.row import CronCallback, CronOptions
 from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId, poller_of
 from scheduler_service.domain.instants import format_instant, format_instant_or_none
@@ -65,7 +66,7 @@ def _schedule_view(
         last_status=outcome.last_status if outcome is not None else None,
         last_error=outcome.last_error if outcome is not None else None,
         reason=outcome.reason if outcome is not None else None,
-        callback=callback_view(client_id, source, encryption, empty_body=options.empty_body),
+        callback=callback_view(client_id, source, encryption, options),
         label=source.label,
         ordering_key=source.ordering_key,
         key=None if options.key is None else options.key.name,
@@ -82,7 +83,10 @@ def _schedule_view(
 
 
 def callback_view(
-    client_id: ClientId, source: Definition | Row | CronCallback, encryption: SecretEncryption, *, empty_body: bool
+    client_id: ClientId,
+    source: Definition | Row | CronCallback,
+    encryption: SecretEncryption,
+    options: ScheduleOptions | CronOptions,
 ) -> CallbackView:
     """A stored callback with its credentials masked. Without a body, unless one was asked to be empty, it has none."""
     body = source.body or b""
@@ -96,13 +100,17 @@ def callback_view(
     except Undecodable:
         # Content that can't be unpacked has the whole blob as its body (`cql.packed`), credentials included.
         headers, body = None, b""
-    url, method = source.url or "", source.method or ""
-    if not body and not empty_body:
-        return CallbackView(url=url, method=method, headers=headers)
-    try:
-        return CallbackView(url=url, method=method, headers=headers, body=body.decode())
-    except UnicodeDecodeError:
-        return CallbackView(url=url, method=method, headers=headers, body_base64=body)
+    view = CallbackView(url=source.url or "", method=source.method or "", headers=headers)
+    if body or options.empty_body:
+        try:
+            view.body = body.decode()
+        except UnicodeDecodeError:
+            view.body_base64 = body
+    if (flow := options.flow) is not None:
+        view.flow_key = flow.key
+        view.flow_rate = UNSET if flow.rate is None else flow.rate
+        view.flow_parallelism = UNSET if flow.parallelism is None else flow.parallelism
+    return view
 
 
 def _options(text: str | None) -> ScheduleOptions:

@@ -217,6 +217,7 @@ def _child_options(cron: Cron) -> str:
             skip_after_seconds=_catch_up_seconds(cron),
             cron=CronChild(cron.revision, tzdata_version()),
             empty_body=cron.options.empty_body,
+            flow=cron.options.flow,
         )
     )
 

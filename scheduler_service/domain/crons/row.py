@@ -18,6 +18,7 @@ from typing import Literal
 import msgspec
 
 from scheduler_service.domain.clients import CLIENT_ID_PATTERN
+from scheduler_service.domain.flows import Flow
 from scheduler_service.domain.ids import ClientId, CronId, PollerId, ScheduleId, UnixMillis
 from scheduler_service.domain.options import RetryOverride
 
@@ -40,7 +41,7 @@ class CronState(StrEnum):
 
 class CronOptions(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A rule's options beside expression and zone. Instants are Unix milliseconds, `ends_at` is exclusive. `empty_body`
-    as in `ScheduleOptions`."""
+    and `flow` as in `ScheduleOptions`."""
 
     starts_at: UnixMillis | None = None
     ends_at: UnixMillis | None = None
@@ -54,6 +55,7 @@ class CronOptions(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     timeout_seconds: float | None = None
     label: str | None = None
     empty_body: bool = False
+    flow: Flow | None = None
 
 
 class CronCallback(msgspec.Struct, frozen=True, kw_only=True):

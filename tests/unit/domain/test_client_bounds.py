@@ -42,7 +42,12 @@ STRICT = ClientBounds(
 
 
 def test_everything_that_can_be_set_has_a_bound() -> None:
-    settings = {one.name for one in msgspec.structs.fields(ClientSettings)} - {"retry", "late_policy", "in_doubt"}
+    settings = {one.name for one in msgspec.structs.fields(ClientSettings)} - {
+        "retry",
+        "late_policy",
+        "in_doubt",
+        "flows",
+    }
     retry = {f"retry_{one.name}" for one in msgspec.structs.fields(RetrySettings)} - {"retry_final_statuses"}
     assert {one.name for one in fields(ClientBounds)} == settings | retry
 

@@ -13,13 +13,15 @@ from minutehand.client import (
     AsyncMinutehand,
     ClientSettings,
     DestinationLimit,
+    FlowLimits,
+    FlowRules,
     LatePolicy,
     Minutehand,
     OwnSettings,
     RetrySettings,
 )
 from minutehand.config import ConfigurationInvalid, load_settings
-from scheduler_service.domain import clients
+from scheduler_service.domain import clients, flows
 from tests.support.scripted_api import Script
 
 CLIENT = {
@@ -43,6 +45,8 @@ ENVIRONMENT = {"MINUTEHAND_API_ADMIN_KEY": "an-administrators-key", "MINUTEHAND_
         (RetrySettings, clients.RetrySettings),
         (LatePolicy, clients.LatePolicy),
         (DestinationLimit, clients.DestinationLimit),
+        (FlowRules, flows.FlowRules),
+        (FlowLimits, flows.FlowLimits),
     ],
 )
 def test_the_sdk_knows_every_setting(typed: type, struct: type[msgspec.Struct]) -> None:

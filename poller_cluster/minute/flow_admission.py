@@ -1,0 +1,129 @@
+"""Which rows with a flow key may be claimed now: those for whose key there is room.
+
+Without room a row is held in memory while its turn comes within `HOLD_MS`, else deferred until about then: a retry row
+with no attempt counted. Rows of a key come back one after the other, as far apart as its calls are. So a key whose
+receiver hangs, or whose rate is used up, keeps a bounded number of rows in memory, lets its minutes settle, and costs a
+write for each of its other rows, repeated every 5 to 10 minutes (`LONGEST_MS`).
+
+Held rows may fill a third of the minute's window. No key takes more of that than it leaves free, so one key has at most
+half of it.
+"""
+
+from collections.abc import Mapping, Sized
+from typing import TypeAlias
+
+from poller_cluster.clients import ServedClient
+from poller_cluster.dispatch.destinations import due_within, part_for
+from poller_cluster.dispatch.dispatcher import Dispatcher
+from poller_cluster.dispatch.flows import FlowPlace, TooManyFlows
+from poller_cluster.dispatch.job import Job
+from poller_cluster.dispatch.outcome import FLOW_FULL, defer
+from poller_cluster.minute.limits import RowWindow
+from poller_cluster.minute.rows import FLOW, Again, Hold, PendingRow, WaitQueue
+from poller_cluster.settings import MinuteSettings
+from scheduler_service.domain.flows import Flow
+from scheduler_service.domain.ids import UnixMillis
+from scheduler_service.domain.options import flow_of
+from scheduler_service.domain.retry_rows import says_in_doubt
+from scheduler_service.domain.schedules import Outcome
+
+HOLD_SECONDS = 10.0
+"""Rows whose turn comes within this time are held in memory."""
+LEAST_SECONDS = 1.0
+LONGEST_SECONDS = 600.0
+"""A deferred row comes back after this time at the latest: the key may have become faster."""
+ALL = 1 << 30
+"""More than the rows of any minute."""
+_FRACTIONS = 1024
+
+Turn: TypeAlias = FlowPlace[Job] | Hold | Outcome | None
+"""A place with room, None for a row without limits, or what becomes of the row instead of being claimed."""
+
+
+class FlowAdmission:
+    """The part of `MinuteAdmission` that judges rows with a flow key. `granted_at` as in `Flows.place`."""
+
+    def __init__(
+        self, *, dispatcher: Dispatcher, settings: MinuteSettings, row_window: RowWindow, granted_at: float
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._settings = settings
+        self._row_window = row_window
+        self._granted_at = granted_at
+        self._claiming: list[FlowPlace[Job]] = []
+        self._held: dict[str, int] = {}
+        self._free = 0
+
+    def begin(self, held: Mapping[WaitQueue, Sized]) -> None:
+        self._held = {key: len(rows) for (kind, key), rows in held.items() if kind == FLOW and rows}
+        self._free = self._row_window.rows // 3 - sum(self._held.values())
+
+    def answered(self) -> None:
+        for place in self._claiming:
+            place.claimed(self._dispatcher.flows.monotonic())
+        self._claiming.clear()
+
+    def claiming(self, place: FlowPlace[Job]) -> None:
+        """A row with this place is about to be claimed."""
+        place.claiming()
+        self._claiming.append(place)
+
+    def judge(self, entry: PendingRow, client: ServedClient, now_ms: int) -> Turn:
+        row, flow = entry.row, flow_of(entry.row.options)
+        now = self._dispatcher.flows.monotonic()
+        try:
+            place = self._place(flow, client)
+        except TooManyFlows:
+            return self._deferred(entry, now_ms, LEAST_SECONDS * (1 + self._fraction(entry)))
+        if place is None or flow is None:
+            return None
+        part = part_for(row.due - now_ms, lead_ms=self._settings.claim_lead_ms)
+        if place.headroom(now, part) > 0:
+            return place
+        held = self._held.get(flow.key, 0)
+        if held < self._free and place.room_in(now, before=held) <= HOLD_SECONDS:
+            place.refuse(now)
+            self._held[flow.key] = held + 1
+            self._free -= 1
+            return Hold((FLOW, flow.key), entry.key)
+        most = LONGEST_SECONDS * (1 + self._fraction(entry)) / 2
+        return self._deferred(entry, now_ms, place.defer(now, before=held, least=LEAST_SECONDS, most=most))
+
+    def _place(self, flow: Flow | None, client: ServedClient) -> FlowPlace[Job] | None:
+        if flow is None:
+            return None
+        return self._dispatcher.flows.place(client.client_id, flow, client.settings, granted_at=self._granted_at)
+
+    def _fraction(self, entry: PendingRow) -> float:
+        """From 0 to 1, the same whenever this row is judged, so that rows come back spread."""
+        return entry.row.schedule_id.int % _FRACTIONS / _FRACTIONS
+
+    def _deferred(self, entry: PendingRow, now_ms: int, seconds: float) -> Outcome:
+        in_doubt = entry.redelivery or says_in_doubt(entry.row.options)
+        at = UnixMillis(now_ms + round(seconds * 1000))
+        return defer(entry.claim(), at=at, in_doubt=in_doubt, reason=FLOW_FULL)
+
+    def again(self, key: str, first: PendingRow, client: ServedClient | None, now_ms: int) -> Again:
+        """Which of the rows held for a key are to be judged again."""
+        if client is None:
+            return Again(0)
+        state = self._dispatcher.flows.known(client.client_id, key)
+        if state is not None and state.refused:
+            # Nothing has changed since they were refused.
+            return Again(0)
+        flow, now = flow_of(first.row.options), self._dispatcher.flows.monotonic()
+        try:
+            place = self._place(flow, client)
+        except TooManyFlows:
+            place = None
+        if place is None:
+            return Again(ALL)
+        lead_ms, ahead_ms = self._settings.claim_lead_ms, self._settings.claim_ahead_ms
+        part = part_for(first.row.due - now_ms, lead_ms=lead_ms)
+        if (room := place.headroom(now, part)) > 0:
+            return Again(room, due_by=now_ms + due_within(part, lead_ms=lead_ms, ahead_ms=ahead_ms))
+        if place.room_in(now, before=0) > HOLD_SECONDS:
+            # All of them are to be deferred.
+            return Again(ALL)
+        place.refuse(now)
+        return Again(0)
