@@ -42,7 +42,7 @@ NOW = 1_795_253_400_000
 
 @dataclass(slots=True)
 class ManualTimer:
-    """A call to come at `at`, in monotonic seconds."""
+    """A call scheduled for `at`, in monotonic seconds."""
 
     at: float
     callback: Callable[[], None] | None
@@ -52,7 +52,7 @@ class ManualTimer:
 
 
 class ManualClock:
-    """A clock that moves when it is told to, and makes the calls that fall due on the way."""
+    """A clock that a test moves; moving it runs the timers that become due."""
 
     def __init__(self, wall_ms: int = NOW) -> None:
         self.now = wall_ms
@@ -89,7 +89,7 @@ class ManualClock:
 
 
 class SeededRandomness:
-    """The same values for the same seed, secrets included."""
+    """Returns the same values for the same seed, secrets included."""
 
     def __init__(self, seed: int = 0) -> None:
         self._random = random.Random(seed)
@@ -113,8 +113,9 @@ class RecordedHints:
 
 @dataclass(slots=True)
 class RecordedNodes:
-    """Remembers which incarnations were told to drain, and not to, at which address; those in `silent` don't answer,
-    and those in `last` don't drain unless they are forced to."""
+    """Remembers which incarnations were told to drain or to resume, and at which address. Those in `silent` do not
+    answer; those in `last` refuse to drain unless they are forced.
+    """
 
     drained: list[tuple[NodeIncarnation, str]] = field(default_factory=list)
     undrained: list[tuple[NodeIncarnation, str]] = field(default_factory=list)
@@ -137,7 +138,7 @@ class RecordedNodes:
 
 
 class ComparedMembers(WatchMembers):
-    """Agrees with the members' clocks for as long as nothing else is known, unless `compared` is False."""
+    """Members' clocks that agree, unless `compared` is False: then the comparison has not been made yet."""
 
     compared = True
 
@@ -149,7 +150,7 @@ class ComparedMembers(WatchMembers):
 
 @dataclass(slots=True)
 class RecordedTrialCalls:
-    """Sends nothing: what was to be sent, and a receiver that answers every one of them 204."""
+    """Sends nothing: records each trial call and answers it 204."""
 
     sent: list[TrialCall] = field(default_factory=list)
 
@@ -175,7 +176,7 @@ class RecordedTrialCalls:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer, read to its end."""
+    """A whole answer."""
 
     status: int
     headers: Mapping[str, str]
@@ -187,17 +188,18 @@ class Reply:
 
     @property
     def faults(self) -> dict[str, str]:
-        """What a 422 lists, by pointer. Every fault is named once."""
+        """Messages of a 422 by JSON pointer. Asserts that every fault is named once."""
         listed = [(fault["pointer"], fault["detail"]) for fault in self.json["errors"]]
         assert len(set(listed)) == len(listed), listed
         return dict(listed)
 
 
 class ApiHarness:
-    """An API on a free loopback port over a store in memory. Its watcher of the members looks when it is told to.
+    """An API on a free loopback port over a store in memory. Its watcher of the members looks only when a test tells it
+    to.
 
-    `settings` are those of the API; `connection` and `storage` replace the stores' connection and settings, `stores`
-    the stores themselves, which then are their owner's to close; `registry` is what `/metrics` shows.
+    `settings` are those of the API; `connection` and `storage` replace the stores' connection and settings. `stores`
+    replaces the stores themselves, and the caller closes them. `registry` is what `/metrics` shows.
     """
 
     def __init__(
@@ -267,7 +269,9 @@ class ApiHarness:
         headers: Mapping[str, str] | None = None,
         params: Mapping[str, str] | None = None,
     ) -> Reply:
-        """Send a request and read the whole answer, which must be as documented. `key` None: without Authorization."""
+        """Send a request and return the whole answer, which must be as documented. `key` None: no Authorization
+        header.
+        """
         assert self._session is not None
         given = dict(headers or {})
         if key is not None:
@@ -281,11 +285,11 @@ class ApiHarness:
         return reply
 
     async def add_built_in_clients(self) -> None:
-        """What an API process does when it starts; nothing but crons needs it."""
+        """Register the built-in clients, as an API process does at its start; only crons need them."""
         await create_built_in_clients(self.services.clients.register)
 
     async def register(self, client_id: str = "shop", *, quota: int = 3, settings: object = None) -> str:
-        """A client with a key, which is answered."""
+        """Register a client and return a key of it."""
         reply = await self.send("PUT", f"/v1/clients/{client_id}", json={"poller_quota": quota, "settings": settings})
         assert reply.status in (200, 201), reply.body
         reply = await self.send("POST", f"/v1/clients/{client_id}/keys")
@@ -294,7 +298,7 @@ class ApiHarness:
 
 
 def replace_insert(patch: pytest.MonkeyPatch, store: object, insert: Callable[..., Coroutine[Any, Any, None]]) -> None:
-    """Have a store of schedules insert single rows so, whichever way it is asked."""
+    """Replace a store's insert of single rows, in both forms in which it can be requested."""
 
     def begin_insert(self: object, definition: Definition, answered: Answered, **named: Any) -> Callable[[], object]:
         def ended(task: asyncio.Task[None]) -> None:
@@ -314,17 +318,17 @@ def _never(name: str, error: BaseException) -> None:
 
 
 def callback(**fields: object) -> dict[str, object]:
-    """A callback that is right, but for `fields`."""
+    """A valid callback, with `fields` replaced."""
     return {"url": "https://receiver.example/hook", **fields}
 
 
 def schedule(**fields: object) -> dict[str, object]:
-    """A schedule request that is right, but for `fields`."""
+    """A valid schedule request, with `fields` replaced."""
     if "due" not in fields:
         fields.setdefault("delay_seconds", 90)
     return {"callback": callback(), **fields}
 
 
 def cron(**fields: object) -> dict[str, object]:
-    """A cron request that is right, but for `fields`."""
+    """A valid cron request, with `fields` replaced."""
     return {"expression": "30 2 * * *", "timezone": "Europe/Berlin", "callback": callback(), **fields}

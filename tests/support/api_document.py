@@ -1,4 +1,4 @@
-"""The API's OpenAPI document as a judge of what is sent and answered."""
+"""The API's OpenAPI document, used to validate requests and answers."""
 
 import re
 from collections.abc import Mapping
@@ -17,8 +17,9 @@ _PATTERNS = [(re.compile(re.sub(r"\{\w+\}", "[^/:]+", route.path)), route) for r
 
 
 class ApiDocument:
-    """The document of `scheduler_service.api.resources.ROUTES`. What it checks raises AssertionError with the place
-    that is wrong."""
+    """The document of `scheduler_service.api.resources.ROUTES`. Its checks raise AssertionError and name the invalid
+    place.
+    """
 
     def __init__(self) -> None:
         self.value: dict[str, Any] = msgspec.json.decode(documents_of(ROUTES).openapi.body)
@@ -41,7 +42,7 @@ class ApiDocument:
         self._check(f"{route.method} {route.path} request", schema, body)
 
     def check_answer(self, route: Route, status: int, body: Any, *, media: str = "application/json") -> None:
-        """`body` is JSON, decoded; or text where `media` says so."""
+        """Validate a body: decoded JSON, or text where `media` says so."""
         response = self._response(route, status)
         assert media in response["content"], f"{media} of {route.method} {route.path} is not documented"
         content = response["content"][media]
@@ -52,7 +53,9 @@ class ApiDocument:
             assert body["status"] == status
 
     def check_exchange(self, method: str, path: str, status: int, headers: Mapping[str, str], body: bytes) -> None:
-        """An answer of the API to a request for this path. Nothing is said of paths and methods that no route has."""
+        """Validate an answer of the API to a request for this path. Paths and methods without a route are not
+        checked.
+        """
         route = route_of(method, path)
         if route is None:
             return
@@ -88,11 +91,11 @@ class ApiDocument:
 
 @cache
 def api_document() -> ApiDocument:
-    """Made once: its validators are worth keeping."""
+    """The document, cached because its validators are expensive to build."""
     return ApiDocument()
 
 
 def route_of(method: str, path: str) -> Route | None:
-    """The route that a path leads to."""
+    """The route that serves a path."""
     plain = path.partition("?")[0]
     return next((route for found, route in _PATTERNS if route.method == method and found.fullmatch(plain)), None)

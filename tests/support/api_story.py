@@ -1,4 +1,4 @@
-"""The document's examples, sent one after the other."""
+"""Sends the document's examples one after the other."""
 
 import re
 from typing import Any
@@ -15,14 +15,14 @@ ROUTE = {operation_id(route): route for route in ROUTES}
 
 
 class Story:
-    """Sends examples, and knows the ids that the server chose."""
+    """Sends examples, and remembers the ids that the server chose."""
 
     def __init__(self, api: ApiHarness) -> None:
         self.api = api
         self.names = {name: part.example for name, part in PATH_PARTS.items()}
 
     async def send(self, id_: str) -> Reply:
-        """Raises AssertionError unless it succeeds."""
+        """Send an example. Raises AssertionError unless it succeeds."""
         reply, route = await self.try_(id_), ROUTE[id_]
         assert reply.status == route.status, reply.body
         if reply.status in (201, 202):
@@ -31,7 +31,9 @@ class Story:
         return reply
 
     async def try_(self, id_: str, **sent: Any) -> Reply:
-        """Whatever is answered. `sent`: what the request has besides, such as another key."""
+        """Send an example and return the answer, whatever its status. `sent` adds to the request, for example another
+        key.
+        """
         route, example = ROUTE[id_], EXAMPLES[id_]
         path = re.sub(r"\{(\w+)\}", lambda match: self.names[match[1]], route.path)
         body = None if example.request is msgspec.UNSET else example.request

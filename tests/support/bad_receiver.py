@@ -1,9 +1,9 @@
-"""Receivers that misbehave, as a process of their own: each path in its way.
+"""Receivers that misbehave, as one process: the path chooses the fault.
 
     python -m tests.support.bad_receiver --port PORT
 
-`/hang` never answers, `/reset` breaks the connection off, `/slow` answers after `SLOW_SECONDS`, `/flood` answers
-without an end. `GET /livez` answers 200.
+`/hang` never answers, `/reset` resets the connection, `/slow` answers after `SLOW_SECONDS`, `/flood` answers with an
+endless body. `GET /livez` answers 200.
 """
 
 import argparse
@@ -48,7 +48,7 @@ class _Connection(asyncio.Protocol):
                 self._transport.write(_PIECE)
 
     def pause_writing(self) -> None:
-        """What is written beyond this waits in the transport; `resume_writing` goes on."""
+        """Called above the high-water mark: further writes are buffered until `resume_writing`."""
 
     def _answer(self) -> None:
         if not self._transport.is_closing():

@@ -1,4 +1,4 @@
-"""Background budgets for tests of those who draw on one."""
+"""Background budgets, for tests of the code that draws on one."""
 
 from poller_cluster.background_budget import BackgroundBudget
 from poller_cluster.settings import BackgroundSettings

@@ -39,8 +39,9 @@ of which a keyspace takes dozens, either. A migration takes less than a third of
 
 @dataclass(frozen=True, slots=True)
 class SuiteCassandra:
-    """What tests connect to. `running` is None when the server is not ours to stop, pause or kill. Keyspaces made in it
-    get `replication_factor` copies."""
+    """What tests connect to. `running` is None when the server belongs to somebody else, so that tests must not stop,
+    pause or kill it. Keyspaces made in it get `replication_factor` copies.
+    """
 
     contact_points: tuple[str, ...]
     port: int
@@ -113,13 +114,13 @@ class EmbeddedCluster:
         return RunningCassandra.datacenter
 
     def start_all(self) -> None:
-        """One after another: nodes may not join a ring at the same time."""
+        """Start the nodes one after another, because nodes may not join a ring at the same time."""
         for recipe in self._recipes:
             self.nodes.append(recipe.start(ProgressLines()))
         self.await_agreement()
 
     def restart(self, index: int) -> RunningCassandra:
-        """Start a node again that was stopped or killed; its data is as it left it."""
+        """Start a node again that was stopped or killed; its data is kept."""
         self.nodes[index] = self._recipes[index].start(ProgressLines())
         self.await_agreement()
         return self.nodes[index]
@@ -127,7 +128,8 @@ class EmbeddedCluster:
     def await_agreement(self, patience_seconds: float = 60.0) -> None:
         """Return when every running node knows every running node completely.
 
-        A node answers CQL a moment before the others have heard all about it, and until then a driver leaves it out.
+        A node answers CQL a moment before the others have learned everything about it, and until then a driver leaves
+        it out.
         """
         hosts = [node.contact_points[0] for node in self.nodes if node.is_running()]
         deadline = time.monotonic() + patience_seconds
@@ -138,11 +140,11 @@ class EmbeddedCluster:
                 time.sleep(0.2)
 
     def stop(self, index: int) -> None:
-        """Let a node flush and leave; the others know at once that it is gone."""
+        """Stop a node in good order: it flushes, leaves, and the others know at once."""
         self.nodes[index].stop()
 
     def kill(self, index: int) -> None:
-        """End a node at once; the others find out in some seconds, and conditional writes may time out until then."""
+        """Kill a node; the others notice after some seconds, and conditional writes may time out until then."""
         self.nodes[index].kill()
 
     def kill_all(self) -> None:
@@ -151,7 +153,7 @@ class EmbeddedCluster:
 
 
 def _known_to(host: str, port: int) -> set[str]:
-    """The nodes that take part in the ring as `host` sees it, and of which it knows all that a driver asks for."""
+    """The nodes that `host` sees in the ring and about which it has everything that a driver asks for."""
     with session_of(host, port) as session:
         gossip = session.execute("SELECT address, status_with_port FROM system_views.gossip_info")
         normal = {str(row.address) for row in gossip if (row.status_with_port or "").startswith("NORMAL")}
@@ -161,7 +163,7 @@ def _known_to(host: str, port: int) -> set[str]:
 
 @contextmanager
 def session_of(host: str, port: int) -> Iterator[Any]:
-    """A session of the driver's that asks this one node."""
+    """A driver session that asks this node only."""
     from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
     from cassandra.policies import WhiteListRoundRobinPolicy
 
@@ -210,7 +212,7 @@ def embedded_cluster(
 
 
 def named_cassandra(contact_points: str, datacenter: str) -> SuiteCassandra:
-    """The cluster that `host[:port],host[:port]` names; all its nodes listen on one port, the first one given."""
+    """The cluster named by `host[:port],host[:port]`; all its nodes listen on the first port."""
     pairs = [point.strip().partition(":") for point in contact_points.split(",") if point.strip()]
     ports = [int(port) for _, _, port in pairs if port]
     return SuiteCassandra(tuple(host for host, _, _ in pairs), (ports or [DEFAULT_PORT])[0], datacenter, None)
@@ -228,13 +230,13 @@ def _container() -> Iterator[SuiteCassandra]:
 
 
 def docker_fault() -> str | None:
-    """Why no container can be started on this machine; None where one can."""
+    """Why no container can be started on this machine, or None."""
     import docker
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)  # the library leaves the socket open that it can't connect
+        warnings.simplefilter("ignore", ResourceWarning)  # the library leaves its socket open when it cannot connect
         try:
-            docker.from_env(timeout=10).close()  # it asks the daemon for its version
+            docker.from_env(timeout=10).close()  # asks the daemon for its version
         except (docker.errors.DockerException, OSError) as error:
             return str(error)
         finally:

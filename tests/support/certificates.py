@@ -1,4 +1,4 @@
-"""A certificate authority for one test, so that no private key is kept anywhere."""
+"""A certificate authority for one test, so that the repository holds no private key."""
 
 import ssl
 from datetime import UTC, datetime, timedelta
@@ -11,12 +11,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 
 class Authority:
-    """Issues server certificates for addresses; `bundle` is the PEM file to trust it by."""
+    """Issues server certificates for addresses; `bundle` is its own certificate as a PEM file."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._key = ec.generate_private_key(ec.SECP256R1())
-        # Two of one name would be taken for one another.
+        # Authorities of one name would be mistaken for each other.
         name = f"Authority {x509.random_serial_number():x} of one test"
         self._name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
         certificate = (
@@ -28,7 +28,7 @@ class Authority:
         self.bundle.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
     def server_context(self, address: str) -> ssl.SSLContext:
-        """What a TLS server at this IP address needs."""
+        """A TLS context for a server at this IP address."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(*self.issue(self._directory, address=address, stem=address))
         return context
@@ -36,8 +36,9 @@ class Authority:
     def issue(
         self, directory: Path, *, address: str | None = None, name: str = "somebody", stem: str = "tls"
     ) -> tuple[Path, Path]:
-        """Files of a new certificate and its key, written over older ones: `stem`.crt and `stem`.key. Good for a server
-        at this IP address; without one at `name`, and for a client of that name."""
+        """Write a new certificate and its key to `stem`.crt and `stem`.key, over older ones. Valid for a server at this
+        IP address; without one, for a server at `name` and for a client of that name.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, address or name)])
         named: x509.GeneralName = x509.DNSName(name) if address is None else x509.IPAddress(ip_address(address))

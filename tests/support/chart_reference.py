@@ -1,7 +1,7 @@
-"""What the chart says twice is written from one place: `python -m tests.support.chart_reference`.
+"""Generates what the chart would otherwise state twice: `python -m tests.support.chart_reference`.
 
-The schema of the values' `config` comes from the settings' own types and words, and the README's table of values from
-`values.yaml` and the comments in it. A test compares.
+The schema of the values' `config` comes from the settings' types and descriptions, and the README's table of values
+from `values.yaml` and its comments. A test compares the files with what is generated.
 """
 
 import json
@@ -32,7 +32,7 @@ _TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
 def settings_schema() -> dict[str, Any]:
-    """JSON Schema of the values' `config`. Null takes a key away that the chart gives."""
+    """JSON Schema of the values' `config`. Null removes a key that the chart sets."""
     needed = {"cassandra": ["contact_points", "local_dc"], "api": ["host", "port"], "ops": ["host", "port"]}
     return {
         "type": "object",
@@ -69,14 +69,14 @@ def _type(type_: Any) -> dict[str, Any]:
 
 
 def schema_text(current: str) -> str:
-    """`values.schema.json` with the settings as they are."""
+    """`values.schema.json` for the current settings."""
     schema = json.loads(current)
     schema["properties"]["config"] = settings_schema()
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 
 def values_table(values: str) -> str:
-    """Markdown: every value with a comment above it, its default, and what the comment says."""
+    """A Markdown table of every commented value, with its default and its comment."""
     lines = ["| value | default | |", "|---|---|---|"]
     for path, default, comment in described(values):
         lines.append(f"| `{path}` | `{default}` | {comment} |" if default else f"| `{path}` | | {comment} |")
@@ -84,8 +84,9 @@ def values_table(values: str) -> str:
 
 
 def described(values: str) -> Iterator[tuple[str, str, str]]:
-    """Path, default and comment of every commented key, in the order of the file. What is nested below a commented key
-    has no line of its own unless it is commented too."""
+    """Path, default and comment of every commented key, in the order of the file. A key below a commented one is listed
+    only if it has a comment of its own.
+    """
     path: list[tuple[int, str]] = []
     comment: list[str] = []
     for line in values.splitlines():
@@ -102,14 +103,14 @@ def described(values: str) -> Iterator[tuple[str, str, str]]:
 
 
 def readme_text(current: str, values: str) -> str:
-    """The README with the table as it is."""
+    """The README with the generated table."""
     before, _, rest = current.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n{values_table(values)}\n{END}{after}"
 
 
 def written() -> Mapping[Path, str]:
-    """The files as they should be."""
+    """The generated text of each file."""
     schema, readme, values = (CHART / name for name in ("values.schema.json", "README.md", "values.yaml"))
     return {
         schema: schema_text(schema.read_text()),

@@ -1,8 +1,8 @@
-"""Creates over connections that are kept, as a load balancer's would be: the result of each request, without retries.
+"""Creates over kept connections, as behind a load balancer: the result of each request, without retries.
 
-A request is answered, or refused (the connection could not be made, or was closed before its first request was read),
-or lost: a connection that had been answered before took it and gave no answer. What is refused for certain was not
-stored; of what is lost nobody knows.
+A request is answered, refused (the connection could not be made, or was closed before its first request was read), or
+lost (a connection that had answered before took it and gave no answer). A refused create was certainly not stored; a
+lost one may have been.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ _LOOK_SECONDS = 0.05
 
 @dataclass(slots=True)
 class Kept:
-    """What came of it. `acknowledged`: schedule ids by label; `slowest`: seconds that an answer took."""
+    """The results. `acknowledged`: schedule ids by label; `slowest`: the longest wait for an answer, in seconds."""
 
     acknowledged: dict[str, str] = field(default_factory=dict)
     statuses: Counter[int] = field(default_factory=Counter)
@@ -42,8 +42,9 @@ class Kept:
 
 
 class KeptConnections:
-    """`connections` of them, each asking one create after the other. `obeys`: none is opened while the API says that it
-    is not ready, as a load balancer does it."""
+    """Keeps `connections` connections, each of which sends one create after the other. With `obeys`, none is opened
+    while the API says that it is not ready, as behind a load balancer.
+    """
 
     def __init__(
         self, cluster: Deployment, client_id: str, key: str, *, connections: int, obeys: bool, port: int | None
@@ -89,7 +90,7 @@ class KeptConnections:
             return 0, set()
 
     async def _ask(self, *, pause: float) -> None:
-        """Connection after connection."""
+        """Open one connection after the other and send creates on it."""
         while not self._over.is_set():
             if self._obeys and self.kept.unready_at is not None:
                 await asyncio.sleep(pause)
@@ -160,7 +161,7 @@ def kept_connections(
     obeys: bool = False,
     port: int | None = None,
 ) -> Iterator[Kept]:
-    """Creates from now until the end of the block. `port`: the API's, if not the deployment's."""
+    """Send creates until the end of the block. `port` defaults to that of the deployment's API."""
     load = KeptConnections(cluster, client_id, key, connections=connections, obeys=obeys, port=port)
     thread = threading.Thread(target=load.run)
     thread.start()

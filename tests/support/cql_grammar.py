@@ -1,4 +1,4 @@
-"""The part of CQL that the stores use, parsed into values. Anything else is an error: nothing is misread silently."""
+"""Parses the part of CQL that the stores use. Everything else is an error, so that nothing is misread silently."""
 
 import re
 from dataclasses import dataclass
@@ -28,8 +28,9 @@ Term: TypeAlias = Parameter | Literal
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """`columns op terms`; one of each unless the relation is on a tuple. IN has one term: the list. TOKEN stands before
-    the columns of a relation of tokens."""
+    """`columns op terms`; one of each unless the relation is on a tuple. IN has one term: the list. A relation of
+    tokens has TOKEN before its columns.
+    """
 
     columns: tuple[str, ...]
     operator: str
@@ -215,7 +216,7 @@ class Parser:
         if not self._take("USING"):
             return None
         if self._take("TTL"):
-            self._term()  # Tables in memory keep rows.
+            self._term()  # Tables in memory have no TTL.
             if not self._take("AND"):
                 return None
         self._expect("TIMESTAMP")
@@ -255,7 +256,7 @@ class Parser:
         return Relation((TOKEN, *names), operator, self._terms())
 
     def _terms(self) -> tuple[Term, ...]:
-        """Up to and with the closing parenthesis."""
+        """The terms up to and including the closing parenthesis."""
         terms = [self._term()]
         while self._take(","):
             terms.append(self._term())
@@ -290,7 +291,7 @@ class Parser:
         return f"{name}<{inner}>"
 
     def _names(self) -> tuple[str, ...]:
-        """Up to and with the closing parenthesis."""
+        """The names up to and including the closing parenthesis."""
         names = [self._name()]
         while self._take(","):
             names.append(self._name())

@@ -1,4 +1,4 @@
-"""Which keys a statement of the in-memory connection addresses."""
+"""Finds the keys that a statement of the in-memory connection addresses."""
 
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
@@ -16,7 +16,7 @@ def value_of(term: Term, parameters: Parameters) -> Any:
 
 
 def key_binder(table: Table, names: Sequence[str], where: Sequence[Relation]) -> Callable[[Parameters], Key]:
-    """All of `names`, each by an equality."""
+    """Binds all of `names`, each by an equality."""
     terms = {relation.columns[0]: relation.terms[0] for relation in where if relation.operator == "="}
     if missing := [name for name in names if name not in terms]:
         raise ValueError(f"table {table.definition.name} is not addressed without {missing}")
@@ -32,7 +32,7 @@ def key_binder(table: Table, names: Sequence[str], where: Sequence[Relation]) ->
 
 
 def ring_part(table: Table, relations: Sequence[Relation]) -> Callable[[Parameters], list[Key]]:
-    """The partitions between tokens, in the order of the ring. Only for partition keys of one text."""
+    """The partitions between two tokens, in the order of the ring. For partition keys of one text column only."""
     (column,) = table.definition.partition_key
     if any(relation.columns != (TOKEN, column) for relation in relations):
         raise ValueError(f"table {table.definition.name} is addressed by the token of {column}, and nothing beside it")
@@ -49,12 +49,12 @@ def ring_part(table: Table, relations: Sequence[Relation]) -> Callable[[Paramete
 
 
 def _token(value: str) -> bytes:
-    """No order of names; what is empty comes before everything, as it does in Cassandra."""
+    """A stand-in for Cassandra's token: not the order of the names, but the empty text comes first, as in Cassandra."""
     return blake2b(value.encode(), digest_size=8).digest() if value else b""
 
 
 def locator(table: Table, relations: Sequence[Relation]) -> Locate:
-    """Which clustering keys the relations beside the partition key leave."""
+    """Finds the clustering keys that match the relations outside the partition key."""
     clustering = table.definition.clustering
     first = relations[0]
     if first.columns == clustering and len(clustering) > 1:

@@ -1,8 +1,9 @@
 """Tables with Cassandra's semantics, as far as the stores can see them.
 
-A row exists while it has its insert's marker or a cell that is not null; the header exist apart from rows; deleting a
-cell and writing null are the same. Cells of `USING TIMESTAMP` statements keep theirs, all others go by the order of
-arrival."""
+A row exists while it has its insert's marker or a cell that is not null; static cells exist apart from rows; deleting a
+cell and writing null are the same. Cells written by `USING TIMESTAMP` statements keep the given timestamp; all others
+are ordered by arrival.
+"""
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator, Sequence
@@ -63,7 +64,7 @@ class Partition:
         return any(cell is not None for cell in self.statics)
 
     def between(self, start: int, belongs: Callable[[Key], bool]) -> Iterator[Key]:
-        """Keys from a position on, as long as they belong."""
+        """The keys from a position on, up to the first that does not belong."""
         for position in range(start, len(self.keys)):
             key = self.keys[position]
             if not belongs(key):
@@ -72,7 +73,7 @@ class Partition:
 
 
 class Table:
-    """One table. Columns have positions in the order partition key, clustering key, the header, regular ones."""
+    """One table. Columns have positions in the order partition key, clustering key, static columns, regular columns."""
 
     def __init__(self, definition: TableDefinition) -> None:
         self.definition = definition
@@ -85,7 +86,7 @@ class Table:
         self.partitions: dict[Key, Partition] = {}
 
     def check(self, column: str, value: Any) -> Any:
-        """The value, if the column can hold it."""
+        """Returns the value if the column can hold it, else raises ValueError or TypeError."""
         if column not in self.definition.types:
             raise ValueError(f"table {self.definition.name} has no column {column}")
         if value is not None and value is not UNSET and not _CHECKS[self.definition.types[column]](value):
@@ -94,7 +95,7 @@ class Table:
         return value
 
     def values(self, key: Key, partition: Partition, clustering: Key, row: Row | None) -> list[Any]:
-        """A row of an answer, by position. Without a row (the header only) the other columns are null."""
+        """A result row, by position. Without a row (static columns only) the other columns are null."""
         cells = row.cells if row is not None else [None] * len(self.regulars)
         return [*key, *clustering, *partition.statics, *cells]
 
@@ -108,7 +109,7 @@ class Table:
         marker: bool,
         stamp: int | None = None,
     ) -> None:
-        """Set cells (None deletes) of one row and of its partition's the header."""
+        """Set cells (None deletes) of one row, and static cells of its partition."""
         partition = self.partitions.get(key)
         if partition is None:
             partition = self.partitions[key] = Partition(len(self.statics))
@@ -134,7 +135,7 @@ class Table:
             del self.partitions[key]
 
     def delete(self, key: Key, clustering: Key) -> None:
-        """A whole partition, or the row of a full clustering key."""
+        """Delete a whole partition, or the row of a full clustering key."""
         if not clustering:
             self.partitions.pop(key, None)
         elif (partition := self.partitions.get(key)) is not None and clustering in partition.rows:

@@ -1,4 +1,4 @@
-"""What the tests of crons share: calls on them, and the work of a node."""
+"""Helpers of the cron tests: requests about crons, and the work that a node does on them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,7 +25,7 @@ async def made(api: ApiHarness, key: str, cron_id: str = "nightly", **fields: An
 
 
 async def expand(api: ApiHarness, cron_id: str = "nightly") -> None:
-    """What the owner of the cron's wake-up does."""
+    """Expand, as the owner of the cron's wake-up does."""
     services, storage = api.services, api.storage
     writer = ScheduleWriter(
         schedules=storage.schedules,
@@ -49,7 +49,7 @@ async def expand(api: ApiHarness, cron_id: str = "nightly") -> None:
 
 
 async def end(api: ApiHarness, schedule_id: str, outcome: Outcome) -> None:
-    """What the poller's owner writes in the end."""
+    """Record the end, as the poller's owner does."""
     id_ = ScheduleId(UUID(schedule_id))
     partition = partition_of(ClientId("shop"), id_)
     header, _ = await api.storage.schedules.read_rows(partition, [key_of(id_)])
@@ -68,7 +68,7 @@ async def end(api: ApiHarness, schedule_id: str, outcome: Outcome) -> None:
 
 
 async def pages(api: ApiHarness, key: str, path: str, query: Mapping[str, str], *, limit: int) -> list[Any]:
-    """The items of every page; none of those is longer than `limit`."""
+    """Items of every page. Asserts that no page is longer than `limit`."""
     found: list[Any] = []
     asked = {**query, "limit": str(limit)}
     for _ in range(1000):

@@ -1,4 +1,4 @@
-"""Crons of a whole deployment, changed from the process of the test or bench: what an API does for one, without HTTP.
+"""Changes crons of a whole deployment from the process of the test or bench, as an API does but without HTTP.
 
 Wake-ups are hinted to the nodes as an API hints them.
 """
@@ -28,14 +28,14 @@ BODY = b"x" * 200
 
 @dataclass(frozen=True, slots=True)
 class CronChanges:
-    """`dropped` counts, in its one element, wake-ups that no node was told of."""
+    """`dropped` has one element: the number of wake-ups of which no node was told."""
 
     change: ChangeCrons
     storage: Storage
     dropped: list[int]
 
     async def client(self, client_id: str) -> Client:
-        """A client that was registered before."""
+        """A registered client."""
         client = await self.storage.clients.read_client(ClientId(client_id))
         assert client is not None, client_id
         return client
@@ -43,7 +43,7 @@ class CronChanges:
 
 @asynccontextmanager
 async def cron_changes(cluster: Deployment) -> AsyncIterator[CronChanges]:
-    """For a deployment whose nodes are members already."""
+    """For a deployment whose nodes are already members."""
     clock, randomness = SystemClock(), SystemRandomness()
     dropped = [0]
 

@@ -1,4 +1,4 @@
-"""Engines on loopback, and attempts that can be awaited."""
+"""Delivery engines on loopback, and attempts that can be awaited."""
 
 import asyncio
 import contextlib
@@ -19,12 +19,12 @@ LONG_SECONDS = 10
 
 class EngineMaker(Protocol):
     async def __call__(self, policy: NetworkPolicy = LOOPBACK, **settings: Any) -> DeliveryEngine:
-        """A running engine with these settings (see DeliverySettings)."""
+        """Start an engine with these settings (see DeliverySettings)."""
 
 
 @contextlib.asynccontextmanager
 async def engines() -> AsyncIterator[EngineMaker]:
-    """Makes engines that are stopped in the end."""
+    """Makes engines that are stopped at the end of the test."""
     made: list[DeliveryEngine] = []
 
     async def make(policy: NetworkPolicy = LOOPBACK, **settings: Any) -> DeliveryEngine:
@@ -57,7 +57,7 @@ def trusted() -> bool:
 
 
 class Trust:
-    """Says yes a number of times, then no."""
+    """Answers yes a given number of times, then no."""
 
     def __init__(self, yes: int) -> None:
         self.left = yes

@@ -102,7 +102,7 @@ def main() -> int:
 
 
 def write_pages() -> list[str]:
-    """Every page as Markdown, for Sphinx; answers what is wrong with their links."""
+    """Write every page as Markdown for Sphinx; returns the faults of their links."""
     own = {
         path.relative_to(DOCS).as_posix(): f"docs/{path.relative_to(DOCS).as_posix()}" for path in DOCS.rglob("*.md")
     }
@@ -126,7 +126,7 @@ def _title(text: str) -> str:
 
 
 def _led(text: str, page: str, sources: Mapping[str, str], faults: list[str]) -> str:
-    """The text with its links leading to pages of the site."""
+    """The text with its links rewritten to pages of the site."""
     source = sources[page]
     pages = {name: built for built, name in sources.items()}
 
@@ -148,7 +148,7 @@ def _contents(caption: str, pages: Any) -> str:
 
 
 def broken(site: Path) -> Iterator[str]:
-    """What leads nowhere, and what would be loaded from another machine."""
+    """Broken links, and references to other machines."""
     pages = {path: _Links.of(path.read_text()) for path in sorted(site.rglob("*.html"))}
     for path, links in pages.items():
         where = path.relative_to(site)
@@ -165,7 +165,7 @@ def broken(site: Path) -> Iterator[str]:
 
 
 class _Links(HTMLParser):
-    """What a page loads, where it leads, and the places in it."""
+    """Collects what a page loads, where it links to, and its anchors."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -191,7 +191,7 @@ class _Links(HTMLParser):
 
 
 def _references() -> dict[str, str]:
-    """What the programs say of themselves."""
+    """Pages generated from the programs."""
     return {
         "reference/rest.md": _rest(),
         "reference/sdk.md": "\n\n".join(_sdk()) + "\n",
@@ -207,7 +207,7 @@ def _rest() -> str:
     body = docs_page(build_document(ROUTES)).partition("</h1>")[2].partition("</body>")[0]
     body = re.sub(r"<p><a href=\"/openapi.json\">.*?</p>|<nav>.*?</nav>|</section>", "", body, flags=re.DOTALL)
     body = body.replace("<table>", '<table class="docutils">')
-    # A blank line would end a block of HTML.
+    # A blank line would end an HTML block.
     body = "\n".join(line for line in body.splitlines() if line.strip())
     body = _REST_HEADING.sub(_heading, body)
     return f"# REST API\n\nAn API serves this page at `/docs`.\n\n{body}\n"
@@ -257,7 +257,7 @@ def _signature(value: Any) -> str:
 
 
 def _parts(signature: str) -> Iterator[str]:
-    """The parameters, parted at commas that are in no brackets."""
+    """The parameters, split at commas outside of brackets."""
     depth, start = 0, 1
     end = signature.rindex(")")
     for position, letter in enumerate(signature[:end]):
@@ -334,14 +334,14 @@ def _protocols() -> dict[str, str]:
 
 
 def _markdown(docstring: str | None) -> str:
-    """A docstring as Markdown: a list needs a blank line before it, and angle brackets are no markup."""
+    """A docstring as Markdown: with a blank line before each list, and with angle brackets escaped."""
     text = inspect.cleandoc(docstring or "")
     text = re.sub(r"(?m)^((?! *(?:[-*] |\d+\. |\|))\S.*\n)(?= {0,2}(?:[-*] |\d+\. ))", r"\1\n", text)
     return "\n".join(line if line.startswith("    ") else _quoted(line) for line in text.splitlines())
 
 
 def _quoted(text: str) -> str:
-    """Text whose angle brackets are no markup, outside of `code`."""
+    """Text with angle brackets escaped outside of `code`."""
     parts = re.split(r"(`[^`]*`)", text)
     return "".join(part if number % 2 else escape(part, quote=False) for number, part in enumerate(parts))
 

@@ -1,4 +1,4 @@
-"""What a program shows to Prometheus, against the documented list."""
+"""Compares what a program shows to Prometheus with the documented list."""
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -9,8 +9,9 @@ _OF_HISTOGRAMS = {"le"}
 
 
 def check_exposition(text: str, *, program: str) -> set[str]:
-    """Raises AssertionError unless exactly the documented metrics of `program` are shown, with their type, meaning and
-    labels. Answers those that have values."""
+    """Raises AssertionError unless exactly the documented metrics of `program` are shown, with their type, description
+    and labels. Returns those that have values.
+    """
     documented = {metric.name: metric for metric in PROGRAMS[program]}
     shown, valued = set(), set()
     for family in text_string_to_metric_families(text):

@@ -1,6 +1,6 @@
-"""A `java` that is no Java: it answers `-version` and then behaves as told, so that starts take milliseconds.
+"""A fake `java`: it answers `-version` and then behaves as its script says, so that starts take milliseconds.
 
-`home(directory, behaviour)` writes it and answers the environment that makes the embedded server use it. `starter` is
+`home(directory, behaviour)` writes it and returns the environment that makes the embedded server use it. `starter` is
 the code of a program that starts such a server, for tests that kill the program.
 """
 
@@ -57,7 +57,7 @@ if tied == "tied":
 
 
 def home(directory: Path, behaviour: str) -> dict[str, str]:
-    """Write a Java home whose servers behave as told; `says TEXT` prints it and ends with code 1."""
+    """Write a Java home whose servers behave as named; `says TEXT` prints it and exits with code 1."""
     server = directory / "server.py"
     java = directory / "bin" / "java"
     java.parent.mkdir(parents=True)

@@ -1,7 +1,7 @@
-"""The pinned programs that make clients of the OpenAPI document, and that judge it.
+"""The pinned programs that generate clients from the OpenAPI document, and the ones that lint it.
 
-They are installed once a machine, into the shared download cache, under the digest of their lock file: Python's into an
-environment of its own, Node's by `npm ci`. One process installs at a time; the others wait, and find the work done.
+They are installed once per machine, into the shared download cache, under the digest of their lock file: Python's into
+an environment of its own, Node's by `npm ci`. One process installs at a time; the others wait and use its result.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ WAIT_SECONDS = 0.5
 
 
 class GeneratorsUnavailable(Exception):
-    """They are not here, and can't be installed. Says why."""
+    """The programs are not installed, and cannot be. The message says why."""
 
 
 def ensure_python() -> Path:
@@ -64,8 +64,9 @@ def _check_node() -> None:
 
 
 def _ensure(kind: str, locked: Sequence[Path], install: Callable[[Path], None]) -> Path:
-    """The directory that `install` has filled. A stamp is written last, so what was cut short is begun again. It is
-    installed where it stays, because an environment of Python can't be moved."""
+    """The directory that `install` has filled. A stamp is written last, so an interrupted installation starts again. It
+    is installed in place, because a Python environment cannot be moved.
+    """
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in locked)).hexdigest()[:16]
     home = cache_directory() / "generators" / f"{kind}-{sys.version_info[0]}.{sys.version_info[1]}-{digest}"
     stamp, lock = home / "installed", FileLock(home.with_suffix(".lock"))

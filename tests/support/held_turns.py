@@ -1,4 +1,4 @@
-"""Turns that are given at once, for tests of what is asked of storage within them."""
+"""Storage turns that are granted at once, for tests of what is requested within them."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,7 +11,7 @@ from tests.support.memory import InMemoryConnection
 
 
 class HeldTurns:
-    """Counts the turns that were taken, and fails where somebody asks for one while holding one."""
+    """Counts the turns taken, and fails if a holder asks for another one."""
 
     def __init__(self) -> None:
         self.taken = 0
@@ -26,7 +26,7 @@ class HeldTurns:
         self._held.reset(token)
 
     def require(self, patch: pytest.MonkeyPatch) -> None:
-        """From now on a request outside of a turn fails."""
+        """From now on, a request outside of a turn fails."""
         for name in ("select", "write", "write_batch", "conditional"):
             request = getattr(InMemoryConnection, name)
 

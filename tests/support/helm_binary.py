@@ -1,7 +1,7 @@
-"""The pinned Helm, built from Go's module proxy by the `go` of this machine: `python -m tests.support.helm_binary`.
+"""The pinned Helm, built from Go's module proxy by this machine's `go`: `python -m tests.support.helm_binary`.
 
-It is built once a machine, into the shared download cache, under its version: a few minutes of two cores. Go checks
-every module against its checksum database. One process builds at a time; the others wait, and find the work done.
+It is built once per machine, into the shared download cache, under its version; this takes a few minutes on two cores.
+Go checks every module against its checksum database. One process builds at a time; the others wait and use its result.
 """
 
 import os
@@ -26,11 +26,11 @@ WAIT_SECONDS = 0.5
 
 
 class HelmUnavailable(Exception):
-    """There is no Helm here, and none can be built. Says why."""
+    """Helm is not installed, and cannot be built. The message says why."""
 
 
 def helm_path() -> Path:
-    """Where the pinned Helm is, once it is built."""
+    """Path of the pinned Helm, once it is built."""
     return cache_directory() / "helm" / VERSION / "helm"
 
 
@@ -65,7 +65,7 @@ def _find_go() -> str:
 
 
 def _build(go: str, helm: Path, progress: Progress) -> None:
-    """Into a directory beside the final one, and then by a rename: a file that is seen is whole."""
+    """Build in a directory beside the final one and rename it, so that a file that exists is complete."""
     scratch = helm.parent.with_suffix(".partial")
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)

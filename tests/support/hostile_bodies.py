@@ -1,4 +1,4 @@
-"""Bodies of a given size that cost their reader as much as they can, made for the type that a route takes."""
+"""Bodies of a given size that are as expensive to decode as possible, for the type that a route takes."""
 
 import random
 from collections.abc import Iterator
@@ -46,14 +46,14 @@ KINDS: Final = (
 
 
 def hostile(type_: type[msgspec.Struct], *, size: int, chance: random.Random) -> tuple[str, bytes]:
-    """One body, and in a word what it is."""
+    """One hostile body, and a short description of it."""
     path = chance.choice(list(paths(type_)))
     kind = chance.choice(KINDS)
     return f"/{'/'.join(path)} {kind}", nested(path, filling(kind, size, chance))
 
 
 def paths(type_: Any) -> Iterator[tuple[str, ...]]:
-    """Where something may stand in a body of this type, known fields and an unknown one. `0`: in an array."""
+    """JSON pointers into a body of this type: known fields and an unknown one. `0` is an array's element."""
     yield ()
     if isinstance(type_, type) and issubclass(type_, msgspec.Struct):
         yield ("unknown",)
@@ -73,7 +73,7 @@ def paths(type_: Any) -> Iterator[tuple[str, ...]]:
 
 
 def filling(kind: str, size: int, chance: random.Random) -> bytes:
-    """One of KINDS."""
+    """Fills a place by one of KINDS."""
     shape, _, of = kind.partition(" of ")
     if shape == "array":
         return b"[" + b",".join([MEMBERS[of]] * (size // (len(MEMBERS[of]) + 1))) + b"]"
@@ -89,7 +89,7 @@ def filling(kind: str, size: int, chance: random.Random) -> bytes:
 
 
 def members_of(size: int, member: bytes) -> bytes:
-    """An object of as many names as fit."""
+    """An object with as many members as fit."""
     count = size // (len(b'"fffff":,') + len(member))
     return b"{" + b",".join(b'"%x":%b' % (number, member) for number in range(count)) + b"}"
 

@@ -1,4 +1,4 @@
-"""Frames of HTTP/2 as bytes, whether they are proper ones or not."""
+"""HTTP/2 frames as bytes, valid or not."""
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple
@@ -34,14 +34,14 @@ def frame(kind: int, flags: int = 0, stream: int = 0, payload: bytes = b"") -> b
 
 
 def settings(**values: int) -> bytes:
-    """By the names of RFC 9113, in lower case."""
+    """A SETTINGS frame; names are those of RFC 9113 in lower case."""
     codes = {"header_table_size": 1, "max_concurrent_streams": 3, "initial_window_size": 4, "max_frame_size": 5}
     pairs = (codes[name].to_bytes(2, "big") + value.to_bytes(4, "big") for name, value in values.items())
     return frame(SETTINGS, payload=b"".join(pairs))
 
 
 def block(*headers: tuple[str, str]) -> bytes:
-    """A header block that changes no table."""
+    """A header block that leaves the compression table as it is."""
     return Encoder().encode([(name, value, True) for name, value in headers], huffman=False)
 
 
@@ -59,7 +59,7 @@ def goaway(last: int, code: int = 0) -> bytes:
 
 
 def frames_of(sent: bytes) -> Iterator[Frame]:
-    """What a caller sent, its preface left out."""
+    """The frames that a caller sent, without its preface."""
     sent = sent.removeprefix(PREFACE)
     while sent:
         length = int.from_bytes(sent[:3], "big")

@@ -20,10 +20,10 @@ from h2.settings import SettingCodes, Settings
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Stream:
-    """A request and what became of it: `headers` as they came, names in lower case, pseudo-headers first.
+    """A request and its progress: `headers` as received, names in lower case, pseudo-headers first.
 
-    `connection` counts the receiver's connections from 1, `number` is the stream's id on its own. `reset_by_caller`:
-    the caller gave the stream up.
+    `connection` counts the receiver's connections from 1, `number` is the stream's id on its connection.
+    `reset_by_caller`: the caller reset the stream.
     """
 
     number: int
@@ -41,11 +41,13 @@ class Stream:
         return self.values(":path")[0]
 
     def answer(self, status: int = 200, body: bytes = b"", *, ends: bool = True) -> None:
-        """Of a large body as much at a time as the caller's windows admit. Unless it `ends`, more seems to come."""
+        """Send as much of a large body as the caller's windows admit. Unless it `ends`, the stream stays open for
+        more.
+        """
         self.session.answer(self, status, body, ends=ends)
 
     def reset(self, code: ErrorCodes = ErrorCodes.CANCEL) -> None:
-        """End this stream alone, without an answer."""
+        """Reset this stream without an answer."""
         self.session.reset(self, code)
 
 
@@ -53,12 +55,12 @@ Behaviour = Callable[[Stream], None]
 
 
 def answered(stream: Stream) -> None:
-    """200 at once."""
+    """Answers 200 at once."""
     stream.answer(200, b"ok")
 
 
 def held(stream: Stream) -> None:
-    """No answer until the test gives one."""
+    """Gives no answer until the test does."""
 
 
 @dataclass(slots=True)
@@ -132,8 +134,10 @@ class Session(asyncio.Protocol):
         self._flush()
 
     def go_away(self, *, last: int, code: ErrorCodes = ErrorCodes.NO_ERROR) -> None:
-        """Say that streams above `last` were not and will not be looked at; those up to it can still be answered."""
-        # The library takes a connection that said so for closed, and would send no answer any more.
+        """Send GOAWAY: streams above `last` were not and will not be processed; those up to it can still be
+        answered.
+        """
+        # After GOAWAY the library considers the connection closed, and would send no more answers.
         self._last = last
         before = self._h2.state_machine.state
         self._h2.close_connection(code, last_stream_id=last)
@@ -141,7 +145,7 @@ class Session(asyncio.Protocol):
         self._flush()
 
     def close(self) -> None:
-        """Close the connection, whatever is under way."""
+        """Close the connection, with the streams open on it."""
         self._transport.abort()
 
     def _send_unsent(self) -> None:
@@ -161,11 +165,11 @@ class Session(asyncio.Protocol):
 
 
 class Http2Receiver:
-    """Listens on a free port of 127.0.0.1 and offers `h2`, and nothing else, by ALPN.
+    """Listens on a free port of 127.0.0.1 and offers only `h2` by ALPN.
 
     `script` maps targets to behaviours; others are answered 200. `streams` are the requests in the order in which they
-    were complete, `handshakes` how many connections were made, `connections` how many of them were used: one that is
-    closed after the handshake, which told the caller of `h2`, is not. An async context manager; leaving it ends every
+    were complete; `handshakes` counts connections made, `connections` those that were used (a connection that the
+    caller closes after a handshake that only told it of `h2` is not). An async context manager; leaving it closes every
     connection.
     """
 
@@ -198,13 +202,13 @@ class Http2Receiver:
         await self._server.wait_closed()
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until something that happens at this receiver makes the condition true."""
+        """Wait until the condition is true; it is checked at every event of this receiver."""
         while not condition():
             self._changed.clear()
             await self._changed.wait()
 
     async def came(self, count: int) -> None:
-        """Wait until so many requests have come in all."""
+        """Wait until this many requests have arrived in total."""
         await self.until(lambda: len(self.streams) >= count)
 
     def changed(self) -> None:

@@ -1,4 +1,4 @@
-"""HTTP/2 sessions of a caller, and streams of them, without a connection."""
+"""HTTP/2 sessions and streams of a caller, without a connection."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def stream(**differing: Any) -> Stream[str]:
 
 
 def session(**given: int) -> Session[str]:
-    """The receiver's settings are there, and what was said about them is taken."""
+    """A session that has received the receiver's settings, with its own output about them discarded."""
     made: Session[str] = Session()
     made.receive(settings(**given))
     made.take()

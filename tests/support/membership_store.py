@@ -1,7 +1,7 @@
 """In-memory stores for membership, and one process's port to them with faults.
 
-`MembershipStore` is the truth and answers at once. `StorePort` is what one process is given: every request takes a
-little virtual time, and a hook may make it go wrong.
+`MembershipStore` holds the data and answers at once. `StorePort` is one process's access: every request takes a little
+virtual time, and a hook may make it fail.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Fault(Enum):
-    """What may become of a request."""
+    """What can happen to a request."""
 
     REFUSED = "refused"
     """Nothing took effect; the caller hears that there was no answer."""
@@ -39,7 +39,7 @@ FaultHook = Callable[[str, object], Fault | None]
 
 
 class MembershipStore:
-    """`MemberStore` and `LeaseStore` in memory. Linearizable; every call is over before another one begins."""
+    """`MemberStore` and `LeaseStore` in memory. Linearizable: every call ends before the next begins."""
 
     def __init__(self) -> None:
         self.heartbeats: dict[NodeIncarnation, Heartbeat] = {}
@@ -97,7 +97,7 @@ class MembershipStore:
 
 @dataclass(slots=True)
 class StorePort:
-    """One process's way to the store. It waits by that process's clock, so a paused process hears no answer."""
+    """One process's access to the store. It waits by that process's clock, so a paused process receives no answer."""
 
     store: MembershipStore
     clock: MachineClock
@@ -152,7 +152,7 @@ class StorePort:
         return await self._conditional("write_lease", new, lambda: self.store.write_lease(expected, new))
 
     async def write_leases(self, changes: Sequence[LeaseChange]) -> Answer[None]:
-        """Faults are asked for by poller, as for single writes; the first one strikes."""
+        """Faults are drawn for each poller, as for single writes; the first one decides."""
         faults = (self.fault("write_lease", change.new) for change in changes)
         fault = next((one for one in faults if one is not None), None)
         return await self._conditional("write_leases", changes, lambda: self.store.write_leases(changes), fault)

@@ -1,8 +1,8 @@
 """The in-memory connection: the stores' own statements, compiled by name over tables that behave like Cassandra's.
 
-Deterministic, single-threaded, atomic: each call takes effect at once and completely. Delays, lost answers and partial
-batches are the business of decorators around it. A statement of a form that is not known here fails when the connection
-is made, so no test can pass over one that was never run.
+It is deterministic, single-threaded and atomic: each call takes effect at once and completely. Decorators around it add
+delays, lost answers and partial batches. A statement in an unsupported form fails when the connection is made, so no
+test can pass over one that was never run.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -51,9 +51,9 @@ class _Bound:
 class InMemoryConnection:
     """`cql.connection.Connection` over dictionaries.
 
-    `unusual` remembers the statements that asked for another consistency than LOCAL_QUORUM, and which, in order.
-    `server_clocks`: what time each server has, in Unix milliseconds. They answer questions about themselves in turn,
-    or in the turn of the asker, who may number its questions by a parameter that the statement does not have.
+    `unusual` lists the statements that asked for another consistency than LOCAL_QUORUM, in order. `server_clocks`: each
+    server's time in Unix milliseconds. Servers answer questions about themselves in turn; or by the asker's turn, which
+    may be a parameter that the statement does not have.
     """
 
     def __init__(self) -> None:
@@ -70,11 +70,11 @@ class InMemoryConnection:
 
     @property
     def names(self) -> frozenset[str]:
-        """The statements that this connection can run."""
+        """Names of the statements that this connection can run."""
         return frozenset(self._plans)
 
     def rows(self, table: str) -> list[dict[str, Any]]:
-        """Every row of a table with the header, for tests that look behind the stores."""
+        """All rows of a table with their static columns, for tests that look behind the stores."""
         source = self.tables[table]
         return [
             dict(
@@ -118,7 +118,7 @@ class InMemoryConnection:
         return None
 
     def addressed(self, name: str, parameters: Parameters) -> Hashable:
-        """Table and partition of a statement that names one."""
+        """Table and partition that a statement addresses, if it addresses one."""
         plan = self._plans[name]
         if isinstance(plan, _ServerPlan):
             return _SERVER, ()
@@ -188,7 +188,7 @@ def _holds(table: Table, partition: Partition | None, write: _Bound) -> bool:
 
 
 def _met(table: Table, key: Key, partition: Partition | None, writes: Sequence[_Bound]) -> AnswerRows:
-    """What a rejection shows; see `cql.connection.AnswerRows`."""
+    """The current values that a rejected conditional write returns; see `cql.connection.AnswerRows`."""
     if partition is None:
         return []
     names = [column for write in writes for column, _, _ in write.conditions]
@@ -270,7 +270,7 @@ class _SelectPlan:
 
 
 class _ServerPlan:
-    """A question to a server about itself."""
+    """Asks a server for its name and time."""
 
     conditional = False
 
@@ -393,7 +393,7 @@ def _compile_inputs() -> tuple[dict[str, Parsed], dict[str, TableDefinition]]:
 
 
 def parse_statement(statement: Statement) -> Parsed:
-    """Raises ValueError for what this connection can't run."""
+    """Raises ValueError for a statement that this connection cannot run."""
     return Parser(statement.text).statement()
 
 

@@ -62,7 +62,7 @@ DELIVERED = Outcome(state=State.DELIVERED, attempts=1, first_attempt_at=START, f
 
 
 def definition(seconds: float = 30.0, *, tail: int = 1, minute: int = MINUTE, poller: int = POLLER) -> Definition:
-    """A call due `seconds` into the minute."""
+    """A schedule due `seconds` into the minute."""
     due = UnixMillis(minute_start(minute) + round(seconds * 1000))
     return Definition(
         client_id=CLIENT,
@@ -87,8 +87,7 @@ def retrying(at: int, *, attempts: int = 1) -> Outcome:
 
 
 class MinuteBench:
-    """`now` and `headroom` are what the machine is asked with. Steps are done by `step`; `Wait` and `Stop` do
-    nothing."""
+    """`now` and `headroom` are the machine's inputs. `step` does the machine's steps; `Wait` and `Stop` do nothing."""
 
     def __init__(
         self,
@@ -112,13 +111,11 @@ class MinuteBench:
         self.claims: list[Claim] = []
         self.balances = 0
 
-    # The machine.
-
     def peek(self) -> Step:
         return self.machine.step(self.now, self.headroom)
 
     async def step(self, *, answer: Answer[Any] | None = None, effect: bool = True) -> Step:
-        """Do the next step. `answer`: what the machine hears of a write instead; without `effect` it is not done."""
+        """Do the next step. `answer` replaces the answer to a write; without `effect` the write is not done."""
         machine, store, step = self.machine, self.schedules, self.peek()
         match step:
             case ReadPage(after=after, whole=whole):
@@ -156,7 +153,7 @@ class MinuteBench:
         return step
 
     async def run(self, *, most: int = 50) -> list[str]:
-        """Steps until there is nothing to do at this instant; answers their names."""
+        """Do steps until none is left at this instant; returns their names."""
         names: list[str] = []
         while not isinstance(step := await self.step(), Wait | Stop):
             names.append(type(step).__name__)
@@ -178,14 +175,14 @@ class MinuteBench:
             found.update((row.schedule_id, row) for row in rows.values())
         return found
 
-    # The store, as others see it.
+    # The store as other processes see and change it.
 
     async def create(self, *definitions: Definition) -> None:
         for one in definitions:
             await self.schedules.insert(one)
 
     async def edit(self, *writes: RowWrite, tail: int = 1, version_known: bool = True) -> Answer[Any]:
-        """An external update, decided by what is there now."""
+        """Make an external update, decided by the stored values."""
         header = await self.header()
         return await self.schedules.update(
             ExternalUpdate(

@@ -1,4 +1,4 @@
-"""A name server on loopback that answers by a script, and stays silent where it is told to."""
+"""A name server on loopback that answers by a script, or stays silent."""
 
 import asyncio
 import struct
@@ -10,8 +10,9 @@ SERVER_FAILED, NO_SUCH_NAME = 2, 3
 
 
 class NameServer:
-    """`answers`: the addresses of a name; `codes`: an error instead. Names below `silent` get no answer, all others
-    are unknown. `asked`: every name as it was asked for, with its type."""
+    """`answers`: addresses by name; `codes`: errors by name. Names below `silent` get no answer; all others are
+    unknown. `asked`: every question's name, as written, and type.
+    """
 
     def __init__(self) -> None:
         self.answers: dict[str, tuple[str, ...]] = {}
@@ -23,13 +24,13 @@ class NameServer:
 
     @property
     def name(self) -> str:
-        """As settings name it."""
+        """The server as settings name it."""
         assert self._transport is not None
         host, port = self._transport.get_extra_info("sockname")
         return f"{host}:{port}"
 
     def asked_for(self, name: str) -> int:
-        """How often, by questions for IPv4 addresses."""
+        """How many A questions were asked for the name."""
         return self.asked.count((name, A))
 
     async def __aenter__(self) -> "NameServer":

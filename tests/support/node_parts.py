@@ -1,4 +1,4 @@
-"""What a part of a node works with, for tests of that part alone."""
+"""The surroundings of a node's parts, for tests of one part alone."""
 
 import asyncio
 import math
@@ -49,7 +49,7 @@ def node_runtime(
 
 
 class GivenClients(ServedClients):
-    """Those that a test names, whenever they are asked for."""
+    """Clients that a test gives."""
 
     def __init__(self, clients: Callable[[], Collection[ServedClient]]) -> None:
         self._named = clients
@@ -62,7 +62,7 @@ class GivenClients(ServedClients):
 
 
 class GivenPollers:
-    """`HeldPollers` of every client. `held`: with their positions; `woken`: the clients that were."""
+    """`HeldPollers` of every client. `held`: pollers with their positions; `woken`: the clients that were woken."""
 
     def __init__(self, held: Mapping[PollerId, Minute] | None = None) -> None:
         self.held: Mapping[PollerId, Minute] = held or {}
@@ -96,7 +96,7 @@ class GivenOrder:
 def minute_context(
     settings: MinuteSettings, *, clients: Sequence[ServedClient], dispatcher: Dispatcher | None = None
 ) -> MinuteContext:
-    """For what judges the rows of a minute, and asks for no store."""
+    """A context for code that judges a minute's rows and reads no store."""
     unused: Any = None
     runtime, served, judging = node_runtime(ManualClock()), GivenClients(lambda: clients), dispatcher or unused
     return MinuteContext(

@@ -12,7 +12,7 @@ from tests.support.api import ApiHarness
 
 
 class Nodes:
-    """Nodes as their rows show them; `beat` lets a second pass and every given incarnation beat."""
+    """Nodes as their rows show them; `beat` advances the clock by a second and lets the given incarnations beat."""
 
     def __init__(self, api: ApiHarness) -> None:
         self.api = api
@@ -59,7 +59,7 @@ class Nodes:
 
 
 class UnaskedNode:
-    """The pollers and the hand-over behind a node's port, of which nobody asks anything."""
+    """The pollers and the hand-over behind a node's port, for tests that call neither."""
 
     incarnation = NodeIncarnation(NodeId("one"), IncarnationNumber(1))
 

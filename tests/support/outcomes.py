@@ -1,4 +1,4 @@
-"""Schedules of the API harness that have come to something, as a node would have recorded it."""
+"""Schedules of the API harness with outcomes, as a node would have recorded them."""
 
 from typing import Any
 from uuid import UUID
@@ -21,7 +21,7 @@ async def created(api: ApiHarness, key: str, **fields: object) -> ScheduleId:
 
 
 async def record(api: ApiHarness, schedule_id: ScheduleId, outcome: Outcome | None, *, in_flight: bool = False) -> None:
-    """An owner commit of epoch 1, from a process of its own; without an outcome it only claims."""
+    """Make an owner commit of epoch 1, as a process of its own; without an outcome it only claims."""
     partition, key = partition_of(SHOP, schedule_id), key_of(schedule_id)
     schedules = Storage.over(api.storage.connection).schedules
     header, _ = await schedules.read_rows(partition, [key], serial=True)
@@ -41,7 +41,7 @@ async def record(api: ApiHarness, schedule_id: ScheduleId, outcome: Outcome | No
 
 
 async def ended(api: ApiHarness, schedule_id: ScheduleId, state: State, **columns: Any) -> Outcome:
-    """It has ended now, after one attempt unless said otherwise."""
+    """End a schedule now, after one attempt by default."""
     known: dict[str, Any] = {
         "attempts": 0 if state is State.SKIPPED else 1,
         "finished_at": UnixMillis(api.clock.now),
@@ -55,7 +55,7 @@ async def ended(api: ApiHarness, schedule_id: ScheduleId, state: State, **column
 
 
 async def gave_up(api: ApiHarness, schedule_id: ScheduleId, **columns: Any) -> None:
-    """It has failed now, and has its letter."""
+    """Fail a schedule now, with its dead letter."""
     outcome = await ended(api, schedule_id, State.FAILED, **columns)
     assert outcome.finished_at is not None
     letter = DeadLetter(
@@ -72,7 +72,7 @@ async def gave_up(api: ApiHarness, schedule_id: ScheduleId, **columns: Any) -> N
 
 
 async def attempted(api: ApiHarness, schedule_id: ScheduleId, number: int, **columns: Any) -> None:
-    """An attempt that failed now."""
+    """Record an attempt that failed now."""
     known: dict[str, Any] = {"status": 503, "error": None, "duration_ms": 12, "excerpt": "no"}
     attempt = FailedAttempt(
         client_id=SHOP,

@@ -1,4 +1,4 @@
-"""The pollers of one client on virtual time, over a store in memory, with a dispatcher that a test drives."""
+"""The pollers of one client on virtual time, over a store in memory, with a dispatcher that the test drives."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -35,7 +35,9 @@ EPOCH = 5
 
 
 class Jobs(Dispatcher):
-    """A dispatcher that starts nothing by itself: `waiting` is what was submitted, `limit` what may be claimed."""
+    """A dispatcher that starts nothing by itself: `waiting` holds the submitted rows, `limit` is how many may be
+    claimed.
+    """
 
     def __init__(self) -> None:
         self.waiting: list[Job] = []
@@ -74,7 +76,7 @@ class Jobs(Dispatcher):
         return taken
 
     def start(self) -> Job:
-        """The earliest waiting row goes on the wire."""
+        """Start the attempt of the earliest waiting row."""
         job = self.waiting.pop(0)
         self.started.append(job)
         return job
@@ -85,7 +87,7 @@ class Jobs(Dispatcher):
         self._freed()
 
     def serve(self) -> None:
-        """Everything that waits is delivered at once."""
+        """Deliver all waiting rows at once."""
         while self.waiting:
             self.finish(self.start())
 
@@ -94,7 +96,9 @@ class Jobs(Dispatcher):
 
 
 class FaultySchedules:
-    """The store behind a hook: 'refuse' (nothing happens), 'lose' (done, not heard of), 'wait' until `gate` is set."""
+    """The store behind a hook: 'refuse' (no effect), 'lose' (done, but the answer is lost), 'wait' until `gate` is
+    set.
+    """
 
     def __init__(self, inner: ScheduleStore) -> None:
         self._inner = inner
@@ -119,7 +123,7 @@ class FaultySchedules:
 
 
 class PollerBench:
-    """`grant` begins a poller; `advance` lets time pass. Virtual time begins at the start of MINUTE."""
+    """`grant` starts a poller; `advance` lets time pass. Virtual time begins at the start of MINUTE."""
 
     def __init__(self, *, pollers: int = 2, recovery_minutes: int = 4) -> None:
         self.clock = SimClock()

@@ -1,6 +1,6 @@
 """Whole processes for acceptance tests and the bench: an API, nodes and a receiver over one Cassandra.
 
-Everything is tied to this process and gone with it. Ports are free ones, files are in the directory that is given.
+They end with this process. Ports are free ones; files are written to the given directory.
 """
 
 import asyncio
@@ -32,13 +32,14 @@ Tables = Mapping[str, Mapping[str, Any]]
 
 
 class Receiver:
-    """`tests.support.receiver` as a process."""
+    """Runs `tests.support.receiver` as a process."""
 
     def __init__(
         self, directory: Path, *, port: int | None = None, hosts: int = 0, tls: tuple[Path, Path] | None = None
     ) -> None:
-        """`hosts`: at so many further addresses. `tls`: files of a certificate for 127.0.0.1 and its key, if it is to
-        be called over TLS too."""
+        """`hosts`: the number of further addresses to listen at. `tls`: the files of a certificate for 127.0.0.1 and
+        its key, to listen with TLS too.
+        """
         self._port = port or free_ports(1)[0]
         arguments = ["--port", str(self._port), "--hosts", str(hosts)]
         self.secure_url = ""
@@ -55,22 +56,22 @@ class Receiver:
         self.host_urls = [f"http://{host_address(number)}:{self._port}/callbacks" for number in range(hosts)]
 
     def count(self) -> int:
-        """How many different schedules were called for since the last `forget`. Cheap."""
+        """How many different schedules were called since the last `forget`. A cheap request."""
         return int(self._get("/count"))
 
     def await_count(self, count: int, *, seconds: float) -> int:
-        """Wait until as many were called for, or the time is over; answers how many were."""
+        """Wait until this many schedules were called or the time is over; returns the number."""
         deadline = time.monotonic() + seconds
         while (seen := self.count()) < count and time.monotonic() < deadline:
             time.sleep(0.2)
         return seen
 
     def report(self) -> dict[str, Any]:
-        """Counts and lateness of what came since the last `forget`."""
+        """Counts and lateness of the calls since the last `forget`."""
         return dict(self._get("/report"))
 
     def calls(self) -> list[dict[str, Any]]:
-        """Every call that came since the last `forget`."""
+        """All calls since the last `forget`."""
         return list(self._get("/calls"))
 
     def forget(self) -> None:
@@ -81,7 +82,7 @@ class Receiver:
 
 
 class Deployment:
-    """One keyspace, its API and its pollers. Made by `deployment`."""
+    """One keyspace, its API and its nodes. Made by `deployment`."""
 
     def __init__(
         self,
@@ -92,7 +93,7 @@ class Deployment:
         tables: Tables,
         trust: ssl.SSLContext | None = None,
     ) -> None:
-        """`trust`: where `tables` give the API a certificate, how to believe it."""
+        """`trust`: how clients verify the API's certificate, where `tables` give it one."""
         self.directory = directory
         self.admin_key = secrets.token_hex(24)
         self.token = secrets.token_hex(24)
@@ -116,11 +117,13 @@ class Deployment:
         self._write_settings(cassandra, keyspace, tables)
 
     def migrate(self) -> None:
-        """Make the keyspace, with the replicas that its Cassandra is for."""
+        """Create the keyspace with the replication factor of its Cassandra."""
         asyncio.run(migrate(self.storage, clock=SystemClock(), randomness=SystemRandomness()))
 
     def start_api(self, *, processes: int = 1, variables: Mapping[str, str] | None = None) -> Program:
-        """An API with all its processes; ready if there is a node, else `start_node` waits for that."""
+        """Start an API with all its processes. Waits until it is ready if there is a node; otherwise `start_node`
+        does.
+        """
         settings = dict(variables or {})
         self._health_url = self.api_url
         if processes > 1:
@@ -131,7 +134,7 @@ class Deployment:
         return program
 
     def start_node(self, node_id: str, *, ready: bool = True, tree: Path | None = None) -> Program:
-        """A node; with `ready` one that is trusted. `tree`: of what sources, if not these."""
+        """Start a node; with `ready`, wait until it is trusted. `tree`: the source tree to run instead of this one."""
         port = self._node_ports.setdefault(node_id, self._spare[len(self._node_ports)])
         arguments = [node_command(tree), "--processes", "1", "--node-id", node_id]
         program = self.start(node_id, arguments, variables={"MINUTEHAND_OPS_PORT": str(port)}, tree=tree)
@@ -142,30 +145,30 @@ class Deployment:
         return program
 
     def stop_one(self, name: str) -> None:
-        """One process, in good order if it still runs."""
+        """Stop one process by its signal, if it still runs."""
         self.programs.pop(name).stop()
 
     def metrics(self, node_id: str) -> dict[str, float]:
-        """What a poller that `start_node` began shows to Prometheus, by sample."""
+        """Metrics of a node that `start_node` began, by sample."""
         url = f"http://127.0.0.1:{self.ops_port(node_id)}/metrics"
         text = httpx.get(url, timeout=30, trust_env=False).raise_for_status().text
         samples = (line.rpartition(" ") for line in text.splitlines() if line and not line.startswith("#"))
         return {name: float(value) for name, _, value in samples}
 
     def ops_port(self, node_id: str) -> int:
-        """Where a poller that `start_node` began answers probes."""
+        """The port at which a node that `start_node` began answers probes."""
         return self._node_ports[node_id]
 
     def start_nodes(self, node_id: str, *, processes: int) -> Program:
-        """Several nodes of one command; they need a little to be members."""
+        """Start several nodes by one command each, and wait until they are members."""
         return self.start(node_id, ["node", "--processes", str(processes), "--node-id", node_id])
 
     def admin(self) -> Minutehand:
         return Minutehand(self.api_url, self.admin_key, timeout_seconds=60, retries=0, ssl_context=self._trust)
 
     def register(self, client_id: str, *, poller_quota: int, max_crons: int | None = None) -> str:
-        """A client with a signing secret; answers a key of it."""
-        # What these tests and the bench are after is never the limit of creates.
+        """Register a client with a signing secret; returns a key of it."""
+        # No test here is about the limit of creates.
         settings: ClientSettings = {"create_rate_per_second": 1_000_000}
         if max_crons is not None:
             settings["max_crons"] = max_crons
@@ -174,8 +177,9 @@ class Deployment:
             return api.client(client_id).keys.create().key
 
     def await_owners(self, names: Collection[str], *, pollers: int, seconds: float = 40.0) -> None:
-        """Wait until these nodes are the live ones, each owns some of the pollers, and together they own all: so many
-        of the clients that were registered, and those of the built-in ones."""
+        """Wait until exactly these nodes are live, each owns some of the pollers, and together they own all: this many
+        of the registered clients, and those of the built-in ones.
+        """
         deadline = time.monotonic() + seconds
         with self.admin() as api:
             while True:
@@ -197,13 +201,13 @@ class Deployment:
             yield api.client(client_id)
 
     def stop(self) -> None:
-        """Everything, nodes first."""
+        """Stop everything, nodes first."""
         for name in sorted(self.programs, key=lambda name: name == "api"):
             self.programs.pop(name).stop()
         self.receiver.program.stop(2.0)
 
     def _await_api(self, program: Program) -> None:
-        """Until it is ready, or, where no node runs whose clock it could compare with its own, alive."""
+        """Wait until the API is ready; or, without a node to compare its clock with, until it is alive."""
         ready = any(one.exit_code() is None for name, one in self.programs.items() if name != "api")
         if self._trust is None:
             program.await_ready(f"{self._health_url}/{'readyz' if ready else 'livez'}")
@@ -232,8 +236,9 @@ class Deployment:
         variables: Mapping[str, str] | None = None,
         tree: Path | None = None,
     ) -> Program:
-        """`minutehand ARGUMENTS` with the deployment's settings; ends the one that had the name. `tree`: the sources it
-        runs, if not these."""
+        """Start `minutehand ARGUMENTS` with the deployment's settings, and end the process that had the name. `tree`:
+        the source tree to run instead of this one.
+        """
         if (former := self.programs.pop(name, None)) is not None:
             former.stop()
         program = Program(
@@ -267,7 +272,7 @@ class Deployment:
 
 
 def node_command(tree: Path | None) -> str:
-    """The command of a node; the sources of before may still call it otherwise."""
+    """The command of a node; an older source tree may name it otherwise."""
     servers = None if tree is None else (tree / "minutehand" / "cli" / "servers.py").read_text()
     return "node" if servers is None or "def node(" in servers else "poller"
 
@@ -281,8 +286,9 @@ def deployment(
     migrated: bool = True,
     trust: ssl.SSLContext | None = None,
 ) -> Iterator[Deployment]:
-    """A new keyspace, migrated unless told otherwise and dropped at the end, and a receiver; API and nodes are
-    started by the tests that need them."""
+    """A new keyspace, migrated by default and dropped at the end, and a receiver. Tests start the API and nodes that
+    they need.
+    """
     with ExitStack() as parts:
         keyspace = f"accept_{secrets.token_hex(4)}"
         built = Deployment(cassandra, directory, keyspace=keyspace, tables=tables or {}, trust=trust)
@@ -294,8 +300,9 @@ def deployment(
 
 
 def drop_keyspace(storage: StorageSettings) -> None:
-    """What is left behind costs the server memory for as long as it runs, 15 MB of heap a keyspace before any row, and
-    the tests that come last would meet a server that stands still to flush and to collect."""
+    """Drop a keyspace. One that is kept costs the server 15 MB of heap before any row, and the last tests of a session
+    would wait for its flushes and garbage collections.
+    """
 
     async def drop() -> None:
         session = await Session.open(storage, keyspace=None)
@@ -304,6 +311,6 @@ def drop_keyspace(storage: StorageSettings) -> None:
         finally:
             await session.close()
 
-    # A server that a test has ended for good has its own directory, and that goes with it.
+    # A server that a test has ended for good has a directory of its own, which is deleted with it.
     with suppress(StoreUnavailable):
         asyncio.run(drop())

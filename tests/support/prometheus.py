@@ -1,7 +1,7 @@
-"""Prometheus's own programs for tests: `promtool` judges rules and queries, `prometheus` fires an alert.
+"""Prometheus's programs for tests: `promtool` checks rules and queries, `prometheus` fires alerts.
 
-They are those on PATH, else those of Debian's package `prometheus`, which apt-get can fetch without being root; it is
-kept in the download cache (`minutehand.local.jars.cache_directory`) and never installed.
+They are taken from PATH, or else from Debian's package `prometheus`, which apt-get can download without root. The
+package is kept in the download cache (`minutehand.local.jars.cache_directory`) and never installed.
 """
 
 import json
@@ -36,7 +36,7 @@ _API_SECONDS = 5
 
 
 class NotToBeHad(Exception):
-    """Why there is no such program here."""
+    """The program cannot be obtained here; the message says why."""
 
 
 def find_program(name: str) -> Path:
@@ -50,7 +50,7 @@ def find_program(name: str) -> Path:
 
 
 def found_or_skipped(name: str) -> Path:
-    """The program; without it the test is skipped, which the end of the run says."""
+    """The program. Skips the test if there is none; the end of the run lists it."""
     try:
         return find_program(name)
     except NotToBeHad as reason:
@@ -66,7 +66,7 @@ def _fetch(kept: Path) -> None:
         try:
             os.rename(Path(scratch) / "unpacked", kept)
         except OSError:
-            if not kept.is_dir():  # nobody was quicker
+            if not kept.is_dir():  # no other process was quicker
                 raise
 
 
@@ -81,33 +81,33 @@ def _run(command: Sequence[str], *, cwd: str) -> None:
 
 
 def promtool(*arguments: str | Path) -> tuple[bool, str]:
-    """Whether it was content, and what it said. Skips the test where it is not to be had."""
+    """Whether promtool accepted the input, and its output. Skips the test without promtool."""
     command = [found_or_skipped("promtool"), *arguments]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=_CHECK_SECONDS)
     return done.returncode == 0, done.stdout + done.stderr
 
 
 def load_rules() -> list[dict[str, Any]]:
-    """Every alert of the chart's file, in its order."""
+    """The alerts of the chart's file, in its order."""
     document = yaml.safe_load(RULES.read_text(encoding="utf-8"))
     return [rule for group in document["groups"] for rule in group["rules"]]
 
 
 def write_rules(path: Path, rules: Sequence[Mapping[str, Any]], *, name: str = "under test") -> Path:
-    """A rule file of one group that is evaluated every second."""
+    """Write a rule file of one group that is evaluated every second."""
     document = {"groups": [{"name": name, "interval": "1s", "rules": list(rules)}]}
     path.write_text(yaml.safe_dump(document, width=1000), encoding="utf-8")
     return path
 
 
 class Prometheus:
-    """A running server."""
+    """A running Prometheus."""
 
     def __init__(self, url: str) -> None:
         self.url = url
 
     def answer(self, path: str) -> Any:
-        """The data of an answer of its API; None while it does not answer."""
+        """The data that its API answers; None while it does not answer."""
         try:
             with urllib.request.urlopen(f"{self.url}{path}", timeout=_API_SECONDS) as answer:
                 return json.load(answer)["data"]
@@ -152,7 +152,7 @@ def running_prometheus(directory: Path, *, rules: Path, targets: Sequence[str]) 
 
 
 def await_true(condition: Any, *, seconds: float, what: Any) -> None:
-    """Poll until it is true. Raises AssertionError with `what()` after `seconds`."""
+    """Poll until the condition is true. Raises AssertionError with `what()` after `seconds`."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds:g} s: {what()}"

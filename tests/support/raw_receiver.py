@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawRequest:
-    """A request as it came: header names as written, in order. `connection` counts the receiver's connections from 1,
-    `position` the requests on this connection from 1."""
+    """A request as received: header names as written, in order. `connection` counts the receiver's connections from 1,
+    `position` the requests on this connection from 1.
+    """
 
     method: str
     target: str
@@ -39,7 +40,7 @@ def answering(status: int, body: bytes = b"", *, headers: tuple[str, ...] = (), 
 
 
 def writing(*pieces: bytes, then: Answer | None = None) -> Answer:
-    """Writes bytes as they are; then nothing, or another behaviour."""
+    """Writes raw bytes, then follows another behaviour if one is given."""
 
     async def answer(request: RawRequest, writer: asyncio.StreamWriter) -> None:
         for piece in pieces:
@@ -107,7 +108,7 @@ class RawReceiver:
         await self._server.wait_closed()
 
     async def idle(self) -> None:
-        """Wait until every connection has ended."""
+        """Wait until every connection is closed."""
         while self._tasks:
             await asyncio.wait(list(self._tasks))
             await asyncio.sleep(0)

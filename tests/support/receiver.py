@@ -1,14 +1,12 @@
-"""A lean receiver as a process of its own, for benches and acceptance tests: answers 204 and remembers who called.
+"""A lean receiver as a process, for benches and acceptance tests: it answers 204 and records the calls.
 
     python -m tests.support.receiver --port PORT [--hosts N] [--tls-port PORT --certificate FILE --private-key FILE]
 
-It listens at 127.0.0.1, over TLS too if a port for that is given, and on N further addresses of this machine
-(`host_address`), which are as many hosts to the callers.
-A callback is any POST; one to a path that ends in `/flaky` is answered 500 at its first attempt, one to a path that
-ends in `/down` always. It costs a few
-microseconds, so that a bench measures its sender. What came is asked for over the same port: `GET /report` (counts and
-lateness), `GET /calls` (every call), `POST /forget`; `GET /livez` answers 200.
-Lateness is arrival minus `Minutehand-Due`, on this machine's clock.
+It listens at 127.0.0.1, over TLS too if a port for that is given, and at N further addresses of this machine
+(`host_address`), which are as many hosts to the callers. A callback is any POST. A path that ends in `/flaky` is
+answered 500 at the first attempt, one that ends in `/down` always. A call costs a few microseconds, so that a bench
+measures its sender. The same port answers questions: `GET /report` (counts and lateness), `GET /calls` (every call),
+`POST /forget`, and `GET /livez` with 200. Lateness is arrival minus `Minutehand-Due`, by this machine's clock.
 """
 
 import argparse
@@ -29,7 +27,7 @@ _HEAD_END = b"\r\n\r\n"
 
 
 class Calls:
-    """What came."""
+    """The calls received."""
 
     def __init__(self) -> None:
         self.forget()
@@ -46,11 +44,11 @@ class Calls:
 
     @property
     def unique(self) -> int:
-        """How many different schedules were called for."""
+        """How many different schedules were called."""
         return len(self._unique)
 
     def add(self, head: bytes, at: float) -> None:
-        """`head` is in lower case."""
+        """Record a call. `head` is in lower case."""
         id_ = _header(head, b"\r\nwebhook-id: ")
         self.ids.append(id_)
         self._unique.add(id_)
@@ -66,8 +64,9 @@ class Calls:
         self.arrived.append(at)
 
     def report(self) -> dict[str, Any]:
-        """Counts, lateness in milliseconds (of first attempts only), how late the first call of each schedule was at
-        most, whichever attempt that was, and when the first and the last call came."""
+        """Counts; lateness in milliseconds, of first attempts only; the greatest lateness of any schedule's first call,
+        whichever attempt it was; and the times of the first and last call.
+        """
         first: dict[bytes, float] = {}
         for id_, at, due in zip(self.ids, self.arrived, self.due, strict=True):
             first.setdefault(id_, at - due)
@@ -108,7 +107,7 @@ class Calls:
 
 
 def percentile(ordered: Sequence[float], share: float) -> float | None:
-    """The nearest rank; None of nothing."""
+    """The nearest-rank percentile; None if there are no values."""
     return round(ordered[min(int(len(ordered) * share), len(ordered) - 1)], 2) if ordered else None
 
 
@@ -166,7 +165,7 @@ class _Connection(asyncio.Protocol):
 
 
 def host_address(number: int) -> str:
-    """One of 65,536 loopback addresses that a Linux machine has beside the usual one."""
+    """One of the 65,536 further loopback addresses of a Linux machine."""
     return f"127.1.{number >> 8}.{number & 255}"
 
 

@@ -1,7 +1,7 @@
-"""A client whose receiver is down, a restart of everything in the middle of its retries, and another client beside it.
+"""One client's receiver is down, everything restarts amid its retries, and another client must not suffer.
 
-Ground for the acceptance test of that and for `make storm`: what is asked, how the restart is made, what is read off
-the nodes' metrics and the receiver afterwards.
+Shared by the acceptance test of this and `make storm`: creates the schedules, restarts the deployment, and reads the
+nodes' metrics and the receiver afterwards.
 """
 
 import signal
@@ -29,7 +29,7 @@ BEAT = "nodes.write"
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What the nodes together have counted at one instant since they were started."""
+    """The nodes' counters summed at one instant; they count from the start of each process."""
 
     at: float
     edits: float
@@ -42,7 +42,7 @@ class Sample:
 
 @dataclass(slots=True)
 class Watched:
-    """What was seen after a restart."""
+    """Observations after a restart."""
 
     samples: list[Sample] = field(default_factory=list)
     api_refusals: int = 0
@@ -56,7 +56,7 @@ class Watched:
         return self.samples[-1]
 
     def longest_distrust(self, nodes: int) -> float:
-        """Seconds for which not all nodes were trusted, at a stretch, after all were once."""
+        """The longest time in seconds without trust on every node, counted after all were trusted once."""
         longest = stretch = 0.0
         before: Sample | None = None
         for sample in self.samples:
@@ -68,7 +68,7 @@ class Watched:
         return longest
 
     def table(self) -> list[str]:
-        """For people."""
+        """A table for readers."""
         return [
             f"{sample.at:6.1f} s  edits {sample.edits:7.0f} ({sample.edits_failed:.0f} unanswered)  "
             f"beats {sample.beats:4.0f} ({sample.beats_failed:.0f} unanswered)  trusted {sample.trusted}"
@@ -77,7 +77,9 @@ class Watched:
 
 
 def create_doomed(cluster: Deployment, key: str, *, rows: int, ordering_key: str | None, start: datetime) -> None:
-    """So many schedules of one minute, from `start` on, whose receiver answers 500; of one ordering key, or none."""
+    """Create schedules for one minute, from `start` on, whose receiver answers 500; all with one ordering key, or
+    none.
+    """
     callback = Callback(url=f"{cluster.receiver.url}/down", json={"for": "nobody"})
     step = timedelta(seconds=50) / rows
     schedules = [
@@ -101,7 +103,7 @@ def next_minute(*, at_least_seconds: float) -> datetime:
 
 
 def stop_all(cluster: Deployment, nodes: EmbeddedCluster, how: signal.Signals) -> None:
-    """Nodes, API and Cassandra, all at once by SIGKILL or one after the other in good order."""
+    """Stop nodes, API and Cassandra: all at once by SIGKILL, or one after the other in good order."""
     programs = [cluster.programs.pop(name) for name in [*NODES, "api"]]
     for program in programs:
         program.send(how)
@@ -114,8 +116,9 @@ def stop_all(cluster: Deployment, nodes: EmbeddedCluster, how: signal.Signals) -
 
 
 def start_all(cluster: Deployment, nodes: EmbeddedCluster | None) -> None:
-    """A cold Cassandra (None: it runs), then everything at once; returns when the API and every node are ready.
-    Raises ProgramFailed when that takes longer than a minute."""
+    """Start Cassandra cold (None: it runs), then everything else at once. Returns when the API and every node are
+    ready; raises ProgramFailed if that takes longer than a minute.
+    """
     if nodes is not None:
         nodes.restart(0)
     started = [cluster.start_node(name, ready=False) for name in NODES]
@@ -133,7 +136,7 @@ def watch(
     cassandra_pid: int | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> Watched:
-    """Create a quiet client's calls, one a second, each due a few seconds later, and see what becomes of them."""
+    """Create a second client's calls, one a second, each due a few seconds later, and observe them."""
     watched = Watched()
     callback = Callback(url=cluster.receiver.url, json={"for": QUIET})
     asked: dict[str, datetime] = {}
@@ -167,7 +170,7 @@ def watch(
 
 
 def read_sample(cluster: Deployment, *, at: float) -> Sample:
-    """A node that does not answer counts as one without trust."""
+    """Sample the nodes; one that does not answer counts as a node without trust."""
     seen: list[dict[str, float]] = []
     for name in NODES:
         try:

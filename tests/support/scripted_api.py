@@ -1,4 +1,4 @@
-"""An API that answers what it was told to, for tests of the SDK and of commands."""
+"""An API that gives scripted answers, for tests of the SDK and of commands."""
 
 import json
 from typing import Any
@@ -132,8 +132,9 @@ EXCHANGE: dict[str, Any] = {
 
 
 class ScriptedRuntime:
-    """Time that moves by pauses only, which it remembers; `chance` is what every draw gives, `leapt` by how much the
-    wall clock was set."""
+    """A runtime whose time moves by pauses only, which it records. `chance` is the value of every draw, `leapt` by how
+    much the wall clock was set.
+    """
 
     def __init__(self, *, chance: float = 1.0) -> None:
         self.now = 1_000.0
@@ -168,7 +169,7 @@ class ScriptedRuntime:
 
 
 class Script:
-    """Answers one after the other, or fails so; remembers the requests."""
+    """Gives one answer or failure after the other, and records the requests."""
 
     def __init__(self, *answers: httpx.Response | httpx.TransportError) -> None:
         self.answers = list(answers)

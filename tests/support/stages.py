@@ -1,10 +1,10 @@
-"""A long run judged stage by stage: how late its calls were, which came twice, and whether those were in doubt.
+"""Judges a long run stage by stage: how late its calls were, which were repeated, and whether those were in doubt.
 
-A stage is what lasts from one act upon the deployment (a kill, a restart, an outage) to the next. A call belongs to the
-stage in which it was due, a repetition to the stage whose act explains it. What was not sent yet when the next act came
-is as late as that act makes it: a call due a moment before its owner is killed waits for the owner's death like those
-due a moment after. An act that may leave rows in doubt says which: the pollers whose owner it disturbed, and when their
-calls must have arrived to be sent and not yet recorded.
+A stage lasts from one act upon the deployment (a kill, a restart, an outage) to the next. A call belongs to the stage
+in which it was due, a repetition to the stage whose act explains it. A call that is not sent when the next act happens
+may be as late as that act allows: one due just before its owner is killed waits for a takeover like one due just after.
+An act that may leave rows in doubt says which: the pollers whose owner it disturbed, and the interval in which a call
+that arrived may not have been recorded.
 """
 
 import time
@@ -38,7 +38,9 @@ class Doubt:
 
 @dataclass(slots=True, kw_only=True)
 class Stage:
-    """Unix seconds; `end` is infinite while it is the last. `at_most_late`: seconds that no call may be later."""
+    """One stage, in Unix seconds; `end` is infinite for the last one. `at_most_late`: the greatest lateness allowed, in
+    seconds.
+    """
 
     name: str
     at_most_late: float
@@ -47,7 +49,7 @@ class Stage:
     doubts: list[Doubt] = field(default_factory=list)
 
     def doubt(self, pollers: Collection[int], *, since: float, until: float) -> None:
-        """What the owner of `pollers` sent from `since` to `until` may not be on the record."""
+        """Allow repetitions of what the owner of `pollers` sent from `since` to `until`: it may not be recorded."""
         self.doubts.append(
             Doubt(
                 pollers=frozenset(pollers),
@@ -57,20 +59,20 @@ class Stage:
         )
 
     def doubt_thawed(self, pollers: Collection[int], *, at: float) -> None:
-        """What the owner of `pollers` was about to send when it was frozen, it sends when it goes on, at `at`."""
+        """Allow repetitions of what a frozen owner of `pollers` sends when it is resumed, at `at`."""
         self.doubts.append(Doubt(pollers=frozenset(pollers), start=at, end=at + ARRIVES_WITHIN_SECONDS))
 
     def has(self, instant: float) -> bool:
         return self.start <= instant < self.end
 
     def explains(self, call: Call) -> bool:
-        """Whether what the stage began with has left this call in doubt."""
+        """Whether this stage's act has left the call in doubt."""
         return any(doubt.covers(call) for doubt in self.doubts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """What came of one stage. Lateness in seconds, of first attempts, from due to first arrival."""
+    """The result of one stage. Lateness in seconds, of first attempts, from due to first arrival."""
 
     stage: Stage
     calls: int
@@ -87,15 +89,15 @@ class Figures:
 class Stages:
     """The stages of one run, in order.
 
-    `punctual`: the ids of which lateness is judged. A create that was not acknowledged may come to be nevertheless, but
-    nobody was told that it would, so nothing tells the nodes before their sweep.
+    `punctual`: the ids whose lateness is judged. A create that was not acknowledged may be stored nevertheless; no hint
+    was sent for it, so nodes may find it only in their sweep.
     """
 
     def __init__(self) -> None:
         self.every: list[Stage] = []
 
     def begin(self, name: str, *, at_most_late: float) -> Stage:
-        """A stage from now on; it ends the one before."""
+        """Begin a stage, which ends the one before."""
         now = time.time()
         if self.every:
             self.every[-1].end = now
@@ -115,7 +117,7 @@ class Stages:
         ]
 
     def faults(self, calls: Iterable[Call], *, punctual: Collection[str]) -> list[str]:
-        """What must not be, a sentence each: early, too late, or repeated without doubt or without saying so."""
+        """Violations, a sentence each: early, too late, or repeated without doubt or without saying so."""
         attempts = _by_attempt(calls)
         found = [f"{_told(call)} came early" for group in attempts for call in group if call["arrived"] < call["due"]]
         for stage in self.every:
@@ -128,8 +130,9 @@ class Stages:
         return found
 
     def _latest(self, due: float, stage: Stage) -> float:
-        """When the call due then, in `stage`, must have arrived, Unix seconds. A later act counts from when it came, if
-        the call was still in time by then and the act may delay what comes after it for longer."""
+        """When a call due then, in `stage`, must have arrived, Unix seconds. A later act extends this if the call was
+        still in time when the act happened and the act allows a greater lateness.
+        """
         latest = due + stage.at_most_late
         for act in self.every:
             if stage.start < act.start <= latest and act.at_most_late > stage.at_most_late:
@@ -147,7 +150,7 @@ class Stages:
 
 
 def _by_attempt(calls: Iterable[Call]) -> list[list[Call]]:
-    """The calls of each attempt of each schedule, in order of arrival: one, unless it was repeated."""
+    """The calls of each attempt of each schedule, in order of arrival: more than one if the attempt was repeated."""
     groups: dict[tuple[str, int], list[Call]] = defaultdict(list)
     for call in calls:
         groups[call["id"], call["attempt"]].append(call)
@@ -155,7 +158,9 @@ def _by_attempt(calls: Iterable[Call]) -> list[list[Call]]:
 
 
 def _by_fence(group: Sequence[Call]) -> list[Call]:
-    """In order of their owners, and not of arrival: a frozen one may send what its successor has repeated already."""
+    """Calls in order of their owners' epochs, not of arrival: a frozen owner may send what its successor has repeated
+    already.
+    """
     return sorted(group, key=lambda call: (call["fence"], call["arrived"]))
 
 

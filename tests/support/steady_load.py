@@ -1,8 +1,8 @@
-"""Creates at a fixed rate, from threads beside the test: what was acknowledged, what refused, how long creates stood.
+"""Creates at a fixed rate, from threads beside the test; records acknowledgements, refusals and gaps.
 
-Several threads share the rate, so that one that waits for an answer does not stop the others. What is refused is asked
-again, as a client would: with a new due, because the old one comes nearer while the answer is waited for. So a create
-whose answer was lost may have made a schedule that nobody here knows of.
+Several threads share the rate, so that one that waits for an answer does not stop the others. A refused create is sent
+again, as a client would, with a new due, because the old one comes nearer during the wait. So a create whose answer was
+lost may have made a schedule that this record does not contain.
 """
 
 import threading
@@ -49,7 +49,7 @@ class Acknowledged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """A create that was not acknowledged: asked at `began`, refused or given up at `at`, Unix seconds."""
+    """A create that was not acknowledged: sent at `began`, refused or given up at `at`, Unix seconds."""
 
     began: float
     at: float
@@ -58,7 +58,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """`per_second` schedules, each due `soonest` to `latest` seconds after it is asked for, spread evenly."""
+    """`per_second` schedules, each due `soonest` to `latest` seconds after its request, spread evenly."""
 
     per_second: float
     soonest: float = 3.0
@@ -66,7 +66,7 @@ class Rate:
 
 
 class SteadyLoad:
-    """The load while it goes on. Made by `steady_load`; what it tells is complete once it has been stopped."""
+    """A running load, made by `steady_load`. Its records are complete once it has been stopped."""
 
     def __init__(self, cluster: Deployment, client_id: str, key: str, *, rate: Rate) -> None:
         self.acknowledged: list[Acknowledged] = []
@@ -86,7 +86,7 @@ class SteadyLoad:
             thread.start()
 
     def stop(self) -> None:
-        """Idempotent. Raises what ended one of the threads early."""
+        """Stop the load; idempotent. Raises the error that ended one of the threads early."""
         self._over.set()
         for thread in self._threads:
             thread.join()
@@ -107,7 +107,8 @@ class SteadyLoad:
                 while not self._over.wait(max(turn - time.monotonic(), 0)):
                     self._create(scope, serial)
                     serial += _THREADS
-                    # What could not be asked in time is left out, not made up for: the load is steady, never a burst.
+                    # A create that could not be sent in time is left out, not made up for: the load never comes in a
+                    # burst.
                     turn = max(turn + interval, time.monotonic() - interval)
         except BaseException as error:
             self._errors.append(error)
@@ -152,7 +153,7 @@ def longest_gap(instants: list[float], start: float, end: float) -> float:
 
 @contextmanager
 def steady_load(cluster: Deployment, client_id: str, key: str, *, rate: Rate) -> Iterator[SteadyLoad]:
-    """Load from now until the end of the block."""
+    """Run a load until the end of the block."""
     load = SteadyLoad(cluster, client_id, key, rate=rate)
     load.start()
     try:
@@ -163,20 +164,21 @@ def steady_load(cluster: Deployment, client_id: str, key: str, *, rate: Rate) ->
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came of a run. `lines` are for the reader of a log, `faults` what must not be: a sentence each."""
+    """The result of a run. `lines` are for a log, `faults` are violations, a sentence each."""
 
     lines: tuple[str, ...]
     faults: tuple[str, ...]
 
     def told(self) -> str:
-        """The faults, or as many as one can read."""
+        """The faults, cut to a readable number."""
         return "\n".join((f"{len(self.faults)} faults:", *self.faults[:_SHOWN_FAULTS]))
 
 
 def judge(cluster: Deployment, load: SteadyLoad, stages: Stages) -> Verdict:
-    """Whether every acknowledged schedule was called and is delivered, and whether the calls were as `stages` demand.
+    """Check that every acknowledged schedule was called and is delivered, and that the calls meet the demands of
+    `stages`.
 
-    Waits for what is not due yet; outcomes are written a little after their calls.
+    Waits for schedules that are not due yet; outcomes are written a little after their calls.
     """
     time.sleep(max(max(one.due for one in load.acknowledged) + _CALLED_WITHIN_SECONDS - time.time(), 0))
     with cluster.client(load.client_id, load.key) as client:
@@ -198,7 +200,7 @@ def judge(cluster: Deployment, load: SteadyLoad, stages: Stages) -> Verdict:
 
 
 def _undelivered(client: ClientScope, load: SteadyLoad, *, seconds: float) -> list[str]:
-    """Wait until every acknowledged schedule is delivered, or the time is over; answers what is not, a line each."""
+    """Wait until every acknowledged schedule is delivered or the time is over; describes those that are not."""
     dues = [one.due for one in load.acknowledged]
     start, end = (datetime.fromtimestamp(at, UTC) for at in (min(dues), max(dues) + 1.0))
     deadline = time.monotonic() + seconds

@@ -1,6 +1,6 @@
-"""Turns of an event loop: how long they hold it, and waiting for as many as something takes.
+"""Measures the turns of an event loop, and waits for as many as something takes.
 
-How long: the CPU time of its thread between two looks for what has become ready.
+A turn is measured as the CPU time of its thread between two polls for ready events.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from typing import Any
 
 
 class Turns:
-    """`longest`: seconds of CPU that the longest turn of the loop took so far."""
+    """`longest`: CPU seconds of the longest turn so far."""
 
     def __init__(self) -> None:
         self.longest = 0.0
@@ -20,7 +20,7 @@ class Turns:
 
 @contextmanager
 def measured_turns() -> Iterator[Turns]:
-    """Of the running loop, within the block. The collector is still, as programs spare it."""
+    """Measures the running loop within the block, with the garbage collector off."""
     selector: Any = asyncio.get_running_loop()._selector  # type: ignore[attr-defined]
     select, turns, began = selector.select, Turns(), 0.0
 
@@ -42,7 +42,7 @@ def measured_turns() -> Iterator[Turns]:
 
 
 async def until(reached: Callable[[], bool]) -> None:
-    """Let the loop turn until something is so."""
+    """Let the loop turn until the condition is true."""
     loop = asyncio.get_running_loop()
     seen = asyncio.Event()
 

@@ -1,8 +1,8 @@
-"""A client that owns one of everything, another that manages itself, and requests by which this one reaches for what is
-the other's.
+"""A client that owns one of everything, and another, with a key of scope manage, that reaches for the first one's
+things.
 
-What a request is made of is enumerated from the route table: whatever is added there is covered, or refused here with a
-sentence that says what to add.
+Requests are enumerated from the route table, so a new route is covered; what cannot be enumerated fails with a sentence
+that says what to add here.
 """
 
 import asyncio
@@ -48,15 +48,16 @@ class Attempt:
 
     @property
     def text(self) -> str:
-        """Everything that the thief knew already."""
+        """All that the thief knows before it sends the request."""
         return f"{self.path} {self.query} {self.body}"
 
 
 @dataclass(slots=True)
 class TwoClients:
-    """`names`: for every variable part of a path the values of the owner and of the thief. `secrets`: texts of the
-    owner's that no answer to the thief may hold, unless the thief sent or stored them. `cursors`: the owner's.
-    `stored`: what the thief stored of its own."""
+    """`names`: values of the owner and of the thief for every variable part of a path. `secrets`: texts of the owner's
+    that no answer to the thief may hold, unless the thief sent or stored them. `cursors`: the owner's. `stored`: what
+    the thief stored of its own.
+    """
 
     api: ApiHarness
     owners_key: str = ""
@@ -76,7 +77,7 @@ class TwoClients:
         }
         self.owners_key, self.thiefs_key = await self._manager(OWNER), await self._manager(THIEF)
         owned, stolen_to = await self._things_of(OWNER, self.owners_key), await self._things_of(THIEF, self.thiefs_key)
-        # The thief's own one is not among them: it stays good whatever is tried.
+        # The thief's own key is not among them: it stays valid.
         owned["key_id"], stolen_to["key_id"] = [[key.split("_")[1]] for key in other_keys.values()]
         self.names = {
             "client_id": [OWNER, THIEF],
@@ -99,7 +100,7 @@ class TwoClients:
         self.cursors.append(redriven.json["next_cursor"])
 
     async def _manager(self, client_id: str) -> str:
-        """A key that does whatever a client's key may do."""
+        """A key of scope manage."""
         return str((await self.api.send("POST", f"/v1/clients/{client_id}/keys", json={"scope": "manage"})).json["key"])
 
     async def _things_of(self, client_id: str, key: str) -> dict[str, list[str]]:
@@ -144,7 +145,7 @@ class TwoClients:
         }
 
     async def _cursors_of(self, route: Route) -> list[str]:
-        """The owner's, of a listing."""
+        """The owner's cursors of a listing."""
         if CURSOR not in route.query or route.access is not Access.CLIENT:
             return []
         names = {parameter.name for parameter in route.query}
@@ -159,7 +160,7 @@ class TwoClients:
         return reply
 
     def attempts(self, route: Route) -> st.SearchStrategy[Attempt]:
-        """Requests of one route: own and foreign names in path, query and body."""
+        """Requests of one route, with own and foreign names in path, query and body."""
         variables = _VARIABLE.findall(route.path)
         for name in variables:
             assert name in self.names, (
@@ -193,7 +194,7 @@ class TwoClients:
         return st.fixed_dictionaries({}, optional=values)
 
     def _bodies(self, route: Route) -> st.SearchStrategy[Any]:
-        """The example, with the owner's names in one or more of its fields."""
+        """The route's example with the owner's names in one or more of its fields."""
         if route.request is None:
             return st.none()
         asked = EXAMPLES[operation_id(route)].request
@@ -215,14 +216,14 @@ class TwoClients:
         reply = await self.api.send(
             attempt.route.method, attempt.path, key=self.thiefs_key, params=attempt.query, **body
         )
-        # What a client asks as its own manager is in its audit log even if it was refused.
+        # A refused request of a client about itself is in its audit log too.
         recorded = attempt.route.scope is Scope.MANAGE and attempt.route.changes
         if recorded or (reply.status < 300 and attempt.route.method in ("PUT", "POST")):
             self.stored += attempt.text
         return reply
 
     def owners_rows(self) -> Mapping[str, Sequence[Any]]:
-        """All that is stored of the owner's, wherever it is."""
+        """All stored rows of the owner, in every table."""
         marks = (f"'{OWNER}'", *self.secrets)
 
         def owners(row: Mapping[str, Any]) -> bool:
@@ -234,7 +235,7 @@ class TwoClients:
 
 
 class Stage:
-    """Two clients on an event loop of their own, so that plain tests of generated cases share them."""
+    """Two clients on an event loop of their own, shared by the generated cases of plain tests."""
 
     def __init__(self) -> None:
         self._runner = asyncio.Runner()

@@ -1,4 +1,4 @@
-"""Rows of `usage_by_day`, as the job leaves them: nothing but Spark writes them."""
+"""Rows of `usage_by_day` as the Spark job writes them; no other program does."""
 
 import json
 

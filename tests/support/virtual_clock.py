@@ -1,4 +1,4 @@
-"""A process's clock on a virtual loop: it may be skewed, run at another rate, and stand still with its process."""
+"""A process's clock on a virtual loop: it may be skewed, run at another rate, and stop with its process."""
 
 import asyncio
 from collections.abc import Callable
@@ -22,7 +22,9 @@ class _Call:
 
 
 class VirtualClock:
-    """`rate`: its seconds per virtual second. While paused nothing that waits by this clock goes on; time does."""
+    """`rate`: its seconds per virtual second. While it is paused, waits by this clock do not end, although time
+    passes.
+    """
 
     def __init__(self, *, rate: float = 1.0, skew_ms: float = 0.0) -> None:
         self._loop = asyncio.get_running_loop()
@@ -65,7 +67,7 @@ class VirtualClock:
             self._parked.append(call)
 
     def pause(self) -> None:
-        """The process is stopped; what it waits for is noticed when it goes on."""
+        """Pause the process: waits that end meanwhile are noticed when it resumes."""
         self._resumed = self._resumed or asyncio.Event()
 
     def resume(self) -> None:

@@ -4,9 +4,9 @@
     loop = virtual_loop()                           # inside: the running loop
     await loop.advance(5.0)                         # let five seconds pass; returns when all that was due has run
 
-No sockets, no threads, no signals: what would need them fails at once. Two runs with one seed do the same steps in the
-same order, as long as the code under test iterates over nothing that is ordered by hashes of strings or addresses. With
-seed 0 timers of one instant ring in an order that depends on nothing but how they were set; any other seed draws one.
+There are no sockets, threads or signals: code that needs them fails at once. Two runs with one seed do the same steps
+in the same order, as long as the code under test iterates over nothing that is ordered by hashes of strings or
+addresses. With seed 0, timers of one instant run in the order in which they were set; another seed draws the order.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _SPREAD_SECONDS = 1e-6
 
 
 class NothingLeft(RuntimeError):
-    """The scenario waits for something that can't come: nothing is ready and no timer is set."""
+    """The scenario waits forever: nothing is ready and no timer is set."""
 
 
 class LeftBehind(AssertionError):
@@ -33,7 +33,7 @@ class LeftBehind(AssertionError):
 
 
 class _NoInput:
-    """The selector that a loop asks for input: there is none, so waiting is the jump to the next timer."""
+    """The loop's selector. There is no input, so waiting is a jump to the next timer."""
 
     def __init__(self, loop: "VirtualLoop") -> None:
         self._loop = loop
@@ -65,7 +65,7 @@ class VirtualLoop(base_events.BaseEventLoop):
         return self._now
 
     def jump(self) -> None:
-        """To the next timer."""
+        """Jump to the next timer."""
         self._now = max(self._now, self._scheduled[0].when())
 
     def call_at(
@@ -76,7 +76,7 @@ class VirtualLoop(base_events.BaseEventLoop):
         return super().call_at(when, callback, *args, context=context)
 
     async def advance(self, seconds: float) -> None:
-        """Return `seconds` later, when all that was due until then has run as far as it can."""
+        """Return `seconds` later, when all that was due by then has run as far as it can."""
         passed = self.create_future()
         super().call_at(self._now + seconds, passed.set_result, None)
         await passed
@@ -120,9 +120,10 @@ def virtual_loop() -> VirtualLoop:
 
 
 def run_virtual(coro_fn: Callable[[], Awaitable[T]], *, seed: int = 0, leave_nothing: bool = True) -> T:
-    """Run a scenario to its end and answer its result. `leave_nothing`: tasks it leaves running are a failure.
+    """Run a scenario to its end and return its result. `leave_nothing`: tasks left running are an error.
 
-    Raises `NothingLeft`, `LeftBehind`, what the scenario raised, or what one of its tasks or callbacks raised unheard.
+    Raises `NothingLeft`, `LeftBehind`, the scenario's exception, or an exception of a task or callback that nobody
+    retrieved.
     """
     loop = VirtualLoop(seed=seed)
 

@@ -1,4 +1,4 @@
-"""What another user of the machine could see of a Spark job while it runs."""
+"""Records what another user of the machine could see of a running Spark job."""
 
 import contextlib
 import json
@@ -17,8 +17,9 @@ OWN = "minutehand-spark-*"
 
 
 class Ran(NamedTuple):
-    """A job that went well. `command_lines`: of all processes of this machine, while it ran. `kept`: the modes of its
-    own files meanwhile, by name, and of their directory. `left`: those that are there afterwards."""
+    """A successful job. `command_lines`: of all processes of this machine during the run. `kept`: the modes of the
+    job's own files during the run, by name, and of their directory. `left`: the files that remain afterwards.
+    """
 
     report: dict[str, Any]
     command_lines: set[str]
@@ -27,7 +28,7 @@ class Ran(NamedTuple):
 
 
 def watched_job(cluster: Deployment, name: str, *arguments: str) -> Ran:
-    """`minutehand spark run`, looked at from outside until it ends. Raises AssertionError where it did not go well."""
+    """Run `minutehand spark run` and watch it from outside. Raises AssertionError unless it succeeds."""
     scratch = cluster.directory / f"scratch-{name}"
     scratch.mkdir()
     command = ["spark", "run", "--json", "--master", "local[2]", name, *arguments]
@@ -35,7 +36,7 @@ def watched_job(cluster: Deployment, name: str, *arguments: str) -> Ran:
 
 
 def submitted_job(directory: Path, conf: Mapping[str, object], name: str) -> Ran:
-    """The same of `spark-submit --properties-file`, with what pyspark takes for its arguments."""
+    """The same for `spark-submit --properties-file`, with pyspark's arguments."""
     scratch = directory / f"scratch-submitted-{name}"
     scratch.mkdir()
     properties = scratch / "spark.properties"

@@ -1,9 +1,9 @@
-"""A process that does as it is told, for tests of what supervises processes.
+"""A process that behaves as its arguments say, for tests of process supervision.
 
     python -m tests.support.worker DIRECTORY NAME [--fail]
 
-It leaves a file `NAME-PID` in the directory and runs until SIGTERM or SIGINT, which it adds to the file; with --fail it
-ends at once with code 3.
+It creates a file `NAME-PID` in the directory and runs until SIGTERM or SIGINT, which it adds to the file; with --fail
+it exits at once with code 3.
 """
 
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 def main(directory: str, name: str, *flags: str) -> int:
-    """Run; the exit code."""
+    """Run; returns the exit code."""
     mark = Path(directory) / f"{name}-{os.getpid()}"
     if "--fail" in flags:
         mark.touch()
