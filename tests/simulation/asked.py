@@ -1,4 +1,4 @@
-"""What callers of the simulated API know of their schedules, and in which order those must have been called."""
+"""The schedules that callers of the simulated API created, and the order in which they must have been called."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ IN_TIME_MS = 6_000
 
 @dataclass
 class Asked:
-    """One create as its caller knows it."""
+    """One create, as its caller knows it."""
 
     client_id: ClientId
     schedule_id: ScheduleId
@@ -36,7 +36,7 @@ class Asked:
 
 
 def met(asked: dict[str, Asked], call: Call) -> Asked:
-    """Who is called. Children of crons nobody has asked for: they are met when they are called."""
+    """The schedule that a call is for. Fires of crons are created by no caller; their first call adds them."""
     if call.schedule_id not in asked and call.cron_id is not None:
         schedule_id = ScheduleId(UUID(call.schedule_id))
         asked[call.schedule_id] = Asked(ClientId(call.client_id), schedule_id, due_of(schedule_id))
@@ -44,12 +44,13 @@ def met(asked: dict[str, Asked], call: Call) -> Asked:
 
 
 def out_of_order(asked: Iterable[Asked]) -> tuple[ScheduleId, ScheduleId] | None:
-    """Of two rows of one key, both created before their minutes were looked for, the later is called only after the
-    earlier was called for the last time. Answers two for which that is not so."""
+    """Two rows of one key that were called out of order, or None. If both were created before their minutes were read,
+    the later row is called only after the last call of the earlier one.
+    """
     keys: dict[tuple[ClientId, PollerId, str], list[Asked]] = {}
     for each in asked:
         if each.ordering_key is not None and each.calls_in_line and each.in_time:
-            poller = poller_of(each.schedule_id)  # another quota may have moved the key
+            poller = poller_of(each.schedule_id)  # the key's poller may differ under another quota
             keys.setdefault((each.client_id, poller, each.ordering_key), []).append(each)
     for rows in keys.values():
         rows.sort(key=lambda each: each.schedule_id)

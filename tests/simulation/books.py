@@ -1,4 +1,4 @@
-"""The books of a simulated world, checked against its rows and against what it was asked for."""
+"""Checks the books of a simulated world against its rows and against the creates of its callers."""
 
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -25,14 +25,14 @@ OPEN = "open"
 
 
 async def check_books(world: "World", *, since: int = 0) -> None:
-    """Every minute of every client, from one on: what the books say is what its rows say, and what the world knows."""
+    """For every minute of every client from `since` on, the books agree with the rows and with what the world knows."""
     for client in world.clients.values():
         if client.client_id == CRON_CLIENT:
             continue
         before = counted_rows(world, client.client_id)
         shown = await shown_books(world, client.client_id)
         if before != counted_rows(world, client.client_id):
-            continue  # something happened while the books were read
+            continue  # the rows changed while the books were read
         for minute in sorted(before.keys() | shown.keys()):
             if minute < since:
                 continue
@@ -44,14 +44,14 @@ def _check_minute(
     world: "World", client_id: ClientId, minute: Minute, rows: Counts | None, shown: Counts | None
 ) -> None:
     asked = [one for one in world.asked.values() if one.client_id == client_id and minute_of(one.due) == minute]
-    # What was counted by clocks that were ahead lacks rows that were created since, until one of them has an outcome.
+    # A minute that was counted by clocks that were ahead lacks rows created since, until one of them has an outcome.
     passed_early = minute_start(minute) < world.furthest_ms
     most_uncounted = sum(passed_early or not one.acknowledged for one in asked)
     if rows != shown and not _uncounted(rows, shown, most=most_uncounted):
         raise world.violation(f"{client_id}, minute {minute}: the books say {shown}, the rows {rows}")
     assert shown is not None
     if any(row["client_id"] == client_id for row in world.memory.rows("crons")):
-        return  # its crons ask too
+        return  # crons create rows too
     least, most = 0 if passed_early and rows != shown else sum(one.acknowledged for one in asked), len(asked)
     if not least <= shown.total() <= most:
         raise world.violation(f"{client_id}, minute {minute}: {shown} of {least} to {most} that were asked for")
@@ -61,7 +61,7 @@ def _check_minute(
 
 
 def _uncounted(rows: Counts | None, shown: Counts | None, *, most: int) -> bool:
-    """Whether nothing is missing but rows of creates that were never answered, which appeared after the count."""
+    """Whether only rows of unanswered creates are missing, which appeared after the count."""
     return (
         rows is not None
         and shown is not None
@@ -71,7 +71,7 @@ def _uncounted(rows: Counts | None, shown: Counts | None, *, most: int) -> bool:
 
 
 def counted_rows(world: "World", client_id: ClientId) -> dict[Minute, Counts]:
-    """What the table itself holds, counted by nobody's code but this."""
+    """Counts of the table itself, by code independent of the product's."""
     found: dict[Minute, Counts] = {}
     for row in world.memory.rows("schedules"):
         if row["client_id"] == client_id and row["kind"] != "copy" and row["created_at"] is not None:
@@ -81,7 +81,7 @@ def counted_rows(world: "World", client_id: ClientId) -> dict[Minute, Counts]:
 
 
 async def shown_books(world: "World", client_id: ClientId, *, limit: int = 7) -> dict[Minute, Counts]:
-    """What a caller is shown of all hours that have rows, page by page."""
+    """What a caller is shown, page by page, of all hours that have rows."""
     show = ShowBalance(schedules=world.truth.schedules, balances=world.truth.balances, clock=world.reader_clock)
     rows = world.memory.rows("occupied_minutes")
     hours = {minute_of(row["hour"]) for row in rows if row["client_id"] == client_id}

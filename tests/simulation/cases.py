@@ -1,4 +1,4 @@
-"""Scenarios that were made for one rule each: with the rule broken, they fail."""
+"""Scenarios each made for one rule: they fail when the rule is broken."""
 
 import asyncio
 from collections.abc import Sequence
@@ -13,8 +13,9 @@ from tests.support.virtual_loop import virtual_loop
 
 
 async def a_zombie_records_after_the_takeover(world: World) -> None:
-    """A's call is answered 500; it is stopped while its record is on the way. B takes the poller, calls again and
-    delivers; A goes on, and its record arrives."""
+    """A's call is answered 500, and A is stopped while its record is on the way. B takes the poller, calls again and
+    delivers. A resumes, and its record arrives.
+    """
     await world.add_client("shop", settings=ClientSettings(retry=RetrySettings(base_seconds=60)))
     world.add_node("a")
     await world.advance(5)
@@ -41,7 +42,7 @@ async def a_zombie_records_after_the_takeover(world: World) -> None:
 
 
 async def a_poller_that_lags_behind_its_owners_low_watermark(world: World) -> None:
-    """A suspended client's poller stands still while the others' low watermark goes on; then its owner dies."""
+    """A suspended client's poller stands still while the low watermark advances for the others; then its owner dies."""
     await world.add_client("busy", quota=4)
     await world.add_client("still")
     world.add_node("a")
@@ -61,7 +62,7 @@ async def a_poller_that_lags_behind_its_owners_low_watermark(world: World) -> No
 
 
 async def cancels_at_the_instant_of_the_claim(world: World) -> None:
-    """Cancels that read before the claim and write after it."""
+    """Cancels read before the claim and write after it."""
     await world.add_client("shop")
     world.add_node("a")
     await world.advance(5)
@@ -78,7 +79,7 @@ async def cancels_at_the_instant_of_the_claim(world: World) -> None:
 
 
 async def books_are_read_before_their_minute_is_over(world: World) -> None:
-    """Two rows of one minute, one of which is created after somebody looked; nobody is there to call them."""
+    """The books are read between the creates of two rows of one minute; no node runs to call them."""
     await world.add_client("shop")
     due = minute_end(minute_of(world.now_ms()))
     await world.create("shop", due)
@@ -90,7 +91,8 @@ async def books_are_read_before_their_minute_is_over(world: World) -> None:
 
 async def a_zombie_writes_a_balance(world: World) -> None:
     """A is stopped with the balance of a minute on its way. B takes the poller and settles the minute under its own
-    epoch; A's write arrives."""
+    epoch; then A's write arrives.
+    """
     await world.add_client("shop")
     world.add_node("a")
     await world.advance(5)

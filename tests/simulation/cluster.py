@@ -1,4 +1,4 @@
-"""Three nodes under a steady load, and what is expected of them: the ground the cluster's scenarios stand on."""
+"""Three nodes under a steady load, and the checks that the cluster's scenarios share."""
 
 import asyncio
 from collections.abc import Callable, Container
@@ -19,12 +19,12 @@ GRACEFUL_MS = 2_000
 async def three_nodes(
     world: World, *, quota: int = POLLERS, settings: ClientSettings | None = None, names: str = "abc"
 ) -> None:
-    """Nodes that own everything there is."""
+    """Nodes that together own every poller."""
     await world.add_client(SHOP, quota=quota, settings=settings)
     for name in names:
         world.add_node(name)
     await until(world, lambda: owned(world) >= everything(quota), within=20.0)
-    # From here on the wall clocks' offsets are known, and no poller moves by itself.
+    # By now the wall clocks' offsets are known, and every poller has its final owner.
     await world.advance(5.0)
 
 
@@ -33,7 +33,7 @@ def everything(quota: int = POLLERS) -> set[PollerKey]:
 
 
 def owned(world: World) -> set[PollerKey]:
-    """What the nodes there are believe to hold; two may do so only while one of them is not trusted."""
+    """The pollers that each node believes to own. Two nodes may name the same only while one of them is not trusted."""
     held = [set(node.node.balancer.leases()) for node in world.nodes.values() if node.node.membership_agent.trusted()]
     assert sum(map(len, held)) == len(set().union(*held)), "a poller has two trusted owners"
     return set().union(*held)
@@ -48,12 +48,12 @@ def owner_of(world: World, poller_id: int) -> str:
 
 
 def dead_incarnations(world: World) -> set[str]:
-    """Nodes of which an incarnation was declared dead."""
+    """Nodes with an incarnation that was declared dead."""
     return {row["node_id"] for row in world.memory.rows("lives") if row["state"] == "dead"}
 
 
 async def until(world: World, reached: Callable[[], bool], *, within: float, step: float = 0.1) -> float:
-    """Let time pass until something is so; answers how many seconds that took."""
+    """Let time pass until the condition is true; returns the seconds that took."""
     begun = asyncio.get_running_loop().time()
     while not reached():
         passed = asyncio.get_running_loop().time() - begun
@@ -63,7 +63,9 @@ async def until(world: World, reached: Callable[[], bool], *, within: float, ste
 
 
 def begin_load(world: World, *, seconds: float, per_second: float = 4.0) -> "asyncio.Task[None]":
-    """Creates at a steady rate, due between one and thirty seconds later, by callers who don't know what goes on."""
+    """Creates at a steady rate, due between one and thirty seconds later, by callers who do not see the cluster's
+    state.
+    """
 
     async def load() -> None:
         loop = asyncio.get_running_loop()
@@ -76,7 +78,7 @@ def begin_load(world: World, *, seconds: float, per_second: float = 4.0) -> "asy
 
 
 def lateness_ms(world: World, *, since_ms: float = 0.0) -> float:
-    """The latest first call of all that were due since then."""
+    """The greatest lateness of a first call among those due since then."""
     late = [asked.calls[0].at_ms - asked.due for asked in world.asked.values() if asked.calls and asked.due >= since_ms]
     assert late, "nothing was called"
     return max(late)
@@ -91,7 +93,7 @@ def calls_since(world: World, at_ms: float, *, node: str | None = None) -> list[
 
 
 async def in_doubt(world: World, pollers: Container[int]) -> set[str]:
-    """The ids of these pollers that the store has as possibly on the wire."""
+    """Ids of these pollers' schedules that the store shows as possibly sent."""
     found = set()
     for asked in world.asked.values():
         partition = partition_of(asked.client_id, asked.schedule_id)

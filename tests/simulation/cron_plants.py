@@ -1,4 +1,4 @@
-"""Planted bugs of what drives crons: each breaks one rule of their protocol in the running code."""
+"""Planted bugs in the code that drives crons: each breaks one rule of its protocol."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ def no_revision_check_at_claim_time(patch: pytest.MonkeyPatch) -> None:
 
 
 def every_older_fire_is_cancelled_at_claim_time(patch: pytest.MonkeyPatch) -> None:
-    """Also those that were due before the change, and those that were claimed and given back."""
+    """Fires that were due before the change, and those that were claimed and given back, are cancelled as well."""
 
     async def stands(self: CronFireGuard, fire: tuple[Cron, Any, object]) -> bool:
         cron, child, _ = fire

@@ -1,4 +1,4 @@
-"""Crons in a simulated world: their owner's changes, what those entitle him to, and what came of it."""
+"""Crons in a simulated world: the changes their owner makes, the fires that these require or permit, and the runs."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -32,8 +32,9 @@ CLOCK_LIMIT_MS = MembershipSettings().clock_limit_ms
 
 @dataclass(frozen=True)
 class Spell:
-    """A rule from one change to the next. `rule` None: nothing fires. Instants are true wall time, but `asked_ms` is
-    what a clock showed that was behind and believed."""
+    """A rule from one change to the next. `rule` None: nothing fires. Instants are true wall time, except `asked_ms`:
+    the time by a clock that was behind and believed.
+    """
 
     asked_ms: int
     begins_ms: int
@@ -51,7 +52,7 @@ class Story:
     triggered: set[str] = field(default_factory=set)
 
     def owed(self, until_ms: int) -> set[int]:
-        """The nominal instants that must have come to a run by `until_ms`, whatever happened."""
+        """The nominal instants that must have become runs by `until_ms`, whatever happened."""
         owed: set[int] = set()
         for spell, end in self._with_ends(until_ms):
             if spell.rule is not None:
@@ -60,13 +61,14 @@ class Story:
         return owed
 
     def granted(self, until_ms: int, *, passed_ms: int = 0) -> set[int]:
-        """The nominal instants that may have come to one. `passed_ms`: how far a wrong clock had come before the last
-        change."""
+        """The nominal instants that may have become runs. `passed_ms`: the latest time that a wrong clock showed before
+        the last change.
+        """
         granted: set[int] = set()
         for spell, ends_ms in self._with_ends(until_ms, claimed=CLAIMED_MS):
             end = max(ends_ms, passed_ms)
             if spell.rule is not None:
-                # What an active cron was not expanded through, in time, is made by its next rule.
+                # Fires of an active cron that were not expanded in time are expanded by its next rule.
                 granted.update(spell.rule.fires(max(spell.asked_ms - 3_700_000, self.spells[0].asked_ms - 1_000), end))
         return granted
 
@@ -78,7 +80,7 @@ class Story:
 
 
 class Crons:
-    """The crons of one client, `shop` unless said otherwise."""
+    """The crons of one client, by default `shop`."""
 
     def __init__(self, world: World, *, client_id: ClientId = SHOP) -> None:
         self.world = world
@@ -134,15 +136,15 @@ class Crons:
         cron = answer if isinstance(answer, Cron) else answer.cron  # type: ignore[attr-defined]
         behind_ms = max(behind_ms, self.world.behind_ms())
         if behind_ms:
-            # Its first fires are those after the present that a wrong clock showed.
+            # Its first fires are those after the present by a clock that was wrong.
             asked = min(asked, max(cron.changed_at, asked - behind_ms - CLOCK_LIMIT_MS))
         rule = rule_of(cron) if cron.state is CronState.ACTIVE else None
         story, offset = self.stories.setdefault(cron_id, Story()), offset_ms(cron)
         made_now = cron.created_at == cron.changed_at
         reaches_back = 0 if made_now else min(offset, story.spells[-1].offset)
         now = self.world.now_ms()
-        # A change takes effect at the instant that the clock of who answers it shows: the fires until then are of
-        # before, though it is ahead.
+        # A change takes effect at the instant that the answering process's clock shows; until then the old rule's fires
+        # are valid, although that clock is ahead.
         begins = max(now + 1, min(cron.changed_at, max(now, self.world.furthest_ms) + CLOCK_LIMIT_MS))
         story.spells.append(Spell(asked, begins, rule, offset, reaches_back))
         self.world.note("owner", f"cron {cron_id} is {cron.state} at revision {cron.revision}")
@@ -166,7 +168,7 @@ class Crons:
         return found
 
     async def rows(self, cron_id: str) -> dict[int, Row]:
-        """The rows of all runs, by nominal instant."""
+        """Rows of all runs, by nominal instant."""
         runs = await self.world.truth.crons.read_runs(
             self.client_id,
             CronId(cron_id),
@@ -186,19 +188,20 @@ class Crons:
         return (await self.world.truth.crons.read(self.client_id, [CronId(cron_id)], serial=True))[CronId(cron_id)]
 
     def owed(self, story: Story, until_ms: int) -> set[int]:
-        """The nominal instants that must have come to a run."""
+        """The nominal instants that must have become runs."""
         return story.owed(until_ms)
 
     async def check(self, *, missed_before_ms: int = 0) -> None:
         """No fire was missed, doubled or invented, up to half a minute ago. Fires before `missed_before_ms` may be
-        skipped."""
+        skipped.
+        """
         until = self.world.now_ms() - 30_000
         for cron_id, story in self.stories.items():
             calls, rows = self.calls(cron_id), await self.rows(cron_id)
             for nominal, made in calls.items():
                 if len({call.schedule_id for call in made}) > 1:
                     raise self.world.violation(f"{cron_id}: the fire of {nominal} ran twice")
-            # A call may be as early as clocks differ; each is judged for that where it is received.
+            # A call may be early by as much as clocks differ; this is judged where the call is received.
             granted = story.granted(self.world.now_ms() + CLOCK_LIMIT_MS, passed_ms=self.world.furthest_ms)
             if invented := calls.keys() - granted:
                 raise self.world.violation(f"{cron_id}: nobody asked for {sorted(invented)}")
@@ -209,7 +212,7 @@ class Crons:
 
 
 async def with_crons(world: World, *, names: str = "ab", quota: int = 2, wakers: int = 4) -> Crons:
-    """Nodes that own every poller there is."""
+    """Nodes that own every poller, and a client with crons."""
     await world.add_client(SHOP, quota=quota)
     await world.add_client(CRON_CLIENT, quota=wakers)
     for name in names:

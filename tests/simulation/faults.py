@@ -1,8 +1,8 @@
-"""Faults between a process and the store: a decorator on the connection.
+"""Faults between a process and the store, as a decorator on the connection.
 
-Every request takes a little while. It may be refused (nothing happens), be applied with its answer lost, be given up
-and applied later all the same, or answered late; a process may be cut off altogether, and plain reads may be stale.
-Plain batches over several partitions may be applied in part.
+Every request takes a little while. It may be refused (no effect), applied with its answer lost, given up and yet
+applied later, or answered late. A process may be cut off, and plain reads may be stale. Plain batches over several
+partitions may be applied in part.
 """
 
 import asyncio
@@ -30,10 +30,11 @@ MAY_BE_LATE = INSERTS | {"occupied_minutes.insert", "catalog.bump", "nodes.write
 
 @dataclass
 class FaultPlan:
-    """Chances per request, and a hook that may decide on single ones: 'refuse', 'lose' (apply, lose the answer), 'late'
-    (no answer, and a write that arrives `late_seconds` later all the same; of plain writes those in `MAY_BE_LATE`),
-    'crash-before' and 'crash-after' (the process dies before or after the request is applied; `crash` is told). Plain
-    reads by statements named in `stale` show what they last showed."""
+    """Probabilities per request, and a hook that may decide for a single one: 'refuse', 'lose' (apply, lose the
+    answer), 'late' (no answer, and the write is applied `late_seconds` later; among plain writes only those in
+    `MAY_BE_LATE`), 'crash-before' and 'crash-after' (the process dies before or after the request is applied; `crash`
+    is called). Plain reads by statements named in `stale` repeat their last answer.
+    """
 
     refuse: float = 0.0
     lose_answer: float = 0.0
@@ -54,8 +55,9 @@ class FaultPlan:
 
 
 class FaultyConnection:
-    """`Connection` of one process to the store all share. It asks the store's servers in a turn of its own, as the
-    driver does."""
+    """One process's `Connection` to the shared store. It asks the store's servers in a turn of its own, as the driver
+    does.
+    """
 
     def __init__(self, inner: Connection, *, clock: SimClock, rng: random.Random) -> None:
         self.plan = FaultPlan()
@@ -91,7 +93,7 @@ class FaultyConnection:
         if fault == "late":
             await self._give_up(lambda: self.inner.write_batch(items, consistency=consistency))
         if fault == "lose" and self._rng.random() < 0.5:
-            # Partitions of a plain batch stand or fall by themselves.
+            # Each partition of a plain batch is applied or lost by itself.
             items = items[: self._rng.randrange(len(items) + 1)]
         if items:
             await self.inner.write_batch(items, consistency=consistency)
@@ -145,7 +147,7 @@ class FaultyConnection:
         await self._clock.running()
 
     async def _give_up(self, send: Callable[[], Coroutine[Any, Any, object]]) -> None:
-        """No answer comes, and the request arrives later, at a store that may not answer. Raises StoreUnavailable."""
+        """Give no answer, and apply the request later, if the store answers then. Raises StoreUnavailable."""
 
         async def arrive() -> None:
             with suppress(StoreUnavailable):

@@ -1,4 +1,4 @@
-"""Requests under idempotency keys in a simulated world: callers who repeat them until there is an answer."""
+"""Requests under idempotency keys in a simulated world, which callers repeat until there is an answer."""
 
 from collections.abc import Sequence
 
@@ -25,7 +25,7 @@ from tests.simulation.world import World
 
 
 class _Registering(ScheduleWriter):
-    """Tells the world of every row before it is there: it may be called before anybody has answered."""
+    """Registers every row with the world before its insert: it may be called before the create is answered."""
 
     world: World
 
@@ -47,7 +47,7 @@ class _Registering(ScheduleWriter):
 
 
 class Callers:
-    """Speak to API processes of the world, which share its connection and its clock."""
+    """Callers of API processes that share the world's connection and clock."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -97,7 +97,7 @@ class Callers:
         )
 
     async def create(self, key: str, *delays: float) -> list[Asked]:
-        """One request. Raises StoreUnavailable where not every item of it was acknowledged."""
+        """Send one request. Raises StoreUnavailable unless every item of it was acknowledged."""
         client = self.world.clients["shop"]
         requests = [
             ScheduleRequest(callback=CallbackRequest(url="https://receiver.test/"), delay_seconds=delay)
@@ -116,7 +116,7 @@ class Callers:
         return found
 
     async def acknowledged(self, key: str, *delays: float) -> list[Asked]:
-        """Repeat it until it is."""
+        """Repeat a create until it is acknowledged."""
         while True:
             try:
                 return await self.create(key, *delays)
@@ -124,7 +124,7 @@ class Callers:
                 await self.world.api_clock.sleep(0.5)
 
     async def redelivered(self, key: str, asked: Asked) -> None:
-        """Repeat it until there is an answer."""
+        """Repeat a redelivery until there is an answer."""
         keyed = Keyed(asked.client_id, key, fingerprint_of("POST", f"/{asked.schedule_id}:redeliver", b""))
         if asked.in_line is None:
             asked.in_line = len(asked.calls)

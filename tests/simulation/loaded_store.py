@@ -1,11 +1,11 @@
 """A store whose latency grows with its load, and whose conditional writes on one partition contend.
 
-It stands between the in-memory tables and the connections of all processes, which share its capacity. Every request
-costs service time, requests queue for `cores`, and a client that has waited `CLIENT_TIMEOUT_SECONDS` gives up while the
-work it asked for is still done. So load causes time-outs; a caller that repeats what timed out adds load.
+It is between the in-memory tables and the connections of all processes, which share its capacity. Every request costs
+service time, requests queue for `cores`, and a client that has waited `CLIENT_TIMEOUT_SECONDS` gives up while its work
+is still done. So load causes time-outs, and a caller that repeats what timed out adds load.
 
 A conditional write or a serial read is a round of Paxos: it succeeds unless another proposal for the same partition
-begins while it is served. Who is preempted pauses at random and proposes again, at full cost, until
+begins while it is served. A preempted proposer pauses at random and proposes again, at full cost, until
 `CONTENTION_SECONDS` have passed; then the answer is unknown, and the write is applied all the same in half of the
 cases, since other proposers may complete it. So n concurrent writers of one partition cost far more than n times one
 writer, and many never succeed.
@@ -33,8 +33,9 @@ PREEMPTED_PAUSE_SECONDS = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class Strength:
-    """What the store can do. The costs are milliseconds of one core: an owner commit of 30 rows costs Cassandra 2.7 ms,
-    one of 250 rows 6 ms (measured with `make bench`)."""
+    """The store's capacity. Costs are milliseconds of one core: an owner commit of 30 rows costs Cassandra 2.7 ms, one
+    of 250 rows 6 ms (measured with `make bench`).
+    """
 
     cores: int = 2
     request_ms: float = 0.3
@@ -47,7 +48,7 @@ class Strength:
 
 @dataclass
 class Contention:
-    """What one partition saw of conditional writes and serial reads."""
+    """Conditional writes and serial reads of one partition."""
 
     ballot: int = 0
     under_way: int = 0
@@ -56,7 +57,7 @@ class Contention:
     """The instants at which clients asked for conditional writes."""
 
     def busiest(self, seconds: float) -> int:
-        """The most writes that were asked for within so many seconds."""
+        """The largest number of writes that began within so many seconds."""
         most, first = 0, 0
         for last, at in enumerate(self.writes):
             while self.writes[first] < at - seconds:
@@ -81,11 +82,11 @@ class LoadedStore:
 
     @property
     def backlog_seconds(self) -> float:
-        """How long a request that comes now waits before it is served."""
+        """How long a request that arrives now would wait for a core."""
         return max(min(self._free_at) - asyncio.get_running_loop().time(), 0.0)
 
     def forget(self) -> None:
-        """Count from here on."""
+        """Reset the counts."""
         self.timeouts.clear()
         for seen in self.partitions.values():
             seen.most_under_way = 0
@@ -167,14 +168,16 @@ class LoadedStore:
             seen.under_way -= 1
 
     async def _serve(self, milliseconds: float) -> None:
-        """Wait for a core, then for the work to be done."""
+        """Wait for a core, then until the work is done."""
         now = asyncio.get_running_loop().time()
         core = min(range(len(self._free_at)), key=self._free_at.__getitem__)
         self._free_at[core] = max(now, self._free_at[core]) + milliseconds / 1000.0
         await self._clock.sleep(self._free_at[core] - now)
 
     async def _asked(self, name: str, work: Callable[[], Awaitable[T]]) -> T:
-        """What the client hears. The work goes on when nobody waits for it any more, and its time-out is lost then."""
+        """Returns the client's answer. The work goes on when nobody waits for it any more; its time-out is then
+        ignored.
+        """
 
         async def served() -> T | StoreUnavailable:
             try:

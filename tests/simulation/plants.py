@@ -44,7 +44,7 @@ def no_epoch_check(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_trust_check(patch: pytest.MonkeyPatch) -> None:
-    """An incarnation that was ever trusted is trusted until it hears of its death."""
+    """An incarnation that was ever trusted stays trusted until it reads of its death."""
     trusted = TrustRenewal.trusted
 
     def ever(self: TrustRenewal) -> bool:
@@ -56,7 +56,7 @@ def no_trust_check(patch: pytest.MonkeyPatch) -> None:
 
 
 def death_without_the_conditional_write(patch: pytest.MonkeyPatch) -> None:
-    """Who looks dead is dead, without anybody writing so."""
+    """An incarnation that looks dead is treated as dead without the conditional write that decides it."""
 
     async def declared(
         self: CqlMemberStore, incarnation: NodeIncarnation, *, renewals: int
@@ -80,7 +80,7 @@ def low_watermark_over_a_lagging_poller(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_sweep(patch: pytest.MonkeyPatch) -> None:
-    """After the grace nothing is read again."""
+    """Nothing is read again after the grace."""
     wants_page = PollerMinute._wants_page
 
     def never(self: PollerMinute, now: int) -> bool:
@@ -95,7 +95,7 @@ def no_sweep(patch: pytest.MonkeyPatch) -> None:
 
 
 def commit_without_updates(patch: pytest.MonkeyPatch) -> None:
-    """Claims don't notice an external update of the partition."""
+    """Claims ignore an external update of the partition."""
     advance = CqlScheduleStore.commit
 
     async def blind(self: CqlScheduleStore, asked: OwnerCommit) -> Answer[WriteRejection]:
@@ -105,7 +105,7 @@ def commit_without_updates(patch: pytest.MonkeyPatch) -> None:
 
 
 def update_without_version(patch: pytest.MonkeyPatch) -> None:
-    """External updates don't notice an owner commit."""
+    """External updates ignore an owner commit."""
     edit = CqlScheduleStore.update
 
     async def blind(self: CqlScheduleStore, asked: ExternalUpdate) -> Answer[WriteRejection]:
@@ -149,12 +149,12 @@ def settle_before_the_grace(patch: pytest.MonkeyPatch) -> None:
 
 
 def balance_not_counted_again(patch: pytest.MonkeyPatch) -> None:
-    """Whatever balance is stored is shown, whatever became of the minute since."""
+    """A stored balance is shown even if the minute has changed since."""
     patch.setattr(MinuteBalance, "holds", lambda balance, stamp: True)
 
 
 def retry_rows_in_the_books(patch: pytest.MonkeyPatch) -> None:
-    """A sweep counts retry rows beside the calls that they stand for."""
+    """A sweep counts retry rows in addition to their original calls."""
     add = Tally.add
 
     def every(self: Tally, row: Row, outcome: Outcome) -> None:
@@ -164,7 +164,7 @@ def retry_rows_in_the_books(patch: pytest.MonkeyPatch) -> None:
 
 
 def balance_added_to(patch: pytest.MonkeyPatch) -> None:
-    """Carrying a retry row's end to its original books one call less as open, instead of counting again."""
+    """Carrying a retry row's end to its original subtracts one open call from the books instead of counting again."""
 
     async def book_one(self: CountMinute, partition: Partition, *, epoch: int) -> None:
         stamp = await self._schedules.read_stamp(partition)
@@ -184,7 +184,7 @@ def balance_added_to(patch: pytest.MonkeyPatch) -> None:
 
 
 def balance_of_a_lower_epoch_wins(patch: pytest.MonkeyPatch) -> None:
-    """The store takes a balance no matter which epoch wrote the one before."""
+    """The store takes a balance although the stored one has a higher epoch."""
     holds = memory._holds
 
     def over_anything(table: Table, partition: Stored | None, write: memory._Bound) -> bool:
@@ -194,7 +194,7 @@ def balance_of_a_lower_epoch_wins(patch: pytest.MonkeyPatch) -> None:
 
 
 def balance_of_a_minute_that_is_not_over(patch: pytest.MonkeyPatch) -> None:
-    """Counts are stored though rows may still be created without a trace."""
+    """Counts of a minute are stored while rows may still be created without changing its stamp."""
     patch.setattr(CountMinute, "may_store", lambda self, minute: True)
 
 

@@ -1,4 +1,4 @@
-"""Planted bugs around the protocol's core: each takes back one promise that clients, clients or operators are given."""
+"""Planted bugs around the protocol's core: each breaks one promise made to clients or operators."""
 
 import pytest
 
@@ -21,7 +21,7 @@ from tests.simulation.plants import Plant
 
 
 def clients_are_read_when_announced_alone(patch: pytest.MonkeyPatch) -> None:
-    """A node does not go round the catalogue: a change whose announcement is lost is never heard."""
+    """A node skips its round through the catalogue, so a change whose announcement is lost never reaches it."""
 
     async def stay(self: ServedClients, now: float) -> None:
         return
@@ -30,7 +30,7 @@ def clients_are_read_when_announced_alone(patch: pytest.MonkeyPatch) -> None:
 
 
 def doubt_is_forgotten_when_deferred(patch: pytest.MonkeyPatch) -> None:
-    """A row whose host is left alone comes back as if nobody had called it."""
+    """A row that is deferred because of its host loses the mark that it may have been called."""
     known = outcome.defer
 
     def forgetful(claim: Claim, *, at: UnixMillis, in_doubt: bool, reason: str) -> Outcome:
@@ -53,7 +53,7 @@ def reschedules_are_completed_by_nobody(patch: pytest.MonkeyPatch) -> None:
 
 
 def cancel_of_what_was_rescheduled_is_answered(patch: pytest.MonkeyPatch) -> None:
-    """It is cancelled, so the cancel is answered, and what it was rescheduled to is called."""
+    """A rescheduled row is cancelled, so its cancel is answered, and its successor is called all the same."""
 
     async def ended(self: CancelSchedules, client_id: ClientId, row: Row) -> CancelResult:
         return Cancelled(row) if row.state == State.CANCELLED else AlreadyFinished(row)
@@ -67,7 +67,7 @@ def lateness_by_the_wall_clock(patch: pytest.MonkeyPatch) -> None:
 
 
 def lateness_from_the_due_alone(patch: pytest.MonkeyPatch) -> None:
-    """What is found late because its hint was lost is late."""
+    """A row found late because its hint was lost counts as late."""
     init = PendingRow.__init__
 
     def always_due(self: PendingRow, row: Row, *, redelivery: bool, found_at: int = 0) -> None:
@@ -77,7 +77,7 @@ def lateness_from_the_due_alone(patch: pytest.MonkeyPatch) -> None:
 
 
 def creates_by_a_clock_never_compared(patch: pytest.MonkeyPatch) -> None:
-    """An API process creates from its first moment on."""
+    """An API process creates from its start, before it has compared clocks."""
     doubt = JudgeClock._doubt
 
     def trusting(self: JudgeClock) -> str | None:
@@ -87,7 +87,7 @@ def creates_by_a_clock_never_compared(patch: pytest.MonkeyPatch) -> None:
 
 
 def stranded_rows_are_nobodys(patch: pytest.MonkeyPatch) -> None:
-    """What was never answered and took effect too late stays open and keeps its partition."""
+    """A create that was never answered and took effect too late stays open, and keeps its partition."""
 
     async def unseen(self: ScheduleWriter, definition: Definition, header: PartitionHeader) -> bool:
         return False
@@ -105,7 +105,7 @@ def steps_of_other_machines_are_unknown(patch: pytest.MonkeyPatch) -> None:
 
 
 def what_was_passed_early_stays_passed(patch: pytest.MonkeyPatch) -> None:
-    """A node whose clock is set right goes on with the pollers it has, at the minutes to which it had come."""
+    """A node whose clock is set right keeps its pollers at the minutes they had reached."""
 
     def go_on(self: ClockCorrection, step_ms: int) -> None:
         return

@@ -14,7 +14,7 @@ from tests.simulation.sim_clock import SimClock
 
 @dataclass(frozen=True)
 class Call:
-    """One request as a receiver saw it; `at_ms` is true wall time."""
+    """One request that a receiver got; `at_ms` is true wall time."""
 
     at_ms: float
     node: str
@@ -32,14 +32,15 @@ class Call:
 
 
 def answers_ok(call: Call) -> int | AttemptError:
-    """What a receiver answers that is well."""
+    """The answer of a healthy receiver."""
     return 200
 
 
 @dataclass
 class Receiver:
-    """Answers calls. `script(call)` gives the status, or an error code: 'timeout' (it was called, nothing is heard),
-    'connect-refused' (nothing was sent)."""
+    """Answers calls. `script(call)` gives the status, or an error code: 'timeout' (it was called, but the answer is
+    lost), 'connect-refused' (nothing was sent).
+    """
 
     script: Callable[[Call], int | AttemptError] = answers_ok
     latency_seconds: float = 0.01
@@ -47,12 +48,14 @@ class Receiver:
 
     @property
     def well(self) -> bool:
-        """Whether it answers every call, and soon."""
+        """Whether it answers every call successfully and soon."""
         return self.script is answers_ok and self.latency_seconds < 0.1
 
 
 class SimEngine:
-    """The engine of one simulated node. A crashed node's attempts reach the receiver, but nobody hears of their end."""
+    """The engine of one simulated node. A crashed node's attempts reach the receiver, but their end is reported to
+    nobody.
+    """
 
     def __init__(
         self,

@@ -17,7 +17,7 @@ from tests.support.cql_tables import Table
 
 
 def no_redelivered_at_check(patch: pytest.MonkeyPatch) -> None:
-    """What has failed is redelivered, also if it has failed once more since."""
+    """A failed row is redelivered even if it failed again after an earlier redelivery."""
 
     def never(reconciliation: Reconciliation, row: ReviewedRow) -> bool:
         return False
@@ -39,22 +39,22 @@ def _blind(patch: pytest.MonkeyPatch, name: str) -> None:
 
 
 def progress_without_version(patch: pytest.MonkeyPatch) -> None:
-    """The store takes progress from wherever it was read."""
+    """The store accepts progress whatever version it was based on."""
     _blind(patch, "reconciliations")
 
 
 def slots_for_everybody(patch: pytest.MonkeyPatch) -> None:
-    """The store gives a slot to the last that asks."""
+    """The store gives a slot to the last one that requests it."""
     _blind(patch, "reconciliation_slots")
 
 
 def pointers_are_not_completed(patch: pytest.MonkeyPatch) -> None:
-    """What is retrying for this reconciliation is taken for done."""
+    """A row retrying for this reconciliation is treated as done."""
     patch.setattr(reconcile, "_is_done", reconciliations.handled)
 
 
 def what_was_done_before_is_not_counted(patch: pytest.MonkeyPatch) -> None:
-    """Only what a slice does itself counts, and what an earlier try of it did is lost."""
+    """A slice counts only what it does itself, so the work of an earlier try of it is lost."""
 
     def untouched(reconciliation: Reconciliation, row: ReviewedRow) -> bool:
         return row.original and row.shown_state in reconciliation.states

@@ -1,4 +1,4 @@
-"""Reconciliations in a simulated world: who asks for them, what they must come to, and a second node that meddles."""
+"""Reconciliations in a simulated world: the requests, their required results, and a second node that interferes."""
 
 from collections.abc import Sequence
 
@@ -25,7 +25,7 @@ GIVES_UP = ClientSettings(retry=RetrySettings(max_attempts=1))
 
 
 def small_slices(patch: pytest.MonkeyPatch) -> None:
-    """A few rows each, so that a window has several and busy minutes are cut."""
+    """Slices of a few rows each, so that a window has several and busy minutes are cut."""
     patch.setattr(reconcile, "SLICE_ROWS", 4)
     patch.setattr(reconcile, "POLLER_ROWS", 2)
     patch.setattr(reconcile, "ROWS_BETWEEN_CHECKS", 3)
@@ -48,7 +48,7 @@ class Reconciliations:
         self._versions: dict[ReconciliationId, int] = {}
 
     async def ask(self, action: Action, *states: State, start: float, end: float) -> ReconciliationId:
-        """Until it is answered, always with one id."""
+        """Request one, under the same id until it is answered."""
         request = ReconciliationRequest(
             start=format_instant(int(start)), end=format_instant(int(end)), states=list(states), action=action
         )
@@ -83,14 +83,14 @@ class Reconciliations:
         return found
 
     async def advance(self, seconds: float) -> None:
-        """Ends may change meanwhile, because they were asked to."""
+        """Work on them while ends may change, because reconciliations change them."""
         for _ in range(round(seconds)):
             for asked in self.world.asked.values():
                 asked.end = None
             await self.world.advance(1.0)
 
     async def ended(self, asked_id: ReconciliationId, *, within: float = 120.0) -> Reconciliation:
-        """Go on until it has. Processes whose incarnations are over are started again."""
+        """Work on one until it has ended, restarting processes whose incarnations are over."""
         for _ in range(round(within)):
             if not (found := await self.read(asked_id)).running:
                 return found
@@ -103,14 +103,14 @@ class Reconciliations:
         return [row for row in rows if row is not None]
 
     async def check_redelivered_once(self, asked: Sequence[Asked]) -> None:
-        """All has come to rest: each was called again for one redelivery."""
+        """When all has ended, each schedule was called again once per redelivery."""
         for one, row in zip(asked, await self.rows(asked), strict=True):
             attempts = sorted({call.attempt for call in one.calls})
             if (attempts, row.redelivered_after, row.attempts) != ([1, 2], 1, 2):
                 raise self.world.violation(f"{one.schedule_id} was redelivered otherwise than once: {row}")
 
     async def meddle(self, asked_id: ReconciliationId) -> None:
-        """A node that still works although it should not: over the connection of the API, until it has ended."""
+        """Work on it as a second node that should not, over the API's connection, until it has ended."""
         storage, world = self.world.api_storage, self.world
         once = Reconcile(
             store=storage.reconciliations,
@@ -140,8 +140,9 @@ class Reconciliations:
 
 
 async def given_up(world: World, count: int, *, spread_ms: int = 3_000) -> list[Asked]:
-    """Schedules over some minutes of both pollers that were called once and have failed. Called again, every other one
-    fails once more."""
+    """Failed schedules over some minutes of both pollers, called once each. Every other one fails again when called
+    again.
+    """
     world.receiver.script = lambda call: 410 if call.attempt == 1 or int(call.schedule_id[-1], 16) % 2 else 200
     start = world.now_ms() + 2_000
     asked = [await world.create("shop", UnixMillis(start + spread_ms * number)) for number in range(count)]

@@ -1,4 +1,4 @@
-"""Redeliveries in a simulated world: callers who may have to ask more than once, and how often they did."""
+"""Redeliveries in a simulated world: callers may have to repeat a request, and the repeats are counted."""
 
 import asyncio
 from collections import Counter
@@ -13,7 +13,7 @@ from tests.simulation.world import World
 
 
 class Redeliveries:
-    """Asks through the API of the world."""
+    """Makes requests through the API of the world."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -26,7 +26,7 @@ class Redeliveries:
         )
 
     async def ask(self, asked: Asked) -> RedeliverResult | None:
-        """One call. None: no answer came, and it may have taken effect."""
+        """Make one request. None: there was no answer, and it may have taken effect."""
         if asked.in_line is None:
             asked.in_line = len(asked.calls)
         self.asks[asked.schedule_id] += 1
@@ -44,7 +44,7 @@ class Redeliveries:
         return result
 
     async def answered(self, asked: Asked) -> RedeliverResult:
-        """Ask until there is an answer."""
+        """Repeat the request until there is an answer."""
         while True:
             result = await self.ask(asked)
             if result is not None:
@@ -52,7 +52,9 @@ class Redeliveries:
             await self.world.api_clock.sleep(1.0)
 
     async def in_doubt(self, asked: Asked, *, callers: int) -> int:
-        """Several at once over a store that loses answers; how many were told that it is called again."""
+        """Make several requests at once over a store that loses answers; returns how many answers promised another
+        call.
+        """
         plan = self.world.api_connection.plan
         self.world.api_connection.plan = FaultPlan(refuse=0.1, lose_answer=0.3)
         try:

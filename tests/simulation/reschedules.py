@@ -29,7 +29,7 @@ from tests.simulation.world import World
 
 
 class DyingApi:
-    """An API process that dies, once, before or after its `write`th write; what it had under way is never answered."""
+    """An API process that dies, once, before or after its `write`th write; its pending requests are never answered."""
 
     def __init__(self, world: World, *, write: int, fault: str) -> None:
         self._world = world
@@ -61,7 +61,7 @@ class DyingApi:
         return self._fault if kind != "select" and self._writes == self._write else None
 
     async def ask(self, asked: Asked, request: RescheduleRequest, *, within: float = 2.0) -> None:
-        """One request, that may never be answered."""
+        """Make one request, which may never be answered."""
         world = self._world
         client = world.clients[asked.client_id]
         caller = asyncio.get_running_loop().create_task(self.reschedule(client, asked.schedule_id, request))
@@ -75,7 +75,7 @@ class DyingApi:
 
 
 async def reschedule_once(world: World, asked: Asked, request: RescheduleRequest) -> RescheduleResult:
-    """One request. Raises StoreUnavailable."""
+    """Make one request. Raises StoreUnavailable."""
     verb = RescheduleSchedule(
         schedules=world.api_storage.schedules,
         resolve=world.resolve_schedule,
@@ -89,12 +89,12 @@ async def reschedule_once(world: World, asked: Asked, request: RescheduleRequest
 
 
 async def reschedule(world: World, asked: Asked, delay_seconds: float) -> bool:
-    """Ask until there is an answer; whether the new one is called instead."""
+    """Repeat the request until there is an answer: whether the new schedule is called instead."""
     while True:
         try:
             result = await reschedule_once(world, asked, RescheduleRequest(delay_seconds=delay_seconds))
         except StoreUnavailable:
-            # The new row may be there already, and be called before anybody has said so.
+            # The new row may exist already, and be called before the reschedule is answered.
             await register(world, asked)
             continue
         if isinstance(result, Rescheduled):
@@ -105,7 +105,7 @@ async def reschedule(world: World, asked: Asked, delay_seconds: float) -> bool:
 
 
 async def register(world: World, asked: Asked) -> Asked:
-    """What it was rescheduled to, if it was; itself otherwise."""
+    """The schedule that replaced it, or itself if none did."""
     row = await world.row_of(asked)
     if row is None or row.rescheduled_to is None:
         return asked

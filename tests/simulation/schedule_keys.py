@@ -24,7 +24,7 @@ URL = "http://receiver.test/"
 
 
 class _Registering(ScheduleKeys):
-    """Tells the world of every schedule before it is announced: it may be called before anybody has answered."""
+    """Registers every schedule with the world before it is announced: it may be called before the put is answered."""
 
     world: World
     drawn: list[Asked]
@@ -46,7 +46,7 @@ class _Registering(ScheduleKeys):
 def keys_of(
     world: World, schedules: ScheduleStore, writer: ScheduleWriter, *, drawn: list[Asked] | None = None
 ) -> ScheduleKeys:
-    """Puts of an API process that writes through these. `drawn`: gets every schedule that is drawn."""
+    """Puts of an API process that writes through these stores. `drawn` gets every schedule that is drawn."""
     drawn = [] if drawn is None else drawn
     clock, policy = world.api_clock, CallbackPolicy(network=NetworkPolicy(), encryption=NoEncryption())
     create = CreateSchedules(
@@ -73,7 +73,7 @@ def request(key: str, delay_seconds: float) -> ScheduleRequest:
 
 
 async def put(world: World, keys: ScheduleKeys, key: str, delay_seconds: float) -> PutResult | None:
-    """One put; None: it is unknown what became of it."""
+    """Make one put; None: its result is unknown."""
     client = world.clients["shop"]
     try:
         result = await keys.put(client, request(key, delay_seconds))
@@ -85,8 +85,9 @@ async def put(world: World, keys: ScheduleKeys, key: str, delay_seconds: float) 
 
 
 async def judge(world: World, keys: ScheduleKeys) -> int:
-    """Every schedule that a key was to name was called once, or replaced by one that was created, or never decided.
-    Answers how many calls there were."""
+    """Every schedule put under a key was called once, replaced by a created one, or never decided. Returns the number
+    of calls.
+    """
     assert isinstance(keys, _Registering)
     calls = 0
     for asked in keys.drawn:
@@ -100,13 +101,13 @@ async def judge(world: World, keys: ScheduleKeys) -> int:
             assert following is not None
             assert following.created_at is not None, following
         else:
-            # A node that is killed between a claim and its outcome leaves doubt, and the call is made again.
+            # A node that is killed between a claim and its outcome leaves doubt, and the call is repeated.
             assert [call.redelivery for call in asked.calls].count(False) <= 1, row
             assert (bool(asked.calls), row.state) == (True, State.DELIVERED), row
     return calls
 
 
 async def stored(world: World, asked: Asked) -> Row | None:
-    """The original as it is stored, announced ones too."""
+    """The original as stored, announced or created."""
     partition, key = partition_of(asked.client_id, asked.schedule_id), key_of(asked.schedule_id)
     return (await world.truth.schedules.find_rows(partition, [key])).get(key)

@@ -1,4 +1,4 @@
-"""Clocks of a simulated world: one truth, and a clock for each process that may be skewed, drift, step or stand."""
+"""Clocks of a simulated world: one true time, and a clock for each process that may be skewed, drift, step or stop."""
 
 import asyncio
 from collections.abc import Callable
@@ -23,7 +23,7 @@ class _SimTimer:
 
 
 class SimClock:
-    """A process's clock. `rate` is its seconds per true second; a paused process's timers ring when it goes on."""
+    """A process's clock. `rate` is its seconds per true second; a paused process's timers run when it resumes."""
 
     def __init__(self, *, skew_ms: float = 0.0, rate: float = 1.0) -> None:
         self._loop = asyncio.get_running_loop()
@@ -45,11 +45,11 @@ class SimClock:
         return int(self.exact_ms())
 
     def exact_ms(self) -> float:
-        """The same with fractions: a clock set right by whole milliseconds would not be right."""
+        """The same with fractions; a step in whole milliseconds would not set a clock exactly right."""
         return self.true_ms() + self._skew_ms
 
     def step(self, milliseconds: float) -> None:
-        """Somebody sets this machine's clock."""
+        """Step this machine's clock."""
         self._skew_ms += milliseconds
 
     def monotonic(self) -> float:
@@ -70,7 +70,8 @@ class SimClock:
             await asyncio.sleep(0)
             await self.running()
             return
-        # Most of what happens in a simulation: no timer object, and nothing to cancel once it has rung.
+        # The most frequent case of a simulation: it needs no timer object, and nothing to cancel after the timer has
+        # run.
         rung = self._loop.create_future()
         handle = self._loop.call_later(seconds / self._rate, self._wake, rung)
         try:
@@ -98,7 +99,7 @@ class SimClock:
         else:
             callback()
 
-    # What the world does to the process.
+    # Pause and resume of the process.
 
     def pause(self) -> None:
         self._paused = True
@@ -117,12 +118,12 @@ class SimClock:
                 self._loop.call_soon(self._ring, timer, callback)
 
     async def running(self) -> None:
-        """Return while the process is not paused."""
+        """Return once the process is not paused."""
         while self._paused:
             await self._resumed.wait()
 
     def when_running(self, callback: Callable[[], None]) -> None:
-        """Call back now, or when the process goes on."""
+        """Call back now, or when the process resumes."""
         if self._paused:
             self._parked.append((_SimTimer(), callback))
         else:
@@ -135,7 +136,7 @@ def _ring_once(rung: "asyncio.Future[None]") -> None:
 
 
 class AgreedClock:
-    """A `ComparedClock` that the members agree with."""
+    """A `ComparedClock` with which the members agree."""
 
     first_offset_ms = 0
     alone = False

@@ -72,7 +72,7 @@ class SimNode:
             self.connection,
             clock=clock,
             randomness=randomness,
-            packs=cycle((True, False)).__next__,  # so every minute has rows of both forms
+            packs=cycle((True, False)).__next__,  # so that every minute has rows of both forms
             on_request=budget.observe,
         )
         self.engine = SimEngine(
@@ -119,7 +119,7 @@ class SimNode:
         self.engine.dead = True
 
     async def kill(self) -> None:
-        """SIGKILL: nothing more is done, answers are heard by nobody."""
+        """SIGKILL: it does nothing more, and answers reach nobody."""
         self.engine.dead = True
         self.clock.resume()
         for task in self.tasks:

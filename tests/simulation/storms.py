@@ -1,4 +1,4 @@
-"""The ground of scenarios in which load makes the store slow."""
+"""Setup shared by scenarios in which load makes the store slow."""
 
 import asyncio
 import random
@@ -37,5 +37,5 @@ async def create_quiet(world: World, *, first_ms: float, seconds: float, per_sec
 
 
 def lateness_ms(rows: list[Asked], *, now_ms: float) -> list[float]:
-    """How late the first call of each was, or is by now, in order."""
+    """Lateness of each schedule's first call, or its lateness by now, in order."""
     return sorted((asked.calls[0].at_ms if asked.calls else now_ms) - asked.due for asked in rows)

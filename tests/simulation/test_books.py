@@ -1,4 +1,4 @@
-"""The books through what changes minutes after they were settled, and while storage fails those who ask for them."""
+"""The books are right although rows change minutes after they were settled, and although storage fails during reads."""
 
 import asyncio
 from collections import Counter
@@ -21,7 +21,7 @@ RETRY = ClientSettings(retry=RetrySettings(base_seconds=200, cap_seconds=200, ma
 
 
 async def balance_of(world: World, minute: Minute) -> tuple[MinuteBalance, bool]:
-    """What is stored of a minute of one poller, and whether it holds."""
+    """The stored balance of a minute of one poller, and whether it holds."""
     (balance,) = await world.truth.balances.read(SHOP, first=minute, last=minute)
     return balance, balance.holds(await world.truth.schedules.read_stamp(balance.partition))
 

@@ -1,4 +1,4 @@
-"""Cancels of many compete with claims one by one."""
+"""Bulk cancels race with claims; each schedule is decided by itself."""
 
 import asyncio
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from tests.support.virtual_loop import virtual_loop
 
 
 async def cancel_many(world: World, asked: Sequence[Asked]) -> int:
-    """Of one client; asked until there is an answer. How many were cancelled."""
+    """Cancel several schedules of one client, repeated until there is an answer; returns how many were cancelled."""
     left = {one.schedule_id: one for one in asked}
     cancelled = 0
     while left:

@@ -1,5 +1,6 @@
-"""Changes of clients whose announcement is lost: all nodes hear of them within a minute, and a repeated
-request is answered for good."""
+"""When the announcement of a client's change is lost, all nodes learn of it within a minute, and a repeated request is
+answered for good.
+"""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
@@ -50,7 +51,7 @@ class Administration:
         self.delete = DeleteClient(store=self.store, change=change, keys=self.keys)
 
     async def dies_before_the_announcement(self, verb: Coroutine[Any, Any, object], *, after: int = 0) -> None:
-        """The process is gone between its change and the bump, the first one `after` so many."""
+        """The process dies between its change and the announcement, after `after` others went through."""
         self.world.api_connection.plan = FaultPlan(hook=on("catalog.bump", "crash-before", after=after))
         dying = asyncio.get_running_loop().create_task(verb)
         await self.world.advance(1.0)
@@ -65,7 +66,7 @@ class Administration:
 
 
 def on(statement: str, fault: str, *, after: int = 0) -> Callable[[str, Sequence[Item]], str | None]:
-    """A fault of each use of a statement but the first few."""
+    """A fault for each use of a statement after the first few."""
     uses = count()
     return lambda kind, items: fault if items[0][0] == statement and next(uses) >= after else None
 
@@ -80,7 +81,7 @@ async def begin(world: World) -> Administration:
 
 
 def called_after(world: World, seconds: float, *, since_ms: float) -> int:
-    """Calls that were due, and made, later than that after an instant."""
+    """Calls due, and made, more than that many seconds after an instant."""
     return sum(call.due_ms > since_ms + 1_000 * seconds for call in world.receiver.calls)
 
 

@@ -1,6 +1,7 @@
-"""Clocks that were ahead and are set right: minutes that were passed by a wrong clock are looked at again.
+"""Clocks that were ahead and are set right: the minutes passed by a wrong clock are read again.
 
-The store runs on the host of the nodes that are ahead: where it does not, nodes know better (`test_server_clocks`).
+The store runs on the host of the nodes that are ahead; otherwise its servers would contradict them
+(`test_server_clocks`).
 """
 
 import pytest
@@ -27,7 +28,7 @@ JUDGED_SECONDS = 15.0
 
 
 async def fast(world: World, names: str = "a", *, seconds: float = 60.0) -> None:
-    """The nodes that there are have been ahead since they were started, and their host's storage with them."""
+    """Start nodes whose clocks are ahead, on one host with the storage."""
     step_servers(world, AHEAD_MS)
     await world.add_client(SHOP, quota=6)
     for name in names:
@@ -48,7 +49,7 @@ def set_right(world: World) -> None:
 
 
 async def all_called_in_time(world: World, *, seconds: float = 660.0, late_ms: float = 1_000.0) -> None:
-    """What is created from now on, for the minutes that were thought to be over, with and without hints."""
+    """Creates from now on, in the minutes that were thought to be over, are called in time, with and without hints."""
     begun_ms = world.now_ms()
     for number in range(60):
         world.hints_lost = number % 2
@@ -71,8 +72,7 @@ def test_a_lone_node_that_is_set_right_looks_at_the_minutes_it_had_passed(second
 
 
 def test_a_call_on_the_wire_keeps_no_passed_minutes_while_a_lone_node_is_set_right() -> None:
-    """The other pollers are released and taken again before this one has ended: the client is never without a
-    poller."""
+    """The other pollers are released and taken again before the call has ended: the client always has a poller."""
 
     async def scenario(world: World) -> None:
         world.called = lambda node, call: None  # type: ignore[method-assign]
@@ -111,7 +111,7 @@ def test_its_next_incarnation_looks_at_them_too(ends: str) -> None:
 
 @pytest.mark.parametrize("ends", ["is stopped", "is killed"])
 def test_what_fell_due_before_the_next_incarnation_is_found_below_the_watermark(ends: str) -> None:
-    """Nobody was there when the clock was set right, and the watermark says that these minutes are over."""
+    """No node ran when the clock was set right, and the watermark says that these minutes are over."""
 
     async def scenario(world: World) -> None:
         await fast(world)
@@ -144,7 +144,7 @@ def test_a_client_that_is_suspended_meanwhile_misses_nothing() -> None:
 
 
 def test_what_is_under_way_when_a_clock_is_set_right_is_called_once() -> None:
-    """Rows of a minute that is entered, of which some were called by the wrong clock."""
+    """Some rows of a running minute were called by the wrong clock."""
 
     async def scenario(world: World) -> None:
         world.called = lambda node, call: None  # type: ignore[method-assign]
@@ -169,7 +169,7 @@ def test_what_is_under_way_when_a_clock_is_set_right_is_called_once() -> None:
 
 @pytest.mark.parametrize("apart", [0.0, 3.0, 40.0])
 def test_nodes_whose_clocks_are_set_right_together_do_not_outvote_the_right_time(apart: float) -> None:
-    """One host: each of them finds its old time confirmed by the others'."""
+    """They share a host: each finds its old time confirmed by the others'."""
 
     async def scenario(world: World) -> None:
         await fast(world, "abc")

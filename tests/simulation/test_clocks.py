@@ -1,4 +1,4 @@
-"""Wall clocks that are wrong, drift, or jump: nothing is called early, and nobody else suffers."""
+"""Wall clocks that are wrong, drift, or jump: nothing is called early, and other nodes are not affected."""
 
 import random
 
@@ -113,7 +113,7 @@ def test_a_node_whose_clock_is_off_by_a_second_gives_up_its_pollers(skew_ms: int
 
 
 async def ahead_and_known(world: World, skew_ms: int) -> None:
-    """A node with a wrong clock has been there for the thirty beats over which clocks are compared."""
+    """A node with a wrong clock that has run for the thirty beats over which clocks are compared."""
     await world.add_client(SHOP, quota=6)
     for name in "abc":
         world.add_node(name, skew_ms=skew_ms if name == "a" else 0)
@@ -142,7 +142,7 @@ def test_a_virtual_machine_resumed_an_hour_ahead_fires_nothing_early_and_the_oth
 
 
 class NobodyIsTold:
-    """`Told` where no node is asked to drain."""
+    """`Told` for tests in which no node is asked to drain."""
 
     async def drain(self, incarnation: NodeIncarnation, *, force: bool) -> bool:
         return False
@@ -153,7 +153,7 @@ class NobodyIsTold:
 
 @pytest.mark.parametrize("wrong_ms", [-3_600_000, 3_600_000])
 def test_an_api_that_has_compared_its_clock_with_nobodys_creates_nothing(wrong_ms: int) -> None:
-    """By its clock the call would be an hour early, or late. Once it was set right, it creates."""
+    """By its clock the call would be an hour early, or late. Once its clock is set right, it creates."""
 
     async def scenario(world: World) -> None:
         await world.add_client(SHOP)

@@ -1,4 +1,4 @@
-"""What happens to a cluster of three under load: nodes that come, go, crash, sleep, and a store that is away."""
+"""A cluster of three under load: nodes join, leave, crash and sleep, and the store stops answering."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -209,7 +209,7 @@ def test_everything_due_while_all_nodes_were_down_for_hours_arrives_and_delays_n
         await all_delivered_once(world)
         last = max(asked.calls[0].at_ms for asked in missed)
         assert last - back_ms < 3 * MINUTE_MS
-        # Pollers are granted one after another: those that were first have begun by then.
+        # Pollers are granted one after another: the first ones have begun by then.
         minutes = [one.due // MINUTE_MS for one in sorted(missed, key=lambda one: one.calls[0].at_ms)]
         assert all(after >= before - 2 for before, after in pairwise(minutes[24:]))
 

@@ -1,4 +1,4 @@
-"""Whatever consistency a client asks for, the protocol's own reads and writes stay as they are."""
+"""The protocol's own reads and writes keep their consistency, whatever consistency a client asks for."""
 
 from cql.connection import Consistency
 from scheduler_service.domain.clients import ClientSettings, RetrySettings

@@ -1,4 +1,4 @@
-"""Crons whose changes meet outages, hand-overs and their own spread: each fire still exists once."""
+"""Changes of crons amid outages, hand-overs and spread: each fire still exists once."""
 
 import pytest
 
@@ -48,7 +48,7 @@ def test_a_change_while_all_nodes_are_down_takes_back_nothing_that_was_due_befor
 
 @pytest.mark.parametrize("second", [57.0, 59.0, 59.9])
 def test_a_fire_that_was_claimed_when_its_cron_changed_survives_a_hand_over(second: float) -> None:
-    """The change lets it stand, being claimed; then its owner gives it back without having called."""
+    """The change leaves the claimed fire; then its owner gives it back without having called."""
 
     async def scenario(world: World) -> None:
         crons = await with_crons(world)

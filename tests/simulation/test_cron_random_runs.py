@@ -1,4 +1,4 @@
-"""Crons under whatever the seed draws."""
+"""Crons in random runs."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Crons that drive themselves, through everything that may happen to who drives them."""
+"""Crons keep firing through every fault of the nodes that drive them."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -18,7 +18,7 @@ HOUR = 3600.0
 
 
 async def to_the_next_minute(world: World, *, second: float = 0.0) -> int:
-    """Let time pass until so many seconds into a minute that has not begun yet; answers when that minute begins."""
+    """Let time pass until so many seconds into the next minute; returns when that minute begins."""
     start = minute_start(minute_of(world.now_ms()) + 1)
     await world.advance_to(start + second * 1000)
     return start
@@ -123,7 +123,7 @@ def test_every_step_of_an_expansion_is_interrupted(step: str, fault: str) -> Non
             if not items[0][0].startswith(step):
                 return None
             hit += 1
-            # Not every time, or nothing would ever be done.
+            # Not every time, or no expansion would ever succeed.
             return fault if hit % 3 == 1 else None
 
         def crashed() -> None:
@@ -192,7 +192,7 @@ def test_an_edit_just_before_a_fire_neither_doubles_nor_loses_it(before: float) 
 
 @pytest.mark.parametrize("change", ["edit", "pause"])
 def test_an_expander_that_sleeps_through_a_change_adds_nothing(change: str) -> None:
-    """Its children are placed after the change's wake-up has withdrawn all there were."""
+    """Its children are placed after the change's wake-up has withdrawn all that existed."""
 
     async def scenario(world: World) -> None:
         crons = await with_crons(world)
@@ -327,7 +327,7 @@ def test_a_wake_up_that_is_lost_is_made_up_for() -> None:
         await crons.put("tick", "* * * * *")
         await crons.put("tock", "* * * * *")
         await world.advance(120.0)
-        # Somebody cancels the rows that would wake it.
+        # A client cancels the rows that would wake it.
         lost = 0
         for row in list(world.memory.rows("schedules")):
             if row["client_id"] == CRON_CLIENT and row["label"] == "shop/tick" and row["state"] is None:

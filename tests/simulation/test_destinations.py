@@ -1,4 +1,4 @@
-"""Receivers that hang, fail or are limited: whose calls wait for them, and that none is lost."""
+"""Receivers that hang, fail or are limited: which calls wait for them, and that none is lost."""
 
 import pytest
 
@@ -33,7 +33,9 @@ def calls_to(world: World, url: str) -> list[Call]:
 
 @pytest.mark.parametrize("answer", [503, "timeout", "connect-refused"])
 def test_a_host_that_is_down_is_left_alone_and_nothing_is_lost(answer: int | AttemptError) -> None:
-    """Its rows are requeued unattempted, their minutes settle, other hosts of the client notice nothing."""
+    """Its rows are deferred without an attempt, their minutes settle, and other hosts of the client are not
+    affected.
+    """
 
     async def scenario(world: World) -> None:
         base = await begin(world, settings=ClientSettings(retry=PATIENT))
@@ -61,7 +63,7 @@ def test_a_host_that_is_down_is_left_alone_and_nothing_is_lost(answer: int | Att
         ends = [row for asked in rows if (row := await world.row_of(asked)) is not None]
         assert {row.state for row in ends} == {State.DELIVERED}
         assert sum(row.attempts or 0 for row in ends) == len(tried) + len(rows)
-        # The oldest minutes are not kept open by rows that wait.
+        # Rows that wait do not keep the oldest minutes open.
         node = world.nodes["a"].node
         assert min(node.pollers.positions(ClientId("shop")).values()) >= minute_of(world.now_ms()) - 3
 
@@ -69,7 +71,7 @@ def test_a_host_that_is_down_is_left_alone_and_nothing_is_lost(answer: int | Att
 
 
 def test_a_host_that_hangs_takes_no_more_than_its_share() -> None:
-    """Also before its breaker opens: other hosts of the same client are called in time."""
+    """Other hosts of the same client are called in time, even before the breaker opens."""
 
     async def scenario(world: World) -> None:
         base = await begin(world, settings=ClientSettings(max_in_flight=10, retry=PATIENT))
@@ -78,7 +80,7 @@ def test_a_host_that_hangs_takes_no_more_than_its_share() -> None:
             await world.create("shop", base + 3_000 + number, url=DOWN)
         for number in range(20):
             await world.create("shop", base + 3_500 + 100 * number, url=UP)
-        # Just before the first of those that hang times out, which would let another one begin.
+        # Just before the first hanging call times out, which would let another one begin.
         await world.advance_to(base + 7_900)
         assert len(calls_to(world, UP)) == 20
         assert lateness(world, UP) < 100
@@ -93,7 +95,7 @@ def test_a_host_that_hangs_takes_no_more_than_its_share() -> None:
 def test_rows_due_later_do_not_hold_the_room_of_those_that_are_due(
     limit: int, calls_per_second: int, takes: float
 ) -> None:
-    """What the host may get is more than enough, but the rows are in pollers that don't know of each other."""
+    """The host's limit suffices for the due rows, but the rows are in pollers that do not know of each other."""
 
     async def scenario(world: World) -> None:
         only = {"up.test": DestinationLimit(max_in_flight=limit)}
@@ -111,7 +113,7 @@ def test_rows_due_later_do_not_hold_the_room_of_those_that_are_due(
 
 
 def test_a_client_whose_receiver_hangs_delays_nobody_else() -> None:
-    """It would like to have more under way than the engine can make."""
+    """The client would use more connections than the engine has."""
 
     async def scenario(world: World) -> None:
         down = {"down.test": DestinationLimit(max_in_flight=5_000)}

@@ -1,4 +1,6 @@
-"""What an earlier owner may have called stays in doubt until an attempt's outcome is recorded, wherever it is put."""
+"""A call that an earlier owner may have made stays in doubt until an attempt's outcome is recorded, wherever its row
+moves.
+"""
 
 import pytest
 
@@ -36,7 +38,7 @@ async def created_in(world: World, poller_id: int, due_ms: float) -> Asked:
 
 
 async def deferred_in_doubt(world: World) -> Asked:
-    """The receiver has the call; its owner dies before it hears the answer, and the next owner's breaker is open."""
+    """The receiver has got the call, its owner dies before the answer arrives, and the next owner's breaker is open."""
     await three_nodes(world, quota=2, names="ab", settings=ClientSettings(retry=PATIENT))
     mine = 0
     first = owner_of(world, mine)
@@ -103,7 +105,7 @@ def test_what_may_have_been_called_is_not_rescheduled() -> None:
 
 
 def test_a_caller_who_would_call_something_else_instead_leaves_it() -> None:
-    """As a cron's change does, which withdraws the fires of the old rule and places those of the new one."""
+    """For example a cron's change, which withdraws the fires of the old rule and places those of the new one."""
 
     async def scenario(world: World) -> None:
         asked = await deferred_in_doubt(world)

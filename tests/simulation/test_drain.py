@@ -1,4 +1,4 @@
-"""A node that is asked to hand over and to take its share again: the last one stays, nothing is lost or repeated."""
+"""Nodes are asked to drain and to take pollers again: the last one refuses, and nothing is lost or repeated."""
 
 import asyncio
 
@@ -28,7 +28,7 @@ def hand_over(world: World, name: str) -> HandOver:
 
 
 async def drained(world: World, *names: str) -> list[bool]:
-    """Asks all of them at once; which of them have begun."""
+    """Ask all of these nodes at once to drain; returns which have begun."""
     asked = [asyncio.get_running_loop().create_task(hand_over(world, name).ask()) for name in names]
     await world.advance(5.0)
     answers = await asyncio.gather(*asked, return_exceptions=True)
@@ -114,14 +114,14 @@ def test_all_nodes_drained_by_force_call_nobody_until_one_is_told_to_take_poller
 
 
 def slow_storage(world: World, *names: str, seconds: float = 1.0) -> None:
-    """Every look of a drain at the members takes longer, and stays within the time that trust lasts."""
+    """Storage is slow, so that each of a drain's reads of the members takes longer, but no longer than trust lasts."""
     for name in names:
         plan = world.nodes[name].connection.plan
         plan.slow, plan.slow_seconds = 1.0, seconds
 
 
 def test_a_drain_asked_for_twice_is_judged_twice() -> None:
-    """The second comes while storage is still being read for the first."""
+    """The second request arrives while the first still reads storage."""
 
     async def scenario(world: World) -> None:
         await three_nodes(world, names="a")
@@ -173,7 +173,7 @@ def test_a_drain_that_is_taken_back_as_it_begins_releases_nothing() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_nothing_is_handed_over_before_a_drain_is_granted(seed: int) -> None:
-    """Both of two are asked, and at least one of them stays."""
+    """Both of two nodes are asked, and at least one of them stays."""
 
     async def scenario(world: World) -> None:
         await three_nodes(world, names="ab")
@@ -241,6 +241,6 @@ def test_a_node_forgets_clients_of_which_it_holds_no_poller_any_more() -> None:
 
 
 def known_clients(world: World, name: str) -> set[str]:
-    """The clients of which a node's dispatcher keeps anything."""
+    """The clients of which a node's dispatcher keeps state."""
     dispatcher = world.nodes[name].node.dispatcher
     return set(dispatcher._held) | {client_id for client_id, _ in dispatcher._destinations.all()}

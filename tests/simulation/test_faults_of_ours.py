@@ -1,4 +1,4 @@
-"""Unhandled exceptions: they stay with the row or the minute that has them."""
+"""An unhandled exception affects only the row or minute in which it happened."""
 
 import pytest
 

@@ -24,7 +24,7 @@ async def shop(world: World) -> Callers:
 
 
 async def another_process(world: World) -> Callers:
-    """What a dead one was about to do nobody goes on with."""
+    """Start another process instead of a dead one; the dead one's pending work is lost."""
     await world.restart_api()
     return Callers(world)
 
@@ -35,7 +35,7 @@ def made(world: World) -> list[str]:
 
 
 def fault_at(step: int, fault: str, met: list[str]) -> Callable[[str, Sequence[Item]], str | None]:
-    """The fault at the request of that number."""
+    """A hook that makes the request of that number fail."""
 
     def hook(kind: str, items: Sequence[Item]) -> str | None:
         met.append(items[0][0])
@@ -48,7 +48,7 @@ def fault_at(step: int, fault: str, met: list[str]) -> Callable[[str, Sequence[I
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("step", range(1, STEPS + 1))
 def test_a_key_was_kept_and_the_insert_failed(step: int, fault: str, pause: float) -> None:
-    """Whatever request of the first try fails or is its last."""
+    """Any request of the first try fails or is its last."""
     met: list[str] = []
 
     async def scenario(world: World) -> None:

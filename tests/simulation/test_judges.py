@@ -1,4 +1,4 @@
-"""Judges of simulated worlds claim what is promised, and no more."""
+"""The checks of simulated worlds demand what is promised, and no more."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace

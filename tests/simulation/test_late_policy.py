@@ -1,4 +1,6 @@
-"""Clients that want late calls skipped: what was late for itself is skipped, what was only found late is called."""
+"""For clients that want late calls skipped: a call that is late by itself is skipped, one that was only found late is
+made.
+"""
 
 import pytest
 

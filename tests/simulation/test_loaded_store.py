@@ -1,4 +1,4 @@
-"""What becomes of work in the loaded store for whose answer no client waits any more."""
+"""The loaded store finishes work for which no client waits any more."""
 
 import asyncio
 import random
@@ -33,7 +33,7 @@ def contending(store: LoadedStore) -> list[asyncio.Task[Answer[AnswerRows]]]:
 
 
 async def killed(store: LoadedStore, clients: Sequence[asyncio.Task[Answer[AnswerRows]]]) -> None:
-    """End the clients while the store serves them, and let it go on."""
+    """End the clients while the store serves them, and let the store go on."""
     await virtual_loop().advance(0.1)
     for client in clients:
         client.cancel()

@@ -1,4 +1,4 @@
-"""Incarnations, deaths and lost answers: what a cluster of three bears without losing or repeating a call."""
+"""Restarts, deaths and lost answers in a cluster of three lose no call and repeat none."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ DEAD_AFTER_SECONDS = 6.0
 
 
 def test_trust_is_not_regained_after_a_death_was_decided() -> None:
-    """The others decide while it sleeps; awake, its beats are confirmed and its first renewal gets no answer."""
+    """The others decide while it sleeps. Once awake, its beats are confirmed, and its first renewal gets no answer."""
 
     async def scenario(world: World) -> None:
         await three_nodes(world)
@@ -63,7 +63,7 @@ def test_trust_is_not_regained_after_a_death_was_decided() -> None:
 
 
 def test_beats_confirmed_while_lapsed_give_no_trust() -> None:
-    """Its beats come through again, so nobody declares it dead; its renewals don't, so it may not act."""
+    """Its beats succeed again, so it is not declared dead; its renewals do not, so it may not act."""
 
     async def scenario(world: World) -> None:
         await three_nodes(world)
@@ -125,7 +125,7 @@ LEASE_WRITES = ("take", "clear lagging", "release")
 
 
 def lease_write(items: Sequence[Item]) -> str | None:
-    """Which of its four writes an incarnation makes to a lease."""
+    """Which of the four writes to a lease this is."""
     name, parameters = items[0]
     if name != "pollers.write":
         return None
@@ -140,7 +140,9 @@ def lease_write(items: Sequence[Item]) -> str | None:
 @pytest.mark.parametrize("fault", ["lose", "late", "refuse"])
 @pytest.mark.parametrize("write", [*MEMBERSHIP_WRITES, *LEASE_WRITES, *MINUTE_WRITES])
 def test_no_answer_to_a_conditional_write_loses_or_repeats_a_call(write: str, fault: str) -> None:
-    """The first two of each process meet the fault while one joins, one leaves, one sleeps and one is killed."""
+    """The first two writes of each process meet the fault, while one node joins, one leaves, one sleeps and one is
+    killed.
+    """
 
     async def scenario(world: World) -> None:
         met = 0
@@ -191,7 +193,9 @@ def test_no_answer_to_a_conditional_write_loses_or_repeats_a_call(write: str, fa
 
 
 def test_a_death_that_nobody_could_write_down_frees_nothing() -> None:
-    """Declared by both others, applied by no store: the one that slept wakes up alive, and owns what it owned."""
+    """Both others declare the death, and no store applies it: the node that slept wakes up alive, and owns what it
+    owned.
+    """
 
     async def scenario(world: World) -> None:
         await three_nodes(world)
@@ -222,8 +226,9 @@ def test_a_death_that_nobody_could_write_down_frees_nothing() -> None:
 
 @pytest.mark.parametrize("fault", ["lose", "late", "refuse"])
 def test_no_answer_about_a_lagging_flag_loses_a_call(fault: str) -> None:
-    """A suspended client's pollers stand still while the low watermark goes on; nobody hears what became of the flags;
-    then their owners die."""
+    """A suspended client's pollers stand still while the low watermark advances. The answers about their flags are
+    lost, and then their owners die.
+    """
 
     async def scenario(world: World) -> None:
         await world.add_client("still", quota=3)
@@ -280,7 +285,7 @@ def test_a_node_alone_cut_off_from_the_store_is_replaced_and_calls_nothing_more(
 
 @pytest.mark.parametrize("stale", ["nodes.read", "pollers.list"])
 def test_nodes_that_see_different_members_never_act_for_one_poller(stale: str) -> None:
-    """While others join, leave and die, one node's plain reads show the cluster as it was some seconds ago."""
+    """While other nodes join, leave and die, one node's plain reads show the cluster as it was some seconds ago."""
 
     async def scenario(world: World) -> None:
         await three_nodes(world)

@@ -1,4 +1,4 @@
-"""What an operator changes while a cluster runs: quotas, suspensions, a node that is to hand over what it owns."""
+"""What an operator changes while a cluster runs: quotas, suspensions, and nodes that drain."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,7 +20,7 @@ TAKES_EFFECT_SECONDS = 5.0
 
 
 async def begin(world: World, *, quota: int) -> None:
-    """Two nodes that own everything there is, early in a minute."""
+    """Two nodes that together own every poller, early in a minute."""
     await world.add_client(SHOP, quota=quota)
     for name in "ab":
         world.add_node(name)
@@ -39,7 +39,9 @@ def everything(quota: int) -> set[PollerKey]:
 
 
 def limits(world: World) -> list[int]:
-    """How many calls each node would have under way for the client: its part of 100 for each poller of the quota."""
+    """The number of calls that each node permits under way for the client: its share of 100 for each poller of the
+    quota.
+    """
     return [node.node.dispatcher.headroom(SHOP) for node in world.nodes.values()]
 
 
@@ -182,7 +184,7 @@ def test_a_node_shows_what_it_holds_and_whom_it_sees() -> None:
 
 @pytest.mark.parametrize(("named", "label"), [(0, "other"), (1, "shop")])
 def test_what_became_of_calls_is_counted_where_they_are_made(named: int, label: str) -> None:
-    """The metrics need no key: clients are named only where the operator wants it."""
+    """The metrics need no key, so they name clients only where the operator wants it."""
 
     async def scenario(world: World) -> None:
         world.node_settings = replace(world.node_settings, named_clients=named)

@@ -1,4 +1,4 @@
-"""Rows of one ordering key go one at a time, in due order: over retries, minutes, crashes and takeovers."""
+"""Rows of one ordering key are called one at a time, in due order, through retries, minutes, crashes and takeovers."""
 
 from itertools import pairwise
 
@@ -108,7 +108,7 @@ def test_a_cancelled_head_lets_the_next_one_go() -> None:
 @pytest.mark.parametrize("seconds", [8.0, 12.0, 16.0, 30.0, 75.0, 100.0])
 @pytest.mark.parametrize("how", ["kill", "leave"])
 def test_a_new_owner_keeps_the_order(how: str, seconds: float) -> None:
-    """Though the head's minute is settled and its retry row lies in a minute to come."""
+    """The head's minute is settled, and its retry row is in a later minute."""
 
     async def scenario(world: World) -> None:
         base = await begin(world, nodes=2, retry=RetrySettings(base_seconds=400, max_attempts=3))
@@ -170,8 +170,9 @@ STUCK_ROWS, WAITING_KEYS = 1_000, 7
 
 @pytest.mark.parametrize("takeover", [False, True])
 def test_a_stuck_key_delays_no_other_key_where_the_order_is_not_known_yet(takeover: bool) -> None:
-    """On a poller that has just begun, and after a takeover: the first rows of a key wait in memory, however many rows
-    of another one there are before them."""
+    """On a new poller, and after a takeover: the first rows of a key wait in memory, however many rows of another key
+    precede them.
+    """
 
     async def scenario(world: World) -> None:
         base = await begin(world, nodes=2, retry=RetrySettings(base_seconds=30, cap_seconds=30, max_attempts=20))
@@ -199,7 +200,7 @@ def test_a_stuck_key_delays_no_other_key_where_the_order_is_not_known_yet(takeov
 
 
 def test_more_keys_than_a_minute_holds_rows_are_called_on_time() -> None:
-    """What stands before whom is learnt from the whole minute, though most of it does not fit into memory."""
+    """The order is read from the whole minute, although most of it does not fit into memory."""
 
     async def scenario(world: World) -> None:
         base = await begin(world)

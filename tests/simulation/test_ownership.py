@@ -1,4 +1,4 @@
-"""Who may act for a poller that moves: records, creates, pointers and cancels that cross the move."""
+"""Records, creates, pointers and cancels that race with the move of a poller to another owner."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -19,14 +19,14 @@ from tests.simulation.world import World, simulate
 
 
 async def one_poller(world: World, *, settings: ClientSettings | None = None) -> None:
-    """A node that owns the only poller there is."""
+    """A node that owns the only poller."""
     await world.add_client(SHOP, settings=settings)
     world.add_node("a")
     await until(world, lambda: owned(world) == everything(1), within=5.0)
 
 
 async def moved(world: World, to: str) -> None:
-    """The poller is owned by `to`."""
+    """Wait until `to` owns the poller."""
     await until(
         world, lambda: owned(world) == everything(1) and bool(world.nodes[to].node.balancer.leases()), within=15
     )
@@ -41,7 +41,7 @@ def is_retry_row(kind: str, items: Sequence[Item]) -> bool:
 
 
 async def crash_at(world: World, name: str, meets: Callable[[str, Sequence[Item]], bool]) -> list[Item]:
-    """The node dies when it sends such a write, before that is applied; answers the write."""
+    """The node dies when it sends such a write, before it is applied; returns the write."""
     crashed = asyncio.Event()
     held: list[Item] = []
     plan = world.nodes[name].connection.plan
@@ -59,7 +59,7 @@ async def crash_at(world: World, name: str, meets: Callable[[str, Sequence[Item]
 
 
 def test_a_prefetch_read_before_the_old_owners_last_record_is_thrown_away() -> None:
-    """The record of the dead owner arrives between the new owner's read of the minute and its open."""
+    """The dead owner's record arrives between the new owner's read of the minute and its open."""
 
     async def scenario(world: World) -> None:
         await one_poller(world)
@@ -103,7 +103,7 @@ def test_a_record_that_arrives_after_the_new_owners_open_changes_nothing() -> No
 
 
 def test_a_claim_that_arrives_after_the_new_owners_open_is_void() -> None:
-    """Nothing of a minute is written under an epoch that did not open it."""
+    """No row of a minute is written under an epoch that did not open the minute."""
 
     async def scenario(world: World) -> None:
         await one_poller(world)
@@ -147,8 +147,9 @@ def test_a_zombies_record_after_the_takeover_is_void(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("ends", ["leaves", "dies"])
 @pytest.mark.parametrize("when", ["idle", "open", "settled"])
 def test_a_create_acknowledged_after_the_sweep_is_requeued_to_the_pollers_new_owner(when: str, ends: str) -> None:
-    """Its insert takes effect when the minute was passed as empty, is still open, or was settled; then, before it is
-    acknowledged, the poller moves."""
+    """Its insert takes effect when the minute was passed as empty, is still open, or was settled; then the poller moves
+    before the create is acknowledged.
+    """
 
     async def scenario(world: World) -> None:
         await one_poller(world)
@@ -181,7 +182,7 @@ def test_a_create_acknowledged_after_the_sweep_is_requeued_to_the_pollers_new_ow
 
 @pytest.mark.parametrize("seed", range(1, 7))
 def test_creates_acknowledged_late_while_the_poller_moves_are_called_once(seed: int) -> None:
-    """Inserts take effect anywhere from the claim to long after the sweep; the poller moves to and fro meanwhile."""
+    """Inserts take effect anywhere from the claim to long after the sweep, while the poller moves to and fro."""
 
     async def scenario(world: World) -> None:
         await one_poller(world)
@@ -221,7 +222,8 @@ def test_creates_acknowledged_late_while_the_poller_moves_are_called_once(seed: 
 
 def test_a_create_that_only_the_dead_owner_saw_is_requeued_in_doubt() -> None:
     """Its insert has reached a single replica when the owner claims it and dies. The new owner passes the minute as
-    empty; then the claim arrives, and then the insert."""
+    empty; then the claim arrives, and then the insert.
+    """
 
     async def scenario(world: World) -> None:
         await one_poller(world)
@@ -247,8 +249,9 @@ def test_a_create_that_only_the_dead_owner_saw_is_requeued_in_doubt() -> None:
 
 @pytest.mark.parametrize("cancelled", [True, False])
 def test_a_crash_between_pointer_and_retry_row_is_completed_by_another_node(cancelled: bool) -> None:
-    """With the pointer written and its retry row missing, a cancel wins for good; without one the other node places
-    it."""
+    """The pointer is written and its retry row missing: a cancel wins for good; without one, the other node places
+    it.
+    """
 
     async def scenario(world: World) -> None:
         await one_poller(world, settings=ClientSettings(retry=RetrySettings(base_seconds=90)))

@@ -1,6 +1,6 @@
 """Random runs by seed. A failure prints the seed and the shortest list of operations that still fails.
 
-`MINUTEHAND_SEEDS=FIRST:LAST` runs others than the usual ones.
+`MINUTEHAND_SEEDS=FIRST:LAST` selects other seeds than the usual ones.
 """
 
 import os

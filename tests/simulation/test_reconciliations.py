@@ -1,4 +1,6 @@
-"""A window is redelivered, cancelled, counted: each row once, whatever happens to its doers, and the counts say so."""
+"""A window is redelivered, cancelled or counted: each row once, whatever happens to the nodes at work, and the counts
+agree.
+"""
 
 import asyncio
 from collections import Counter
@@ -48,7 +50,7 @@ def window(world: World) -> dict[str, float]:
 
 
 async def redelivered_once(world: World, reconciliations: Reconciliations) -> None:
-    """Ask for the whole window, wait, and judge."""
+    """Reconcile the whole window, wait for the end, and check it."""
     asked = list(world.asked.values())
     asked_id = await reconciliations.ask(Action.REDELIVER, State.FAILED, **window(world))
     done = await reconciliations.ended(asked_id)
@@ -105,7 +107,7 @@ def test_every_step_is_interrupted(step: str, fault: str) -> None:
             if not any(name.startswith(step) for name, _ in items):
                 return None
             hit += 1
-            # Ever more rarely, or nothing would ever be done.
+            # Less and less often, or nothing would ever be done.
             return fault if hit in TRIANGULAR else None
 
         def plant() -> None:
@@ -208,7 +210,7 @@ def test_a_store_that_is_away_holds_it_up() -> None:
 
 @pytest.mark.parametrize(("after", "dies"), [(0, False), (1, False), (0, True), (2, True)])
 def test_what_is_stopped_stays_so_and_counts_what_was_done(after: int, dies: bool) -> None:
-    """Progress of before the stop arrives long after it; or its doer is dead by then."""
+    """Progress from before the stop arrives long after it, or its node is dead by then."""
 
     async def scenario(world: World) -> None:
         world.node_settings = NodeSettings(reconciliations=ReconciliationSettings(redeliver_share=0.01))

@@ -1,4 +1,4 @@
-"""A schedule that has ended is called again on demand, once for each time that it was asked for."""
+"""A schedule that has ended is called again on demand, once for each request."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -167,7 +167,7 @@ def test_many_at_once_make_one_retry_row() -> None:
 
 
 def crashes(kind: str, when: Callable[[str, Sequence[Item]], bool]) -> Callable[[str, Sequence[Item]], str | None]:
-    """A fault at the first request for which `when` holds."""
+    """A hook that crashes the process at the first request for which `when` holds."""
     done: list[bool] = []
 
     def hook(request: str, items: Sequence[Item]) -> str | None:
@@ -321,7 +321,7 @@ def test_callers_in_doubt_are_given_one_call_for_each_answer(seed: int) -> None:
             assert sum(told) > 0
             await world.settle_down()
             for one, calls in zip(asked, before, strict=True):
-                # A caller in doubt asks again, and may find that its redelivery has ended already.
+                # A caller without an answer asks again, and may find that its redelivery has ended already.
                 assert 1 <= len(one.calls) - calls <= redeliveries.asks[one.schedule_id]
                 assert len({call.attempt for call in one.calls}) == len(one.calls)
 

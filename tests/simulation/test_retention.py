@@ -1,4 +1,4 @@
-"""Whole partitions go when their time has come, and nothing that is open ever does."""
+"""Whole partitions are deleted when their time has come, and never while anything in them is open."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -55,13 +55,13 @@ async def one_schedule(world: World, retry: RetrySettings | None = None) -> Aske
 
 
 def let_go(world: World, asked: Asked) -> None:
-    """What retention deletes is not looked for at the end of the scenario."""
+    """Forget a schedule that retention deletes, so that the scenario's end does not look for it."""
     asked.end = None
     del world.asked[str(asked.schedule_id)]
 
 
 def watch_reads(patched: pytest.MonkeyPatch) -> list[str]:
-    """The names of the reads from here on."""
+    """Collect the names of the reads from here on."""
     asked: list[str] = []
     select = InMemoryConnection.select
 
@@ -95,7 +95,7 @@ def test_settled_partitions_go_after_the_clients_retention() -> None:
 
 @pytest.mark.parametrize("before", [(1,), (0, 1)], ids=["taken-over", "back-again"])
 def test_a_poller_that_is_taken_over_is_looked_at_from_its_beginning(before: Sequence[int]) -> None:
-    """Its last owner may have left what this node's sweeps have passed."""
+    """Its last owner may have left partitions in the range that this node's sweeps have passed."""
 
     async def scenario(world: World) -> None:
         old = await one_schedule(world)
@@ -175,7 +175,7 @@ RUN = UUID(int=1)
 
 
 async def archive(world: World, asked: Asked, **other: Any) -> None:
-    """Mark the day as archived, as of now."""
+    """Mark the day as archived now."""
     store = world.truth.archives
     shop = ClientId("shop")
     await store.take(shop, RUN, expected=await store.read_run(shop))
@@ -278,7 +278,7 @@ async def stranded_create(world: World) -> Asked:
 
 
 async def stranded_redelivery(world: World) -> Asked:
-    """A redelivery whose caller died, unanswered, after its pointer."""
+    """A redelivery whose caller died after its pointer was written."""
     asked = await one_schedule(world)
     await world.advance(900)
     row = await world.row_of(asked)
@@ -299,7 +299,7 @@ async def stranded_redelivery(world: World) -> Asked:
 
 
 def test_a_redelivery_that_was_cancelled_before_its_retry_row_was_placed_keeps_nothing() -> None:
-    """Its cancel alone writes into the retry row's minute, which holds no other row."""
+    """Only its cancel writes into the retry row's minute, which holds no other row."""
 
     async def scenario(world: World) -> None:
         asked = await stranded_redelivery(world)
@@ -360,7 +360,7 @@ def test_who_asks_for_what_nobody_would_call_sets_it_going(strand: Strand) -> No
 
 
 def test_what_waits_for_its_poller_is_left_alone() -> None:
-    """A suspended client's schedules are late, and somebody asks for one."""
+    """A suspended client's schedules are late, and somebody reads one."""
 
     async def scenario(world: World) -> None:
         asked = await one_schedule(world)

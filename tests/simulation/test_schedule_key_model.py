@@ -1,4 +1,4 @@
-"""The protocol of own keys holds in every order of its steps; without one of its rules it does not."""
+"""The protocol of clients' own keys holds in every order of its steps; without any one of its rules it does not."""
 
 import pytest
 

@@ -24,7 +24,7 @@ MOST_WRITES = 6
 
 
 class _Dying:
-    """An API process that dies before or after its `write`th write; what it had under way is never answered."""
+    """An API process that dies before or after its `write`th write; its pending requests are never answered."""
 
     def __init__(self, world: World, *, write: int, fault: str, drawn: list[Asked]) -> None:
         self._world, self._write, self._fault, self._writes = world, write, fault, 0
@@ -66,7 +66,7 @@ async def _ready(world: World) -> tuple[ScheduleKeys, list[Asked]]:
 @pytest.mark.parametrize("before", [None, State.SCHEDULED, State.DELIVERED])
 @pytest.mark.parametrize("again", [False, True], ids=["left", "put-again"])
 def test_one_of_both_is_called_after_any_crash(before: State | None, fault: str, again: bool) -> None:
-    """After each write of a put, for an earlier and a later instant. Nobody looks at the key, or it is put again."""
+    """After each write of a put, for an earlier and a later instant. The key is left alone, or put again."""
 
     async def scenario(world: World) -> None:
         keys, drawn = await _ready(world)
@@ -89,7 +89,7 @@ def test_one_of_both_is_called_after_any_crash(before: State | None, fault: str,
         if again or before is State.SCHEDULED:
             assert calls == called_before + len(scenes)
         else:
-            # Puts that were not decided by then came to nothing.
+            # Puts that were not decided by then had no effect.
             assert 2 <= calls - called_before <= len(scenes) - 2
 
     simulate(scenario)
@@ -97,7 +97,7 @@ def test_one_of_both_is_called_after_any_crash(before: State | None, fault: str,
 
 @pytest.mark.parametrize("seed", range(1, 7))
 def test_puts_against_claims_and_each_other(seed: int) -> None:
-    """Four callers push each of a dozen keys around its due, while answers are lost and a node is killed."""
+    """Four callers move each of a dozen keys around its due, while answers are lost and a node is killed."""
 
     async def scenario(world: World) -> None:
         keys, _ = await _ready(world)

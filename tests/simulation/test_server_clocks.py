@@ -1,4 +1,4 @@
-"""Nodes whose clocks only those of the store's servers contradict: one that is alone, and all nodes of one host."""
+"""Nodes whose clocks only the store's servers contradict: a lone node, and all nodes of one host."""
 
 import pytest
 
@@ -20,13 +20,13 @@ AHEAD_MS = 600_000
 
 
 def servers(world: World, *skews_ms: int) -> None:
-    """The store has a server for each, whose clock is so far off."""
+    """Give the store one server for each of these clock errors."""
     world.server_clocks = [SimClock(skew_ms=skew_ms) for skew_ms in skews_ms]
     world.memory.server_clocks = [clock.system_ms for clock in world.server_clocks]
 
 
 async def nodes(world: World, names: str, *, skew_ms: int = 0, seconds: float = 20.0) -> None:
-    """They are there, and hold everything if they think their clocks right."""
+    """Start nodes; they own everything if they believe their clocks."""
     await world.add_client(SHOP, quota=6)
     for name in names:
         world.add_node(name, skew_ms=skew_ms)
@@ -34,7 +34,7 @@ async def nodes(world: World, names: str, *, skew_ms: int = 0, seconds: float = 
 
 
 async def rows(world: World, count: int, *, every_ms: int, first_ms: int = 5_000) -> list[Asked]:
-    """Schedules from `first_ms` on. Nobody is told of them."""
+    """Schedules from `first_ms` on, without hints."""
     world.hints_lost = 1.0
     asked = [await world.create(SHOP, world.now_ms() + first_ms + every_ms * number) for number in range(count)]
     world.hints_lost = 0.0
@@ -83,7 +83,7 @@ def test_another_node_that_takes_over_calls_it_too(later: float) -> None:
 
 
 def test_nodes_of_one_host_that_outvote_one_server_pass_no_minute_for_good() -> None:
-    """They go by a wrong time, and nobody can know: but what they record is believed by nobody who is right."""
+    """They act by a wrong time, and nobody can know; but no process with the right time believes what they record."""
 
     async def scenario(world: World) -> None:
         await nodes(world, "ab", skew_ms=AHEAD_MS, seconds=90.0)
@@ -136,7 +136,7 @@ def test_nodes_of_one_host_that_are_ahead_of_as_many_servers_call_nothing(number
 
 @pytest.mark.parametrize("skews_ms", [(0, -AHEAD_MS, 0), (0, AHEAD_MS, 0), (4_000,), (-4_000,), (AHEAD_MS,)])
 def test_a_lone_node_that_is_not_ahead_of_most_servers_is_not_stopped(skews_ms: tuple[int]) -> None:
-    """Nor by seconds: servers' clocks need not agree as members' do."""
+    """Not even for seconds: servers' clocks need not agree as members' do."""
 
     async def scenario(world: World) -> None:
         servers(world, *skews_ms)
@@ -182,7 +182,7 @@ def test_a_lasting_step_of_all_nodes_is_not_believed_against_the_servers(names: 
 
 @pytest.mark.parametrize("names", ["a", "abc"])
 def test_a_step_towards_the_servers_is_believed(names: str) -> None:
-    """They had been behind, as nobody can know who finds servers ahead of all nodes."""
+    """They had been behind, which is one explanation when servers are ahead of all nodes."""
 
     async def scenario(world: World) -> None:
         await nodes(world, names, skew_ms=-AHEAD_MS, seconds=45.0)
@@ -197,7 +197,7 @@ def test_a_step_towards_the_servers_is_believed(names: str) -> None:
 @pytest.mark.parametrize("step_ms", [AHEAD_MS, -AHEAD_MS])
 @pytest.mark.parametrize("names", ["a", "abc"])
 def test_a_lasting_step_of_everything_there_is_is_believed(names: str, step_ms: int) -> None:
-    """All on one host: there is no other time."""
+    """All run on one host: there is no other time."""
 
     async def scenario(world: World) -> None:
         world.called = lambda node, call: None  # type: ignore[method-assign]

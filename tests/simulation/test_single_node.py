@@ -1,4 +1,4 @@
-"""One node, one API, everything that can go wrong between them and the store."""
+"""One node and one API, with every fault that can happen between them and the store."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ async def restart_when_crashed(world: World, crashed: asyncio.Event, name: str =
 def nth_write(
     number: int, fault: str, *, kinds: tuple[str, ...] = ("write", "conditional"), only: str = "schedules."
 ) -> Callable[[str, Sequence[Item]], str | None]:
-    """A hook that lets the `number`th write to a table meet a fault, once."""
+    """A hook that makes the `number`th write to a table fail, once."""
     seen = 0
 
     def hook(kind: str, items: Sequence[Item]) -> str | None:
@@ -59,7 +59,7 @@ def test_every_call_arrives_once_in_its_second() -> None:
 
 
 def test_a_burst_of_more_rows_than_hints_name_is_called_within_seconds() -> None:
-    """Not when its minute is swept, up to 70 seconds later."""
+    """The call does not wait for its minute's sweep, up to 70 seconds later."""
 
     async def scenario(world: World) -> None:
         await begin(world)

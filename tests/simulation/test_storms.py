@@ -1,7 +1,7 @@
-"""Restarts with much to carry, on a store that slows down under load and whose partitions contend.
+"""Restarts with much to recover, on a store that slows down under load and whose partitions contend.
 
-What has to hold: no partition sees more than a few conditional writes at once or in all, nodes get their trust back,
-and another client's calls are on time.
+No partition may see more than a few conditional writes at once or in all, nodes must regain their trust, and another
+client's calls must be on time.
 """
 
 import pytest

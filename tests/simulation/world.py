@@ -1,8 +1,8 @@
 """A deterministic world: virtual time, processes with clocks of their own, one store behind faults, scripted receivers.
 
 Nodes are the real `Node` over the real stores over the in-memory connection; the API is the real `ScheduleWriter` and
-`CancelSchedules`. Everything random comes from the seed, so the same seed gives the same trace. What must hold is
-checked at every call and, by `settle_down`, at rest.
+`CancelSchedules`. All randomness comes from the seed, so the same seed gives the same trace. What must hold is checked
+at every call and, by `settle_down`, at rest.
 """
 
 import asyncio
@@ -117,7 +117,9 @@ class World:
         self.cancel_schedules = CancelSchedules(schedules=schedules, writer=self.writer, clock=self.api_clock)
 
     async def restart_api(self) -> None:
-        """Another API process instead of a dead one: nobody goes on with what that was about to do, or waits for it."""
+        """Start another API process instead of a dead one, whose pending work is lost and whose answers nobody
+        awaits.
+        """
         await self.api_storage.close()
         self._start_api()
 
@@ -130,7 +132,7 @@ class World:
         return int(EPOCH_MS + asyncio.get_running_loop().time() * 1000)
 
     def behind_ms(self) -> int:
-        """How far the clocks are behind that a process believes which is behind itself."""
+        """How far behind the truth the time may be that a process believes when its own clock is behind."""
         return 0
 
     async def advance(self, seconds: float) -> None:
@@ -148,7 +150,7 @@ class World:
         self.crashes.append((name, error))
 
     def faulted(self, name: str, error: BaseException) -> None:
-        """An error of ours that stayed with its row or minute: a failure too, unless the scenario planted it."""
+        """An unhandled exception of ours: a failure too, unless the scenario planted it."""
         if not self.faults_planted:
             self.crashed(name, error)
 
@@ -191,7 +193,7 @@ class World:
         await node.kill()
 
     def leave(self, name: str) -> None:
-        """SIGTERM, without waiting for what it does until it is gone."""
+        """SIGTERM, without waiting for the end."""
         self.note(name, "is told to stop")
         node = self.nodes.pop(name)
         self.leaving.append(node)
@@ -285,7 +287,7 @@ class World:
         )
 
     async def create(self, client: str, due_ms: float, **columns: Any) -> Asked:
-        """An unavailable store leaves it unacknowledged."""
+        """Create a schedule; with an unavailable store it stays unacknowledged."""
         asked, definition = self.define(client, due_ms, **columns)
         try:
             await self.writer(definition, consistency=self.clients[client].settings.write_consistency)
@@ -352,7 +354,7 @@ class World:
         return CLOCK_TOLERANCE_MS if self.skewed else 0.0
 
     async def check_ends(self) -> None:
-        """An end state changes only by an explicit redeliver."""
+        """An end state changes only by an explicit redelivery."""
         for asked in self.asked.values():
             row = await self.row_of(asked)
             state = row.state if row is not None else None
@@ -362,7 +364,7 @@ class World:
                 asked.end = state
 
     def lease_of(self, asked: Asked) -> tuple[str, int, int] | None:
-        """Owner and epoch of a schedule's poller as the store has them at this instant."""
+        """Current owner and epoch of a schedule's poller in the store."""
         poller_id = poller_of(asked.schedule_id)
         for row in self.memory.rows("pollers"):
             if row["client_id"] == asked.client_id and row["poller_id"] == poller_id:
@@ -390,7 +392,7 @@ class World:
         return left
 
     async def settle_down(self, *, within: float = 300.0) -> None:
-        """All is well from here on: every acknowledged create must come to its one end, and the books must say so."""
+        """End all faults: every acknowledged create must then reach exactly one end, and the books must agree."""
         deadline = asyncio.get_running_loop().time() + within
         while left := await self.unfinished():
             await self.revive()
@@ -410,7 +412,7 @@ class World:
                 raise self.violation(f"{asked.schedule_id} is delivered but was never called")
             if row.state == State.CANCELLED and asked.calls:
                 if asked.calls[-1].attempt <= (row.attempts or 0) or row.reason == IN_DOUBT:
-                    continue  # it was cancelled between attempts, of which some may not have reached the receiver
+                    continue  # it was cancelled between attempts, some of which may not have reached the receiver
                 raise self.violation(f"{asked.schedule_id} is cancelled but was called")
             if asked.cancelled and row.state != State.CANCELLED:
                 raise self.violation(f"{asked.schedule_id}: cancel was answered, its state is {row.state}")
@@ -432,7 +434,7 @@ def simulate(
     settings: MinuteSettings | None = None,
     destinations: DestinationSettings | None = None,
 ) -> World:
-    """Run a scenario in a world of its own; answers the world as it was left, for its trace."""
+    """Run a scenario in a world of its own; returns the world, for its trace."""
     node_settings = NodeSettings(
         minute=settings or MinuteSettings(), destinations=destinations or DestinationSettings()
     )

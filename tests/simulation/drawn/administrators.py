@@ -1,4 +1,6 @@
-"""What administrators change in a random world: clients come to be, are suspended and resumed, get other settings."""
+"""What administrators change in a random world: they register, suspend and resume clients, and change their
+settings.
+"""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -21,7 +23,7 @@ RETRY = RetrySettings(base_seconds=3, max_attempts=5)
 
 
 def clients_of(setting: Setting) -> dict[str, tuple[int, ClientSettings]]:
-    """Quotas and settings of the clients that there are from the beginning."""
+    """Quotas and settings of the clients that exist from the beginning."""
     hasty = LatePolicy(kind="skip", after_seconds=setting.skip_after_seconds)
     return {
         "shop": (3, ClientSettings(retry=RETRY, retention_days=1)),
@@ -32,7 +34,7 @@ def clients_of(setting: Setting) -> dict[str, tuple[int, ClientSettings]]:
 
 
 class Administrators:
-    """One at a time changes a client, so that the order of changes is known."""
+    """Makes one change of a client at a time, so that the order of changes is known."""
 
     def __init__(self, world: DrawnWorld) -> None:
         self.world = world
@@ -86,7 +88,7 @@ class Administrators:
         return True
 
     async def drain(self, node: str, *, patience: int | None) -> None:
-        """Never by force: the last one that takes pollers refuses."""
+        """Ask a node to drain, never by force: the last node that takes pollers refuses."""
 
         async def verb(services: ApiServices) -> Member:
             return await services.cluster.drain(NodeId(node), force=False)

@@ -1,4 +1,4 @@
-"""One simulated API process: the services that the routes speak to, with a clock and a connection of its own."""
+"""One simulated API process: the services that routes use, with a clock and a connection of its own."""
 
 import asyncio
 import random
@@ -34,11 +34,11 @@ RETRYABLE = (StoreUnavailable, ClockInDoubt, NodeUnreachable, SecretLocked)
 
 
 class Unanswered(Exception):
-    """No answer came, and the request may have taken effect: the process died, took too long, or said 503."""
+    """No answer arrived, and the request may have taken effect: the process died, took too long, or said 503."""
 
 
 class Told(Protocol):
-    """Tells a node of this very incarnation; False where nobody of that incarnation hears it."""
+    """Tells a node of exactly this incarnation; False if no such node runs."""
 
     async def drain(self, incarnation: NodeIncarnation, *, force: bool) -> bool: ...
 
@@ -46,8 +46,7 @@ class Told(Protocol):
 
 
 class _Ports:
-    """Other processes' ports: trial calls are not simulated; a node drains if exactly this incarnation is there to hear
-    it."""
+    """Ports to other processes. Trial calls are not simulated; a node drains if exactly this incarnation runs."""
 
     def __init__(self, told: Told) -> None:
         self._told = told
@@ -117,7 +116,7 @@ class ApiProcess:
         )
 
     def start(self) -> None:
-        """It listens when it has read the members once, or was given no answer."""
+        """Start the process: it listens when it has read the members once, or that read got no answer."""
         self._tasks.spawn(self._timekeeper.run(), name=f"{self.name}.timekeeper")
         self._tasks.spawn(self._begin(), name=f"{self.name}.start")
 
@@ -126,7 +125,7 @@ class ApiProcess:
         self.up = True
 
     async def ask(self, verb: Callable[[ApiServices], Coroutine[Any, Any, T]]) -> T:
-        """One request. Raises Unanswered, and what the verb answers with."""
+        """Make one request; returns what the verb returns. Raises Unanswered."""
         if not self.up:
             await self.clock.sleep(0.05)
             raise Unanswered("nobody listens")
@@ -150,7 +149,7 @@ class ApiProcess:
         return task.result()
 
     async def kill(self) -> None:
-        """SIGKILL: nothing more is done."""
+        """SIGKILL: the process does nothing more."""
         self.up = False
         self.clock.resume()
         requests = list(self._requests)

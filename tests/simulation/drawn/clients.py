@@ -1,4 +1,4 @@
-"""What clients ask for in a random world, through API processes, and what the answers entitle them to."""
+"""What clients request in a random world, through API processes, and what the answers promise them."""
 
 import random
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ REFUSED = (ClientSuspended, Invalid, NotFound)
 
 
 class DrawnClients:
-    """`patience`: how often somebody asks for the same, None until there is an answer."""
+    """`patience`: how often a caller sends the same request; None: until it is answered."""
 
     def __init__(self, world: DrawnWorld) -> None:
         self.world = world
@@ -45,7 +45,7 @@ class DrawnClients:
     # Create.
 
     def requests(self, dice: random.Random, *, count: int, spread_seconds: float) -> list[ScheduleRequest]:
-        """A third have one of few ordering keys, a third go to another host."""
+        """Draw requests: a third have one of a few ordering keys, a third go to another host."""
         made = []
         for _ in range(count):
             chance, delay = dice.random(), 0.2 + spread_seconds * dice.random()
@@ -61,7 +61,7 @@ class DrawnClients:
         return made
 
     async def create(self, client: str, requests: Sequence[ScheduleRequest]) -> None:
-        """Once, whatever comes of it."""
+        """Send a create once, whatever its result."""
 
         async def verb(services: ApiServices) -> Sequence[Made]:
             known = await services.catalog.client(ClientId(client))
@@ -100,8 +100,9 @@ class DrawnClients:
     async def create_under_token(
         self, client: str, dice: random.Random, requests: Sequence[ScheduleRequest], *, patience: int | None
     ) -> None:
-        """As the SDK does, by the clock and the quota of an API process that answered before. Answers are lost: the
-        same is asked for again, of whichever process, after the rows have come to something too."""
+        """Create as the SDK does: with a once token, by the clock and quota of an API process that answered before.
+        When an answer is lost, the request is repeated to any process, even after the rows have ended.
+        """
 
         async def told(services: ApiServices) -> tuple[int, int]:
             return services.clock.wall_ms(), (await services.catalog.client(ClientId(client))).poller_quota
@@ -153,7 +154,7 @@ class DrawnClients:
             schedule.in_time = passed < minute_start(minute_of(schedule.due)) - IN_TIME_MS
 
     async def put(self, client: str, key: str, request: ScheduleRequest, *, patience: int | None) -> None:
-        """Under the client's own key. Repeats may put another one, once the first one was called."""
+        """Put a schedule under the client's own key. Repeats may put another one, once the first was called."""
 
         async def verb(services: ApiServices) -> PutResult:
             known = await self._admitted(services, ClientId(client))
@@ -189,7 +190,7 @@ class DrawnClients:
         self._cancel_answered(schedule, result)
 
     async def cancel_many(self, schedules: Sequence[Schedule], *, patience: int | None) -> None:
-        """Of one client."""
+        """Cancel several schedules of one client."""
         left = {schedule.schedule_id: schedule for schedule in schedules}
         for schedule in schedules:
             schedule.cancel_wishes += 1
@@ -214,7 +215,9 @@ class DrawnClients:
             self.promised_no_call(schedule, result.row)
 
     def promised_no_call(self, schedule: Schedule, row: Row) -> None:
-        """Nobody is called from here on. Of what was rescheduled that would not be so, and its cancel is refused."""
+        """The cancel was answered: from here on no call may be made. A rescheduled row's cancel must be refused,
+        because its successor is called.
+        """
         schedule.cancelled = True
         if schedule.calls and not says_so(row, schedule.calls[-1]):
             raise self.world.violation(f"{schedule.schedule_id} was called, and its cancel does not say so: {row}")
@@ -262,7 +265,7 @@ class DrawnClients:
         async def verb(services: ApiServices) -> RedeliverResult:
             client = await self._admitted(services, client_id)
             if key is None:
-                schedule.redeliver_wishes += 1  # without a key every repeat is a wish of its own
+                schedule.redeliver_wishes += 1  # without a key every repeat is another redelivery
                 return await services.schedules.redeliver(client, schedule_id)
             keyed = Keyed(client_id, key, fingerprint_of("POST", f"/{schedule_id}:redeliver", b""))
             return (await services.schedules.idempotently.redeliver(client, schedule_id, keyed))[0]
@@ -278,7 +281,7 @@ class DrawnClients:
             raise self.world.violation(f"{schedule_id} was cancelled and is redelivered")
 
     async def look(self, schedule: Schedule) -> None:
-        """Which may complete what others left half done."""
+        """Read a schedule, which may complete what others left half done."""
 
         async def verb(services: ApiServices) -> object:
             client = await services.catalog.client(schedule.client_id)
@@ -298,5 +301,5 @@ class DrawnClients:
 
 
 def says_so(row: Row, last: Call) -> bool:
-    """Whether a cancelled row tells that the receiver may have been called."""
+    """Whether a cancelled row says that the receiver may have been called."""
     return (row.attempts or 0) >= last.attempt or "doubt" in (row.reason or "")

@@ -1,4 +1,4 @@
-"""A client whose crons are changed through API processes in a random world, and what they owe (`simulation.crons`)."""
+"""A client whose crons are changed through API processes in a random world; `simulation.crons` says what must fire."""
 
 import asyncio
 import random
@@ -23,7 +23,7 @@ CRON_IDS = ("first", "second")
 
 
 class DrawnCrons(Crons):
-    """One caller changes its crons one after the other, each until it is answered."""
+    """One caller changes the client's crons one after the other, and repeats each change until it is answered."""
 
     def __init__(self, world: DrawnWorld) -> None:
         super().__init__(world, client_id=OWNER)
@@ -32,7 +32,7 @@ class DrawnCrons(Crons):
         self.change = cast(ChangeCrons, _ThroughApi(world))
 
     async def begin(self) -> None:
-        """The built-in client that wakes crons is nobody's to ask for."""
+        """Start; the built-in client that wakes crons takes no requests."""
         await self._world.add_client(CRON_CLIENT, quota=WAKERS)
         del self._world.clients[CRON_CLIENT]
 
@@ -47,12 +47,13 @@ class DrawnCrons(Crons):
                 await self.resume(cron_id)
 
     def owed(self, story: Story, until_ms: int) -> set[int]:
-        """Where wake-ups are lost or nobody acts, the next change may come first, and what was not expanded until then
-        is made by the new rule, if that has it."""
+        """Where wake-ups are lost or no node acts, the next change may precede an expansion; fires not expanded by then
+        are made if the new rule has them.
+        """
         return Story(story.spells[-1:]).owed(until_ms)
 
     async def end(self) -> None:
-        """Check what came of all changes, then delete the crons, so that nothing keeps new rows coming."""
+        """Check the runs of all changes, then delete the crons, so that they place no more rows."""
         await self.world.advance(SEARCHED_SECONDS)
         await self.check()
         for cron_id in self.stories:
@@ -67,7 +68,7 @@ class DrawnCrons(Crons):
 
 
 class _ThroughApi:
-    """The verbs of `ChangeCrons`, each one request to some API process whose clock admits it."""
+    """The verbs of `ChangeCrons`, each as one request to an API process whose clock permits it."""
 
     def __init__(self, world: DrawnWorld) -> None:
         self._world = world

@@ -1,4 +1,4 @@
-"""What may happen in a random world, and how often: the operations of a run are drawn from its seed."""
+"""What may happen in a random world, and how often: a run's operations are drawn from its seed."""
 
 import random
 from dataclasses import dataclass
@@ -8,8 +8,9 @@ from tests.simulation.drawn.setting import APIS, NODES
 
 @dataclass(frozen=True)
 class Operation:
-    """One thing that happens, `after` seconds of nothing. What it does in detail follows from `dice` alone, so that it
-    stays the same when others are left out."""
+    """One thing that happens after `after` seconds. Its details follow from `dice` alone, so that they stay the same
+    when other operations are left out.
+    """
 
     after: float
     name: str
@@ -87,8 +88,9 @@ GROUPS = (CLIENTS, ADMINISTRATORS, NODES_FAIL, APIS_FAIL, RECEIVERS_FAIL)
 
 
 def draw(seed: int, count: int) -> list[Operation]:
-    """Some runs have more of one kind, or nothing; in a third neither nodes nor receivers fail, so that nothing excuses
-    lateness."""
+    """Draw the operations. Some runs have more or none of one kind; in a third neither nodes nor receivers fail, so
+    that nothing excuses lateness.
+    """
     rng = random.Random(seed)
     weights: dict[str, float] = {}
     quiet = rng.random() < 1 / 3

@@ -1,4 +1,4 @@
-"""Carries out what was drawn. Each request is a task of its own: no operation waits for an answer."""
+"""Carries out the drawn operations. Each request is a task of its own: no operation waits for an answer."""
 
 import random
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ STALE = (("nodes.read", 3.5), ("pollers.list", 20.0))
 
 
 class Performing:
-    """Operations whose subject is not there do nothing, so that any part of a list can be left out."""
+    """Operations whose subject does not exist do nothing, so that any part of a list can be left out."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Performing:
             )
 
     async def _create_late(self, operation: Operation, dice: random.Random) -> None:
-        """At the very end of the minute, under a key that is asked for until there is an answer."""
+        """Create at the very end of the minute, under a key, and repeat it until there is an answer."""
         world = self.world
         left = (60_000 - world.now_ms() % 60_000) / 1000
         if left > 25:
@@ -125,7 +125,7 @@ class Performing:
         )
 
     async def _put(self, operation: Operation, dice: random.Random) -> None:
-        """One to three callers at once push one of few keys ahead, near its due or far from it."""
+        """One to three callers at once move one of a few keys forward, near its due or far from it."""
         client, key = self._client(dice), f"own-{dice.randrange(3)}"
         for _ in range(dice.choice((1, 1, 2, 3))):
             (request,) = self.clients.requests(dice, count=1, spread_seconds=30 * operation.amount * dice.random())
@@ -240,40 +240,44 @@ class Performing:
         self._crash_at(operation.node, 1 + int(40 * operation.amount), dice)
 
     async def _step(self, operation: Operation, dice: random.Random) -> None:
-        """Mended before a node that is alone would believe it."""
+        """Step a host's clock, and step it back before a lone node would believe it."""
         step_ms = 100_000 * (operation.amount - 0.5)
         self.world.step(operation.node, step_ms)
         await self.world.advance(6 * operation.amount)
         self.world.step(operation.node, -step_ms)
 
     async def _step_for_long(self, operation: Operation, dice: random.Random) -> None:
-        """Long enough to be judged."""
+        """Step a clock for long enough to be judged."""
         name = dice.choice((operation.node, operation.api))
         await self._stepped((name,), dice, WRONG_MS * operation.amount**3)
 
     async def _step_together(self, operation: Operation, dice: random.Random) -> None:
-        """Machines on one host: all on it, nodes and API processes, are off by the same."""
+        """Step all nodes and API processes by the same amount: their machines share a host."""
         names = [name for name in (*NODES, *APIS) if dice.random() < 0.6]
         await self._stepped(names, dice, WRONG_MS * operation.amount**3)
 
     async def _stepped(self, names: Sequence[str], dice: random.Random, step_ms: float) -> None:
-        """Only while a node acts whose clock is right, and can contradict."""
+        """Step a clock only while a node acts whose clock is right and can contradict."""
         if not any(name not in names and acts(node) for name, node in self.world.nodes.items()):
             return
         await self._wrong(names, dice, step_ms)
 
     async def _step_host(self, operation: Operation, dice: random.Random) -> None:
-        """A host on which all nodes run, also a node that is alone; sometimes API processes and the store as well. If
-        the store does not, its servers contradict: a step is refused, and a node that begins with the wrong time acts
-        only if others outvote them. If it does, the wrong time is believed. It may be booted, and stay wrong."""
+        """Step the host on which all nodes run (or the only node); sometimes API processes and the store run there too.
+
+        If the store does not, its servers contradict: a step is refused, and a node that starts with the wrong time
+        acts only if others outvote the servers. If it does, the wrong time is believed. The host may be booted, and
+        keep the wrong time.
+        """
         apis = APIS if dice.random() < 0.5 else ()
         servers = SERVERS if dice.random() < 0.5 else ()
         booted, lasts = dice.random() < 0.3, dice.random() < 0.3
         await self._wrong((*NODES, *apis, *servers), dice, WRONG_MS * operation.amount**2, booted=booted, lasts=lasts)
 
     async def _step_server(self, operation: Operation, dice: random.Random) -> None:
-        """Of three servers the others contradict, and of one the nodes, if there are several. A node that is alone
-        stops while it is ahead of it."""
+        """Step a server's clock. Of three servers the others contradict it; a single one is contradicted by the nodes,
+        if there are several. A lone node stops while it is ahead of its server.
+        """
         await self._wrong((dice.choice(SERVERS),), dice, WRONG_MS * operation.amount)
 
     async def _wrong(
@@ -323,7 +327,7 @@ class Performing:
         self._make_flaky(operation.api, 3 * operation.amount, dice)
 
     async def _lose_announcements(self, operation: Operation, dice: random.Random) -> None:
-        """Clients are changed, and nobody is told."""
+        """Change clients, and lose every announcement of it."""
         if (plan := self.world.plan_of(operation.api)) is not None:
             plan.hook = lambda kind, items: "refuse" if items[0][0] == "catalog.bump" else None
 
@@ -337,7 +341,7 @@ class Performing:
         self.world.step(operation.api, -step_ms)
 
     async def _boot_api_wrong(self, operation: Operation, dice: random.Random) -> None:
-        """Its host's clock is set right some seconds after it began."""
+        """Start an API process on a wrong clock, which is set right some seconds later."""
         await self.world.kill_api(operation.api)
         wrong_ms = dice.choice((-1, -1, 1)) * 3_600_000 * operation.amount**2
         self.world.step(operation.api, wrong_ms)
@@ -355,7 +359,7 @@ class Performing:
             plan.late, plan.late_seconds = LATE * amount, dice.choice(LATES)
 
     def _crash_at(self, name: str, number: int, dice: random.Random) -> None:
-        """Dies before or after one of its next writes."""
+        """Crash the process before or after one of its next writes."""
         if (plan := self.world.plan_of(name)) is None:
             return
         left, fault = number, dice.choice(("crash-before", "crash-after"))

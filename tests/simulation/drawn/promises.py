@@ -1,4 +1,4 @@
-"""What must hold in a random world, beside what every simulated world demands at each call (`world`)."""
+"""What must hold in a random world, beside what every simulated world checks at each call (`world`)."""
 
 import asyncio
 from uuid import UUID
@@ -24,7 +24,7 @@ ACKNOWLEDGED_AHEAD_MS = 1_000
 
 
 class Promises:
-    """Looks at every call, and at everything once all is well."""
+    """Checks every call, and all schedules once the faults are over."""
 
     def __init__(self, world: DrawnWorld, administrators: Administrators, troubles: Troubles) -> None:
         self.world = world
@@ -46,13 +46,13 @@ class Promises:
                 raise world.violation(f"{call.schedule_id} was answered, and is called again without a word")
 
     async def watch(self) -> None:
-        """After every operation."""
+        """Check after every operation."""
         self._troubles.look()
         await self._check_keys()
         await check_books(self.world, since=self.world.kept_since)
 
     async def _check_keys(self) -> None:
-        """Of the schedules of one key, at most one waits. A redelivery is a wish of its own."""
+        """Of the schedules of one key, at most one waits. A redelivery is requested separately and does not count."""
         waiting: dict[tuple[str, str], UUID] = {}
         for schedule in self.world.schedules.values():
             if schedule.key is None or schedule.gone or schedule.redeliver_wishes:
@@ -65,7 +65,7 @@ class Promises:
                 raise self.world.violation(f"{other} and {schedule.schedule_id} wait under {schedule.key}")
 
     async def settle(self, *, within: float) -> None:
-        """All is well from here on: whatever was acknowledged comes to its end, and says rightly how."""
+        """End all faults: every acknowledged schedule then ends, and says correctly how."""
         world, deadline = self.world, asyncio.get_running_loop().time() + within
         while left := world.unfinished_ones():
             await world.revive()
@@ -104,13 +104,13 @@ class Promises:
 
     def _check_successor(self, known: UUID, successor: UUID) -> None:
         following = self.world.schedules.get(str(successor))
-        # One whose redelivery was given up had ended before, and stays as that left it.
+        # A redelivery that was given up leaves the schedule with its earlier end.
         left_open = following is not None and following.end is None and not following.redelivery_given_up
         if following is None or (left_open and not following.gone):
             raise self.world.violation(f"{known} was rescheduled to {successor}, which came to nothing: {following}")
 
     def _punctual(self, schedule: Schedule) -> bool:
-        """Acknowledged before its due, and nothing was in the way of calling it."""
+        """It was acknowledged before its due, and nothing kept it from being called."""
         if not schedule.acknowledged or schedule.acknowledged_ms > schedule.due - ACKNOWLEDGED_AHEAD_MS:
             return False
         settings = self.world.clients[schedule.client_id].settings
@@ -119,7 +119,7 @@ class Promises:
     # When all has been well for a while.
 
     def check_heard(self) -> None:
-        """Every node knows every client as it is."""
+        """Every node has the current state of every client."""
         for row in self.world.memory.rows("clients"):
             for node in self.world.nodes.values():
                 client = node.node.clients.get(row["client_id"])
@@ -127,7 +127,7 @@ class Promises:
                     raise self.world.violation(f"{node.name} has not heard of {row}: it knows {client}")
 
     def check_owned(self) -> None:
-        """Every poller of every active client is acted for."""
+        """Every poller of every active client has an owner that acts."""
         for name, client in self.world.clients.items():
             held = sorted(
                 poller.poller_id
@@ -140,7 +140,7 @@ class Promises:
                 raise self.world.violation(f"of {client.poller_ceiling} pollers of {name} only {held} are owned")
 
     async def check_deleted(self) -> None:
-        """What is over is kept for its time, and then it goes: nothing holds it."""
+        """Rows are kept for as long as their client says, and then deleted: nothing keeps them longer."""
         if not self.world.setting.short_days:
             return
         last = max(int(row["due"]) for row in self.world.memory.rows("schedules"))

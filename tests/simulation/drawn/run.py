@@ -1,4 +1,4 @@
-"""One run of a random world, and the shortest list of operations that fails as it does."""
+"""One run of a random world, and the shortest list of operations that fails in the same way."""
 
 import asyncio
 import random
@@ -33,7 +33,7 @@ PROBE_MS = 4_000
 
 
 def run(seed: int, *, operations: Sequence[Operation] | None = None, count: int = COUNT) -> DrawnWorld:
-    """One run; a Violation, or whatever else goes wrong, is raised."""
+    """Make one run; raises Violation or the error of what failed."""
     chosen = draw(seed, count) if operations is None else operations
 
     async def scenario() -> DrawnWorld:
@@ -42,7 +42,7 @@ def run(seed: int, *, operations: Sequence[Operation] | None = None, count: int 
             with small_scale(world.setting):
                 await _Run(world).whole(chosen)
         except BaseException:
-            with suppress(Violation):  # that one again, or what followed from it
+            with suppress(Violation):  # the same error, or a consequence of it
                 await world.close()
             raise
         await world.close()
@@ -108,7 +108,7 @@ class _Run:
         world.receiver.latency_seconds = 0.01
         world.receiver.script = answers_ok
         world.hints_lost = world.hints_crowded = 0.0
-        # A write that was under way may still end with the crash that was drawn for it.
+        # A write under way may still end in the crash that was drawn for it.
         await world.advance(1)
         if not world.nodes:
             world.start_node(NODES[0])
@@ -143,7 +143,7 @@ class _Run:
 
 
 def shrink(seed: int, operations: list[Operation]) -> list[Operation]:
-    """A shorter list that still fails: pieces are left out as long as that goes on failing."""
+    """A shorter list that still fails: pieces are left out as long as the rest fails."""
     size = len(operations) // 2
     while size >= 1:
         start = 0

@@ -1,4 +1,4 @@
-"""Every schedule of the world, as those who asked for it know it, and the table that tells when its row appears."""
+"""Every schedule of the world as its callers know it, and the table that reports when its row appears."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from tests.support.memory import InMemoryConnection
 
 @dataclass
 class Schedule(Asked):
-    """A row of kind `call`. Wishes are counted when they are asked, whatever is answered."""
+    """A row of kind `call`. Requests about it are counted when they are sent, whatever the answer."""
 
     cron_id: str | None = None
     rescheduled_from: UUID | None = None
@@ -36,7 +36,7 @@ class Schedule(Asked):
 
 
 class TellingMemory(InMemoryConnection):
-    """Reports every definition that is inserted, by any process."""
+    """Reports every definition that any process inserts."""
 
     def __init__(self, on_insert: Callable[[dict[str, object]], None]) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class TellingMemory(InMemoryConnection):
 
 
 def schedule_of(columns: dict[str, object]) -> Schedule:
-    """What its columns say of a schedule."""
+    """The schedule that a row's columns describe."""
     schedule_id = columns["schedule_id"]
     assert isinstance(schedule_id, UUID)
     options, content = columns.get("options"), columns.get("content")

@@ -1,4 +1,4 @@
-"""How a random world is: what stays as it is during its run."""
+"""The properties of a random world that stay the same during its run."""
 
 import random
 from collections.abc import Iterator
@@ -16,10 +16,11 @@ SERVERS = ("s", "t", "u")
 
 @dataclass(frozen=True)
 class Setting:
-    """`skew_ms`: how far hosts' clocks are off at most, either way. `skip_after_seconds`: the late policy of the client
-    `hasty`. `hints_lost`, `hints_crowded`: chances of a hint. `short_days`: rows are kept for minutes, not for days.
-    `strength`: what a store can do whose latency grows with its load; None: it has no limits. `servers_ms`: how far the
-    clock of each of the store's servers is off."""
+    """`skew_ms`: the greatest error of hosts' clocks, either way. `skip_after_seconds`: the late policy of the client
+    `hasty`. `hints_lost`, `hints_crowded`: probabilities for a hint. `short_days`: rows are kept for minutes, not for
+    days. `strength`: the capacity of a store whose latency grows with its load; None: it has no limits. `servers_ms`:
+    the error of each storage server's clock.
+    """
 
     nodes: int
     apis: int
@@ -58,14 +59,16 @@ def draw_setting(seed: int) -> Setting:
 
 
 def _draw_servers(rng: random.Random) -> tuple[float, ...]:
-    """One or three, of which one may be wrong from the start."""
+    """Draw one or three servers, of which one may be wrong from the start."""
     wrong_ms = rng.choice((-1, 1)) * WRONG_MS * rng.random() if rng.random() < 0.2 else 0.0
     return rng.choice(((wrong_ms,), (0.0, wrong_ms, 0.0)))
 
 
 @contextmanager
 def small_scale(setting: Setting) -> Iterator[None]:
-    """Reconciliations look at few rows at a time; where days are short, what counts them knows."""
+    """Make reconciliations read few rows at a time and, with short days, shorten the day for those that count in
+    days.
+    """
     usecases = "scheduler_service.usecases"
     with ExitStack() as patches:
         for name, rows in (("SLICE_ROWS", 4), ("POLLER_ROWS", 2), ("ROWS_BETWEEN_CHECKS", 3)):

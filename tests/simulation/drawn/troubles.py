@@ -1,9 +1,9 @@
-"""When something outside Minutehand kept calls from being made in time: what a late policy may skip for, and nothing
-else.
+"""When something outside Minutehand kept calls from being made in time: the only reasons for which a late policy may
+skip.
 
-What is looked at is the state of the world, not what was done to it: a poller that has no owner or another one, a node
-that stands, is cut off or has a wrong clock, receivers that fail, clients that are suspended. What API processes suffer
-and what clients ask excuses nothing.
+Only the state of the world counts, not the operations on it: a poller without an owner or with another one; a node that
+is paused, cut off or has a wrong clock; receivers that fail; clients that are suspended. Faults of API processes and
+clients' requests excuse nothing.
 """
 
 from scheduler_service.domain.clients import ClientState
@@ -29,7 +29,7 @@ STUCK_KEY_MS = 600_000
 
 
 class Troubles:
-    """`spans`: of each kind and client, when calls may have been late for it, in order."""
+    """`spans`: by kind and client, the times in which calls may have been late for this reason, in order."""
 
     def __init__(self, world: DrawnWorld) -> None:
         self._world = world
@@ -37,7 +37,7 @@ class Troubles:
         self._epochs: dict[str, int] = {}
 
     async def watch(self) -> None:
-        """Until cancelled."""
+        """Watch until cancelled."""
         while True:
             self.look()
             await self._world.api_clock.sleep(LOOKS_SECONDS)
@@ -61,7 +61,7 @@ class Troubles:
                 self._note(row["client_id"], AFTER_CLIENT_SECONDS)
 
     def excuse(self, schedule: Schedule, *, late_ms: float) -> bool:
-        """Whether something was in the way of calling it at its due, or until that much later, or of finding it."""
+        """Whether something prevented its call at its due or until that much later, or prevented finding it."""
         first = schedule.due - CLAIMED_MS
         last = max(schedule.due + late_ms, minute_end(minute_of(schedule.due)) + SWEPT_MS)
         if schedule.ordering_key is not None:

@@ -1,4 +1,4 @@
-"""What clients ask of many schedules at once in a random world: reconciliations and the books."""
+"""Requests about windows of schedules in a random world: reconciliations and the books."""
 
 import random
 
@@ -17,14 +17,14 @@ REPORTED_MS = 20 * 60_000
 
 
 class Windows:
-    """`asked`: reconciliations that were acknowledged, by client."""
+    """`asked`: the reconciliations that were acknowledged, by client."""
 
     def __init__(self, world: DrawnWorld) -> None:
         self.world = world
         self.asked: list[tuple[str, ReconciliationId]] = []
 
     async def reconcile(self, client: str, action: Action, *, start: int, end: int, dice: random.Random) -> None:
-        """Always with one id, until it is answered."""
+        """Request a reconciliation, under one id until it is answered."""
         states = [state for state in HANDLED[action] if dice.random() < 0.7] or [HANDLED[action][0]]
         request = ReconciliationRequest(
             start=format_instant(start), end=format_instant(end), states=states, action=action
@@ -35,7 +35,7 @@ class Windows:
         async def verb(services: ApiServices) -> Reconciliation:
             known = await services.catalog.client(ClientId(client))
             requests = services.reconciliations.request
-            requests.admit(known)  # a clock in doubt gives no id
+            requests.admit(known)  # a process whose clock is in doubt makes no ids
             chosen[:] = chosen or [requests.new_id()]
             return await requests.create(known, request, reconciliation_id=chosen[0], created_by=client)
 
@@ -57,7 +57,7 @@ class Windows:
             self.world.note("client", f"stop {asked_id}: {error}")
 
     async def show_balance(self, client: str) -> None:
-        """Page by page; who asks stores what was counted for him."""
+        """Read the books page by page; a read also stores the counts made for it."""
         now = self.world.now_ms()
         first, last = minute_of(now - REPORTED_MS), minute_of(now)
         position: Position | None = Position(first)
@@ -73,7 +73,7 @@ class Windows:
             position = books.next
 
     async def ended(self, *, within: float) -> None:
-        """All is well: every one comes to its end, and its counts fit each other."""
+        """With all faults over, every reconciliation ends, and its counts add up."""
         for client, asked_id in self.asked:
             found = await self._read(client, asked_id)
             for _ in range(round(within)):

@@ -1,4 +1,4 @@
-"""The random world's processes: hosts with clocks, nodes and API processes that fail and are started again."""
+"""The random world's processes: hosts with clocks, and nodes and API processes that fail and start again."""
 
 import asyncio
 import random
@@ -35,7 +35,7 @@ CLOCK_LIMIT_MS = 1_000
 
 
 class Window(NamedTuple):
-    """Somebody wants something done with all that is due in it."""
+    """A reconciliation of everything due in a window."""
 
     client_id: ClientId
     action: Action
@@ -44,7 +44,7 @@ class Window(NamedTuple):
 
 
 class _EarliestClock(SimClock):
-    """Not ahead of any API process: where all are behind, rows are created in minutes that are over in truth."""
+    """Not ahead of any API process's clock. Where all are behind, rows are created in minutes that are truly over."""
 
     def __init__(self, world: "DrawnWorld") -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class _EarliestClock(SimClock):
 
 
 class DrawnWorld(World):
-    """See the package. `skews`: how far each host's clock is off, in milliseconds; its processes begin with it."""
+    """See the package. `skews`: the error of each host's clock, in milliseconds, with which its processes begin."""
 
     def __init__(self, seed: int, setting: Setting, *, node_settings: NodeSettings) -> None:
         super().__init__(seed, node_settings=node_settings)
@@ -115,7 +115,7 @@ class DrawnWorld(World):
             await self.apis.pop(name).kill()
 
     def plan_for(self, name: str) -> FaultPlan:
-        """No faults. What a hook lets crash is killed, and stays down until it is started."""
+        """A plan without faults. A process that a hook crashes is killed, and stays down until it is started."""
         return FaultPlan(crash=lambda: self.spawn(self._crash(name)))
 
     async def _crash(self, name: str) -> None:
@@ -123,7 +123,7 @@ class DrawnWorld(World):
         await self.kill(name)
 
     def plan_of(self, name: str) -> FaultPlan | None:
-        """The faults between one process and the store; None where it does not run."""
+        """The faults between one process and the store; None if the process does not run."""
         process: SimNode | ApiProcess | None = self.apis.get(name) or self.nodes.get(name)
         return None if process is None else process.connection.plan
 
@@ -134,7 +134,7 @@ class DrawnWorld(World):
         return None if process is None else process.clock
 
     def step(self, name: str, milliseconds: float) -> None:
-        """Somebody sets a host's clock, if there is such a host."""
+        """Step a host's clock, if there is such a host."""
         if name not in self.skews:
             return
         self.note(name, f"its clock is stepped by {milliseconds:.0f} ms")
@@ -179,7 +179,7 @@ class DrawnWorld(World):
     # The callers.
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Somebody outside who goes on by himself."""
+        """Start a caller's task, which runs beside the operations."""
         task = asyncio.get_running_loop().create_task(work, name=f"outside.{len(self._callers)}")
         self._callers[task] = None
         task.add_done_callback(self._gone)
@@ -190,7 +190,7 @@ class DrawnWorld(World):
             self.crashed(task.get_name(), error)
 
     async def callers_gone(self, *, within: float) -> None:
-        """Wait until nobody asks any more."""
+        """Wait until every caller's task has ended."""
         for _ in range(round(within)):
             if not self._callers:
                 return
@@ -198,7 +198,7 @@ class DrawnWorld(World):
         raise self.violation(f"{len(self._callers)} callers get no answer although all is well")
 
     async def ask(self, verb: Callable[[ApiServices], Coroutine[Any, Any, T]], *, of: str | None = None) -> T:
-        """One request to an API process, to each in turn unless one is named. Raises Unanswered."""
+        """Make one request, to the named API process or to each in turn. Raises Unanswered."""
         self._turn += 1
         names = list(self.apis)
         api = self.apis.get(of) if of is not None else self.apis[names[self._turn % len(names)]] if names else None
@@ -210,7 +210,7 @@ class DrawnWorld(World):
     async def asked_until_answered(
         self, verb: Callable[[ApiServices], Coroutine[Any, Any, T]], *, tries: int | None = None
     ) -> T:
-        """Ask again after every request without an answer; so often at most. Raises Unanswered after the last."""
+        """Repeat a request that gets no answer, so often at most. Raises Unanswered after the last."""
         pause = 0.3
         while True:
             try:
@@ -227,7 +227,7 @@ class DrawnWorld(World):
         return self.clients[name]
 
     def query_of_window(self, window: Window) -> None:
-        """It is asked of every schedule in it, of those to come too."""
+        """Note a reconciliation on every schedule in its window, future ones included."""
         self._windows.append(window)
         for schedule in self.schedules.values():
             self._wished(schedule, window)
@@ -261,9 +261,9 @@ class DrawnWorld(World):
         return self.ahead_ms(node) + (CLOCK_TOLERANCE_MS if self.skewed else 0.0)
 
     def ahead_ms(self, node: SimNode) -> float:
-        """How far ahead of the truth the time may be that a node goes by. Those that it can have compared its wall
-        clock with count: nobody has heard yet of one that has just begun, and one that was declared dead counts no
-        more."""
+        """How far ahead of the truth the time by which a node acts may be. Only nodes with which it can have compared
+        its clock count: not one that has just begun, and not one that was declared dead.
+        """
         incarnations = [row for row in self.memory.rows("lives") if row["state"] == "live"]
         live = {(row["node_id"], row["incarnation"]) for row in incarnations}
         beats = {(row["node_id"], row["incarnation"]): row["beat"] for row in self.memory.rows("nodes")}
@@ -272,11 +272,12 @@ class DrawnWorld(World):
         return max(self._ahead_ms(node, others), self._ahead_ms(node, heard))
 
     def _ahead_ms(self, node: SimNode, others: Sequence[SimNode]) -> float:
-        """Of clocks that agree within what servers' are good for, the members' median counts. A clock that is further
-        ahead than most of all, servers' too, is not gone by; of two the earlier counts."""
+        """Among clocks that agree within the precision of servers' clocks, the members' median counts. A clock ahead of
+        most others, servers' included, is not believed; of two the earlier counts.
+        """
         own = node.clock.wall_ms() - node.clock.true_ms()
         accepted = [one.clock.wall_ms() - one.clock.true_ms() for one in others]
-        # Who has not accepted a step yet does not contradict it, for its machine's clock was stepped too.
+        # A node that has not accepted a step yet does not contradict it, because its machine's clock was stepped too.
         stepped = [one.clock.exact_ms() - one.clock.true_ms() for one in others]
         asked_since = asyncio.get_running_loop().time() - ASKED_SECONDS
         told = [self._server_errors_ms(), *(errors for at, errors in self._servers_before if at >= asked_since)]
@@ -296,14 +297,14 @@ class DrawnWorld(World):
         return max(near[len(near) // 2] if len(near) > 2 else near[-1], 0.0)
 
     def look_at_clocks(self) -> None:
-        """What time nodes go by that go by a wrong one."""
+        """Record the wrong times by which nodes act."""
         for node in self.nodes.values():
             ahead = node.clock.wall_ms() - node.clock.true_ms() > CLOCK_LIMIT_MS
             if ahead and (ahead_ms := self.ahead_ms(node)) > CLOCK_LIMIT_MS:
                 self.furthest_ms = max(self.furthest_ms, self.now_ms() + round(ahead_ms))
 
     async def check_ends(self) -> None:
-        """An end changes only by a redelivery that somebody asked for, and a cancelled one by none."""
+        """An end changes only by a redelivery that a caller requested; a cancelled row's end never changes."""
         for schedule in self.schedules.values():
             state = self.state_of(schedule)
             if state is None and self.kept_since > minute_of(schedule.due):
@@ -315,7 +316,7 @@ class DrawnWorld(World):
             schedule.end = state if state is not None and State(state).ended else None
 
     def unfinished_ones(self) -> list[Schedule]:
-        """Acknowledged and without an end, for all that is promised of them."""
+        """Acknowledged schedules without an end, although one was promised."""
         return [
             schedule
             for schedule in self.schedules.values()
@@ -326,7 +327,7 @@ class DrawnWorld(World):
         ]
 
     def state_of(self, schedule: Schedule) -> str | None:
-        """As the table has it, without a read that takes its time."""
+        """The state in the table, without a read that takes virtual time."""
         table = self.memory.tables["schedules"]
         minute = minute_start(minute_of(schedule.due))
         partition = table.partitions.get((schedule.client_id, poller_of(schedule.schedule_id), minute))

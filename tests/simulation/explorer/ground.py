@@ -1,4 +1,4 @@
-"""What every move stands on: the scene, its store, and the product's parts wired to be run one operation at a time."""
+"""What all moves share: the scene, its store, and the product's parts, wired to run one storage operation at a time."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ At = tuple[int, Minute]
 
 @dataclass(frozen=True)
 class Move:
-    """`actor`: who makes it; moves of nobody are the world's. `fault`: the world may do without it for ever."""
+    """`actor`: the process that makes the move, or the world. `fault`: the world may always leave the move out."""
 
     label: str
     apply: Callable[[State], None]
@@ -32,7 +32,7 @@ class Move:
 
 
 class Ground:
-    """Shared by all moves of one exploration. Stores are ports that wait for the explorer, unless said otherwise."""
+    """Shared by all moves of one exploration. Its stores are ports that wait for the explorer, unless noted."""
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
@@ -83,11 +83,11 @@ class Ground:
         )
 
     def enter(self, state: State) -> None:
-        """Let the store hold what it holds in this state."""
+        """Load a state's tables into the store."""
         self.store.load(state.tables)
 
     def leave(self, state: State) -> None:
-        """Take over what the store holds now."""
+        """Save the store's tables into the state."""
         state.tables = self.store.save()
         state.tables_key = fingerprint(state.tables)
 

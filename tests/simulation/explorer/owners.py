@@ -1,5 +1,4 @@
-"""Moves of the two incarnations: taking the poller, losing it, looking for minutes, doing what machines ask for,
-sending."""
+"""Moves of the two incarnations: take the poller, lose it, look for minutes, do the machines' steps, send."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -33,8 +32,7 @@ LOSABLE = ("WriteCommit", "OpenPartition")
 
 
 class Owners:
-    """The first incarnation holds the poller from the beginning; the second takes it when the first can't be trusted
-    any more."""
+    """The first incarnation holds the poller from the beginning; the second takes it once the first is not trusted."""
 
     def __init__(self, ground: Ground, writers: Writers) -> None:
         self._ground = ground
@@ -58,7 +56,7 @@ class Owners:
             yield Move("incarnation 2 takes the poller", lambda s: self.take(s, 2))
 
     def take(self, state: State, epoch: int) -> None:
-        """The lease is real, and so is where its taker begins."""
+        """Take the poller, with a real lease and the real choice of the minute to begin at."""
         start = state.owners[1].position() if epoch == 2 else FIRST_MINUTE
         poller, leases = PollerKey(CLIENT, POLLER), self._ground.store.leases
         self._ground.enter(state)
@@ -70,7 +68,7 @@ class Owners:
         state.owners[epoch] = Owner(epoch=epoch, start=start)
 
     def hint(self, state: State, partition: Partition, key: RowKey) -> None:
-        """It reaches all that work for the poller, or believe to."""
+        """A hint reaches every incarnation that holds the poller or believes it does."""
         for epoch, owner in state.owners.items():
             at = (epoch, partition.minute)
             if not owner.alive or owner.released:
@@ -200,7 +198,7 @@ class Owners:
         return hear
 
     def _ask(self, state: State, at: At, step: Any, schedules: Any, balances: Any) -> None:
-        """The product's own way to do a step."""
+        """Do a step as the product does."""
         self._ground.trusted = self._may_read(state.owners[at[0]])
         context = self._ground.context(schedules, balances)
         run = MinuteRun(machine=state.machines[at], context=context, admission=AdmitAll())
@@ -218,7 +216,7 @@ class Owners:
         del state.machines[at], state.machine_keys[at]
 
     def _hand_out(self, state: State, at: At) -> None:
-        """What the shell passes on after every step."""
+        """Pass on what the shell passes on after every step."""
         epoch, minute = at
         machine, outbox = state.machines[at], state.owners[epoch].outbox
         outbox += tuple((minute, claim) for claim in machine.take_claims())

@@ -1,4 +1,4 @@
-"""One broken rule each. An explorer that does not find them would find nothing."""
+"""Plants that each break one rule. An explorer that misses them would prove nothing."""
 
 import msgspec
 
@@ -34,7 +34,7 @@ class _UpdateIgnoresVersion(LossySchedules):
 
 
 class _PrefetchKept(PollerMinute):
-    """What was read before the open of a partition that an older owner had opened is not read again."""
+    """A page read before an older owner's partition was opened is not read again."""
 
     def opened(self, answer: Answer[PartitionHeader]) -> None:
         if isinstance(answer, Applied):
@@ -44,7 +44,7 @@ class _PrefetchKept(PollerMinute):
 
 
 class _FlightIgnored(PollerMinute):
-    """What an older owner has in flight is taken for never sent."""
+    """A row that an older owner has in flight is treated as never sent."""
 
     def page_read(self, page: Page, *, trusted: bool) -> None:
         header = msgspec.structs.replace(page.header, in_flight=frozenset())

@@ -1,4 +1,4 @@
-"""Between the effect of a step's operations and the machine that hears of them."""
+"""Records a step's storage operations when they take effect, and replays their answers to the machine later."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from tests.simulation.explorer.store import Store
 
 
 class Recorder:
-    """A store that does what is asked and remembers the answers."""
+    """A store that does what is requested and records the answers."""
 
     def __init__(self, store: Store, *, lose: bool) -> None:
         store.schedules.lose = lose
@@ -25,7 +25,7 @@ class Recorder:
 
 
 class Player:
-    """A store that answers as remembered."""
+    """A store that replays recorded answers."""
 
     def __init__(self, answers: tuple[Any, ...]) -> None:
         self._answers = list(answers)

@@ -1,4 +1,4 @@
-"""An explicit redelivery as the protocol has it: an external update that makes the pointer, then the retry row."""
+"""A redelivery as the protocol makes it: an external update that writes the pointer, then the retry row."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
 
 async def redeliver(schedules: Any, writer: ScheduleWriter, circumstances: Any, definition: Definition) -> bool:
-    """True when the receiver will be called again."""
+    """Redeliver; True if the receiver will be called again."""
     partition, key = definition.partition, definition.key
     while True:
         header, rows = await schedules.read_rows(partition, [key], serial=True)

@@ -1,4 +1,4 @@
-"""What must hold at every call, and what must be true when nothing can happen any more."""
+"""What must hold at every call, and when no more moves are possible."""
 
 from poller_cluster.dispatch.job import Claim
 from scheduler_service.domain.ids import Minute, UnixMillis, minute_of
@@ -16,7 +16,7 @@ class Violation(AssertionError):
 
 
 def check_call(ground: Ground, state: State, claim: Claim, call: Call) -> None:
-    """The moment before a request reaches the receiver."""
+    """Checked just before a request reaches the receiver."""
     if call.number in state.cancelled:
         raise Violation("called after its cancel was answered")
     if not call.in_doubt and any((one.number, one.attempt) == (call.number, call.attempt) for one in state.calls):
@@ -32,7 +32,7 @@ def check_call(ground: Ground, state: State, claim: Claim, call: Call) -> None:
 
 
 def check_rest(ground: Ground, state: State) -> None:
-    """Nothing can happen any more, and somebody owns the poller."""
+    """Checked when no more moves are possible and the poller has an owner."""
     if any(owner.alive and owner.trusted and not owner.released for owner in state.owners.values()):
         for number in range(ground.scene.creates):
             _check_end(ground, state, number)
@@ -42,7 +42,8 @@ def _check_end(ground: Ground, state: State, number: int) -> None:
     row = _original(ground, state, number)
     calls = [call for call in state.calls if call.number == number]
     if row is None or not row.ended:
-        # Who reopens a settled minute must live until the retry row is there; its own caller has no answer either.
+        # The process that reopens a settled minute must live until the retry row is placed; otherwise its caller has no
+        # answer.
         reopened = f"redeliver {number}" in state.tasks and number not in state.redelivered
         if number in state.acknowledged and not reopened:
             raise Violation("acknowledged, no end")
@@ -58,8 +59,9 @@ def _check_end(ground: Ground, state: State, number: int) -> None:
 
 
 def _placed_in_doubt(ground: Ground, state: State, number: int) -> bool:
-    """A retry row tells that an owner without trust may have called: then a cancel forbids no more than the next
-    call."""
+    """Whether a retry row says that an owner without trust may have called. The answer to a cancel then promises
+    nothing about that call.
+    """
     definition = ground.scene.definition(number)
     ground.enter(state)
     for minute in range(FIRST_MINUTE, FIRST_MINUTE + state.tick + 1):

@@ -1,5 +1,6 @@
-"""What is explored: one poller, some creates and external updates, two incarnations that own the poller in turn, and
-faults."""
+"""A scene to explore: one poller, creates and external updates, two incarnations that own the poller in turn, and
+faults.
+"""
 
 from dataclasses import dataclass, field
 
@@ -31,7 +32,7 @@ AFTER_GRACE_MS = 12_000
 
 @dataclass(frozen=True)
 class Plant:
-    """The code under exploration; a planted mistake replaces a part of it."""
+    """The code under exploration; a plant replaces a part of it."""
 
     machine: type[PollerMinute] = PollerMinute
     writer: type[ScheduleWriter] = ScheduleWriter
@@ -44,14 +45,15 @@ SOUND = Plant()
 
 @dataclass(frozen=True, kw_only=True)
 class Scene:
-    """Bounds of an exploration. Time stands at the due of all rows, then ticks to behind the grace of the first minute,
-    of the second, and so on.
+    """Bounds of an exploration. Time begins at the due of all rows, then ticks past the grace of the first minute, of
+    the second, and so on.
 
-    `losses`: answers of conditional writes that may be lost, after they were applied. `crash`, `zombie`: the first
-    incarnation may crash, or lose trust and go on, and the second then takes the poller. `zombie_reads`: what the first
-    incarnation reads without trust counts nevertheless, as if trust had gone right after. `split`: between a write's
-    effect and its answer anything may happen. `fails`: attempts of a schedule that the receiver answers with 500.
-    `hand_over`: the first incarnation drains and releases the poller."""
+    `losses`: the number of conditional writes whose answer may be lost after they were applied. `crash`, `zombie`: the
+    first incarnation may crash, or lose trust and go on, and the second then takes the poller. `zombie_reads`: reads of
+    the first incarnation without trust count, as if trust had gone right after. `split`: other moves may come between a
+    write's effect and its answer. `fails`: attempts of a schedule that the receiver answers with 500. `hand_over`: the
+    first incarnation drains and releases the poller.
+    """
 
     creates: int = 1
     cancel: bool = True

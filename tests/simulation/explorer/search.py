@@ -1,4 +1,4 @@
-"""Walks through the states of a world: all of them within bounds, or by chance."""
+"""Walks through the states of a world: all of them within bounds, or at random."""
 
 import random
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ class Explored:
 
 
 class Found(AssertionError):
-    """A violation with the moves that lead to it."""
+    """A violation, with the moves that lead to it."""
 
     def __init__(self, reason: str, trail: Sequence[str]) -> None:
         super().__init__("\n".join([reason, *(f"   {label}" for label in trail)]))
@@ -32,10 +32,10 @@ class Found(AssertionError):
 
 
 def explore(scene: Scene, *, states: int, switches: int, seed: int = 0) -> Explored:
-    """Depth first over all states that can be reached by at most so many `switches`; stops after so many `states`.
+    """Depth first over all states reachable by at most `switches` switches; stops after `states` states.
 
     A switch is a move of another actor while the one that moved last could go on (Musuvathi and Qadeer, "Iterative
-    Context Bounding", 2007). Moves of the world, faults among them, are no switches. Raises Found.
+    Context Bounding", 2007). Moves of the world, faults included, are no switches. Raises Found.
     """
     world, order = World(scene), random.Random(seed)
     beginning = world.beginning()
@@ -68,7 +68,7 @@ def explore(scene: Scene, *, states: int, switches: int, seed: int = 0) -> Explo
 
 
 def walk(scene: Scene, *, seed: int, faults: float = 0.15, length: int = 400) -> int:
-    """One way through the world, drawn from the seed, to its rest. Answers the number of moves. Raises Found."""
+    """One random walk from the seed, until no more moves are possible. Returns the number of moves. Raises Found."""
     world, draw = World(scene), random.Random(seed)
     state = world.beginning()
     trail: list[str] = []
@@ -115,7 +115,7 @@ class _Frame:
 
 
 def _check_end(world: World, state: State, trail: Sequence[str]) -> None:
-    """Nothing but time can go on here: let it, without faults, until the last minute that has rows is swept too."""
+    """Only time can pass here: let it pass, without faults, until the last minute that has rows is swept too."""
     state, epilogue = state.copied(), ["(the end)"]
     try:
         for _ in range(EPILOGUE_TICKS):

@@ -1,4 +1,4 @@
-"""One state of the explored world: cheap to copy, comparable by fingerprint."""
+"""One state of the explored world: cheap to copy, compared by fingerprint."""
 
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -33,7 +33,7 @@ class Owner:
     outbox: tuple[tuple[Minute, Claim], ...] = ()
 
     def position(self) -> Minute:
-        """The oldest minute not passed: where a successor begins."""
+        """The oldest minute not passed, where a successor begins."""
         minute = self.start
         while minute in self.passed:
             minute = Minute(minute + 1)
@@ -52,7 +52,7 @@ class Call:
 
 @dataclass
 class State:
-    """Values only, shared between states; machines are copied before one is changed."""
+    """Holds values only, which states share; a machine is copied before it is changed."""
 
     tick: int = 0
     losses: int = 0
@@ -111,7 +111,7 @@ def machine_key(machine: PollerMinute) -> int:
 
 
 def _shape(kind: Any) -> str:
-    """How values of a type are copied and frozen; looked up once for each."""
+    """How values of a type are copied and frozen; cached by type."""
     if issubclass(kind, PARTS):
         return "part" if hasattr(kind, "__slots__") else "object"
     if kind in (dict, list, tuple, set):

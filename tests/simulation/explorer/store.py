@@ -1,5 +1,4 @@
-"""The store of an exploration: the real stores over the in-memory connection, whose tables can be taken out and put
-back."""
+"""The store of an exploration: the real stores over the in-memory connection, whose tables can be saved and loaded."""
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
@@ -32,7 +31,7 @@ Tables = dict[str, dict[Key, Stored]]
 
 
 class Directly(GroupCommit):
-    """Inserts at once: index row, then row. Which inserts share a request is not explored."""
+    """Inserts at once: the index row, then the row. Insert batching is not explored."""
 
     def __init__(self, memory: InMemoryConnection) -> None:
         self._memory = memory
@@ -42,7 +41,7 @@ class Directly(GroupCommit):
         index = (client_id, minute_start(hour_of(minute) * 60), minute_start(minute), poller_id)
         items: Sequence[Item] = [
             ("occupied_minutes.insert", index),
-            # Not by `packs`, which would depend on what was explored before.
+            # `packs` would depend on what was explored before.
             definition_item(definition, packs=definition.kind is Kind.RETRY_ROW),
         ]
         for item in items:
@@ -50,7 +49,7 @@ class Directly(GroupCommit):
 
 
 class AtOnce(PartitionTurns):
-    """Requests at once: which of them share one is not explored, and what is waited for is the explorer's choice."""
+    """Sends requests at once. Request batching is not explored, and the explorer chooses what waits."""
 
     async def _queued(
         self, partition: Partition, work: ExternalUpdate | RowRead | Callable[[], Awaitable[Any]], *, reads: bool
@@ -70,7 +69,9 @@ class LossySchedules(CqlScheduleStore):
 
     def __init__(self, memory: InMemoryConnection) -> None:
         directly = Directly(memory)
-        nobody: dict[str, Any] = dict.fromkeys(("tasks", "clock", "randomness"))  # for turns, which are not taken
+        nobody: dict[str, Any] = dict.fromkeys(
+            ("tasks", "clock", "randomness")
+        )  # for storage turns, which are replaced below
         commits: dict[WriteConsistency, GroupCommit] = {"LOCAL_QUORUM": directly, "EACH_QUORUM": directly}
         super().__init__(memory, commits=commits, settings=StorageSettings(), **nobody)
         self._turns = AtOnce(update=self._send_update, read=self._read_serially, pauses=PauseCounts(), **nobody)
@@ -79,7 +80,7 @@ class LossySchedules(CqlScheduleStore):
         return self._heard(await super().open(partition, epoch=epoch, expect_epoch=expect_epoch))
 
     async def commit(self, commit: OwnerCommit) -> Answer[WriteRejection]:
-        # The incarnations write rows in either form, each in one of them.
+        # Rows have both forms: each incarnation writes one of them.
         self.packs = lambda: commit.epoch == 1
         return self._heard(await super().commit(commit))
 
@@ -92,9 +93,9 @@ class LossySchedules(CqlScheduleStore):
 
 
 class Store:
-    """One for all states of an exploration: `load` the tables of a state, run, `save` them.
+    """One store for all states of an exploration: `load` the tables of a state, run, `save` them.
 
-    `schedules` is what owners write through, `writers` what everybody else does.
+    Owners write through `schedules`, all others through `writers`.
     """
 
     def __init__(self, *, owners: type[LossySchedules], writers: type[LossySchedules]) -> None:
@@ -106,7 +107,7 @@ class Store:
         self.attempts = CqlAttemptStore(self.memory)
 
     def occupied(self, client_id: ClientId, minute: Minute) -> bool:
-        """Whether the index knows of rows in this minute."""
+        """Whether the index lists this minute."""
         hour, start = minute_start(hour_of(minute) * 60), minute_start(minute)
         return bool(now(self.memory.select("occupied_minutes.read", (client_id, hour, start, start))))
 
@@ -119,7 +120,7 @@ class Store:
 
 
 def now(work: Coroutine[Any, Any, Any]) -> Any:
-    """Run what never waits to its end."""
+    """Run a coroutine that never waits, to its end."""
     try:
         work.send(None)
     except StopIteration as ended:

@@ -1,6 +1,6 @@
-"""Coroutines of the product, run one storage operation at a time, forgotten and rebuilt from what they were told.
+"""Runs the product's coroutines one storage operation at a time; they are forgotten, and rebuilt from their answers.
 
-A task's whole state is the history of answers it got, so a state of the world can be copied at will: to continue
+A task's whole state is the history of the answers it got, so a state of the world can be copied at will: to continue
 it, the coroutine is run again through that history.
 """
 
@@ -61,7 +61,7 @@ def _plain(value: Any) -> bool:
 
 
 class Circumstances:
-    """Clock, randomness and hints as the running coroutine meets them. Random values depend on who draws them only."""
+    """Clock, randomness and hints of the running coroutine. Random values depend only on the task that draws them."""
 
     def __init__(self) -> None:
         self.at = 0
@@ -105,11 +105,11 @@ class Circumstances:
 
 @dataclass(frozen=True)
 class Task:
-    """`told`: the answers so far, each with the time at which it was heard; `known`: their fingerprint. `waits`: for
-    what. `answer`: of an operation that has taken effect, not heard yet. `writes`: conditional ones that were or may
-    have been applied. `before`: this task as it was whenever it waited.
+    """`told`: the answers so far, each with the time of its arrival; `known`: their fingerprint. `waits`: the pending
+    operation. `answer`: that of an operation that has taken effect and is not told yet. `writes`: conditional ones that
+    were or may have been applied. `before`: this task at each earlier wait.
 
-    What asks the same again is where it was when it asked first, but for its count of turns.
+    A task that repeats a request is in the same state as when it first made it, except for its count of turns.
     """
 
     name: str
@@ -137,7 +137,7 @@ Begin = Callable[[Task], Coroutine[Any, Any, Any]]
 
 
 def proceed(task: Task, answer: Any, *, begin: Begin, circumstances: Circumstances, at: int) -> Task:
-    """The task after it has heard one more answer (the first starts it); new hints are left in `circumstances`."""
+    """The task after one more answer (the first starts it); new hints are left in `circumstances`."""
     told = (*task.told, (answer, at))
     writes = task.writes + isinstance(answer, (Applied, Unknown))
     circumstances.drawer = f"{task.name}/{writes}"

@@ -37,7 +37,7 @@ def test_every_state_within_bounds_holds(name: str) -> None:
 
 
 def drawn(seed: int) -> Scene:
-    """Any scene at all."""
+    """A random scene."""
     draw = random.Random(seed)
 
     def often(chance: float) -> bool:

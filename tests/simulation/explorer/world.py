@@ -1,4 +1,4 @@
-"""What can happen next in a state. Everything that decides is the product's own code."""
+"""The moves that are possible in a state. Every decision is made by the product's own code."""
 
 from collections.abc import Iterator
 
@@ -14,8 +14,7 @@ from tests.simulation.explorer.writers import Writers
 
 
 class World:
-    """The rules of one scene. `moves` answers what can happen in a state; applying a move changes the state it is
-    given."""
+    """The rules of one scene. `moves` returns the moves of a state; applying a move changes the state it is given."""
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene

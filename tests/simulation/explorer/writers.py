@@ -1,4 +1,4 @@
-"""Moves of everybody but the owners' machines: creates, cancels, redeliveries, and the follow-ups that owners spawn."""
+"""Moves of all but the owners' machines: creates, cancels, redeliveries, and the follow-ups that owners start."""
 
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
@@ -18,7 +18,7 @@ from tests.simulation.explorer.tasks import NOTHING, Op, Port, Task, proceed
 
 
 class Writers:
-    """Each is a task: it moves when an operation that it waits for takes effect, and when it hears the answer."""
+    """Each writer is a task: it moves when the operation it waits for takes effect, and when it gets the answer."""
 
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
@@ -36,7 +36,7 @@ class Writers:
                 yield self._beginning("redeliver", number)
 
     def begin(self, state: State, task: Task) -> None:
-        """Start it, unless one of that name is under way."""
+        """Start a task, unless one of that name is running."""
         if task.name not in state.tasks or state.tasks[task.name].done:
             self._tell(state, task, None)
 
@@ -61,7 +61,7 @@ class Writers:
         return Move(f"{kind} {number} begins", lambda s: self.begin(s, Task(f"{kind} {number}", kind, number)))
 
     def _originals(self, state: State) -> dict[int, str | None]:
-        """States of the original rows that are there."""
+        """States of the original rows that exist."""
         found = self._states_known.get(state.tables_key)
         if found is None:
             found = self._states_known[state.tables_key] = {}
