@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from cql.connection import Connection, Item
+from cql.gathering import Gathering
 from cql.group_commit import GroupCommit
 from cql.metrics import PauseCounts, UpdateCounts
-from cql.partition_turns import PartitionTurns
+from cql.partition_turns import WHOLE_ROWS_PER_READ, PartitionTurns
 from cql.schedule_rows import (
     OUTCOME_BYTES,
     commit_bytes,
@@ -110,6 +111,7 @@ class CqlScheduleStore:
             randomness=randomness,
             pauses=pauses or PauseCounts(),
         )
+        self._reads = Gathering(self._read_gathered, tasks=tasks, most=WHOLE_ROWS_PER_READ, in_flight=2)
         self._external_updates = external_updates or UpdateCounts()
         self._commits = commits
         self._max_write_bytes = settings.max_write_bytes
@@ -185,12 +187,22 @@ class CqlScheduleStore:
         consistency: ReadConsistency = "LOCAL_QUORUM",
     ) -> tuple[PartitionHeader, dict[RowKey, Row]]:
         wanted = list(dict.fromkeys(keys))
+        if not serial and len(wanted) == 1 and not lean and consistency == "LOCAL_QUORUM":
+            header, row = await self._reads.ask(partition, wanted[0])
+            return header, {} if row is None else {row.key: row}
         if not serial:
             return await self._read_rows(partition, wanted, serial=False, lean=lean, consistency=consistency)
         if len(wanted) == 1:
             header, row = await self._turns.read(partition, wanted[0], lean=lean)
             return header, {} if row is None else {row.key: row}
         return await self._turns.read_alone(partition, lambda: self._read_serially(partition, wanted, lean))
+
+    async def _read_gathered(
+        self, partition: Partition, keys: Sequence[RowKey]
+    ) -> Sequence[tuple[PartitionHeader, Row | None]]:
+        wanted = list(dict.fromkeys(keys))
+        header, rows = await self._read_rows(partition, wanted, serial=False, lean=False, consistency="LOCAL_QUORUM")
+        return [(header, rows.get(key)) for key in keys]
 
     async def _read_serially(
         self, partition: Partition, keys: Sequence[RowKey], lean: bool

@@ -120,7 +120,7 @@ class Storage:
             dead_letters=CqlDeadLetterStore(measured),
             audit_log=CqlAuditLogStore(measured),
             idempotency=CqlIdempotencyStore(measured),
-            schedule_keys=CqlScheduleKeyStore(measured),
+            schedule_keys=CqlScheduleKeyStore(measured, tasks=tasks),
             reconciliations=CqlReconciliationStore(measured),
             usage=CqlUsageStore(measured),
             bulk_loads=CqlBulkLoadStore(measured),

@@ -86,3 +86,17 @@ async def test_of_many_at_once_one_takes_it(storage: Storage, names: Names) -> N
     assert stored is not None
     assert answers.count(APPLIED) <= 1
     assert all(answer == Rejected(stored) for answer in answers if isinstance(answer, Rejected))
+
+
+async def test_keys_that_are_read_and_written_at_the_same_moment(storage: Storage, names: Names) -> None:
+    clients, keys, now = (names.client("a"), names.client("b")), storage.schedule_keys, SystemClock().wall_ms()
+    asked = [(client, f"k-{number % 90}") for client in clients for number in range(100)]
+    writes = [
+        keys.go_ahead(client, key, holder(number, now + number), base=1, kept_seconds=DAY)
+        for number, (client, key) in enumerate(asked, 1)
+        if key != "k-7"
+    ]
+    await asyncio.gather(*writes)
+    latest = {one: holder(number).schedule_id for number, one in enumerate(asked, 1)}
+    read = await asyncio.gather(*(keys.read(client, key, serial=False) for client, key in asked))
+    assert read == [KeyRow(None, None if one[1] == "k-7" else latest[one]) for one in asked]

@@ -31,6 +31,18 @@ def key_binder(table: Table, names: Sequence[str], where: Sequence[Relation]) ->
     return bind
 
 
+def keys_binder(table: Table, where: Sequence[Relation], some: Relation) -> Callable[[Parameters], list[Key]]:
+    """Several partitions that differ in the last column of their keys."""
+    *others, last = table.definition.partition_key
+    bind = key_binder(table, others, where)
+
+    def keys(parameters: Parameters) -> list[Key]:
+        head = bind(parameters)
+        return [(*head, table.check(last, value)) for value in sorted(set(value_of(some.terms[0], parameters)))]
+
+    return keys
+
+
 def ring_part(table: Table, relations: Sequence[Relation]) -> Callable[[Parameters], list[Key]]:
     """The partitions between two tokens, in the order of the ring. For partition keys of one text column only."""
     (column,) = table.definition.partition_key

@@ -28,7 +28,7 @@ from tests.support.cql_grammar import (
     TableDefinition,
     Write,
 )
-from tests.support.cql_keys import Locate, key_binder, locator, ring_part, value_of
+from tests.support.cql_keys import Locate, key_binder, keys_binder, locator, ring_part, value_of
 from tests.support.cql_tables import Key, Partition, Table
 
 _SERVER = "system.local"
@@ -226,7 +226,9 @@ class _SelectPlan:
         of_ring = [relation for relation in parsed.where if relation.columns[0] == TOKEN]
         self._part = ring_part(table, parsed.where) if of_ring else None
         by_key = parsed.where and not of_ring
-        self._key = key_binder(table, definition.partition_key, parsed.where) if by_key else None
+        some = [one for one in parsed.where if one.operator == "IN" and one.columns[0] == definition.partition_key[-1]]
+        self._keys = keys_binder(table, parsed.where, some[0]) if some else None
+        self._key = key_binder(table, definition.partition_key, parsed.where) if by_key and not some else None
         rest = [relation for relation in parsed.where if relation.columns[0] not in (TOKEN, *definition.partition_key)]
         self._locate: Locate | None = locator(table, rest) if rest else None
         if parsed.descending is not None and (parsed.descending,) != definition.clustering:
@@ -242,6 +244,8 @@ class _SelectPlan:
         limit = None if self._limit is None else value_of(self._limit, parameters)
         if self._part is not None:
             keys: Iterable[Key] = self._part(parameters)
+        elif self._keys is not None:
+            keys = self._keys(parameters)
         elif self._key is None:
             keys = list(table.partitions)
         else:
