@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from cql.connection import Connection, Parameters, without_rows
-from cql.decoding import UndecodableRow, decode_json
+from cql.decoding import UndecodableRow, decode_enum, decode_enum_or_none, decode_json
 from membership.conditional import Answer, Applied, Rejected, Unknown
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.clients import ApiKey, Client, ClientSettings, ClientState, Scope, SigningSecret
@@ -87,6 +87,9 @@ class CqlClientStore:
             key_id, owner, admin, secret_hash, created_at, revoked_at, scope, name, expires_at, last_used_at = values
             if created_at is None:
                 return None
+            known: Scope | None = Scope.WRITE
+            if scope is not None:
+                known = decode_enum_or_none(scope, Scope, table="api_keys", key=key_id)
             return ApiKey(
                 key_id=key_id,
                 owner=owner,
@@ -94,7 +97,8 @@ class CqlClientStore:
                 secret_hash=secret_hash,
                 created_at=created_at,
                 revoked_at=revoked_at,
-                scope=Scope.WRITE if scope is None else Scope(scope),
+                scope=known or Scope.READ,
+                rightless=known is None,
                 name=name,
                 expires_at=expires_at,
                 last_used_at=last_used_at,
@@ -110,6 +114,11 @@ class CqlClientStore:
     async def revoke_key(self, key_id: str, *, revoked_at: int) -> None:
         await self._connection.write("api_keys.revoke", (revoked_at, key_id))
         await self.announce()
+
+    async def delete_key(self, key: ApiKey) -> None:
+        # The index last: an entry without a key is skipped, and is found again by a repeat.
+        await self._connection.write("api_keys.delete", (key.key_id,))
+        await self._connection.write("api_keys.unindex", (_ADMINISTRATORS if key.admin else key.owner, key.key_id))
 
     async def note_key_use(self, key_id: str, *, used_at: int) -> None:
         await self._connection.write("api_keys.use", (used_at, key_id))
@@ -186,7 +195,7 @@ def _client(values: tuple[Any, ...]) -> Client:
         client_id=client_id,
         poller_quota=poller_quota,
         poller_ceiling=poller_ceiling,
-        state=ClientState(state),
+        state=decode_enum(state, ClientState, table="clients", key=client_id),
         settings=decode_json(settings, ClientSettings, table="clients", key=client_id),
         revision=revision,
         created_at=created_at,

@@ -34,6 +34,14 @@ def decode_enum(text: str, kind: type[E], *, table: str, key: str) -> E:
         raise undecodable(error, table=table, key=key) from error
 
 
+def decode_enum_or_none(text: str, kind: type[E], *, table: str, key: str) -> E | None:
+    """None for a value that this version doesn't know, after logging it."""
+    try:
+        return decode_enum(text, kind, table=table, key=key)
+    except UndecodableRow:
+        return None
+
+
 def undecodable(reason: object, *, table: str, key: str) -> UndecodableRow:
     """What to raise for such a row, after logging why."""
     _log.error("row-undecodable", table=table, row=key, reason=str(reason))

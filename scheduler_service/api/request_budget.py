@@ -19,7 +19,8 @@ change by a route of scope `manage` has a budget beside this one: 20 changes at 
 `client_budget_per_second`, and more in proportion to it.
 
 Routes without a key have no budget, and answer from memory. Where one has to read storage first, all callers together
-may do so ten times a second.
+may do so ten times a second, and those of one address four times, so that one which guesses leaves the others more
+than half. Callers behind a proxy have one address.
 
 Creates have a rate instead (`api.rate_limit`): their routes cost 0, so only their long bodies count here. The default
 cost of a route is 1, so that new routes are bounded too. An administrator's requests count for the administrator, never
@@ -75,6 +76,8 @@ BUDGET_PER_CHANGE: Final = 125.0
 """What of `client_budget_per_second` lets a client change itself once a minute."""
 OPEN_READS_PER_SECOND: Final = 10
 """Reads of storage for callers without a key, with a burst of ten seconds' worth."""
+OPEN_READS_PER_ADDRESS: Final = 4
+"""Those of one address."""
 TOO_MANY: Final = "too-many-requests"
 
 
@@ -144,6 +147,7 @@ class RequestBudget:
         self._rates = Rates()
         self._changes = Rates()
         self._open_reads = Rates()
+        self._addresses = Rates()
         self._turns: dict[str, _Turns] = {}
 
     def take(self, principal: Principal, cost: float) -> None:
@@ -165,10 +169,13 @@ class RequestBudget:
             detail = f"this client has changed its keys, secrets or settings too often; ask again in {seconds} s"
             raise too_many(detail, seconds)
 
-    def take_open_read(self) -> None:
+    def take_open_read(self, address: str) -> None:
         """Take one read of storage for a caller without a key. Raises Refusal (too-many-requests)."""
         now = self._clock.monotonic()
-        wait = self._open_reads.take("", 1, rate=OPEN_READS_PER_SECOND, now=now).wait_seconds
+        # Its own first, so that what one address is refused takes nothing from the others.
+        wait = self._addresses.take(address, 1, rate=OPEN_READS_PER_ADDRESS, now=now).wait_seconds
+        if wait is None:
+            wait = self._open_reads.take("", 1, rate=OPEN_READS_PER_SECOND, now=now).wait_seconds
         if wait is not None:
             raise too_many("callers without a key have asked for too much of what is not in memory; retry later", 1)
 

@@ -339,7 +339,7 @@ def build_services(
         clients=ClientServices(storage=storage, catalog=catalog, keys=keys, secrets=secrets, clock=clock),
         keys=keys,
         signing_secrets=secrets,
-        public_keys=ShowPublicKeys(store=clients, clock=clock),
+        public_keys=ShowPublicKeys(store=clients, catalog=catalog, clock=clock),
         schedules=schedules,
         dead_letters=DeadLetterServices(storage=storage, redeliver=schedules.redeliver),
         crons=CronServices(storage=storage, catalog=catalog, writer=writer, admit=admit, policy=policy, clock=clock),

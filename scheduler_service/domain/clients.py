@@ -219,7 +219,8 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
 
 class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
     """A bearer key. `owner` is a client_id, or for administrators their name with `admin` set; their keys have no
-    scope. `name` says what a key is for. `last_used_at` may be an hour or so behind."""
+    scope. `name` says what a key is for. `last_used_at` may be an hour or so behind. `rightless`: it was stored with a
+    scope that this version doesn't know, so it is good for nothing."""
 
     key_id: str
     owner: str
@@ -231,10 +232,12 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
     expires_at: UnixMillis | None = None
     last_used_at: UnixMillis | None = None
+    rightless: bool = False
 
     def good_at(self, now: int) -> bool:
-        """Whether it is neither revoked nor expired."""
-        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+        """Whether it is neither revoked nor expired, and has rights."""
+        lasts = self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+        return lasts and not self.rightless
 
 
 class SigningSecret(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ from membership.errors import MinutehandError, StoreUnavailable
 from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
 from scheduler_service.domain.clients import ApiKey, Client, ClientState, Scope
 from scheduler_service.domain.errors import NotFound
-from scheduler_service.domain.ids import ClientId
+from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.domain.ports import ClientStore
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.key_uses import RecordKeyUses
@@ -182,7 +182,7 @@ class Forbidden(MinutehandError):
 @dataclass(frozen=True, slots=True)
 class Principal:
     """Who acts. `client_id` None: an administrator called `name`; else that client, which is `client`, by a key of
-    `scope`. `configured`: by the key from the configuration, the only one without a `key_id`."""
+    `scope` that `expires_at` ends. `configured`: by the key from the configuration, the only one without a `key_id`."""
 
     name: str
     client_id: ClientId | None = None
@@ -190,6 +190,7 @@ class Principal:
     configured: bool = False
     key_id: str | None = None
     scope: Scope | None = None
+    expires_at: UnixMillis | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +274,14 @@ class Authenticate:
 
     def _principal(self, key: ApiKey, client: Client) -> Principal:
         self._uses.note(key.key_id)
-        return Principal(client.client_id, client.client_id, client, key_id=key.key_id, scope=key.scope)
+        return Principal(
+            client.client_id,
+            client.client_id,
+            client,
+            key_id=key.key_id,
+            scope=key.scope,
+            expires_at=key.expires_at,
+        )
 
 
 def _stored_key(key: str) -> tuple[str, str] | None:

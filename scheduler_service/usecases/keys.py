@@ -2,6 +2,11 @@
 
 A key is shown once, when it is made; only a hash of its secret is stored. Several may be valid at the same time, so
 that one can be replaced without a gap.
+
+A key that a key makes expires no later than that one: else a key that was lent for a day could make one for ever.
+
+Keys that have ended are listed for a while (`ENDED_KEPT_MS`, `MAX_ENDED`). Whoever makes a key deletes some of the
+older ones, so that the list, which each such request reads, stays short.
 """
 
 from collections.abc import Sequence
@@ -9,7 +14,8 @@ from typing import NamedTuple
 
 from scheduler_service.domain.clients import ApiKey, Scope
 from scheduler_service.domain.errors import Conflict, FieldError, Invalid, NotFound
-from scheduler_service.domain.ids import ClientId, UnixMillis
+from scheduler_service.domain.ids import DAY_MS, ClientId, UnixMillis
+from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.ports import ClientStore
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
@@ -19,6 +25,12 @@ KEY_ID_BYTES = 8
 KEY_SECRET_BYTES = 24
 MAX_KEYS = 100
 """Good keys of one client, so that one that makes its own can't fill the storage by mistake."""
+ENDED_KEPT_MS = 90 * DAY_MS
+"""For how long revoked and expired keys are listed."""
+MAX_ENDED = 100
+"""As many of them at most, the last ones."""
+DELETED_AT_ONCE = 20
+"""Ended keys that making a key deletes at most: more than it can add."""
 
 
 class NewKey(NamedTuple):
@@ -45,14 +57,16 @@ class Keys:
         scope: Scope = Scope.WRITE,
         name: str | None = None,
         expires_at: UnixMillis | None = None,
+        makers_expiry: UnixMillis | None = None,
     ) -> NewKey:
-        """`owner`: a client_id, or an administrator's name. Raises Conflict, Invalid,
-        StoreUnavailable."""
+        """`owner`: a client_id, or an administrator's name. `makers_expiry`: when the key expires that makes this one;
+        so does this one, unless it is to expire earlier. Raises Conflict, Invalid, StoreUnavailable."""
         now = UnixMillis(self._clock.wall_ms())
-        if expires_at is not None and expires_at <= now:
-            raise Invalid([FieldError("/expires_at", "must be in the future")])
+        expires_at = _expiry(expires_at, makers_expiry, now=now)
+        listed = await self.of_administrators() if admin else await self.of_client(ClientId(owner))
         if not admin:
-            await self._check_room(ClientId(owner), now)
+            _check_room(listed, now)
+        await self._delete_ended(listed, now)
         key_id = self._randomness.secret_bytes(KEY_ID_BYTES).hex()
         secret = self._randomness.secret_bytes(KEY_SECRET_BYTES).hex()
         key = ApiKey(
@@ -70,17 +84,20 @@ class Keys:
         if not admin:
             try:
                 # Requests at the same time all found room. The last one to look here sees the keys of all others.
-                await self._check_room(ClientId(owner), now, besides=key_id)
+                _check_room([one for one in await self.of_client(ClientId(owner)) if one.key_id != key_id], now)
             except Conflict:
                 await self._revoke(key)
                 raise
         return NewKey(key, f"{KEY_PREFIX}_{key_id}_{secret}")
 
-    async def _check_room(self, client_id: ClientId, now: UnixMillis, besides: str = "") -> None:
-        """Raises Conflict, StoreUnavailable."""
-        good = sum(key.good_at(now) and key.key_id != besides for key in await self.of_client(client_id))
-        if good >= MAX_KEYS:
-            raise Conflict("too-many-keys", f"the client has {good} good keys: revoke some that are not needed")
+    async def _delete_ended(self, listed: Sequence[ApiKey], now: int) -> None:
+        """Delete some of the keys that ended long ago, or before many others. Those with a scope of a later version
+        count by their ends too."""
+        ended = sorted((end, key.key_id, key) for key in listed if (end := _end(key)) is not None and end <= now)
+        old = [key for end, _, key in ended if end <= now - ENDED_KEPT_MS]
+        beyond = [key for _, _, key in ended[: max(len(ended) - MAX_ENDED, 0)]]
+        for key in max(old, beyond, key=len)[:DELETED_AT_ONCE]:
+            await self._store.delete_key(key)
 
     async def of_client(self, client_id: ClientId) -> Sequence[ApiKey]:
         """Revoked ones included, oldest first. Raises StoreUnavailable."""
@@ -114,3 +131,24 @@ class Keys:
             await self._store.revoke_key(key.key_id, revoked_at=self._clock.wall_ms())
         finally:
             self._catalog.forget()
+
+
+def _check_room(listed: Sequence[ApiKey], now: int) -> None:
+    """Raises Conflict."""
+    good = sum(key.good_at(now) for key in listed)
+    if good >= MAX_KEYS:
+        raise Conflict("too-many-keys", f"the client has {good} good keys: revoke some that are not needed")
+
+
+def _end(key: ApiKey) -> int | None:
+    return min((end for end in (key.revoked_at, key.expires_at) if end is not None), default=None)
+
+
+def _expiry(asked: UnixMillis | None, makers: UnixMillis | None, *, now: int) -> UnixMillis | None:
+    """When a new key expires. Raises Invalid."""
+    if asked is not None and asked <= now:
+        raise Invalid([FieldError("/expires_at", "must be in the future")])
+    if makers is not None and asked is not None and asked > makers:
+        detail = f"must be no later than that of the key that makes it, {format_instant(makers)}"
+        raise Invalid([FieldError("/expires_at", detail)])
+    return makers if asked is None else asked

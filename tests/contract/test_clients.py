@@ -3,6 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
+from cql.decoding import UndecodableRow
+from cql.session import Session
 from cql.storage import Storage
 from membership.conditional import APPLIED, Rejected
 from scheduler_service.domain.clients import (
@@ -18,6 +20,7 @@ from scheduler_service.domain.clients import (
 from scheduler_service.domain.flows import FlowLimits, FlowRules
 from scheduler_service.domain.ids import ClientId, UnixMillis
 from tests.contract.conftest import Names
+from tests.support.cassandra import select_text
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -141,6 +144,43 @@ async def test_all_clients_come_part_by_part_with_their_secrets(storage: Storage
         ], "each once, deleted ones too"
         for one, secrets in found:
             assert secrets == await storage.clients.list_secrets(one.client_id)
+
+
+async def test_a_client_in_a_state_of_a_later_version_hides_nobody(storage: Storage, names: Names) -> None:
+    good, bad = names.client("-good"), names.client("-bad")
+    await storage.clients.create_client(client(good))
+    values = (bad, 1, 1, "asleep", "{}", 1, 1, False)
+    assert await storage.connection.conditional([("clients.create", values)]) == APPLIED
+    listed = [one.client_id for one in await storage.clients.list_clients()]
+    assert (good in listed, bad in listed) == (True, False)
+    with pytest.raises(UndecodableRow):
+        await storage.clients.read_client(bad)
+
+
+async def test_a_key_with_a_scope_of_a_later_version_has_no_rights(storage: Storage, names: Names) -> None:
+    owner = names.client()
+    await storage.clients.insert_key(key(owner + "-known", owner))
+    values = (owner + "-later", owner, False, b"hash", 2, "own", None, None)
+    await storage.connection.write("api_keys.index", (owner, owner + "-later"))
+    await storage.connection.write("api_keys.insert", values)
+    known, later = await storage.clients.list_keys(owner)
+    assert (known.good_at(5), later.good_at(5)) == (True, False)
+    assert (later.key_id, later.rightless) == (owner + "-later", True)
+
+
+@pytest.mark.parametrize("admin", [False, True])
+async def test_a_deleted_key_is_gone(storage: Storage, names: Names, admin: bool) -> None:
+    owner, clients = names.client(), storage.clients
+    for name in ("a", "b"):
+        await clients.insert_key(key(f"{owner}-{name}", owner, admin=admin))
+    one = await clients.read_key(f"{owner}-a")
+    assert one is not None
+    for _ in range(2):
+        await clients.delete_key(one)
+        await clients.note_key_use(one.key_id, used_at=7)
+        assert await clients.read_key(one.key_id) is None
+    listed = await (clients.list_admin_keys() if admin else clients.list_keys(owner))
+    assert [found.key_id for found in listed if found.owner == owner] == [f"{owner}-b"]
 
 
 async def test_an_announcement_moves_the_revision(storage: Storage) -> None:
@@ -306,3 +346,18 @@ def _secret(owner: ClientId, secret_id: str, *, created_at: int = 1) -> SigningS
         encryption_key_id=None,
         created_at=UnixMillis(created_at),
     )
+
+
+@pytest.mark.cassandra
+async def test_nothing_of_a_deleted_secret_stays_for_long(real_storage: Storage, names: Names) -> None:
+    owner, clients, session = names.client(), real_storage.clients, real_storage.connection
+    assert isinstance(session, Session)
+    await clients.insert_secret(replace(_secret(owner, "s"), encryption_key_id="ring-1", public_key=bytes(32)))
+    await clients.delete_secret(owner, "s")
+    text = (
+        "SELECT secret, encryption_key_id, created_at, expires_at, public_key, ttl(secret), ttl(deleted) "
+        "FROM signing_secrets WHERE client_id = %s"
+    )
+    ((secret, *values, of_secret, of_mark),) = await select_text(session, text, (owner,))
+    assert (secret, values) == (b"", [None] * 4)
+    assert all(0 < left <= 86_400 for left in (of_secret, of_mark))

@@ -70,6 +70,13 @@ def holding(receiver: RawReceiver) -> asyncio.Queue[RawRequest]:
     return arrived
 
 
+async def test_it_is_sent_while_the_client_is_paused(api: TrialCallApi, receiver: RawReceiver) -> None:
+    receiver.script["/hook"] = answering(200, b"thanks")
+    assert (await api.send("POST", "/v1/clients/shop:pause")).status == 200
+    shown = await api.trial_call(receiver.url("/hook"))
+    assert (shown["status"], len(receiver.requests)) == (200, 1), shown
+
+
 async def test_it_is_sent_as_a_schedule_would_be_and_marked(api: TrialCallApi, receiver: RawReceiver) -> None:
     receiver.script["/hook"] = answering(200, b"thanks", headers=("Set-Cookie: a=b", "X-Two: 1", "X-Two: 2"))
     given = {"Authorization": "Bearer of-the-receiver", "X-Mine": "1"}

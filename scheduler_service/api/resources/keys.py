@@ -46,16 +46,22 @@ async def create_key(context: RequestContext) -> web.Response:
     expires_at = read_instant(asked.expires_at, "/expires_at", faults)
     if faults:
         raise Invalid(faults)
+    maker = context.principal
     new = await context.services.keys.create(
-        client.client_id, scope=asked.scope, name=asked.name, expires_at=expires_at
+        client.client_id,
+        scope=asked.scope,
+        name=asked.name,
+        expires_at=expires_at,
+        makers_expiry=None if maker is None else maker.expires_at,
     )
     context.log("key-created", client_id=client.client_id, key_id=new.key.key_id, scope=new.key.scope.value)
     return json_response(new_key_view(new), status=201)
 
 
 async def list_keys(context: RequestContext) -> web.Response:
-    client = context.client
-    return json_response(Items([key_view(key) for key in await context.services.keys.of_client(client.client_id)]))
+    keys = await context.services.keys.of_client(context.client.client_id)
+    context.has_read(len(keys), 0)
+    return json_response(Items([key_view(key) for key in keys]))
 
 
 async def revoke_key(context: RequestContext) -> web.Response:
@@ -72,7 +78,7 @@ ROUTES = (
         access=Access.CLIENT,
         scope=Scope.MANAGE,
         handler=create_key,
-        summary="Make a key for a client; it is shown only once",
+        summary="Make a key for a client; it is shown only once, and expires no later than the key that makes it",
         request=KeyRequest,
         body_optional=True,
         response=NewKeyView,
@@ -86,7 +92,7 @@ ROUTES = (
         access=Access.CLIENT,
         scope=Scope.MANAGE,
         handler=list_keys,
-        summary="List a client's keys, without their secrets",
+        summary="List a client's keys, without their secrets; the last 100 that ended, for 90 days",
         response=Items[KeyView],
         cost=10,
     ),

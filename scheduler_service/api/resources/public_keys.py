@@ -22,9 +22,8 @@ async def list_public_keys(context: RequestContext) -> web.Response:
     signer = context.path("signer")
     if _CLIENT_ID.fullmatch(signer) is None:
         raise NotFound(f"{signer[:128]!r} can't be a client's id")
-    pairs = await context.services.public_keys(
-        ClientId(signer), before_reading=context.services.request_budget.take_open_read
-    )
+    budget, address = context.services.request_budget, context.request.remote or "unknown"
+    pairs = await context.services.public_keys(ClientId(signer), before_reading=lambda: budget.take_open_read(address))
     views = [
         PublicKeyView(
             secret_id=pair.secret_id,

@@ -129,7 +129,8 @@ ROUTES = (
         access=Access.CLIENT,
         scope=Scope.WRITE,
         handler=trial_call,
-        summary="Send one signed trial call now, and see the whole exchange; nothing of it is stored",
+        summary="Send one signed trial call now, even while the client is paused, and see the whole exchange; nothing "
+        "of it is stored",
         request=TrialCallRequest,
         response=ExchangeView,
         problems=(*CREATES, "too-many-trial-calls", "secret-locked"),

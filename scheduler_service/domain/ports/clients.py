@@ -55,6 +55,9 @@ class ClientStore(Protocol):
 
     async def revoke_key(self, key_id: str, *, revoked_at: int) -> None: ...
 
+    async def delete_key(self, key: ApiKey) -> None:
+        """Forget a key that ended long ago. The revision does not change: no cache serves it."""
+
     async def note_key_use(self, key_id: str, *, used_at: int) -> None:
         """Record when a key was last used. May be repeated. The revision does not change: no cache needs it."""
 

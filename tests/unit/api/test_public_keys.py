@@ -1,23 +1,28 @@
 """The public keys of clients: what anybody is told, how soon, and what it costs."""
 
 import base64
+from contextlib import suppress
 
+import msgspec
 import pytest
 
 from membership.errors import StoreUnavailable
 from minutehand.webhooks import verify
 from poller_cluster.delivery.headers import sign
-from scheduler_service.api.request_budget import OPEN_READS_PER_SECOND
+from scheduler_service.api.problems import Refusal
+from scheduler_service.api.request_budget import OPEN_READS_PER_ADDRESS, OPEN_READS_PER_SECOND, RequestBudget
+from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.rates import BURST_SECONDS
 from scheduler_service.usecases import public_keys
 from scheduler_service.usecases.public_keys import FRESH_SECONDS
 from scheduler_service.usecases.signing_secrets import MAX_KEY_PAIRS
-from tests.support.api import ApiHarness, Reply
+from tests.support.api import ADMIN_KEY, ApiHarness, Reply
+from tests.support.virtual_clock import VirtualClock
 
 SECRETS = "/v1/clients/shop/signing-secrets"
-GUESSES = OPEN_READS_PER_SECOND * BURST_SECONDS
-"""Reads of storage that callers without a key have at once."""
+GUESSES = OPEN_READS_PER_ADDRESS * BURST_SECONDS
+"""Reads of storage that callers of one address without a key have at once."""
 
 
 async def pair(api: ApiHarness, client_id: str = "shop") -> str:
@@ -120,6 +125,7 @@ async def test_guesses_cost_few_reads_and_harm_nobody_who_has_keys(api: ApiHarne
     assert await keys(api) == [public]
     reads.clear()
     answers = [(await asked(api, f"guess-{number}")).status for number in range(GUESSES + 50)]
+    assert [(await asked(api, "guess-1")).status for _ in range(5)] == [200] * 5, "known to have none"
     assert (answers.count(200), answers.count(429)) == (GUESSES - 1, 51)
     assert len(reads) == GUESSES - 1
     refused = await asked(api, "one-more")
@@ -143,7 +149,8 @@ async def test_without_storage_the_last_known_keys_are_served(
     async def no_answer(client_id: ClientId) -> object:
         raise StoreUnavailable("no answer")
 
-    monkeypatch.setattr(api.storage.clients, "list_secrets", no_answer)
+    for name in ("list_secrets", "read_client"):
+        monkeypatch.setattr(api.storage.clients, name, no_answer)
     assert await keys(api) == [public]
     assert (await asked(api, "other")).status == 503
 
@@ -170,3 +177,50 @@ async def test_the_shown_key_is_that_of_the_stored_private_key(api: ApiHarness, 
     public = base64.b64decode((await pair(api)).removeprefix("whpk_"))
     (stored,) = [one for one in await api.storage.clients.list_secrets(ClientId("shop")) if one.public_key]
     assert (stored.public_key, len(stored.secret)) == (public, 32)
+
+
+async def test_a_name_that_has_none_is_read_once_in_a_while(api: ApiHarness, key: str, reads: list[str]) -> None:
+    for _ in range(GUESSES + 10):
+        assert await keys(api, "nobody") == []
+    assert reads == ["nobody"]
+    api.clock.advance(FRESH_SECONDS)
+    assert await keys(api, "nobody") == []
+    assert reads == ["nobody"] * 2
+
+
+async def test_so_many_names_are_known_to_have_none(
+    api: ApiHarness, key: str, reads: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(public_keys, "MAX_ABSENT", 2)
+    for name in ("one", "two", "three", "two", "one"):
+        assert await keys(api, name) == []
+    assert reads == ["one", "two", "three", "one"]
+
+
+async def test_keys_of_a_deleted_client_are_not_shown(api: ApiHarness, key: str) -> None:
+    public = await pair(api)
+    assert await keys(api) == [public]
+    stored = await api.storage.clients.list_secrets(ClientId("shop"))
+    await api.send("POST", "/v1/clients/shop:suspend")
+    assert (await api.send("DELETE", "/v1/clients/shop")).status == 204
+    for one in stored:  # a request at the same time may make one
+        await api.storage.clients.insert_secret(msgspec.structs.replace(one, secret_id="late"))
+    assert any(one.public_key for one in await api.storage.clients.list_secrets(ClientId("shop")))
+    api.clock.advance(FRESH_SECONDS)
+    assert await keys(api) == []
+
+
+async def test_an_address_that_guesses_leaves_the_others_most() -> None:
+    budget = RequestBudget(settings=ApiSettings(admin_key=ADMIN_KEY), clock=VirtualClock())
+
+    def taken(address: str, asks: int) -> int:
+        count = 0
+        for _ in range(asks):
+            with suppress(Refusal):
+                budget.take_open_read(address)
+                count += 1
+        return count
+
+    assert taken("192.0.2.1", 500) == GUESSES
+    assert taken("192.0.2.2", 30) == 30
+    assert taken("192.0.2.3", 30) == OPEN_READS_PER_SECOND * BURST_SECONDS - GUESSES - 30

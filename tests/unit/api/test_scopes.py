@@ -7,8 +7,10 @@ import pytest
 from membership.errors import StoreUnavailable
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.route import Route, no_content, operation_id
+from scheduler_service.api.request_budget import cost_of_reading
 from scheduler_service.api.resources import ROUTES
 from scheduler_service.domain.clients import Scope
+from scheduler_service.usecases import keys
 from scheduler_service.usecases.key_uses import WRITE_AFTER_SECONDS, WRITE_EVERY_SECONDS
 from tests.support.api import ApiHarness, schedule
 from tests.support.api_story import Story
@@ -137,6 +139,83 @@ async def test_a_key_is_good_until_the_instant_it_expires_at(api: ApiHarness) ->
     api.clock.advance(0.001)
     reply = await api.send("GET", SCHEDULES, key=key)
     assert (reply.status, reply.json["type"]) == (401, "/problems/unauthorized")
+
+
+async def test_a_key_that_a_key_makes_expires_no_later_than_that_one(api: ApiHarness) -> None:
+    await api.register("shop")
+    lent = await key_of(api, scope="manage", expires_at="2026-11-21T10:30:00Z")
+    made = await api.send("POST", KEYS, key=lent)
+    assert (made.status, made.json["expires_at"]) == (201, "2026-11-21T10:30:00.000Z")
+    sooner = await api.send("POST", KEYS, key=lent, json={"expires_at": "2026-11-21T10:00:00Z"})
+    assert (sooner.status, sooner.json["expires_at"]) == (201, "2026-11-21T10:00:00.000Z")
+    later = await api.send("POST", KEYS, key=lent, json={"expires_at": "2026-11-21T10:30:00.001Z"})
+    assert (later.status, list(later.faults)) == (422, ["/expires_at"])
+    assert "2026-11-21T10:30:00.000Z" in later.faults["/expires_at"]
+    lasting = await key_of(api, scope="manage")
+    assert (await api.send("POST", KEYS, key=lasting)).json["expires_at"] is None
+
+
+async def test_a_key_with_a_scope_of_a_later_version_may_do_nothing(api: ApiHarness) -> None:
+    await api.register("shop")
+    key = await key_of(api, scope="manage")
+    await key_of(api)
+    (row,) = [one for one in api.connection.rows("api_keys") if one["key_id"] == key.split("_")[1]]
+    values = (row["key_id"], row["owner"], False, row["secret_hash"], row["created_at"], "own", None, None)
+    await api.connection.write("api_keys.insert", values)
+    await api.storage.clients.announce()
+    api.clock.advance(5)
+    assert (await api.send("GET", KEYS, key=key)).status == 401
+    assert (await api.send("GET", SCHEDULES, key=key)).status == 401
+    assert row["key_id"] in [one["key_id"] for one in (await api.send("GET", KEYS)).json["items"]]
+    assert (await api.send("DELETE", f"{KEYS}/{row['key_id']}")).status == 204
+
+
+async def test_keys_that_ended_long_ago_are_forgotten(api: ApiHarness) -> None:
+    await api.register("shop")
+    old = await key_of(api, expires_at="2026-11-21T09:31:00Z")
+    revoked = await key_of(api)
+    assert (await api.send("DELETE", f"{KEYS}/{revoked.split('_')[1]}")).status == 204
+
+    async def listed() -> list[str]:
+        return [one["key_id"] for one in (await api.send("GET", KEYS)).json["items"]]
+
+    kept = await listed()
+    api.clock.advance(90 * 86_400)
+    made = await key_of(api)
+    assert await listed() == [one for one in kept if one != revoked.split("_")[1]] + [made.split("_")[1]]
+    api.clock.advance(60)
+    later = await key_of(api)
+    assert old.split("_")[1] not in await listed()
+    assert later.split("_")[1] in await listed()
+    assert len(api.connection.rows("api_keys_by_client")) == len(api.connection.rows("api_keys")) == len(await listed())
+
+
+async def test_of_many_keys_that_ended_the_last_ones_are_listed(
+    api: ApiHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keys, "MAX_ENDED", 3)
+    monkeypatch.setattr(keys, "DELETED_AT_ONCE", 2)
+    await api.register("shop")
+    ended: list[str] = []
+    for _ in range(9):
+        made = (await key_of(api)).split("_")[1]
+        api.clock.advance(1)
+        assert (await api.send("DELETE", f"{KEYS}/{made}")).status == 204
+        ended.append(made)
+    await key_of(api)
+    listed = [one["key_id"] for one in (await api.send("GET", KEYS)).json["items"] if one["revoked_at"]]
+    assert listed == ended[-3:]
+
+
+async def test_a_list_of_keys_costs_what_was_read(api: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    await api.register("shop")
+    owed: list[float] = []
+    monkeypatch.setattr(api.services.request_budget, "owe", lambda principal, cost: owed.append(cost))
+    for _ in range(49):
+        await key_of(api)
+    owed.clear()
+    assert len((await api.send("GET", KEYS)).json["items"]) == 50
+    assert cost_of_reading(50, 0) in owed
 
 
 async def last_used(api: ApiHarness, key: str) -> str | None:
