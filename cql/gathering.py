@@ -7,8 +7,8 @@ So a lone one is not delayed, and nothing waits for a clock. A request is sent a
 see what was stored before, as they do alone. It fails for all that it carries. What is cancelled before it was sent is
 not sent; a request under way goes on when some of its callers are cancelled.
 
-A push under a key (`usecases.schedule_keys`), 64 at once, made 3.3 requests of its own or its share, and 1.0 with
-this.
+A push under a key (`usecases.schedule_keys`), 64 at once, ten minutes ahead, makes 0.3 requests with this, and 3.3
+without. A lone request costs 8 us more: a queue, a future and a task.
 """
 
 import asyncio

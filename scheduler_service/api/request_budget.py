@@ -40,7 +40,7 @@ Measured on a running API process (its CPU time, request after request, two busy
     DELETE a cron, pause, resume              4, 3, 3       4, 3, 3
     preview: usual, 72 years, zone not seen   0.5, 2, 8     3
     DELETE a schedule                         2.9           2
-    PUT under a new key, the same key again   0.6, 1.3      1, beside the rate of creates
+    PUT under a new key, the same key again   0.5, 0.6      1, beside the rate of creates
     cancel 100 of 100 partitions              31            5, and 33
       1,000 of 120 partitions                 90            5, and 333
     POST reconciliation, GET them             8, 1.1        10, 2

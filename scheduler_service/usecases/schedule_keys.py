@@ -16,7 +16,15 @@ cancelled ones lead to the present one (`rescheduled_to`).
 The row has two parts. What took the key is written on a condition. A replacement goes ahead by a plain write, which
 counts while the same one has the key, and of which the one of the highest revision stays. So a push costs one
 conditional write, the cancel, with the header that the present one was read with; only where that is rejected or
-unanswered is the partition read serially.
+unanswered is the partition read serially. What else it asks and writes is shared with puts of the same moment
+(`cql.gathering`, `cql.group_commit`), and cancels of one partition are too (`cql.partition_turns`).
+
+CPU seconds per 1,000 of the bench, 64 at once, while other work used the same two cores:
+
+                                       API    Cassandra, without its compilers and collector
+    plain create                       0.12   0.08
+    put under a new key                0.49   1.11
+    put again, which replaces one      0.56   0.66    (1.35 and 1.68 with two conditional writes and three serial reads)
 
 # Rules
 
