@@ -249,8 +249,8 @@ def trial_call(
     key: KeyText = None,
     as_json: AsJson = False,
 ) -> None:
-    """Send one signed trial call now, even while the client is paused, and show the whole exchange. Exits with 1 unless
-    it was delivered. Takes the client's own key too."""
+    """Send one signed trial call now and show the whole exchange. Exits with 1 unless it was delivered. A pause
+    does not hold it. Takes the client's own key too."""
     callback = read_callback(
         callback_url, method=method, header=header, body=body, body_json=body_json, body_file=body_file
     )

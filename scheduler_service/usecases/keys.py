@@ -5,7 +5,7 @@ that one can be replaced without a gap.
 
 A key that a key makes expires no later than that one: else a key that was lent for a day could make one for ever.
 
-Keys that have ended are listed for a while (`ENDED_KEPT_MS`, `MAX_ENDED`). Whoever makes a key deletes some of the
+Keys that have ended are listed for a while (`ENDED_KEPT_MS`, `MAX_ENDED`). Making a key deletes some of the
 older ones, so that the list, which each such request reads, stays short.
 """
 
