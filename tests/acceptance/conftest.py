@@ -1,7 +1,7 @@
-"""What acceptance tests stand on: whole processes over the session's Cassandra.
+"""Fixtures of the acceptance tests: whole processes over the session's Cassandra.
 
 Most of their time is waiting, so three workers run them. Tests that bound lateness by a second or two, and tests that
-kill what others wait for, have one worker to themselves (`PUNCTUAL`): no two of them run at the same time.
+kill what others need, share one worker (`PUNCTUAL`), so that no two of them run at the same time.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 class Turns(LoadScopeScheduling):
-    """A worker runs all tests of a file, and one worker those of all punctual files."""
+    """One worker runs all tests of a file, and one worker those of all punctual files."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
@@ -55,6 +55,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture
 def cluster(cassandra: SuiteCassandra, tmp_path: Path) -> Iterator[Deployment]:
-    """A new keyspace and a receiver; API and nodes are the test's to start."""
+    """A new keyspace and a receiver; the test starts the API and nodes."""
     with deployment(cassandra, tmp_path) as built:
         yield built

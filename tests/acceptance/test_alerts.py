@@ -1,4 +1,6 @@
-"""Prometheus over a real deployment: it shows what is documented, and an alert fires when Cassandra stops answering."""
+"""Prometheus over a real deployment: the documented metrics are shown, and alerts fire when Cassandra stops
+answering.
+"""
 
 import json
 from collections import Counter
@@ -63,7 +65,7 @@ def test_programs_at_work_show_what_is_documented(cluster: Deployment) -> None:
 def test_alerts_fire_when_cassandra_stops_and_end_when_it_is_back(
     cluster: Deployment, server: RunningCassandra, tmp_path: Path
 ) -> None:
-    """The chart's own expressions, without the minutes that they must hold before they are told."""
+    """Uses the chart's own expressions, without the minutes for which they must hold before an alert fires."""
     rules = [{**rule, "for": "1s"} for rule in load_rules() if rule["alert"] in ALERTS]
     assert len(rules) == len(ALERTS)
     cluster.start_api()
@@ -87,7 +89,7 @@ def test_alerts_fire_when_cassandra_stops_and_end_when_it_is_back(
 
 
 def quiet_again(prometheus: Prometheus, cluster: Deployment) -> bool:
-    """The windows of rates outlast the test; what is told of the present is not."""
+    """Whether the alerts about the present have ended; those about rates last longer than the test."""
     httpx.get(f"{cluster.api_url}/v1/clients/none", headers=admin(cluster), timeout=30, trust_env=False)
     return not prometheus.firing() & OF_NODES
 

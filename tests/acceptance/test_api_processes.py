@@ -25,7 +25,7 @@ def test_processes_share_a_port_and_end_together(cluster: Deployment) -> None:
     key = cluster.register("shop", poller_quota=4)
     await_until(lambda: len(said(parent, "api-listening")) == len(NAMES))
 
-    # Each request takes a new connection, so that both processes answer; what one creates, the other shows.
+    # Each request takes a new connection, so that both processes answer; the other process shows what one has created.
     made = []
     for number in range(CREATES):
         with cluster.client("shop", key) as shop:
@@ -43,7 +43,7 @@ def test_processes_share_a_port_and_end_together(cluster: Deployment) -> None:
     await_until(lambda: health(health_port, "/readyz") == (503, ["process-down"]))
     assert health(health_port, "/livez") == (200, [])
     await_until(lambda: len(said(parent, "api-listening")) == len(NAMES) + 1)
-    # The new one listens at once, and is ready when it has compared its clock with the node's.
+    # The new process listens at once, and is ready when it has compared its clock with the node's.
     await_until(lambda: httpx.get(f"{cluster.api_url}/readyz", trust_env=False).status_code == 200)
     first = process_of(parent, "api-0")
     await_until(lambda: health(health_port, "/readyz") == (200, []))
@@ -53,13 +53,13 @@ def test_processes_share_a_port_and_end_together(cluster: Deployment) -> None:
 
 
 def health(port: int, path: str) -> tuple[int, list[str]]:
-    """What the command says of all its processes: status, and why it is not 200."""
+    """The command's answer about all its processes: the status, and the reason if it is not 200."""
     answer = httpx.get(f"http://127.0.0.1:{port}{path}", trust_env=False)
     return answer.status_code, [one["reason"] for one in answer.json()["reasons"]]
 
 
 def created_by_one(cluster: Deployment) -> int:
-    """The counters of the process that takes the next connection."""
+    """The counters of the process that accepts the next connection."""
     shown = httpx.get(f"{cluster.api_url}/metrics", trust_env=False).text.splitlines()
     return sum(int(float(line.rpartition(" ")[2])) for line in shown if line.startswith(SERIES))
 
@@ -70,7 +70,7 @@ def said(parent: Program, action: str) -> list[dict[str, object]]:
 
 
 def process_of(parent: Program, name: str) -> ProcessIdentity:
-    """The process that the parent started last under that name, and that runs."""
+    """The running process that the parent started last under that name."""
     found = identify(int(str([line["pid"] for line in said(parent, "process-started") if line["process"] == name][-1])))
     assert found is not None
     return found

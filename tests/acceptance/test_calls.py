@@ -1,4 +1,4 @@
-"""The main job by whole processes: every schedule is called once, at its second, whatever dies meanwhile."""
+"""Whole processes call every schedule once, at its second, whichever process dies."""
 
 import time
 from collections import defaultdict
@@ -17,7 +17,7 @@ BATCH = 500
 
 
 def create(cluster: Deployment, key: str, count: int, *, start: datetime, over_seconds: float) -> set[str]:
-    """`count` schedules spread evenly from `start` on; answers their ids."""
+    """Create `count` schedules spread evenly from `start` on; returns their ids."""
     callback = Callback(url=cluster.receiver.url, json={"for": "acceptance"})
     step = timedelta(seconds=over_seconds) / count
     schedules = [NewSchedule(callback=callback, due=start + step * number) for number in range(count)]
@@ -40,7 +40,7 @@ def delivered(cluster: Deployment, key: str, *, start: datetime, over_seconds: f
 
 
 def await_delivered(cluster: Deployment, key: str, ids: set[str], *, start: datetime, over_seconds: float) -> None:
-    """Outcomes are written a little after their calls."""
+    """Wait for the outcomes, which are written a little after the calls."""
     deadline = time.monotonic() + 20
     while (found := delivered(cluster, key, start=start, over_seconds=over_seconds)) != ids:
         assert time.monotonic() < deadline, f"{len(ids - found)} outcomes are missing, {len(found - ids)} too many"
@@ -48,7 +48,7 @@ def await_delivered(cluster: Deployment, key: str, ids: set[str], *, start: date
 
 
 def packed(cluster: Deployment) -> tuple[int, int]:
-    """Rows whose content is one cell, and those whose delivery is."""
+    """Counts the rows whose content is one cell, and those whose delivery is."""
     with session_of(cluster.storage.contact_points[0], cluster.storage.port) as session:
         every = session.execute(
             f"SELECT client_id, url, content, attempts, delivery FROM {cluster.storage.keyspace}.schedules"
@@ -65,7 +65,7 @@ def sleep_until(instant: datetime) -> None:
 
 
 def repeats(cluster: Deployment) -> dict[str, list[dict[str, Any]]]:
-    """The calls of every schedule that was called for more than once, in order of arrival."""
+    """The calls of every schedule that was called more than once, in order of arrival."""
     by_id = defaultdict(list)
     for call in cluster.receiver.calls():
         by_id[call["id"]].append(call)
@@ -138,7 +138,7 @@ def test_while_cassandra_is_away_creates_are_refused_and_nothing_acknowledged_is
 
 
 def refused_create(cluster: Deployment, key: str) -> MinutehandApiError:
-    """The refusal that a create meets, within the API's own time-out."""
+    """A create that is refused; the refusal must arrive within the API's own time-out."""
     began = time.monotonic()
     callback = Callback(url=cluster.receiver.url)
     with cluster.client(CLIENT, key) as client, pytest.raises(MinutehandApiError) as caught:

@@ -1,4 +1,4 @@
-"""The chart's pods, started as it says but for the container: commands, settings, secrets and probes are enough."""
+"""Starts the chart's pods as processes, with their commands, settings, secrets and probes: these suffice."""
 
 import secrets
 import subprocess

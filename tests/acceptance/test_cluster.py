@@ -1,7 +1,7 @@
-"""Three nodes under a steady load, and what may befall them: nothing is lost, nothing is early.
+"""Three nodes under a steady load lose no call and make none early, whatever fails.
 
-Repeated is only what was in doubt: sent by an owner that was killed, frozen or cut off from the store before it could
-record the outcome. Moves that are planned repeat nothing and delay nothing.
+Only calls in doubt are repeated: those sent by an owner that was killed, frozen or cut off from the store before it
+could record the outcome. Planned moves repeat and delay nothing.
 """
 
 import signal
@@ -122,7 +122,7 @@ def pollers_of(client: ClientScope, node_id: str) -> frozenset[int]:
 
 
 def await_end(cluster: Deployment, name: str) -> None:
-    """A process that was declared dead while it was suspended ends by itself."""
+    """A process that was declared dead while it was suspended must exit by itself."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while cluster.programs[name].exit_code() is None:
         assert time.monotonic() < deadline, cluster.programs[name].last_words()

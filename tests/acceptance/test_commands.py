@@ -1,4 +1,4 @@
-"""The command line against a running cluster: what a user does, and what became of it."""
+"""The command line against a running cluster: what a user runs, and its effects."""
 
 import json
 import os
@@ -102,7 +102,7 @@ def test_a_client_its_key_and_its_schedules(cluster: Deployment) -> None:
 
 def test_refusals_are_one_sentence(cluster: Deployment) -> None:
     cluster.start_api()
-    cluster.start_node("one")  # without one nothing is created, right or wrong
+    cluster.start_node("one")  # without a node the API creates nothing, and refuses for that
     admin = cluster.admin_key
     assert "404 not-found" in sentence(cluster, admin, "clients", "show", "nobody")
     answer(cluster, admin, "clients", "register", "shop")

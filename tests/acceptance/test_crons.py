@@ -1,7 +1,7 @@
-"""Crons of every minute while both nodes are restarted and one is killed: every fire is called, and called once.
+"""Crons of every minute while both nodes are restarted and one is killed: every fire is called exactly once.
 
-Which fires there must be follows from each cron alone, and so does the id of each; what was called says the receiver's
-own record. New crons are put all the time, so that expansions are under way whatever befalls the nodes.
+Each cron determines its fires and their ids; the receiver's record says what was called. New crons are put throughout,
+so that expansions are under way at every fault.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ class Run:
         return {client: stages.begin(name, at_most_late=at_most_late) for client, stages in self.stages.items()}
 
     def expected(self, until_ms: int) -> dict[str, dict[str, str]]:
-        """By client, every fire that is due by then: its id, and what it is."""
+        """By client, every fire that is due by then: its id and a description."""
         fires: dict[str, dict[str, str]] = defaultdict(dict)
         for cron in self.crons:
             for minute in count(cron.created_at // MINUTE_MS + 1):
@@ -62,7 +62,7 @@ class Run:
         return fires
 
     def calls(self, until_ms: int) -> list[dict[str, Any]]:
-        """What came and is due by then. A call names the instant of the rule; the due proper stands in its id."""
+        """The calls received that were due by then. A call names the nominal due; the due itself is part of its id."""
         dues = ((call, due_of(ScheduleId(UUID(call["id"])))) for call in self.cluster.receiver.calls())
         return [call | {"due": due / 1000} for call, due in dues if due <= until_ms]
 
@@ -98,7 +98,7 @@ def test_crons_of_every_minute_fire_once_each_while_nodes_are_restarted_and_kill
 
 
 def _befall(run: Run) -> None:
-    """Blocks. What happens to the nodes, one thing after the other."""
+    """Blocks while the nodes are restarted and killed one after the other."""
     cluster = run.cluster
     run.begin("a quiet time", at_most_late=PLANNED_SECONDS)
     time.sleep(QUIET_SECONDS)
@@ -152,7 +152,9 @@ async def _put_steadily(run: Run, changes: CronChanges) -> None:
 
 
 async def _put(run: Run, changes: CronChanges, number: int) -> None:
-    """Asked again until it is answered; what an unanswered one has made is then found to be there already."""
+    """Put a cron, and repeat the request until it is answered; a repeat finds the cron that an unanswered request has
+    made.
+    """
     client = await changes.client(CLIENTS[number % len(CLIENTS)])
     options = CronOptions(spread_seconds=SPREAD_SECONDS[number // len(CLIENTS) % len(SPREAD_SECONDS)])
     wanted = draft("* * * * *", run.cluster.receiver.url, options=options)

@@ -1,4 +1,4 @@
-"""The demo as a newcomer runs it: in a separate process and an empty directory."""
+"""The demo, run as a newcomer does: in a separate process and an empty directory."""
 
 import contextlib
 import json
@@ -26,7 +26,7 @@ GONE_SECONDS = 15.0
 
 @contextmanager
 def demo(directory: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """A running `minutehand demo`; killed at the end if it still runs."""
+    """A running `minutehand demo`, killed at the end if it still runs."""
     process = subprocess.Popen(
         [sys.executable, "-m", "minutehand", "demo", "--dir", str(directory), "--heap-mb", "512", *arguments],
         stdin=subprocess.DEVNULL,
@@ -43,7 +43,7 @@ def demo(directory: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def await_state(directory: Path, process: subprocess.Popen[str]) -> dict[str, Any]:
-    """What demo.json says of a demo that runs: a killed one may have left its own behind."""
+    """The contents of a running demo's demo.json; a killed one may have left its own."""
     deadline = time.monotonic() + 90
     while True:
         assert process.poll() is None, process.communicate()

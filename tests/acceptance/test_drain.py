@@ -1,6 +1,6 @@
-"""SIGTERM under load: what an API process was asked is answered or was never read, what a node held is called once.
+"""SIGTERM under load: an API process answers every request it has read, and a node's calls are made once.
 
-The figures are printed: how long a process takes to end, what its callers were answered, how late its calls became.
+It prints how long a process takes to exit, what its callers were answered, and how late its calls became.
 """
 
 import signal
@@ -83,7 +83,7 @@ def test_ending_under_load_loses_nothing(pair: Deployment, show: Callable[..., N
 
 
 def end(program: Program) -> float:
-    """Tell it to end; answers how long that took. It ends in good order."""
+    """Send SIGTERM, check that the process exits in good order, and return how long it took."""
     began = time.monotonic()
     program.send(signal.SIGTERM)
     while program.exit_code() is None:
@@ -101,7 +101,7 @@ def assert_nothing_lost(load: Kept) -> None:
 
 
 def labels_of_stored(cluster: Deployment, key: str) -> dict[str, str | None]:
-    """By schedule id."""
+    """Labels of the stored schedules by id."""
     now = datetime.now(UTC)
     with cluster.client(CLIENT, key) as client:
         found = client.schedules.list(

@@ -1,4 +1,4 @@
-"""What an operator sees and does: several nodes on one machine, the cluster at a glance, a node drained."""
+"""What an operator sees and does: several nodes on one machine, the cluster's overview, a node that drains."""
 
 import json
 import signal
@@ -21,7 +21,7 @@ def test_two_nodes_of_one_command_share_the_pollers_and_one_hands_its_own_over(c
     cluster.register("shop", poller_quota=QUOTA)
     parent = cluster.start_nodes("host", processes=2)
 
-    # The first of them may own everything for a moment, and a beat may wait for a server that has just made tables.
+    # The first node may own everything for a moment, and a beat may be slow on a server that has just created tables.
     found = await_cluster(
         cluster,
         lambda seen: (
@@ -45,7 +45,7 @@ def test_two_nodes_of_one_command_share_the_pollers_and_one_hands_its_own_over(c
     await_cluster(cluster, lambda seen: states(seen) == {"host-0": "draining", "host-1": "live"})
     await_cluster(cluster, lambda seen: shares(seen) == {"host-0": 0, "host-1": ALL})
 
-    # What drains is an incarnation: the process that follows it takes its share again.
+    # Only an incarnation drains: the process that follows it takes its share again.
     drained = next(node for node in found.nodes if node.node_id == "host-0")
     assert send_signal(process_of(parent, "host-0"), signal.SIGKILL)
     await_cluster(cluster, lambda seen: newest(seen, "host-0").incarnation > drained.incarnation)
@@ -67,7 +67,7 @@ def await_cluster(cluster: Deployment, reached: Callable[[Cluster], bool], *, se
 
 
 def process_of(parent: Program, node_id: str) -> ProcessIdentity:
-    """The process that the parent started last under that name, and that runs."""
+    """The running process that the parent started last under that name."""
     lines = [json.loads(line) for line in parent.log_file.read_text(encoding="utf-8").splitlines()]
     pids = [line["pid"] for line in lines if line["action"] == "process-started" and line["process"] == node_id]
     found = identify(pids[-1])

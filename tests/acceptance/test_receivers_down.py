@@ -1,4 +1,4 @@
-"""A receiver that is down for one client's calls, and a restart of everything, leave the other clients their time."""
+"""One client's receiver is down and everything restarts: the other clients' calls are on time."""
 
 import signal
 import time
@@ -49,7 +49,7 @@ def test_a_restart_amid_retries_of_one_client_costs_no_trust_and_no_other_client
     start = next_minute(at_least_seconds=5)
     create_doomed(cluster, doomed, rows=KEYED, ordering_key="k", start=start)
     create_doomed(cluster, doomed, rows=FREE, ordering_key=None, start=start)
-    # By then the minute is swept, and its rows are pointers to retry rows in later ones.
+    # By then the minute is swept, and its rows point to retry rows in later minutes.
     time.sleep(max((start + timedelta(seconds=75) - datetime.now(UTC)).total_seconds(), 0))
     for how in (signal.SIGKILL, signal.SIGTERM):
         stop_all(cluster, nodes, how)
@@ -58,7 +58,7 @@ def test_a_restart_amid_retries_of_one_client_costs_no_trust_and_no_other_client
 
 
 def judge(seen: Watched, how: signal.Signals, show: Callable[..., None]) -> None:
-    """Bounds that a machine of half the speed keeps; before they were meant for, everything was out by tens."""
+    """Check bounds that a machine of half the speed keeps; a regression exceeds them tenfold."""
     said = "\n".join([how.name, *seen.table(), f"at most {max(seen.lateness_s):.3f} s late"])
     show(said)
     assert seen.last.trusted == len(NODES), said

@@ -1,4 +1,4 @@
-"""What whole processes write at their most talkative, while callbacks fail in every way: no secret is among it."""
+"""Whole processes at their most verbose log no secret while callbacks fail in every way."""
 
 import socket
 import threading
@@ -26,7 +26,7 @@ HEADERS = {"Authorization": f"Bearer {CANARY}-auth", "Cookie": f"s={CANARY}-cook
 
 
 class Echo(BaseHTTPRequestHandler):
-    """Answers 500 with everything that it was sent."""
+    """Answers 500 with everything that it received."""
 
     def do_POST(self) -> None:
         said = str(self.headers).encode() + self.rfile.read(int(self.headers["Content-Length"]))
@@ -37,14 +37,14 @@ class Echo(BaseHTTPRequestHandler):
         self.wfile.write(said)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing."""
+        """Log nothing."""
 
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Who does not trust the certificate goes away."""
+        """Ignore the caller's refusal of the certificate."""
 
 
 @contextmanager
@@ -108,7 +108,7 @@ def test_no_secret_is_in_what_processes_write(talkative: Deployment, bad: str, t
 
 
 def failed_as(cluster: Deployment, key: str, urls: list[str]) -> set[str | None]:
-    """Call them all; answers why they failed."""
+    """Call all of the URLs; returns the errors of their last attempts."""
     with cluster.client("shop", key) as client:
         ids = [
             client.schedules.create(
@@ -131,7 +131,7 @@ def failed_as(cluster: Deployment, key: str, urls: list[str]) -> set[str | None]
 
 
 def garbage(port: int) -> None:
-    """Requests that can't be read, wrong keys, wrong tokens."""
+    """Send malformed requests, wrong keys and wrong tokens."""
     url = f"http://127.0.0.1:{port}"
     for path in ("/hints", "/drain", "/v1/clients"):
         httpx.post(f"{url}{path}?a={CANARY}", headers=HEADERS, content=CANARY, trust_env=False, timeout=30)

@@ -1,4 +1,6 @@
-"""Everything secured: Cassandra over TLS with a password, the API over TLS, signing secrets under a key ring."""
+"""A deployment with every security option: Cassandra over TLS with a password, the API over TLS, secrets under a key
+ring.
+"""
 
 import asyncio
 import base64
@@ -50,7 +52,7 @@ URL = "http://127.0.0.1:9/hook"
 
 
 class Secured:
-    """A Cassandra that speaks TLS only and asks for a password, and the files to reach it with."""
+    """A Cassandra that accepts TLS and passwords only, and the files needed to reach it."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -86,7 +88,9 @@ class Secured:
         return SuiteCassandra(running.contact_points, running.port, running.datacenter, running)
 
     def submitted(self, storage: StorageSettings, login: Mapping[str, str]) -> dict[str, object]:
-        """What spark-submit takes, as spark/README.md says, with a truststore as an operator would make it."""
+        """The arguments of spark-submit, as spark/README.md gives them, with a truststore as an operator would make
+        it.
+        """
         trusted = self.directory / "trusted.p12"
         (authority,) = x509.load_pem_x509_certificates(self.authority.bundle.read_bytes())
         entry = pkcs12.PKCS12Certificate(authority, b"authority")
@@ -136,7 +140,7 @@ def connect(settings: StorageSettings) -> None:
 
 
 def await_let_in(secured: Secured, server: SuiteCassandra) -> None:
-    """The role is made a moment after the first answer."""
+    """Wait until the role may log in; it is created a moment after the first answer."""
     deadline = time.monotonic() + 30
     while True:
         try:
@@ -149,7 +153,7 @@ def await_let_in(secured: Secured, server: SuiteCassandra) -> None:
 
 @pytest.fixture
 def strangers(tmp_path: Path) -> Path:
-    """The certificate of an authority that signed nothing here."""
+    """The certificate of an authority that has signed nothing here."""
     (tmp_path / "strangers").mkdir()
     return Authority(tmp_path / "strangers").bundle
 
@@ -210,7 +214,7 @@ async def _change_login(admin: StorageSettings, user: StorageSettings, files: di
 
 
 async def _connected(root: Session, session: Session) -> set[str]:
-    """Who is connected, with one more connection of this session, made as the driver makes them."""
+    """Users with connections, after this session has opened one more as the driver opens them."""
     cluster = session._cluster
     (host,) = cluster.metadata.all_hosts()
     more = await asyncio.to_thread(cluster.connection_factory, host.endpoint)
@@ -260,7 +264,7 @@ def test_a_signed_call_end_to_end(
             shop.crons.put("nightly", hook, expression="30 2 * * *", timezone="Etc/UTC")
         await_true(lambda: bool(receiver.calls), seconds=25)
         assert receiver.calls[0][0].items() >= HEADERS.items()
-        # The call, the cron, and fires of the cron.
+        # The schedule, the cron, and the fires of the cron.
         await_true(lambda: stored(cluster.storage).count("sealed:1:old:") > 2)
         assert CREDENTIAL not in stored(cluster.storage)
 
@@ -271,7 +275,7 @@ def test_a_signed_call_end_to_end(
         ring.write_text(new)
         call_comes_signed(cluster, receiver, client_key, secret)
 
-        # A key that is gone: calls wait, and go on when it is back.
+        # A key is missing: calls wait, and are made when it is back.
         ring.write_text(old)
         await_true(lambda: cluster.metrics("alone")["minutehand_clients_locked"] == 1)
         ask_for_call(cluster, receiver, client_key)
@@ -290,7 +294,9 @@ def test_a_signed_call_end_to_end(
 def test_jobs_are_let_in_and_say_no_password(
     secured: Secured, locked_cassandra: SuiteCassandra, tmp_path: Path
 ) -> None:
-    """`bulk_load` writes by our own stores in Spark's tasks, `reconcile` and `usage` read by Spark's connector."""
+    """`bulk_load` writes with our own stores in Spark's tasks; `audit_books` and `usage` read with Spark's
+    connector.
+    """
     assert importlib.util.find_spec("pyspark"), "Spark is not installed: run make acceptance"
     word = new_word(secured.settings(locked_cassandra), "jobs")
     own, key = secured.authority.issue(tmp_path, name="jobs", stem="own")
@@ -336,7 +342,7 @@ def test_jobs_are_let_in_and_say_no_password(
 
 
 class Verifier:
-    """A receiver that keeps what it is sent, to be verified as any receiver would."""
+    """A receiver that keeps its requests, so that they can be verified as any receiver would."""
 
     def __init__(self) -> None:
         calls = self.calls = list[tuple[dict[str, str], bytes]]()
@@ -372,7 +378,7 @@ def call_comes_signed(cluster: Deployment, receiver: Verifier, client_key: str, 
 
 
 def new_word(admin: StorageSettings, role: str) -> str:
-    """The password of a new role: nothing else on this machine is called so."""
+    """The password of a new role, a text that occurs nowhere else on this machine."""
     word = SystemRandomness().secret_bytes(16).hex()
 
     async def create() -> None:
@@ -387,7 +393,7 @@ def new_word(admin: StorageSettings, role: str) -> str:
 
 
 def stored(storage: StorageSettings) -> str:
-    """Every row of every table, as somebody who reads the database sees them; behind them what is in the blobs."""
+    """Every row of every table, as a reader of the database sees them, followed by the decoded blobs."""
 
     async def read() -> str:
         session = await Session.open(storage, keyspace=storage.keyspace)

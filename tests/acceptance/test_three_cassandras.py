@@ -1,5 +1,6 @@
-"""Three Cassandra servers with three replicas of everything, one of them killed for a minute: creates and calls go
-on."""
+"""Three Cassandra servers with three replicas of everything: creates and calls go on while one is killed for a
+minute.
+"""
 
 import time
 from collections.abc import Callable
@@ -21,7 +22,7 @@ AWAY_SECONDS = 60.0
 BACK_SECONDS = 10.0
 SETTLED_SECONDS = 20.0
 PLANNED_SECONDS = 2.0
-# From a server's death until the others are sure of it, a write may wait for it and time out.
+# A write may time out between a server's death and its detection by the others.
 GAP_SECONDS = 8.0
 NOTICED_SECONDS = 12.0
 

@@ -1,4 +1,4 @@
-"""The tours of the examples against whole processes."""
+"""The examples' tours against whole processes."""
 
 import subprocess
 import sys
@@ -61,7 +61,7 @@ def test_a_client_does_without_an_administrator_what_its_tour_shows(cluster: Dep
 
 
 def what_stands(cluster: Deployment) -> tuple[object, ...]:
-    """What a client has that is not a schedule: good keys, signing secrets, settings, and whether it is paused."""
+    """What a client has besides schedules: valid keys, signing secrets, settings, and whether it is paused."""
     with cluster.admin() as api:
         client = api.client("shop")
         own = client.get()

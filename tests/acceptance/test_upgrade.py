@@ -1,9 +1,9 @@
-"""A rolling upgrade: the programs as they were before their last change and these, together on one cluster.
+"""A rolling upgrade: the programs before their last change and the current ones, together on one cluster.
 
     old migrate, API, node --> new migrate --> new node, new API beside them --> the old ones are told to end
 
-Both APIs take schedules all the while, crons fire every minute, and pollers move from old to new. Nothing is lost, and
-nothing is called twice without saying so. MINUTEHAND_UPGRADE_FROM names another revision to come from.
+Both APIs create schedules throughout, crons fire every minute, and pollers move from old to new. Nothing is lost, and
+every repeated call says that it is one. MINUTEHAND_UPGRADE_FROM names another revision to start from.
 """
 
 import io
@@ -47,7 +47,7 @@ ROOMS = ("minutehand", "scheduler_service", "poller_cluster", "membership", "cql
 
 @pytest.fixture(scope="module")
 def old_tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sources of before, in a directory of their own."""
+    """The sources of the old revision, in a directory of their own."""
     if shutil.which("git") is None or not (ROOT / ".git").exists():
         pytest.skip("NO UPGRADE WAS TRIED: it takes git and this repository's history")
     revision = os.environ.get("MINUTEHAND_UPGRADE_FROM") or before_the_last_change()
@@ -95,7 +95,7 @@ def test_old_and_new_programs_work_together(both: Deployment, old_tree: Path, sh
         both.await_owners({"old", "new"}, pollers=QUOTA)
         assert versions(both) == {"old": VERSION + MARK, "new": VERSION}
         with kept_connections(both, CLIENT, key, connections=6, port=new_port) as by_new:
-            # The crons' first fires are due from the first whole minute after they were put.
+            # The crons' first fires are due in the first whole minute after they were put.
             first_minute = (int(put_at) // 60 + 1) * 60
             time.sleep(max(first_minute - time.time(), PHASE_SECONDS) + PHASE_SECONDS)
             together = both.receiver.count() - alone
@@ -126,14 +126,14 @@ def test_old_and_new_programs_work_together(both: Deployment, old_tree: Path, sh
 
 
 def before_the_last_change() -> str:
-    """The commit before the last one that changed a program; the last commit may be one to a page or to a test."""
+    """The commit before the last one that changed a program; the last commit may have changed only a page or a test."""
     command = ["git", "rev-list", "--max-count=1", "HEAD", "--", *ROOMS]
     last = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
     return f"{last}~1"
 
 
 def file_of(package: str, tree: Path) -> Path:
-    """Where a program that runs in `tree` gets a package from."""
+    """The path from which a program that runs in `tree` imports a package."""
     told = subprocess.run(
         [sys.executable, "-c", f"import {package}; print({package}.__file__)"],
         cwd=tree,
@@ -151,9 +151,9 @@ def versions(cluster: Deployment) -> dict[str, str]:
 
 
 def put_crons(cluster: Deployment, key: str) -> float:
-    """Through the old API; answers when the last was there, Unix seconds."""
+    """Put crons through the old API; returns when the last existed, Unix seconds."""
     callback = Callback(url=cluster.receiver.url)
-    # As users do: what got no answer in time, in a keyspace that is seconds old, is asked for again.
+    # A request may get no answer in time from a keyspace that is seconds old; it is repeated, as users do.
     with Minutehand(cluster.api_url, key) as api:
         for number in range(CRONS):
             api.client(CLIENT).crons.put(
@@ -163,7 +163,7 @@ def put_crons(cluster: Deployment, key: str) -> float:
 
 
 def expected_fires(cluster: Deployment, key: str, put_at: float, *, until: float) -> set[str]:
-    """The ids of all fires between, as the rules want them. Every one has to be among the cron's runs."""
+    """Ids of all fires in the interval by the crons' rules. Each must be among the cron's runs."""
     start, end = datetime.fromtimestamp(put_at - 60, UTC), datetime.fromtimestamp(until + 60, UTC)
     found: set[str] = set()
     with cluster.client(CLIENT, key) as client:
@@ -193,13 +193,13 @@ def await_calls(cluster: Deployment, wanted: set[str]) -> list[dict[str, Any]]:
 
 
 def unsaid_repetitions(calls: list[dict[str, Any]]) -> list[str]:
-    """Schedules that were called again without the mark of a redelivery."""
+    """Schedules that were called again without the header that says so."""
     unmarked = Counter(call["id"] for call in calls if not call["redelivery"])
     return [schedule_id for schedule_id, times in unmarked.items() if times > 1]
 
 
 def latest(calls: list[dict[str, Any]], *loads: Kept) -> float:
-    """How late the latest first call of a schedule was, seconds."""
+    """The greatest lateness of any schedule's first call, in seconds."""
     acknowledged = {one for load in loads for one in load.acknowledged.values()}
     late: dict[str, list[float]] = defaultdict(list)
     for call in calls:

@@ -1,4 +1,4 @@
-"""What several of them read."""
+"""Fixtures shared by several architecture tests."""
 
 import pytest
 
@@ -7,6 +7,6 @@ from tests.architecture.sources import parsed_tests, room_modules
 
 @pytest.fixture(scope="session", autouse=True)
 def parsed() -> None:
-    """Once, in some seconds that are no test's own."""
+    """Parse the sources once, which takes some seconds that would count against one test's limit."""
     room_modules()
     parsed_tests()

@@ -1,4 +1,4 @@
-"""The project's own files, and what can be read off their syntax."""
+"""The project's own files, and what their syntax shows."""
 
 import ast
 import functools
@@ -58,7 +58,7 @@ def parsed_tests() -> dict[str, ast.Module]:
 
 
 def imported_modules(tree: ast.Module) -> set[str]:
-    """Dotted names of all absolute imports, wherever they stand."""
+    """Dotted names of all absolute imports, at any depth."""
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -70,7 +70,7 @@ def imported_modules(tree: ast.Module) -> set[str]:
 
 
 def dotted(node: ast.expr) -> str:
-    """`a.b.c` for such an expression; calls on the way read as `a.b().c`; anything else is empty."""
+    """`a.b.c` for such an expression; a call within it reads as `a.b().c`; any other expression gives an empty text."""
     match node:
         case ast.Name(id=name):
             return name
@@ -83,7 +83,9 @@ def dotted(node: ast.expr) -> str:
 
 
 def lines_matching(pattern: re.Pattern[str], *, besides: tuple[str, ...] = ()) -> list[str]:
-    """`path:line: text` of every line of a project file that matches, except in files whose path begins so."""
+    """`path:line: text` of every matching line of a project file, except in files whose path begins with one of
+    these.
+    """
     return [
         f"{name_of(path)}:{number}: {line.strip()}"
         for path, text in texts()

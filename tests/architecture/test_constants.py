@@ -1,4 +1,4 @@
-"""One name, one number: a public constant that is defined twice has one value."""
+"""A public constant that is defined twice has one value."""
 
 import ast
 from collections import defaultdict
@@ -8,7 +8,7 @@ from tests.architecture.sources import room_modules
 
 
 def number(value: ast.expr | None) -> object:
-    """What an expression of literals comes to; None if it is no number."""
+    """The value of an expression of literals; None if it is no number."""
     if value is None or any(isinstance(node, ast.Name | ast.Call | ast.Attribute) for node in ast.walk(value)):
         return None
     found = eval(compile(ast.Expression(value), "constant", "eval"), {"__builtins__": {}})
@@ -28,7 +28,7 @@ def constants(module: ast.Module) -> Iterator[tuple[str, object]]:
 
 
 def ambiguous(modules: Mapping[str, ast.Module]) -> dict[str, dict[object, list[str]]]:
-    """The names that different numbers have in different modules, with the modules of each number."""
+    """Names with different numbers in different modules, with the modules of each number."""
     homes: dict[str, dict[object, list[str]]] = defaultdict(lambda: defaultdict(list))
     for path, module in modules.items():
         for name, value in constants(module):

@@ -1,4 +1,6 @@
-"""Two wheels of one tree: the SDK, and the server, which needs the SDK of the same version. Nothing is fetched."""
+"""Two wheels are built from one tree: the SDK, and the server, which requires the SDK of the same version. Nothing is
+fetched.
+"""
 
 import json
 import subprocess
@@ -46,7 +48,7 @@ print(json.dumps([verified, refused, said, minutehand.client.__file__]))
 
 
 class Wheel(NamedTuple):
-    """A wheel as it was built. `files`: what it installs but for its own metadata."""
+    """A built wheel. `files`: what it installs, without its own metadata."""
 
     path: Path
     files: frozenset[str]
@@ -86,7 +88,7 @@ class Environment:
         assert done.returncode == 0, done.stderr
 
     def link(self, names: set[str]) -> None:
-        """Let it have distributions of the environment that the tests run in."""
+        """Give it distributions of the environment in which the tests run."""
         for name in names:
             of = distribution(name)
             for top in {file.parts[0] for file in of.files or () if file.parts[0] != ".."}:
@@ -116,7 +118,7 @@ class Environment:
 
 
 def needed(requirements: list[str], *, extra: str = "") -> set[str]:
-    """The names of what is required, and of all that those require, on this machine and with one extra at most."""
+    """Names of the requirements and of all their requirements, on this machine and with at most one extra."""
     of = {"extra": extra}
     wanted = [one for line in requirements if (one := Requirement(line)).marker is None or one.marker.evaluate(of)]
     names = {canonicalize_name(one.name) for one in wanted} - set(PROJECTS)
@@ -192,7 +194,7 @@ def test_the_command_works_with_what_is_declared_and_the_sdk_elsewhere(
 
 
 def test_what_is_imported_is_declared(wheels: Mapping[str, Wheel]) -> None:
-    """All but the jobs, and what is for this machine only: those have extras, as public keys have in the SDK."""
+    """All except the jobs' and those for local use: they have extras, as public keys have in the SDK."""
     origins = packages_distributions()
     sdk, server = (needed(wheels[name].metadata.get_all("Requires-Dist", []), extra="ed25519") for name in PROJECTS)
     undeclared = {

@@ -1,5 +1,6 @@
-"""Documents and docstrings name what exists: paths, modules, classes, tests, targets of make, commands, and the files
-that documents link to."""
+"""Documents and docstrings name only what exists: paths, modules, classes, tests, targets of make, commands, and linked
+files.
+"""
 
 import ast
 import re
@@ -43,7 +44,7 @@ def prose(path: Path) -> str:
 
 
 def missing(text: str, *, beside: Path = ROOT) -> Iterator[str]:
-    """What a text names in backticks and is not there: files, folders, modules, tests."""
+    """Files, folders, modules and tests that a text names in backticks and that do not exist."""
     of_settings = beside.relative_to(ROOT).parts[:1] in SETTINGS
     tops = {path.relative_to(ROOT).parts[0] for path in project_files()}
     for found in CODE.findall(text):
@@ -56,7 +57,7 @@ def missing(text: str, *, beside: Path = ROOT) -> Iterator[str]:
 
 
 def exists(name: str, beside: Path) -> bool:
-    """Whether there is such a path, seen from the root or from the document; a module needs no ending."""
+    """Whether the path exists, relative to the root or to the document; a module needs no ending."""
     place = ROOT / name
     if PLACEHOLDERS.intersection(re.split(r"[_.]", place.stem)):
         return place.parent.is_dir()
@@ -64,7 +65,7 @@ def exists(name: str, beside: Path) -> bool:
 
 
 def known(dotted: str) -> bool:
-    """Whether it is a module, or a name that a module or a class of it defines or hands on."""
+    """Whether it is a module, or a name that a module or a class of it defines or re-exports."""
     parts = dotted.split(".")
     for end in range(len(parts), 0, -1):
         if (source := module(".".join(parts[:end]))) is not None:
@@ -83,7 +84,7 @@ def parsed(path: Path) -> ast.Module:
 
 
 def defines(scope: ast.Module | ast.ClassDef, path: Sequence[str], tree: ast.Module) -> bool:
-    """Whether a module, or a class of `tree` or a base of it, has such a name; the rest of the path is in that."""
+    """Whether a module, a class of `tree` or a base of it defines the first name, and that one the rest of the path."""
     first, *rest = path
     for node in within(scope):
         match node:
@@ -102,7 +103,9 @@ def defines(scope: ast.Module | ast.ClassDef, path: Sequence[str], tree: ast.Mod
 
 
 def within(scope: ast.AST) -> Iterator[ast.AST]:
-    """What a module or class defines, also under a condition; of a class, what its methods assign to `self` too."""
+    """Names that a module or class defines, conditional ones too; for a class also those that its methods assign to
+    `self`.
+    """
     for node in ast.iter_child_nodes(scope):
         yield node
         if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
@@ -130,7 +133,7 @@ def assigned(target: ast.expr) -> str:
 
 
 def docstrings(tree: ast.Module) -> Iterator[str]:
-    """Those of the module, of what it defines, and of its fields and constants."""
+    """Docstrings of the module, its definitions, and its fields and constants."""
     for node in ast.walk(tree):
         match node:
             case ast.Expr(value=ast.Constant(value=str(text))):
@@ -138,8 +141,9 @@ def docstrings(tree: ast.Module) -> Iterator[str]:
 
 
 def missing_names(text: str, path: str) -> Iterator[str]:
-    """Dotted names in a docstring of this file that begin like a room, or like a module or package beside the file or
-    above it, and are not there."""
+    """Dotted names in docstrings of this file that begin like a room, or like a module or package beside the file or
+    above it, and do not exist.
+    """
     for found in CODE.findall(text):
         if re.fullmatch(r"\w+(\.\w+)+", found) and not FILE.fullmatch(found):
             first = found.partition(".")[0]

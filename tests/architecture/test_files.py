@@ -1,4 +1,4 @@
-"""Size, names and content that no file of the repository may break."""
+"""Rules about size, names and content for every file of the repository."""
 
 import re
 

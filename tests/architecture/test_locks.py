@@ -1,4 +1,4 @@
-"""The lock files hold everything, pinned and hashed, and agree with each other."""
+"""The lock files pin and hash every requirement, and agree with each other."""
 
 import json
 import re

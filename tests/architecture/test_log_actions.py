@@ -1,4 +1,4 @@
-"""Every line of the log has an action from one list, and the list has no other."""
+"""Every log line's action is in the list of actions, and the list has no others."""
 
 import ast
 import re
@@ -17,7 +17,7 @@ PASSES_ON = "scheduler_service/api/http/route.py"
 
 
 def log_calls() -> Iterator[tuple[str, ast.Call, ast.Module]]:
-    """Where, the call, and its module."""
+    """Each call that logs, with its place and its module."""
     for name, tree in room_modules().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in LEVELS:
@@ -27,7 +27,7 @@ def log_calls() -> Iterator[tuple[str, ast.Call, ast.Module]]:
 
 
 def constants(node: ast.expr, tree: ast.Module) -> list[str] | None:
-    """The texts that an expression can be, None where that can't be told."""
+    """The texts that an expression may have; None if they cannot be determined."""
     match node:
         case ast.Constant(value=str(text)):
             return [text]

@@ -1,4 +1,4 @@
-"""Tests that wait for real time are slow and lie on a busy machine: these suites move a virtual clock instead."""
+"""Tests that wait for real time are slow, and fail on a busy machine: these suites move a virtual clock instead."""
 
 import ast
 
@@ -31,5 +31,5 @@ def test_a_sleep_is_found() -> None:
 
 
 def waits(call: ast.Call) -> bool:
-    """`sleep(0)` only lets others run."""
+    """Whether a call waits; `sleep(0)` only lets others run."""
     return not (call.args and isinstance(call.args[0], ast.Constant) and call.args[0].value == 0)

@@ -62,7 +62,7 @@ def schedules() -> Any:
 
 
 def commands() -> set[str]:
-    """Those of the command line: single ones by their name, those of a group by both."""
+    """The command line's commands: single ones by their name, those of a group by both."""
     tree: Any = typer.main.get_command(app)
     found = set()
     for name, command in tree.commands.items():

@@ -1,4 +1,4 @@
-"""Who may use what, where import-linter can't say it: the standard library, the environment, threads, tasks."""
+"""Rules about imports that import-linter cannot express: the standard library, the environment, threads, tasks."""
 
 import ast
 import re
@@ -25,7 +25,7 @@ SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
 def packages_of(*requirements: str) -> set[str]:
-    """What one imports of the distributions that are required."""
+    """The distributions' packages that one module imports."""
     names = {canonicalize_name(Requirement(one).name) for one in requirements}
     return {
         package
@@ -64,7 +64,7 @@ def test_membership_needs_only_the_standard_library() -> None:
 
 
 def says_pure(name: str, tree: ast.Module) -> bool:
-    """Whether a module's docstring calls it pure, or the first line of its package's docstring calls all of it so."""
+    """Whether a module's docstring calls it pure, or its package's first line calls the whole package pure."""
     package = room_modules()[f"{name.rpartition('/')[0]}/__init__.py"]
     if tree is not package and SAYS_PURE.search(ast.get_docstring(tree) or ""):
         return True
@@ -104,7 +104,7 @@ def test_only_the_front_door_uses_threads() -> None:
 
 
 def test_tasks_are_made_by_their_owners_only() -> None:
-    """ruff sees `asyncio.create_task`; this sees the loop's own method."""
+    """ruff sees `asyncio.create_task`; this test sees the loop's own method."""
     makers = {
         name
         for name, tree in room_modules().items()
@@ -144,7 +144,7 @@ def test_every_room_is_shipped_linted_and_typed() -> None:
 
 
 async def test_routes_are_given_use_cases_and_no_store() -> None:
-    """`encryption` seals and opens what is shown; it reads nothing."""
+    """`encryption` encrypts and decrypts what is shown; it reads nothing."""
     services, kinds = ApiHarness().services, get_type_hints(ApiServices)
     given = {name: kind.__module__ for name, kind in kinds.items()}
     for noun in (name for name, module in given.copy().items() if module == ApiServices.__module__):

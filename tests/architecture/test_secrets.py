@@ -1,4 +1,4 @@
-"""Secrets are compared in constant time: `==` ends at the first difference, and its time tells where that is."""
+"""Secrets are compared in constant time: `==` returns at the first difference, so its time reveals the position."""
 
 import ast
 import re
@@ -20,7 +20,7 @@ WHERE = {
 
 
 def compared(tree: ast.AST) -> list[tuple[int, str]]:
-    """Line and name of what looks like a secret and is an operand of ==, != or in. That it is None may be asked."""
+    """Line and name of operands of ==, != or in that look like a secret. A comparison with None is permitted."""
     found = []
     for node in ast.walk(tree):
         if not isinstance(node, ast.Compare):

@@ -1,4 +1,4 @@
-"""What the project's tools are told names files that exist: a rule for one that was moved or removed judges nothing."""
+"""The settings of the project's tools name files that exist; a rule for a moved or removed file checks nothing."""
 
 import re
 import tomllib
@@ -14,7 +14,7 @@ SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
 
 
 def modules(contract: Mapping[str, Any]) -> Iterator[str]:
-    """The rooms and modules of ours that an import contract names, without wildcards and marks of layers."""
+    """Our rooms and modules that an import contract names, without wildcards and layer marks."""
     yield from (f"{container}.{name}" for container in contract.get("containers", ()) for name in layers(contract))
     for key in ("source_modules", "forbidden_modules", "layers", "ignore_imports", "modules"):
         for line in contract.get(key, ()):
@@ -37,7 +37,7 @@ def known() -> frozenset[Path]:
 
 
 def missing(names: Iterable[str]) -> list[str]:
-    """Those that are no path or pattern of a project file or folder."""
+    """The entries that match no project file or folder."""
     return [name for name in names if Path(name) not in known() and not any(path.match(name) for path in known())]
 
 

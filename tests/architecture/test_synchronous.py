@@ -1,4 +1,4 @@
-"""The plain half of the SDK is what `make sdk` writes from the asynchronous one."""
+"""The synchronous half of the SDK equals what `make sdk` generates from the asynchronous one."""
 
 import pytest
 

@@ -1,8 +1,8 @@
-"""Nothing in the rooms is there for nobody, or for tests alone.
+"""The rooms contain nothing that is unused, or used by tests alone.
 
 A name at the top of a module counts as used where its module loads it, another module imports it, or anything has it as
 an attribute; a method where it is an attribute of anything but `self`, or of `self` in its class, a base or a subclass.
-So a name that something else shares may be overlooked, and none that is used is found.
+So an unused name that is equal to a used one may be overlooked, but no used name is reported.
 """
 
 import ast
@@ -19,7 +19,7 @@ BY_LIBRARIES = {
     # httptools, h2, aiohttp, prometheus_client
     "on_message_begin", "on_headers_complete", "on_body", "on_message_complete", "_receive_frame", "handle_error",
     "describe",
-    # a test that compares the list with what logs say
+    # a test that compares the list with the logs
     "ACTIONS",
 }  # fmt: skip
 """Names that others than the rooms call or read."""

@@ -1,5 +1,4 @@
-"""One word, one thing: what `docs/glossary.md` has replaced comes back nowhere, in code, CQL, documents or file
-names."""
+"""Words that `docs/glossary.md` has replaced occur nowhere: not in code, CQL, documents or file names."""
 
 import ast
 import re
@@ -93,7 +92,7 @@ PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
 
 @cache
 def replaced(name: str) -> frozenset[str]:
-    """The words of a name that are gone, whether it is `lane_table` or `LaneTable`."""
+    """The replaced words in a name, be it `lane_table` or `LaneTable`."""
     parts = [part for part in name.split("_") if part]
     humps = [hump for part in parts for hump in PART.findall(part)]
     return frozenset(word for word in (name, *parts, *humps) if instead(word))

@@ -1,4 +1,4 @@
-"""Runs the phases and prints what they found."""
+"""Runs the phases and prints their results."""
 
 import argparse
 import json
@@ -99,7 +99,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _phases(arguments: argparse.Namespace) -> Phases:
-    """Every phase by name: what is said before it, and what it does."""
+    """Every phase by name: what is printed before it, and what it does."""
     steady = arguments.steady_rate, arguments.steady_seconds
     return {
         "creates_alone": (
@@ -285,7 +285,7 @@ def _run(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _api_pids(api: Program, processes: int) -> dict[str, int]:
-    """Of several processes the parent's log names each."""
+    """The pids of the API's processes, which the parent's log names."""
     if processes == 1:
         return {"api": api.pid}
     lines = map(json.loads, api.log_file.read_text(encoding="utf-8").splitlines())

@@ -1,4 +1,4 @@
-"""How long the reconcile job takes for a window of so many rows, and how much memory.
+"""Measures how long the job `audit_books` takes for a window of so many rows, and its memory.
 
     python -m tests.bench.audit_books --rows 500000,1000000,2000000
 
@@ -76,7 +76,7 @@ def _measure(session: SparkSession, storage: StorageSettings, rows: int) -> dict
 
 
 def _write(session: SparkSession, tables: Tables, rows: int) -> None:
-    """An hour of rows, one of which has lost its outcome, and all that goes with them."""
+    """Write an hour of rows, one of which has lost its outcome, and all that belongs to them."""
     tables.append(
         session.createDataFrame(
             [(CLIENT, POLLERS, POLLERS, "active", "{}", 1)],
@@ -162,7 +162,7 @@ def _rows(session: SparkSession, rows: int) -> DataFrame:
 
 
 def _peak_mb(session: SparkSession) -> int:
-    """Of this process and of Spark's Java, at most since they began."""
+    """The peak memory of this process plus that of Spark's Java, since their start."""
     java = session._jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[union-attr]
     peaks = (Path(f"/proc/{pid}/status").read_text(encoding="utf-8") for pid in ("self", java))
     return sum(int(text.split("VmHWM:")[1].split()[0]) for text in peaks) // 1024

@@ -1,9 +1,9 @@
-"""How fast the bulk load is, and what it costs each process.
+"""Measures the speed of the bulk load, and its cost for each process.
 
     python -m tests.bench.bulk_load --rows 200000
 
 Starts a Cassandra of its own and loads Parquet as `minutehand spark run` does, on two cores: an hour of rows, in no
-order, whose bodies have some 200 bytes. Then once more, which adds nothing.
+order, with bodies of about 200 bytes. Then it loads them again, which adds nothing.
 
     python -m tests.bench.bulk_load --rows 300000 --rate 5000 --beside 100
 
@@ -68,7 +68,7 @@ def main() -> int:
 
 
 def _beside(bench: phases.Bench, measure: Callable[[], dict[str, Any]], *, rate: int, seconds: float) -> dict[str, Any]:
-    """The load, and how late calls are before it and while it goes on."""
+    """Run a load, and measure how late calls are before and during it."""
 
     def lateness(seconds: float) -> dict[str, Any]:
         found = phases.calls(bench, count=round(rate * seconds), over_seconds=seconds, lead_seconds=LEAD_SECONDS)
@@ -131,7 +131,7 @@ def _cpu(java: int, cassandra: int) -> dict[str, float]:
             except OSError:
                 continue
             spent[int(entry.name)] = sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
-            # Of a daemon's workers that have ended its own account tells.
+            # A daemon's account includes the workers that have ended.
             spent[-int(entry.name)] = sum(map(int, fields[13:15])) / os.sysconf("SC_CLK_TCK")
             below.setdefault(int(fields[1]), []).append(int(entry.name))
     workers, waiting = 0.0, list(below.get(java, []))

@@ -1,12 +1,11 @@
-"""What calls cost one node process, in its own process: CPU microseconds each, the kernel's part of them.
+"""Measures what calls cost one node, in its own process: CPU microseconds each, and the kernel's part of them.
 
     python -m tests.bench.call_cost [--rows N] [--pollers N] [--rounds N] [--spread SECONDS] [--profile N]
 
 The minutes' runs, the dispatcher and the delivery engine are real, and so are the sockets to a receiver in a process of
-its own. Cassandra is not: pages are there at once, and owner commits are encoded as requests and applied a
-turn of the loop later. So what is left out is the driver; the best of many rounds differs little from run to run. All
-rows of a round are due within `--spread` seconds that have passed when it begins, unless it is negative: then they are
-still to come.
+its own. Cassandra is not: pages are available at once, and owner commits are encoded as requests and applied a turn of
+the loop later. So the driver is left out; the best of many rounds differs little from run to run. All rows of a round
+are due within the `--spread` seconds before it begins; if this is negative, they are due after it begins.
 """
 
 import argparse
@@ -88,7 +87,7 @@ class _Column:
 
 
 class _Prepared:
-    """What a statement looks like when the server has prepared it."""
+    """The driver's form of a prepared statement."""
 
     query_id = b"0123456789abcdef"
 
@@ -97,7 +96,7 @@ class _Prepared:
 
 
 class InstantConnection:
-    """Holds pages as the driver would answer them, applies every commit, and remembers how many rows were recorded."""
+    """Holds pages as the driver would return them, applies every commit, and counts the rows recorded."""
 
     def __init__(self) -> None:
         self._binders = {name: Binder(cast(Any, _Prepared(columns))) for name, columns in COLUMNS.items()}
@@ -139,7 +138,7 @@ async def _turn() -> None:
 
 
 class ShiftedClock(SystemClock):
-    """The system's, `ahead_ms` ahead."""
+    """The system's clock, `ahead_ms` ahead."""
 
     ahead_ms = 0
 
@@ -170,14 +169,14 @@ class OneServedClient(ServedClients):
 
 
 class NoBalances:
-    """Of the books only what a settled minute writes is asked for."""
+    """Only a settled minute's write of the books is supported."""
 
     async def write(self, balance: Any) -> Answer[Any]:
         return APPLIED
 
 
 class WokenPollers(GivenPollers):
-    """All of the one client."""
+    """All pollers of the one client."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         super().__init__()
@@ -188,7 +187,7 @@ class WokenPollers(GivenPollers):
 
 
 class Bench:
-    """One node's parts, and the rounds that it makes calls in."""
+    """One node's parts, and the rounds in which it makes calls."""
 
     def __init__(self, *, pollers: int, url: str) -> None:
         self.pollers, self._url = pollers, url
@@ -254,7 +253,7 @@ class Bench:
         self._tasks.spawn(self.dispatcher.run(), name="dispatcher")
 
     def fill(self, rows: int, *, spread_ms: int, round_: int) -> Minute:
-        """Rows for each poller, and the clock at the end of the time in which they are due."""
+        """Create rows for each poller, and set the clock to the end of the time in which they are due."""
         minute = Minute(minute_of(int(time.time() * 1000)) + 10 + 10 * round_)
         start = minute_start(minute)
         connection = self.connection
@@ -277,7 +276,7 @@ class Bench:
         return minute
 
     async def call_all(self, minute: Minute) -> None:
-        """Until every row is recorded."""
+        """Run until every row is recorded."""
         self._runs = [self._run(PollerId(poller), minute) for poller in range(self.pollers)]
         work = [asyncio.create_task(run.run()) for run in self._runs]
         assert self.connection.all_recorded is not None
@@ -306,7 +305,7 @@ class Bench:
 
 @contextmanager
 def receiver() -> Iterator[str]:
-    """The URL of a receiver in a process of its own."""
+    """Start a receiver in a process of its own; returns its URL."""
     [port] = free_ports(1)
     process = subprocess.Popen([sys.executable, "-m", "tests.support.receiver", "--port", str(port)])
     try:
@@ -317,7 +316,7 @@ def receiver() -> Iterator[str]:
 
 
 async def measure(options: argparse.Namespace, url: str, show: Callable[[str], None]) -> dict[str, float]:
-    """The best round's CPU microseconds a call: of the process, and the kernel's part of the round with least of it."""
+    """CPU microseconds per call: of the process in the best round, and of the kernel in the round with the least."""
     bench = Bench(pollers=options.pollers, url=url)
     await asyncio.sleep(0.5)
     await bench.start()

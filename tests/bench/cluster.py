@@ -1,4 +1,4 @@
-"""The phases about the cluster: a node that is killed, one that is told to stop, and very many idle pollers."""
+"""The phases about the cluster: a node that is killed, one that is stopped, and very many idle pollers."""
 
 import signal
 import time
@@ -62,7 +62,7 @@ def node_lost(bench: Bench, *, how: signal.Signals, rate: int) -> Figures:
 
 
 def start_nodes(bench: Bench, parts: ExitStack, prefix: str) -> dict[str, Program]:
-    """Three nodes, which `parts` stops."""
+    """Start three nodes, which `parts` stops."""
     nodes = {}
     for number in range(1, NODES + 1):
         node_id = f"{prefix}-{number}"
@@ -72,7 +72,7 @@ def start_nodes(bench: Bench, parts: ExitStack, prefix: str) -> dict[str, Progra
 
 
 def _await_owned(bench: Bench, nodes: dict[str, Program], victim: str) -> set[int]:
-    """The pollers of the bench's client that the victim owns, once these nodes own them all."""
+    """Wait until these nodes own all pollers of the bench's client; returns those of the victim."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     with bench.deployment.client(CLIENT, bench.key) as client:
         while True:
@@ -85,7 +85,7 @@ def _await_owned(bench: Bench, nodes: dict[str, Program], victim: str) -> set[in
 
 
 def idle_pollers(bench: Bench, *, clients: int, seconds: float) -> Figures:
-    """Nodes that own very many pollers without any schedules: what they cost, and how fast a dead node's move."""
+    """Nodes own very many pollers without schedules: their cost, and how fast those of a dead node move."""
     began = time.monotonic()
     with bench.deployment.admin() as api:
         for number in range(clients):
@@ -131,7 +131,7 @@ def _held(bench: Bench, nodes: "list[str] | dict[str, Program]") -> int:
 
 
 def _settled(bench: Bench) -> bool:
-    """Whether Cassandra has next to nothing to do: leases are taken, flags are cleared."""
+    """Whether Cassandra is nearly idle: leases are taken, flags are cleared."""
     before = requests_so_far(bench.deployment)
     time.sleep(2.0)
     return requests_so_far(bench.deployment) - before < 200

@@ -1,10 +1,10 @@
-"""`make conformance`: requests that schemathesis generates from the OpenAPI document, right ones and wrong ones, and
-sequences of them, against whole processes over a real Cassandra: with a client's key, then with the administrator's.
+"""`make conformance`: schemathesis generates requests from the OpenAPI document, valid and invalid, and sequences of
+them, and sends them to whole processes over a real Cassandra: with a client's key, then with the administrator's.
 
-`tests/integration/test_api_conformance` asks the same of a server over the store in memory, with a few cases for each
-operation; this is for minutes of them. All checks but what no schema can say: whether a right-looking value is accepted
-(instants that have passed, cursors, URLs), and that a batch answers 200 with the faults of its items. Budgets are
-raised, or most answers would be 429. Ends with 1 where there is a finding, which is printed.
+`tests/integration/test_api_conformance` does the same to a server over the store in memory, with a few cases for each
+operation; this runs for minutes. It makes all checks except those that no schema can decide: whether a valid-looking
+value is accepted (past instants, cursors, URLs), and that a batch answers 200 with the faults of its items. Budgets are
+raised, or most answers would be 429. Exits with 1 if there is a finding, which is printed.
 """
 
 import argparse
@@ -59,7 +59,7 @@ def main() -> int:
 
 
 def _one_of_everything(cluster: Deployment, client_id: str, key: str) -> str:
-    """What the paths of this client's requests name."""
+    """Create what the paths of this client's requests name."""
     callback, now = Callback(url=cluster.receiver.url), datetime.now(UTC)
     with cluster.client(client_id, key) as client:
         schedule = client.schedules.create(callback, delay_seconds=86_400)

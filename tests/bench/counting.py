@@ -1,4 +1,4 @@
-"""What the metrics cost that stand in the way of every call and every request: CPU microseconds each.
+"""Measures what the metrics on the path of every call and every request cost: CPU microseconds each.
 
 python -m tests.bench.counting
 """
@@ -47,7 +47,7 @@ def _ask(connection: Any) -> None:
 
 
 def _microseconds(work: Callable[[], object]) -> float:
-    """The best of many rounds: a busy machine makes none of them cheaper."""
+    """The best of many rounds, because load on the machine only adds to the figure."""
     return min(timeit.repeat(work, number=TIMES, repeat=ROUNDS)) / TIMES * 1e6
 
 

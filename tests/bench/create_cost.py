@@ -1,10 +1,10 @@
-"""What creates cost one API process, in its own process: CPU microseconds each, and where they go.
+"""Measures what creates cost one API process, in its own process: CPU microseconds each, and where they are spent.
 
     python -m tests.bench.create_cost [--batch N] [--connections N] [--rounds N] [--profile N] [--header "NAME: VALUE"]
 
-Everything of the API is real but for the sockets and Cassandra: requests are handed to the connections as bytes, and
-rows are acknowledged in the next turn of the loop and kept nowhere. So what is left out is system calls and the
-driver, and nothing else disturbs what is measured: the best of many rounds is the same to 2 % from run to run.
+Everything of the API is real except the sockets and Cassandra: requests are handed to the connections as bytes, and
+rows are acknowledged in the next turn of the loop and not stored. So system calls and the driver are left out, and
+nothing else disturbs the measurement: the best of many rounds is the same to 2 % from run to run.
 """
 
 import argparse
@@ -50,7 +50,7 @@ class Column(NamedTuple):
 
 
 class Prepared:
-    """What a statement looks like when the server has prepared it."""
+    """The driver's form of a prepared statement."""
 
     query_id = b"0123456789abcdef"
 
@@ -59,7 +59,7 @@ class Prepared:
 
 
 class InstantConnection(InMemoryConnection):
-    """Writes new rows as bytes, acknowledges them a turn of the loop later, and forgets them."""
+    """Encodes new rows as bytes, acknowledges them a turn of the loop later, and discards them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ class InstantConnection(InMemoryConnection):
 
 
 class Loopback(asyncio.Transport):
-    """The other end of a connection: asks for the next thing when the last one was answered."""
+    """The other end of a connection: sends the next request when the last one was answered."""
 
     def __init__(self, answered: Callable[["Loopback", bytes], None]) -> None:
         super().__init__({"peername": ("127.0.0.1", 1)})
@@ -116,7 +116,7 @@ class Loopback(asyncio.Transport):
 
 
 def requests(key: str, *, batch: int, headers: Sequence[str]) -> Iterator[bytes]:
-    """As the load generator sends them."""
+    """Requests like those of the load generator."""
     start = int(time.time() * 1000) + HOUR_MS
     dues, callback = Dues(start, start + HOUR_MS), {"url": "http://127.0.0.1:8080/callbacks", "body": "x" * 200}
     lines = ["Host: bench", f"Authorization: Bearer {key}", "Content-Type: application/json", *headers]
@@ -160,7 +160,7 @@ class Load:
 
     def _ask(self, connection: Loopback) -> None:
         self._left -= 1
-        # Turns later, as over a socket: sooner than aiohttp's task waits for it, a request is none of `plain_creates`.
+        # Some turns later, as over a socket: before aiohttp's task waits for it, a request is none of `plain_creates`.
         soon = self._loop.call_soon
         soon(soon, soon, connection.protocol.data_received, next(self._prepared))
 

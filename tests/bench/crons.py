@@ -2,9 +2,9 @@
 
     create --> each is woken at once and expanded --> minute 1: spread over 30 s --> minute 2: all at its second 0
 
-The first quarter shows whether a load that the node can carry is on time, the second how long it takes to get rid of
-one that nobody could. The others, of mixed rules, fire at other minutes or not at all. An hour later the same crons
-would be woken over the four minutes before their fire; here all of them are woken as fast as they are created.
+The first quarter shows whether a load within the node's capacity is on time, the second how long it takes to work off
+one above it. The others, of mixed rules, fire at other minutes or not at all. An hour later the same crons would be
+woken over the four minutes before their fire; here all of them are woken as fast as they are created.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ def crons(bench: Bench, *, count: int) -> Figures:
         "spread": spread,
         "at_once": at_once,
     }
-    # Their next fires would be called while something else is measured.
+    # Otherwise their next fires would be called during another phase.
     with bench.deployment.admin() as api:
         for name in names:
             api.clients.suspend(name)
@@ -132,7 +132,7 @@ async def _create(
     unanswered: list[int],
     made: list[Cron],
 ) -> None:
-    """Asks again where storage gave no answer, as a client would, and counts that in `unanswered`."""
+    """Create crons; a request without an answer is repeated, as a client would, and counted in `unanswered`."""
     client = await changes.client(name)
     url = bench.deployment.receiver.url
     for cron_id, expression, zone, spread in rules:
@@ -171,7 +171,7 @@ def _expanded(bench: Bench, nodes: dict[str, int]) -> float:
 
 
 async def _unexpanded(changes: CronChanges, name: str) -> int:
-    """Crons that are still to be looked at for the first time."""
+    """The number of crons not expanded yet."""
     client = await changes.client(name)
     found, after = 0, None
     while page := await changes.storage.crons.read_page(client.client_id, after=after, limit=1000):
@@ -181,18 +181,18 @@ async def _unexpanded(changes: CronChanges, name: str) -> int:
 
 
 def _context(made: list[Cron], minute: int) -> int:
-    """How many fire at that minute: not those that were only created after it had begun."""
+    """How many crons fire at that minute and were created before it began."""
     expression = f"{minute % 60} * * * *"
     return sum(cron.expression == expression and cron.created_at < minute * MINUTE_MS for cron in made)
 
 
 def _called(bench: Bench, start: int, length: int, expected: int) -> Figures:
-    """Of the calls due in [start, start + length): their lateness, and when the last one came."""
+    """Lateness of the calls due in [start, start + length), and the time of the last one."""
     sleep_until(start + length + 1_000)
     deadline = time.monotonic() + PATIENCE_SECONDS
     while len(calls := _due_in(bench, start, length)) < expected and time.monotonic() < deadline:
         time.sleep(1.0)
-    # What a call says of its due is the instant of the rule; when the cron spreads it to stands in its id.
+    # The header of a call gives the nominal due; the due after the spread is part of its id.
     late = sorted(call["arrived"] * 1000 - due_of(ScheduleId(UUID(call["id"]))) for call in calls)
     ids = {call["id"] for call in calls}
     return {
@@ -212,7 +212,7 @@ def _due_in(bench: Bench, start: int, length: int) -> list[Call]:
 
 
 def _least_lead(bench: Bench, names: list[str], minute: int, length: int) -> float | None:
-    """Seconds from the write of a child of that minute to its due, the fewest of all: by Cassandra's own record."""
+    """The shortest time from the write of a fire of that minute to its due, in seconds, by Cassandra's timestamps."""
     storage = bench.deployment.storage
     least: float | None = None
     with session_of(storage.contact_points[0], storage.port) as session:

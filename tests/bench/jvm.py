@@ -1,11 +1,11 @@
-"""What a JVM's compilers and collector used of its CPU, by the system's accounting of its threads.
+"""Measures the CPU that a JVM's compilers and collector used, by the system's accounting of its threads.
 
-A server that was just started compiles what it does most for a minute or so: that is no cost of the work, and in a
-short phase it may be more than the work itself. HotSpot names its threads, and the system keeps the first 15 characters
-of a name. `VM Thread`, which begins pauses and ends them, counts as the rest.
+A server that was just started compiles its most frequent code for a minute or so. That is no cost of the work, and in a
+short phase it may exceed the work itself. HotSpot names its threads, and the system keeps the first 15 characters of a
+name. `VM Thread`, which begins and ends pauses, counts as the rest.
 
-HotSpot ends compiler threads that have nothing to do and starts others, so the threads are looked at again and again:
-of one that ended, what it used since the last look is not told from the rest.
+HotSpot ends idle compiler threads and starts others, so the threads are sampled repeatedly: what a thread used between
+its last sample and its end counts as the rest.
 """
 
 import os
@@ -24,7 +24,7 @@ LOOK_SECONDS = 0.5
 
 
 def kind_of(name: str) -> Kind | None:
-    """What a thread of this name does; None: neither."""
+    """The kind of a thread with this name; None: neither."""
     return next((kind for kind, beginnings in _KINDS.items() if name.startswith(beginnings)), None)
 
 
@@ -42,11 +42,11 @@ class JvmThreads:
             try:
                 text = task.read_text(encoding="ascii", errors="replace")
             except OSError:
-                continue  # it ended just now
+                continue  # it has just ended
             name, _, rest = text.partition("(")[2].rpartition(")")
             fields = rest.split()
             if (kind := kind_of(name)) is not None:
-                # A number may be another thread's later, but not with the same start.
+                # A thread's number may be reused later, but not with the same start.
                 thread = task.parent.name, fields[19]
                 seconds = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
                 found[thread] = seconds
@@ -55,8 +55,9 @@ class JvmThreads:
             self._before = found
 
     def used(self) -> dict[Kind, float]:
-        """A thread that was not there at the first look has begun since: all it used counts. Nothing where the system
-        tells of no threads."""
+        """CPU seconds by kind. A thread missing from the first sample began later, so all its use counts. Empty where
+        the system does not account for threads.
+        """
         if not self._seen:
             return {}
         before = self._before or {}
@@ -68,7 +69,7 @@ class JvmThreads:
 
 @contextmanager
 def watched(pid: int) -> Iterator[JvmThreads]:
-    """Looks at the threads of a process over the block, at its beginning and end too."""
+    """Sample the threads of a process during the block, at its beginning and end too."""
     threads, over = JvmThreads(pid), threading.Event()
     threads.look()
 

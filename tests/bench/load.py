@@ -6,10 +6,10 @@
         [--body-bytes N] [--targets FILE]
 
 Closed loop: every connection sends its next request when the last one was answered. Dues are spread evenly over the
-window, one after the other; with `--seconds` they go round in it. `--scattered`: in no order, so that what is created
-together lies far apart. `--whole-seconds`: rounded down to one. `--keyed`: every request has an Idempotency-Key of its
-own; `--once`: a token, for a client of so many pollers. `--own-keys`: schedules are put under so many keys of the
-client's, in turn; 0: each under a new one. FILE of `--targets` names several clients, which take turns by
+window, one after the other; with `--seconds` they wrap around in it. `--scattered`: in no order, so that schedules
+created together are far apart. `--whole-seconds`: rounded down to one. `--keyed`: every request has an Idempotency-Key
+of its own; `--once`: a once token, for a client of so many pollers. `--own-keys`: schedules are put under so many keys
+of the client's, in turn; 0: each under a new one. FILE of `--targets` names several clients, which take turns by
 request, and several receivers, by schedule: `{"clients": [[ID, KEY], ...], "receivers": [URL, ...]}`. The result is one
 JSON object in FILE of `--out`.
 """
@@ -43,7 +43,7 @@ that any few thousand in a row are about evenly far from each other. They have n
 
 
 class Dues:
-    """The dues of one schedule after the other, in Unix milliseconds, in [start, end)."""
+    """Successive dues of schedules, in Unix milliseconds, in [start, end)."""
 
     def __init__(
         self, start: int, end: int, *, spread: int = SPREAD, scattered: bool = False, whole_seconds: bool = False
@@ -61,7 +61,7 @@ class Dues:
 
 
 class Plan:
-    """Which request comes next, and when it is enough."""
+    """Chooses the next request, and when to stop."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self._batch: int = arguments.batch
@@ -132,7 +132,7 @@ class Plan:
 
 
 class Results:
-    """What the connections saw."""
+    """What the connections recorded."""
 
     def __init__(self, *, puts: bool) -> None:
         self.seconds = array("d")
@@ -148,7 +148,7 @@ class Results:
             self.created += answer.count(b'{"status":201')
 
     def summary(self, elapsed: float, cpu_seconds: float) -> dict[str, Any]:
-        """`cpu_seconds`: what this process used meanwhile, without its start."""
+        """`cpu_seconds`: what this process used during the load, without its start."""
         ordered = sorted(second * 1000 for second in self.seconds)
         return {
             "requests": len(ordered),
@@ -234,7 +234,7 @@ async def _run(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def parser() -> argparse.ArgumentParser:
-    """What every load generator takes."""
+    """The arguments shared by the load generators."""
     made = argparse.ArgumentParser(description="Creates schedules as fast as they are answered.")
     for name in ("url", "key", "client", "receiver", "out"):
         made.add_argument(f"--{name}", required=True)

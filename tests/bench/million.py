@@ -1,4 +1,4 @@
-"""The phase about very many calls in one minute: how fast they go for two minutes, and what memory that takes."""
+"""The phase about very many calls in one minute: how many are made in two minutes, and the memory that takes."""
 
 import time
 
@@ -13,7 +13,7 @@ SECONDS = 120.0
 
 
 def million(bench: Bench, *, count: int) -> Figures:
-    """`count` calls due within one minute, created ahead of it; what happens in the `SECONDS` from its start."""
+    """`count` calls due within one minute and created before it; measures the `SECONDS` from its start."""
     receiver = bench.deployment.receiver
     receiver.forget()
     bench.keys[CLIENT] = bench.deployment.register(CLIENT, poller_quota=QUOTA)
@@ -37,7 +37,7 @@ def million(bench: Bench, *, count: int) -> Figures:
         called = receiver.count()
     bench.sustained = round(called / SECONDS, 1)
     report = receiver.report()
-    # The rest of them would be called while something else is measured.
+    # Otherwise the rest of them would be called during another phase.
     with bench.deployment.admin() as api:
         api.clients.suspend(CLIENT)
     return {

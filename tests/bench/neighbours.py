@@ -1,4 +1,4 @@
-"""The phases about isolation: what one client's load, or its receivers, do to another client's lateness."""
+"""The phases about isolation: how one client's load, or its receivers, affect another client's lateness."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,14 +32,14 @@ def crowded(bench: Bench, *, calls: int) -> Figures:
 
 
 def mistreated(bench: Bench, *, rate: int) -> Figures:
-    """Another client calls receivers that hang, reset, answer slowly and flood, so many a second of each."""
+    """Another client calls receivers that hang, reset, answer slowly and flood, at this rate for each kind."""
     with _bad_receiver(bench) as url, quiet_receiver(bench) as receiver:
         start = _start(FEW_LEAD_SECONDS)
         created = _create_quiet(bench, receiver, start)
         for way in BAD_WAYS:
             create(bench, UNLUCKY, round(rate * SECONDS), start, _end(start), f"{url}/{way}")
         figures = _report(receiver, created, start)
-    # Nothing of it is to be called again while something else is measured.
+    # None of it may be called again during another phase.
     with bench.deployment.admin() as api:
         api.clients.suspend(UNLUCKY)
     return figures
@@ -83,7 +83,7 @@ def _create_quiet(bench: Bench, receiver: Receiver, start: int) -> int:
 
 
 def create(bench: Bench, client: str, count: int, start: int, end: int, url: str, *, quota: int = QUOTA) -> int:
-    """So many calls of a client, which is registered if need be; answers how many were created."""
+    """Create so many calls of a client, registering it if need be; returns how many were created."""
     if client not in bench.keys:
         bench.keys[client] = bench.deployment.register(client, poller_quota=quota)
     options = {"client": client, "key": bench.keys[client], "receiver": url}
@@ -91,7 +91,7 @@ def create(bench: Bench, client: str, count: int, start: int, end: int, url: str
 
 
 def _report(receiver: Receiver, created: int, start: int) -> Figures:
-    """Of the quiet client's calls."""
+    """The report about the quiet client's calls."""
     sleep_until(_end(start))
     receiver.await_count(created, seconds=60)
     report = receiver.report()

@@ -1,4 +1,4 @@
-"""The phases of the bench. Each answers a flat mapping of figures."""
+"""The phases of the bench. Each returns a flat mapping of figures."""
 
 import asyncio
 import contextlib
@@ -37,7 +37,7 @@ ARRIVAL_PATIENCE_SECONDS = 60.0
 
 @dataclass(slots=True)
 class Bench:
-    """What the phases work with. `pids` are the processes whose CPU is reported, by name."""
+    """What the phases use. `pids` are the processes whose CPU is reported, by name."""
 
     deployment: Deployment
     key: str
@@ -60,8 +60,9 @@ class Bench:
         return self.other_receiver or self.deployment.receiver
 
     def load(self, module: str = "load", /, **options: object) -> Figures:
-        """Run a load generator to its end; its CPU is counted with the others'. An option that is True has no value,
-        one that is None or False is not given."""
+        """Run a load generator to its end; its CPU is counted with that of the others. An option that is True has no
+        value; one that is None or False is omitted.
+        """
         out = self.directory / "load.json"
         out.unlink(missing_ok=True)
         deployment = self.deployment
@@ -93,8 +94,9 @@ class Bench:
 
     @contextlib.contextmanager
     def accounting(self) -> Iterator[None]:
-        """Collect the CPU seconds of every process over the block into `cpu`; those of Cassandra's compilers and
-        collector apart, where the system tells."""
+        """Add the CPU seconds of every process over the block to `cpu`; those of Cassandra's compilers and collector
+        separately, where the system accounts for them.
+        """
         self.cpu = {}
         with ExitStack() as watching:
             server = self.pids.get("cassandra")
@@ -112,7 +114,7 @@ class Bench:
         return {**shares, "all": round(sum(self.cpu.values()) / max(count, 1) * 1000, 4)}
 
     def await_arrivals(self, expected: int, end_ms: int) -> Figures:
-        """The receiver's report when all came, or when nothing came for a while."""
+        """The receiver's report when all calls have arrived, or none has for a while."""
         sleep_until(end_ms)
         receiver = self.receiver
         seen, quiet_since = receiver.count(), time.monotonic()
@@ -134,17 +136,17 @@ def creates_batched(bench: Bench, *, seconds: float, scattered: bool = False) ->
 
 
 def creates_alone(bench: Bench, *, seconds: float) -> Figures:
-    """One connection, one schedule a request, so nothing is shared; and what the insert by itself takes."""
+    """One connection, one schedule a request, so that nothing is shared; and the time of the insert alone."""
     return {**_creates(bench, connections=1, seconds=seconds), "plain_insert_ms": asyncio.run(_plain_insert(bench))}
 
 
 def creates_keyed(bench: Bench, *, seconds: float) -> Figures:
-    """As `creates_single`, every request with an Idempotency-Key, as a caller may."""
+    """As `creates_single`, with an Idempotency-Key on every request."""
     return _creates(bench, connections=64, seconds=seconds, keyed=True)
 
 
 def creates_once(bench: Bench, *, seconds: float) -> Figures:
-    """As `creates_single`, every request with a token, as the SDK's are."""
+    """As `creates_single`, with a once token on every request, as the SDK sends."""
     return _creates(bench, connections=64, seconds=seconds, once=QUOTA)
 
 
@@ -181,8 +183,9 @@ async def _plain_insert(bench: Bench) -> Figures:
 
 
 def _creates(bench: Bench, module: str = "load", /, *, scattered: bool = False, **options: object) -> Figures:
-    """Due in an hour and within another one, each 360 ms after the last: a thousand in a row share some twenty
-    partitions. Or over a week in no order, so that hardly two of those that are written together share one."""
+    """Creates due in an hour and within another one, each 360 ms after the last, so that a thousand in a row share some
+    twenty partitions; or over a week in no order, so that hardly two written together share one.
+    """
     due = now_ms() + HOUR_MS
     length, dues = (WEEK_MS, "scattered over a week") if scattered else (HOUR_MS, "consecutive over an hour")
     with bench.accounting():
@@ -201,8 +204,9 @@ def calls(
     load: Mapping[str, object] = MappingProxyType({}),
 ) -> Figures:
     """`count` schedules, created ahead of time, due evenly over a window that begins in `lead_seconds`; with
-    `whole_seconds` at the beginnings of its seconds. `meanwhile` is called when they are created. `load`: further
-    options of the load generator."""
+    `whole_seconds` at the beginnings of its seconds. `meanwhile` is called once they are created. `load`: further
+    options of the load generator.
+    """
     receiver = bench.receiver
     receiver.forget()
     start = now_ms() + round(lead_seconds * 1000)
@@ -214,7 +218,7 @@ def calls(
     late_creates = now_ms() > start
     meanwhile()
     if now_ms() < start:
-        # What another phase left behind may have arrived until now.
+        # Calls left by another phase may have arrived until now.
         receiver.forget()
     bench.cpu = {}
     sleep_until(start - 500)
@@ -237,8 +241,9 @@ def calls(
 
 
 def calls_below_sustained(bench: Bench, *, part: float, seconds: float, meanwhile_seconds: float) -> Figures:
-    """That part of what was sustained, from the start of a minute; all of it created before that minute is near, and
-    so early that `meanwhile` has so many seconds."""
+    """Calls at that part of the sustained rate, from the start of a minute. All are created well before that minute,
+    and so early that `meanwhile` has so many seconds.
+    """
     assert bench.sustained is not None
     rate = round(bench.sustained * part)
     count = round(rate * seconds)

@@ -1,4 +1,6 @@
-"""The phase about a receiver that is down for a while: what its client's retries cost, and cost another client."""
+"""The phase about a receiver that is down for a while: what its client's retries cost in total, and cost another
+client.
+"""
 
 import time
 
@@ -21,7 +23,8 @@ BACK_PATIENCE_SECONDS = 60.0
 
 def receivers_down(bench: Bench, *, calls: int, seconds: float) -> Figures:
     """So many calls of one client are due within a minute (within a third of `seconds` where that is shorter), and
-    their receiver refuses connections for so many seconds. Another client is called all the while."""
+    their receiver refuses connections for so many seconds. Another client is called throughout.
+    """
     if not 0 < calls <= MOST_CALLS:
         raise ValueError(f"receivers_down: 1 to {MOST_CALLS:,} calls")
     (port,) = free_ports(1)
@@ -59,7 +62,7 @@ def receivers_down(bench: Bench, *, calls: int, seconds: float) -> Figures:
 
 
 def _cores_until(bench: Bench, instant_ms: int) -> dict[str, float]:
-    """The cores that each process used from now until then, on average."""
+    """The average cores that each process used from now until then."""
     began, before = time.monotonic(), _used(bench)
     sleep_until(instant_ms)
     passed = max(time.monotonic() - began, 0.001)

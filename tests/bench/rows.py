@@ -1,10 +1,10 @@
-"""What the rows of a poller's minute cost Cassandra and their owner, by how they are written and read.
+"""Measures what the rows of a poller's minute cost Cassandra and their owner, by the way they are written and read.
 
 python -m tests.bench.rows [--only NAMES] [--rounds N] [--rows N] [--pollers N]
 
-One Cassandra, one process, one store. After rounds that only warm it up every way is measured once a round, in turn.
-CPU is in seconds per 1,000 rows, Cassandra's without its compilers and collector; milliseconds are of one commit, and
-of the heartbeats that were written beside.
+One Cassandra, one process, one store. After warm-up rounds every way is measured once a round, in turn. CPU is in
+seconds per 1,000 rows, Cassandra's without its compilers and collector; milliseconds are of one commit, and of the
+heartbeats written at the same time.
 """
 
 import argparse
@@ -51,7 +51,7 @@ Way = Callable[["Bench", Pollers], Awaitable[None]]
 
 @dataclass
 class Found:
-    """Of one way: a figure for each round."""
+    """The figures of one way, one for each round."""
 
     cassandra: list[float] = field(default_factory=list)
     owner: list[float] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Found:
 
 
 class Bench:
-    """`advances_ms` and `beats_ms`: of the way that is measured now."""
+    """`advances_ms` and `beats_ms` belong to the way that is being measured."""
 
     def __init__(self, storage: Storage, pid: int, *, pollers: int, rows: int) -> None:
         self.storage = storage
@@ -71,14 +71,14 @@ class Bench:
         self._beat = 0
 
     def fresh(self) -> Pollers:
-        """A minute of every poller that nobody has written to."""
+        """An unused minute of every poller."""
         self._minute += 1
         return [
             [_definition(self._minute, poller, row, self._rows) for row in range(self._rows)] for poller in self.pollers
         ]
 
     async def fill(self, pollers: Pollers, *, packs: bool) -> None:
-        """Write all of it."""
+        """Write all of its rows."""
         self.storage.schedules.packs = lambda: packs
         for rows in pollers:
             errors = await self.storage.schedules.insert_many(rows)
@@ -153,7 +153,7 @@ async def _advance(bench: Bench, rows: Sequence[Definition], size: int) -> None:
 
 
 def creates(*, packs: bool, scattered: bool = False) -> Way:
-    """Batches of a poller's rows; `scattered`: as many requests' worth of rows of as many pollers."""
+    """Batches of one poller's rows; with `scattered`, the same number of requests with rows of as many pollers."""
 
     async def run(bench: Bench, pollers: Pollers) -> None:
         await bench.fill([*zip(*pollers, strict=True)] if scattered else pollers, packs=packs)
@@ -162,7 +162,7 @@ def creates(*, packs: bool, scattered: bool = False) -> Way:
 
 
 def then(*ways: Way) -> Way:
-    """One after the other."""
+    """Run one after the other."""
 
     async def run(bench: Bench, pollers: Pollers) -> None:
         for way in ways:
@@ -172,7 +172,7 @@ def then(*ways: Way) -> Way:
 
 
 def pages(method: str) -> Way:
-    """One page of every poller."""
+    """Read one page of every poller."""
 
     async def run(bench: Bench, pollers: Pollers) -> None:
         for rows in pollers:

@@ -1,15 +1,15 @@
 """The phase about cost as work grows: CPU seconds per 1,000 creates and per 1,000 calls, one thing larger at a time.
 
-    pollers      1, 8, 64, 512 of one client; 4,096 of four, who have 1,024 each
+    pollers    1, 8, 64, 512 of one client; 4,096 of four, who have 1,024 each
     clients    1 to 10,000 with a poller each, in turn
     hosts      1 to 1,000 addresses of one receiver, in turn
     bytes      100 to 65,536 in a body
     receiver   plain, TLS
 
-What is not said is one client of 64 pollers, one host, 200 bytes, plain. Creates are one a request, due in an hour, and
-every client has made one before: what its first one costs is not measured. Calls are due within two seconds, more than
-the node can send in them, fewer where bodies are long. The same point stands on several axes and is measured for each:
-what differs between those is noise.
+The defaults are one client of 64 pollers, one host, 200 bytes, plain. Creates are one a request, due in an hour, and
+every client has made one before, so that the cost of its first one is not measured. Calls are due within two seconds,
+more than the node can send in them, fewer where bodies are long. A point that lies on several axes is measured for
+each; the differences between those figures are noise.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ PATIENCE_SECONDS = 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """`at` is where on its axis it lies; of a receiver 0 is plain."""
+    """`at` is its place on its axis; for the receiver, 0 is plain."""
 
     axis: str
     at: int
@@ -60,7 +60,7 @@ class Point:
 
 
 def points(count: int | None = None) -> list[Point]:
-    """Every point, or so many of each axis. Those that leave much behind come last."""
+    """All points, or so many of each axis. Those that leave much data come last."""
     axes = [
         [Point(axis="bytes", at=size, body_bytes=size) for size in (100, 1_000, 8_192, 65_536)],
         [Point(axis="receiver", at=int(tls), tls=tls) for tls in (False, True)],
@@ -80,12 +80,12 @@ def points(count: int | None = None) -> list[Point]:
 
 
 def tables(authority: Authority) -> Tables:
-    """What the deployment's settings have to say for this phase."""
+    """The settings that this phase needs of the deployment."""
     return {"delivery": {"ca_file": str(authority.bundle)}}
 
 
 def scale(bench: Bench, *, calls: int, seconds: float, count: int | None) -> Figures:
-    """`calls` and `seconds` of creates at each point; `count` of each axis, None: all."""
+    """`calls` and `seconds` of creates at each point; `count` points of each axis, None: all."""
     assert bench.authority is not None
     wanted = points(count)
     hosts = max(point.hosts for point in wanted)
@@ -115,7 +115,7 @@ def _measured(bench: Bench, wanted: list[Point], *, calls: int, seconds: float) 
         load = {**_targets(bench, clients, point), "body_bytes": point.body_bytes}
         due = now_ms() + HOUR_MS
         creating: Figures = {"connections": 64, "due_from": due, "due_to": due + HOUR_MS, **load}
-        # The first request of a client has the API look up its key and its settings.
+        # For a client's first request the API looks up its key and its settings.
         bench.load(count=point.clients, **creating)
         with bench.accounting():
             created = bench.load(seconds=seconds, **creating)
@@ -145,12 +145,12 @@ def _measured(bench: Bench, wanted: list[Point], *, calls: int, seconds: float) 
 
 
 def calls_of(point: Point, calls: int) -> int:
-    """Fewer of long bodies, and as many as there are clients and hosts."""
+    """Fewer calls if bodies are long, and at least as many as there are clients and hosts."""
     return max(min(calls, MOST_BYTES // point.body_bytes), point.clients, point.hosts)
 
 
 def batch_of(point: Point, calls: int) -> int:
-    """How many a request: every client gets its part, and no request is longer than may be."""
+    """Schedules per request: every client gets its part, and no request exceeds the limit."""
     return max(1, min(1_000, calls // point.clients, BATCH_BYTES // point.body_bytes))
 
 
@@ -165,7 +165,7 @@ def _targets(bench: Bench, clients: list[tuple[str, str]], point: Point) -> Figu
 
 
 def _register(bench: Bench, prefix: str, point: Point) -> tuple[list[tuple[str, str]], float]:
-    """The ids and keys of so many new clients, once their pollers are owned, and how many seconds that took."""
+    """Ids and keys of so many new clients, once their pollers are owned, and the seconds that took."""
     began, before = time.monotonic(), _held(bench)
     clients = asyncio.run(_registered(bench, prefix, point))
     deadline = time.monotonic() + PATIENCE_SECONDS

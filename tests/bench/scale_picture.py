@@ -1,4 +1,4 @@
-"""The curves of the phase `scale` as a PNG file, drawn without a display."""
+"""Draws the curves of the phase `scale` into a PNG file, without a display."""
 
 import os
 from itertools import groupby
@@ -12,8 +12,9 @@ LINES = (("creates", "#1f6f8b"), ("calls", "#b03a2e"))
 
 
 def draw(found: Figures, path: Path) -> None:
-    """CPU of all processes per 1,000 as the table has it, a panel an axis; the file is replaced as a whole. Raises
-    ImportError where matplotlib is not installed: it comes with what the Spark jobs need."""
+    """CPU of all processes per 1,000, as in the table, one panel for each axis; the file is replaced as a whole. Raises
+    ImportError where matplotlib, which comes with the Spark jobs' requirements, is not installed.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -22,7 +23,7 @@ def draw(found: Figures, path: Path) -> None:
     FigureCanvasAgg(figure)
     panels: Any = figure.subplots(1, len(axes), sharey=True, squeeze=False)[0]
     for panel, (axis, points) in zip(panels, axes, strict=True):
-        # Sizes grow by factors: one step is one step, as on a logarithmic scale.
+        # Sizes grow by factors: each step has the same width, as on a logarithmic scale.
         steps = range(len(points))
         for kind, colour in LINES:
             heights = [cost_of(point, kind) for point in points]

@@ -1,4 +1,4 @@
-"""Creates through the SDK as a process, so that what the SDK itself costs can be told from all else.
+"""Creates through the SDK as a process, so that the SDK's own cost can be separated from all else.
 
     python -m tests.bench.sdk_load --url URL --key KEY --client ID --receiver URL --out FILE
         [--asynchronous] [--connections N] --seconds S --due-from MS --due-to MS
@@ -22,7 +22,7 @@ from tests.bench.load import BODY_BYTES, Dues, Results, parser
 
 
 class _Work:
-    """What is still to be created, and what was. The time runs from here on, when the SDK is ready."""
+    """The schedules to create, and those created. Time counts from here on, when the SDK is ready."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self._dues = Dues(arguments.due_from, arguments.due_to)
@@ -33,7 +33,7 @@ class _Work:
         self._lock = threading.Lock()
 
     def dues(self) -> Iterator[datetime]:
-        """The next one while there is time: each counts as created when the one after it is asked for."""
+        """Successive dues while there is time. Each counts as created when the next one is requested."""
         while (began := time.perf_counter()) < self._until:
             with self._lock:
                 due = self._dues.next()

@@ -35,7 +35,7 @@ _COUNTED = ("lost", "repeated", "early")
 
 
 def show(results: dict[str, Any]) -> None:
-    """Print what was measured; phases that did not run are left out."""
+    """Print the results; phases that did not run are left out."""
     console = Console(width=200)
     measured = [name for name in RATES if name in results]
     if measured:
@@ -92,8 +92,9 @@ def _show_rates(console: Console, results: dict[str, Any], measured: list[str]) 
 
 
 def compared_with_plain(results: Mapping[str, Any]) -> list[str]:
-    """What a create with a key, under a key or through the SDK costs, as multiples of a plain one: of the process that
-    creates, and of all."""
+    """The cost of a create with a key, under a key or through the SDK, as multiples of a plain one: of the process that
+    creates, and of all.
+    """
     if PLAIN not in results:
         return []
     plain = results[PLAIN]["cpu_seconds_per_1000"]
@@ -123,8 +124,9 @@ def told_of_seconds(results: Mapping[str, Any]) -> list[str]:
 
 
 def cost_of(point: Mapping[str, Any], kind: str) -> float:
-    """CPU seconds of all per 1,000 `creates` or `calls`, but for the JVM's compilers: those are the busier the sooner a
-    point comes, whatever it is."""
+    """CPU seconds of all per 1,000 `creates` or `calls`, without the JVM's compilers, which are busiest at the first
+    points, whatever these are.
+    """
     return _warm(point[kind]["cpu_seconds_per_1000"])
 
 
@@ -133,7 +135,7 @@ def _warm(used: Mapping[str, float]) -> float:
 
 
 def scale_rows(found: Mapping[str, Any]) -> list[list[str]]:
-    """Of every point its cost, and that as a multiple of its axis's first point's."""
+    """The cost of every point, and the same as a multiple of the first point of its axis."""
     rows = []
     for axis, points in groupby(found["points"], key=lambda point: str(point["axis"])):
         first: dict[str, float] = {}

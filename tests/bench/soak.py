@@ -1,6 +1,6 @@
-"""The phase that takes as long as one likes: a steady load, every node restarted on the way, then the books.
+"""The soak, of any length: a steady load, every node restarted on the way, then the books.
 
-What was asked of it is judged in `tests.bench.verdict`, and the bench's command fails where that finds anything.
+`tests.bench.verdict` judges the result, and the bench's command fails if that finds anything.
 """
 
 import time
@@ -77,7 +77,7 @@ def soak(bench: Bench, *, rate: int, seconds: float) -> Figures:
 
 
 class _Run:
-    """What is to be done and measured on the way. `died`: who was gone without having been told to."""
+    """Runs the soak and its measurements. `died`: processes that ended without having been told to."""
 
     def __init__(self, bench: Bench, names: list[str], start: int, end: int) -> None:
         self._bench = bench
@@ -95,7 +95,7 @@ class _Run:
         return {**fixed, **{name: programs[name].pid for name in programs if name != "api"}}
 
     def turn(self) -> None:
-        """What is due at this part of the time."""
+        """Do what is due at this part of the time."""
         for name, program in self._bench.deployment.programs.items():
             if program.exit_code() is not None:
                 self.died.add(name)
@@ -122,7 +122,7 @@ class _Run:
 
 
 def _books(bench: Bench, start: int, end: int) -> dict[str, int]:
-    """The client's balance over the time, once nothing is open, or after SETTLED_SECONDS."""
+    """The client's balance over the run, once nothing is open, or after SETTLED_SECONDS."""
     deadline = time.monotonic() + SETTLED_SECONDS
     first, last = (datetime.fromtimestamp(at / 1000, UTC) for at in (start, -(-end // MINUTE_MS) * MINUTE_MS))
     with bench.deployment.client(CLIENT, bench.keys[CLIENT]) as client:

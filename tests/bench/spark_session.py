@@ -1,4 +1,4 @@
-"""What jobs are measured on: a Cassandra of their own, and Spark on two cores of this machine."""
+"""The ground on which jobs are measured: a Cassandra of their own, and Spark on two cores of this machine."""
 
 import logging
 import tempfile
@@ -18,8 +18,9 @@ from tests.support.cassandra import SuiteCassandra, embedded_cassandra
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalSpark:
-    """`session` reads and writes `cassandra`, whose process is `cassandra_pid`; keyspaces are made by who needs them.
-    `directory` is empty at first and gone afterwards."""
+    """`session` reads and writes `cassandra`, whose process is `cassandra_pid`; callers create the keyspaces they need.
+    `directory` is empty at first and deleted afterwards.
+    """
 
     session: SparkSession
     cassandra: SuiteCassandra
@@ -34,7 +35,7 @@ def add_memory(parser: ArgumentParser) -> None:
 
 @contextmanager
 def local_spark(*, memory: str) -> Iterator[LocalSpark]:
-    """`memory`: of Spark's heap, as Java writes it. Only warnings are logged meanwhile."""
+    """`memory`: of Spark's heap, in Java's notation. Only warnings are logged."""
     logging.basicConfig(level=logging.WARNING)
     with (
         tempfile.TemporaryDirectory(prefix="minutehand-bench-") as directory,

@@ -1,7 +1,7 @@
-"""`make storm`: one client's receiver is down, everything is restarted amid its retries, Cassandra cold, twice: by
-SIGKILL and by SIGTERM. What another client's calls and the cluster's heartbeats make of it.
+"""`make storm`: one client's receiver is down, and everything is restarted amid its retries, twice: by SIGKILL and by
+SIGTERM, each with a cold Cassandra. Measures another client's calls and the cluster's heartbeats.
 
-The acceptance test of this name's scene is the small form of it; this is for sizes that take minutes.
+The acceptance test of the same scene is its small form; this one takes minutes.
 """
 
 import argparse

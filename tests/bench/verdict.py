@@ -1,4 +1,4 @@
-"""What a soak must show, and what it says when it does not."""
+"""What a soak must show, and the sentences about what it does not."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -32,7 +32,7 @@ def _mean(memory: Memory, name: str, begin: float, finish: float) -> float | Non
 
 
 def faults(found: dict[str, Any], *, nodes: Sequence[str]) -> list[str]:
-    """A sentence for everything that is not as it must be; none when the soak is passed."""
+    """Violations, a sentence each; empty when the soak is passed."""
     said = []
     if found["created"] != found["asked"]:
         said.append(f"{found['created']:,} of {found['asked']:,} schedules were created.")

@@ -1,11 +1,11 @@
-"""What is done before anything is measured, so that the JVM of Cassandra has compiled what is done most.
+"""Warms Cassandra's JVM up before anything is measured, so that it has compiled its most frequent code.
 
     a third of the time     creates, one a request; what they create is called in the two thirds that follow
     a third                 creates, 1,000 a request, while those calls are made
     a third                 creates with an Idempotency-Key, each a conditional write, while those calls are made
 
-Without it the first phases would measure the compiler: one shape of write was seen to cost Cassandra 0.216 CPU seconds
-per 1,000 at first and 0.05 to 0.07 later.
+Without it the first phases would measure the compiler: one kind of write cost Cassandra 0.216 CPU seconds per 1,000 at
+first and 0.05 to 0.07 later.
 """
 
 from tests.bench.phases import HOUR_MS, Bench, now_ms
@@ -15,7 +15,7 @@ STARTING_MS = 2_000
 
 
 def warm_up(bench: Bench, *, seconds: float) -> None:
-    """All of it within so many seconds, a little more where that is very few."""
+    """Warm up for so many seconds, a little longer if they are very few."""
     third = seconds / 3
     began = now_ms()
     first = began + round(third * 1000) + STARTING_MS

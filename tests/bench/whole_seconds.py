@@ -1,4 +1,4 @@
-"""The phase about what people schedule: very many calls due at one whole second, and again at the next one."""
+"""The phase about whole seconds, as people schedule: very many calls due at one second, and again at the next one."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -23,7 +23,7 @@ def calls_at_whole_seconds(bench: Bench, *, rate: int, seconds: float, lead_seco
 
 
 def last_of_each(calls: Iterable[dict[str, Any]]) -> dict[float, float]:
-    """By due: the seconds from it until all that were due then had been called for the first time."""
+    """By due: the seconds until all that were due then had been called for the first time."""
     first: dict[str, tuple[float, float]] = {}
     for call in calls:
         due, arrived = call["due"], call["arrived"]

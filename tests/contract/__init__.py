@@ -1,1 +1,1 @@
-"""One contract, two connections: what the stores promise holds in memory and on a real Cassandra alike."""
+"""The stores' contract, tested over two connections: in memory and on a real Cassandra."""

@@ -1,4 +1,4 @@
-"""Rows and writes with what a test doesn't care about filled in."""
+"""Rows and writes with defaults for what a test does not care about."""
 
 from typing import Any
 from uuid import UUID
@@ -21,7 +21,7 @@ START = MINUTE * MINUTE_MS
 
 
 def definition(client_id: ClientId, *, offset: int = 0, tail: int = 1, poller_id: int = 0, **other: Any) -> Definition:
-    """Due `offset` ms into the minute; the tail makes the id."""
+    """A schedule due `offset` ms into the minute; the tail makes its id."""
     due = UnixMillis(START + offset)
     values: dict[str, Any] = {
         "client_id": client_id,
@@ -43,8 +43,9 @@ def partition(client_id: ClientId, *, poller_id: int = 0) -> Partition:
 
 
 def commit(where: Partition, **values: Any) -> OwnerCommit:
-    """By the owner of epoch 1 who opened the partition and knows no commit and no external update, unless said
-    otherwise."""
+    """A commit by the owner of epoch 1, who opened the partition and has seen no commit and no external update, by
+    default.
+    """
     known: dict[str, Any] = {
         "epoch": 1,
         "expect_epoch": 1,
@@ -87,7 +88,7 @@ def cancelled(of: Definition, *, expect: State | None = State.SCHEDULED) -> RowW
 
 
 def redelivered(of: Definition, at: int, *, expect: State, ended_at: int, after: int = 1) -> RowWrite:
-    """Asked for once more at `at`, if it has ended so at `ended_at`."""
+    """A redelivery at `at`, if the row has ended so at `ended_at`."""
     instant = UnixMillis(at)
     outcome = Outcome(
         state=State.RETRYING,

@@ -1,6 +1,6 @@
 """Each test runs over the in-memory connection (`make unit`) and over a real Cassandra (`make integration`).
 
-On the real one, tests share a keyspace and keep apart by names of their own: a client_id or node_id from `names`.
+On the real one, tests share a keyspace and are separated by a client_id or node_id from `names`.
 """
 
 import itertools

@@ -1,4 +1,4 @@
-"""Crons and runs with what a test doesn't care about filled in."""
+"""Crons and runs with defaults for what a test does not care about."""
 
 from typing import Any
 from uuid import UUID
@@ -12,7 +12,7 @@ CALLBACK = CronCallback(method="POST", url="https://receiver.example/hook", head
 
 
 def cron(client_id: ClientId, name: str = "daily", *, revision: int = 1, **other: Any) -> Cron:
-    """Active, of its first revision, not yet expanded, to be looked at now."""
+    """An active cron of its first revision, not yet expanded, to be examined now."""
     values: dict[str, Any] = {
         "client_id": client_id,
         "cron_id": CronId(name),
@@ -34,7 +34,7 @@ def cron(client_id: ClientId, name: str = "daily", *, revision: int = 1, **other
 
 
 def progress(of: Cron, **other: Any) -> CronProgress:
-    """One fire, an hour on."""
+    """Progress by one fire, an hour on."""
     values: dict[str, Any] = {
         "state": of.state,
         "expanded_through": UnixMillis(of.expanded_through + 3_600_000),

@@ -1,4 +1,4 @@
-"""Rows by every read there is, to compare those of one form with those of another."""
+"""Reads rows in every possible way, to compare the two forms of a row."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from tests.contract.builders import START
 
 
 async def shown(storage: Storage, rows: Sequence[Definition]) -> list[list[Any]]:
-    """Of one partition, without what tells partitions apart."""
+    """The rows of one partition, without the fields that differ between partitions."""
     schedules, where, keys = storage.schedules, rows[0].partition, [one.key for one in rows]
     found: list[Any] = [
         (await schedules.read_page(where)).rows,
@@ -39,7 +39,7 @@ async def shown(storage: Storage, rows: Sequence[Definition]) -> list[list[Any]]
 
 
 def _meant(row: Any) -> Any:
-    """Calls are those that are no retry rows, and no attempts before are as good as 0."""
+    """The row with kinds reduced to retry row or not, and no earlier attempts equal to 0."""
     if isinstance(row, Content):
         return row
     if hasattr(row, "_asdict"):

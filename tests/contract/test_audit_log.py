@@ -1,4 +1,4 @@
-"""The audit log: entries in two halves, listed newest first over days."""
+"""The audit log: entries in two halves, listed newest first across days."""
 
 import msgspec
 import pytest
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 @pytest.fixture
 def start() -> int:
-    """The beginning of a day of no other test's."""
+    """The beginning of a day that no other test uses."""
     return (2_000 + SystemRandomness().bits(17) * 20) * DAY_MS
 
 

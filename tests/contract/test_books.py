@@ -152,7 +152,7 @@ async def test_failed_attempts_of_one_schedule(storage: Storage, names: Names) -
 
 
 async def test_long_excerpts_of_many_schedules_are_stored_together(storage: Storage, names: Names) -> None:
-    """The longest that a node may be told to keep, of bytes that are no text: three for each."""
+    """The longest excerpts that a node may be told to keep, of invalid UTF-8 that takes three bytes for each."""
     client = names.client()
     attempts = [
         FailedAttempt(

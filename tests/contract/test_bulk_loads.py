@@ -1,4 +1,4 @@
-"""Bulk loads: who begins one first decides, and the last run's state counts."""
+"""Bulk loads: the first to begin one decides, and the last run's state counts."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Clients, keys, secrets, and the signal that one of them changed."""
+"""Clients, keys, secrets, and the signal that a client has changed."""
 
 import pytest
 from msgspec.structs import replace

@@ -1,4 +1,4 @@
-"""Reads and inserts at the consistency that a client asked for answer and store what all others do."""
+"""Reads and inserts at a client's consistency return and store the same as all others."""
 
 import pytest
 
@@ -19,7 +19,7 @@ WRITES: tuple[WriteConsistency, ...] = ("LOCAL_QUORUM", "EACH_QUORUM")
 
 
 def unusual(storage: Storage) -> set[tuple[str, Consistency]]:
-    """What the double was asked for since it was asked last."""
+    """Statements sent with another consistency since the last call."""
     assert isinstance(storage.connection, InMemoryConnection)
     asked = set(storage.connection.unusual)
     storage.connection.unusual.clear()

@@ -1,4 +1,4 @@
-"""What a schedule calls is one cell or five, and every read shows the same."""
+"""A schedule's content is one cell or five, and every read shows the same."""
 
 import asyncio
 from typing import Any
@@ -32,7 +32,7 @@ RETRY_ROW: dict[str, Any] = {
 
 @pytest.fixture(autouse=True)
 def form(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What other tests do with this storage stays as it was."""
+    """Restore the form that other tests write with this storage."""
     monkeypatch.setattr(storage.schedules, "packs", storage.schedules.packs)
 
 
@@ -43,7 +43,7 @@ async def insert(storage: Storage, *rows: Definition, packs: bool) -> None:
 
 
 def three(names: Names, poller: int, **other: Any) -> list[Definition]:
-    """Rows of a poller, the middle one as `other` says."""
+    """Three rows of a poller, the middle one changed by `other`."""
     rows = [definition(names.client(), offset=number, tail=number, poller_id=poller) for number in range(3)]
     rows[1] = replace(rows[1], **other)
     return rows
@@ -89,7 +89,7 @@ async def test_retry_rows_of_a_commit_show_the_same(storage: Storage, names: Nam
 async def test_a_late_announcement_leaves_the_row_as_it_was_created(
     storage: Storage, names: Names, announced: bool, created: bool
 ) -> None:
-    """Whatever the forms of the two: a writer repeats the announcement if it got no answer."""
+    """In each combination of the two forms: a writer repeats an announcement that got no answer."""
     one = definition(names.client(), rescheduled_from=definition(ClientId("other")).schedule_id, label="moved")
     before = replace(one, created_at=None)
     await insert(storage, before, packs=announced)
@@ -135,7 +135,7 @@ async def test_content_that_nobody_can_read_hides_no_other_row(
 
 @pytest.mark.parametrize("first", [True, False])
 async def test_the_cell_holds_where_a_row_has_both_forms(storage: Storage, names: Names, first: bool) -> None:
-    """Values are equal then, but for headers that were encrypted again."""
+    """The values are equal then, except for headers that were encrypted again."""
     client = names.client()
     one, other = (definition(client, headers=f"by {'cell' if packs else 'columns'}") for packs in (first, not first))
     await insert(storage, one, packs=first)

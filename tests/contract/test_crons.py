@@ -1,4 +1,4 @@
-"""Crons: conditional writes that share requests, progress, pages; and the runs they came to."""
+"""Crons: conditional writes that share requests, progress, pages; and their runs."""
 
 import asyncio
 import random
@@ -39,7 +39,7 @@ async def write_all(storage: Storage, writes: Sequence[tuple[Cron, int | None]])
 
 
 async def stored(storage: Storage, *crons: Cron) -> list[Cron | None]:
-    """What is stored under the ids of these, which are one client's."""
+    """The stored crons with these ids, which belong to one client."""
     found = await storage.crons.read(crons[0].client_id, [one.cron_id for one in crons], serial=True)
     return [found.get(one.cron_id) for one in crons]
 
@@ -135,7 +135,7 @@ async def test_of_many_creates_of_one_id_one_wins(storage: Storage, names: Names
 
 
 async def test_who_conflicts_is_rejected_alone(storage: Storage, names: Names) -> None:
-    """New ones and changes, of which one meets another revision, one a cron that exists, one nothing."""
+    """Creates and changes at once: one has an old revision, one names a cron that exists, one a cron that does not."""
     client = names.client()
     old = [cron(client, f"c{number}", expression="@daily") for number in range(6)]
     await create(storage, *old)
@@ -221,7 +221,7 @@ async def test_progress_is_of_one_client_and_bounded(storage: Storage, names: Na
 
 
 async def test_writes_and_progress_at_once(storage: Storage, names: Names) -> None:
-    """Of a change and a progress from one revision, the first wins."""
+    """When a change and a progress start from one revision, the first wins."""
     client = names.client()
     crons = [cron(client, f"c{number}") for number in range(20)]
     await create(storage, *crons)
@@ -294,7 +294,7 @@ async def test_an_unreadable_cron_hides_nobody(storage: Storage, names: Names, c
     with capture_logs() as said:
         assert await storage.crons.read(client, [one.cron_id for one in crons]) == {one.cron_id: one for one in good}
     assert [(line["event"], line["table"]) for line in said] == [("row-undecodable", "crons")] * 3
-    # A page that is not full for their sake would look like the last.
+    # Pages skip such rows and are still full; a short page would look like the last.
     assert await storage.crons.read_page(client, limit=4) == good[:4]
     assert await storage.crons.read_page(client, after=CronId("c2"), limit=3) == good[2:]
     marks = [one.cron_id for one in await storage.crons.read_marks(client)]

@@ -1,4 +1,4 @@
-"""What was delivered is one text or columns, and every read shows the same."""
+"""A delivery is one text or several columns, and every read shows the same."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,12 +22,12 @@ ENDED_AFTER_MS = 5
 
 @pytest.fixture(autouse=True)
 def form(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What other tests do with this storage stays as it was."""
+    """Restore the form that other tests write with this storage."""
     monkeypatch.setattr(storage.schedules, "packs", storage.schedules.packs)
 
 
 async def recorded(storage: Storage, names: Names, poller: int, *, packs: bool, **other: Any) -> Sequence[Definition]:
-    """Three rows of a poller, the middle one delivered; `other` than that says."""
+    """Three rows of a poller, the middle one delivered, with `other` replaced in its outcome."""
     storage.schedules.packs = lambda: packs
     rows = [definition(names.client(), offset=number, tail=number, poller_id=poller) for number in range(3)]
     for one in rows:
@@ -73,7 +73,9 @@ async def test_a_text_that_nobody_can_read_hides_no_other_row(
 
 
 async def test_what_comes_after_shows_the_same(storage: Storage, names: Names) -> None:
-    """A redelivery knows the end by its instant, keeps what it does not know, and its own end replaces the first."""
+    """A redelivery identifies the end by its instant, keeps columns unknown to it, and its own end replaces the
+    first.
+    """
     pollers = [await recorded(storage, names, poller, packs=packs) for poller, packs in ((1, True), (2, False))]
     at = UnixMillis(START + 900)
     for rows in pollers:
@@ -96,7 +98,7 @@ async def test_what_comes_after_shows_the_same(storage: Storage, names: Names) -
 
 
 async def test_what_others_may_have_decided_is_not_packed(storage: Storage, names: Names) -> None:
-    """Where a row's state is tested somebody may have written it before."""
+    """A write that tests the row's state keeps to columns, since another process may have written the state."""
     one = definition(names.client(), poller_id=3)
     await storage.schedules.insert(one)
     storage.schedules.packs = lambda: True

@@ -1,4 +1,4 @@
-"""What is kept under an idempotency key: the first request, and none after it."""
+"""Under an idempotency key the first request is kept, and no later one."""
 
 import asyncio
 from uuid import UUID

@@ -186,7 +186,7 @@ async def test_of_two_takers_one_wins(storage: Storage, names: Names) -> None:
     takers = [replace(free, owner=incarnation(names, number), epoch=1) for number in range(4)]
     answers = await asyncio.gather(*(storage.leases.write_lease(expected=free, new=one) for one in takers))
     winners = [taker for taker, answer in zip(takers, answers, strict=True) if isinstance(answer, Applied)]
-    # Unknown is an honest answer under contention; a second winner is not.
+    # Unknown is a correct answer under contention; a second winner is not.
     assert len(winners) <= 1
     settled = await storage.leases.read_lease(poller)
     if winners:

@@ -1,4 +1,6 @@
-"""Migrations on the real server: one schema from either source, two at once, cut short, stale locks, wrong ones."""
+"""Migrations on the real server: the same schema from either source, two runs at once, interrupted runs, stale locks,
+faults.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -47,7 +49,7 @@ async def on(settings: StorageSettings, *script: str) -> None:
 
 
 async def tables_of(settings: StorageSettings) -> dict[str, list[tuple[Any, ...]]]:
-    """Everything that makes a table what it is, but its id."""
+    """All properties of a table except its id."""
     session = await Session.open(settings, keyspace=None)
     found: dict[str, list[tuple[Any, ...]]] = {}
     for source in (
@@ -133,7 +135,7 @@ async def test_programs_refuse_a_keyspace_that_has_given_up_what_they_use(settin
     last = len(known)
     unused = Migration(last + 1, "later_unused", ())
     contract = Migration(last + 2, "no_later", ("ALTER TABLE clients DROP IF EXISTS later",), must_know=last + 1)
-    # One that could only be taken for a contract by the programs that wrote it leaves everybody in.
+    # It is a contract only for the programs that wrote it, so that it excludes none.
     harmless = Migration(last + 3, "no_earlier", ("DROP TABLE IF EXISTS earlier",), must_know=1)
     await run(settings, [*known, unused])
     await (await open_storage(settings)).close()

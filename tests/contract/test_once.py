@@ -1,4 +1,4 @@
-"""Creates under a token, sent again after the first one's row has come to something: nothing of the row changes."""
+"""A repeated create under a once token changes nothing of its row, whatever happened to it since."""
 
 from collections.abc import AsyncIterator
 from uuid import UUID
@@ -37,7 +37,7 @@ async def seen(storage: Storage, client: ClientId, one: ScheduleId) -> tuple[Par
 
 
 async def recorded(storage: Storage, client: ClientId, one: ScheduleId, outcome: Outcome | None) -> None:
-    """By the owner of epoch 1; without an outcome it claims."""
+    """An outcome by the owner of epoch 1; without one, a claim."""
     answer = await storage.schedules.commit(
         OwnerCommit(
             partition=partition_of(client, one),
@@ -75,7 +75,7 @@ async def test_a_repeat_changes_nothing(api: ApiHarness, names: Names, became: s
     again = await create(api, client)
     assert again.json == first.json
     after = await seen(storage, client, one)
-    # Late, what has no owner is put into a minute that somebody still looks at, as with any create.
+    # When late, a row without an owner is moved into a minute that will still be read, as with any create.
     if late and became in ("nothing", "claimed"):
         assert after[1].state == State.RETRYING
         assert after[1].reason == ("in-doubt" if became == "claimed" else "late-create")

@@ -1,4 +1,4 @@
-"""Rows that have ended and are asked for once more: an end is known by its state and its instant."""
+"""Redeliveries of ended rows: an end is identified by its state and its instant."""
 
 from uuid import UUID
 

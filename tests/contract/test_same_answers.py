@@ -1,4 +1,4 @@
-"""Random operations on one partition: the in-memory tables answer as the real server does, word for word."""
+"""Random operations on one partition: the in-memory tables give exactly the answers of the real server."""
 
 import asyncio
 from collections.abc import Iterator
@@ -96,7 +96,7 @@ OPERATIONS = st.one_of(
 
 
 class Pair:
-    """Both stores, one client, and how an operation becomes a call."""
+    """Both stores, one client, and the translation of operations into calls."""
 
     def __init__(self, real: Storage, client: ClientId) -> None:
         self.memory = Storage.over(InMemoryConnection())
@@ -186,7 +186,7 @@ class Pair:
         expect = one.expect
         if one.expect_read:
             expect = states.get(row.key) or State.SCHEDULED
-        # A test of the instant goes with a test of the state.
+        # A test of the instant needs a test of the state.
         return write(row, one.outcome, expect=expect, expect_next=None if expect is None else one.expect_next)
 
 
@@ -220,7 +220,7 @@ def test_both_answer_alike(real: Storage, runner: asyncio.Runner, operations: li
             await storage.schedules.occupied(client, first=Minute(MINUTE), last=Minute(MINUTE))
             for storage in (pair.memory, pair.real)
         ]
-        # An index row outlives a partition that was written again after its delete: writers remember.
+        # An index row may survive its partition's delete and rewrite, because writers remember that they wrote it.
         assert bool(occupied[0]) == bool(occupied[1])
         await pair.memory.close()
 

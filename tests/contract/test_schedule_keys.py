@@ -1,4 +1,4 @@
-"""What a client's own key names: it moves only from what was expected."""
+"""A schedule key's row changes only from the value that the writer expects."""
 
 import asyncio
 from uuid import UUID

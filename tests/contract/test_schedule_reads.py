@@ -127,7 +127,7 @@ async def test_an_empty_partition_has_neither_rows_nor_a_header(storage: Storage
 
 
 async def test_a_header_without_rows_is_seen_by_every_read(storage: Storage, names: Names) -> None:
-    """An owner opened an empty partition and committed to it: the server answers a row of null keys, or none at all."""
+    """An owner opened an empty partition and committed to it: the server returns a row of null keys, or none."""
     where = partition(names.client())
     gone = definition(names.client())
     assert await storage.schedules.open(where, epoch=4, expect_epoch=None) == APPLIED
@@ -184,7 +184,7 @@ async def test_a_single_row_comes_with_the_header(storage: Storage, names: Names
 
 
 async def test_lean_rows_and_their_content_are_the_rows(storage: Storage, names: Names) -> None:
-    """A row in full, one with an outcome, a pointer, more than one request carries; and nothing of the content."""
+    """A complete row, one with an outcome, a pointer, and more rows than one request carries; none with its content."""
     made = [definition(names.client(), offset=number, tail=number, label=f"l{number}") for number in range(130)]
     for one in made[1:]:
         await storage.schedules.insert(one)
@@ -228,7 +228,7 @@ async def test_a_lean_page_of_a_header_alone(storage: Storage, names: Names) -> 
 
 
 async def test_an_owner_s_pages_are_the_rows_as_far_as_they_go(storage: Storage, names: Names) -> None:
-    """With every form of outcome, a pointer and an announced row among them; the header with the first page alone."""
+    """They include every form of outcome, a pointer and an announced row; only the first page has the header."""
     made = [
         definition(names.client(), offset=number, tail=number, ordering_key="k" if number % 2 else None)
         for number in range(8)
@@ -270,7 +270,7 @@ async def test_an_owner_s_pages_of_a_header_alone(storage: Storage, names: Names
 
 
 async def test_a_pointer_precedes_its_definition(storage: Storage, names: Names) -> None:
-    """An outcome alone makes a row; the definition joins it later and leaves it as it is."""
+    """An outcome alone makes a row; the definition is added later and leaves the outcome unchanged."""
     one = definition(names.client())
     at = START + 9_000
     assert await storage.schedules.update(update(one.partition, 1, retrying(one, at))) == APPLIED

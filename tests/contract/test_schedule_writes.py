@@ -1,4 +1,4 @@
-"""Open, owner commit and external update: conditions, atomicity, and what a rejection shows."""
+"""Open, owner commit and external update: conditions, atomicity, and the values that a rejection returns."""
 
 import asyncio
 from uuid import UUID
@@ -220,7 +220,7 @@ async def test_an_external_update_fails_over_a_commit(storage: Storage, names: N
     where = one.partition
     await storage.schedules.insert(one)
     await storage.schedules.open(where, epoch=1, expect_epoch=None)
-    # Opening is no commit: the version says whether rows were claimed.
+    # Opening is no commit: the version tells whether rows were claimed.
     assert await storage.schedules.update(update(where, 1, cancelled(definition(names.client(), tail=5)))) == APPLIED
     claim = commit(where, edits=UUID(int=1), in_flight=frozenset({one.schedule_id}))
     assert await storage.schedules.commit(claim) == APPLIED
@@ -281,7 +281,7 @@ async def test_bulk_edits_are_all_or_nothing(storage: Storage, names: Names) -> 
 
 
 async def test_edits_at_once_share_writes_and_each_gets_its_own_answer(storage: Storage, names: Names) -> None:
-    """More than one write holds, of rows that are retried; two updates come too late, one for a row that is missing."""
+    """There are more updates than one write holds, of retrying rows; two are too late, and one is for a missing row."""
     client = names.client()
     rows = [definition(client, offset=number, tail=number) for number in range(ROWS_PER_UPDATE + 50)]
     missing = definition(client, offset=999, tail=999)

@@ -1,4 +1,4 @@
-"""What was used, by day: read over months, whole days, in order."""
+"""Usage by day is read over months, in whole days and in order."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the suites of the delivery engine share: a receiver, and engines that are stopped in the end."""
+"""Fixtures of the delivery engine's suites: a receiver, and engines that are stopped at the end."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""Prometheus's own judgement: every rule and every query can be read, each alert fires when it should and only then."""
+"""Prometheus's evaluation of the rules: every rule and query is valid, and each alert fires exactly when it should."""
 
 import json
 import re
@@ -37,7 +37,7 @@ def stays(at: float) -> str:
 
 
 def jumps(before: float, after: float, *, at_minute: int = 40) -> str:
-    """Then stays there."""
+    """Changes once, then stays."""
     return f"{before}+0x{at_minute * 4} {after}+0x{STEPS - at_minute * 4}"
 
 
@@ -45,7 +45,7 @@ FEWER = jumps(3, 2, at_minute=30)
 
 
 class Case(NamedTuple):
-    """Series that make an alert fire after 45 minutes, and such that don't."""
+    """Series that make an alert fire after 45 minutes, and series that do not."""
 
     fires: dict[str, str]
     quiet: dict[str, str]
@@ -89,7 +89,7 @@ CASES = {
     ),
     "MinutehandNodesMissing": Case(
         {LIVE: FEWER, DEAD: jumps(4, 5, at_minute=30)},
-        # Taken away on purpose, some while after others died.
+        # A node was removed on purpose, some while after others died.
         {LIVE: FEWER, DEAD: stays(5), 'minutehand_members{state="left"}': jumps(0, 1, at_minute=30)},
     ),
     "MinutehandNodeUntrusted": Case({NODE: stays(0)}, {NODE: stays(1)}, (("instance", "a"),)),
@@ -219,7 +219,7 @@ def test_nobody_to_scrape_is_nobody_who_calls(tmp_path: Path) -> None:
 
 
 def assert_promtool_is_content(alert: dict[str, Any], tests: list[dict[str, Any]], directory: Path) -> None:
-    """Only the alert in question is evaluated: all of them take promtool seconds."""
+    """Evaluate only the alert in question: all of them take promtool seconds."""
     rules = directory / "rules.yaml"
     rules.write_text(yaml.safe_dump({"groups": [{"name": "one", "rules": [alert]}]}), encoding="utf-8")
     document = {"rule_files": [str(rules)], "evaluation_interval": STEP, "tests": tests}

@@ -1,7 +1,8 @@
-"""Requests generated from the OpenAPI document, right ones and wrong ones, against a server over the store in memory.
+"""Requests generated from the OpenAPI document, valid and invalid, against a server over the store in memory.
 
-Every operation meets the same cases in every run. What is checked: no status, content type, header or body that is not
-documented, no fault of the server's, keys asked for, wrong requests refused, other methods answered 405.
+Every run sends the same cases to every operation. It checks that statuses, content types, headers and bodies are
+documented, that no request causes a server error, that keys are required, that invalid requests are refused, and that
+other methods are answered 405.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The life of a cron through the SDK, HTTP, the use cases and the stores, on a real Cassandra."""
+"""A cron through the SDK, HTTP, the use cases and the stores, on a real Cassandra."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Answers that do not end: what is read of them is bounded in bytes and in time, and their status decides."""
+"""Answers that do not end: the engine bounds what it reads in bytes and in time, and their status decides."""
 
 import asyncio
 from pathlib import Path
@@ -17,7 +17,7 @@ MOST_SENT = 48 * 1024 * 1024
 
 
 def endless(*pieces: bytes, piece: bytes, sent: list[int]) -> Answer:
-    """Writes `piece` until the connection is closed; `sent` has the bytes."""
+    """Writes `piece` until the connection is closed; `sent` counts the bytes."""
 
     async def answer(request: RawRequest, writer: asyncio.StreamWriter) -> None:
         for each in pieces:
@@ -99,7 +99,7 @@ async def test_a_receiver_may_take_its_time_before_the_status(make_engine: Engin
 async def test_long_answers_in_small_chunks_keep_their_connection(
     engine: DeliveryEngine, receiver: RawReceiver
 ) -> None:
-    """Each answer is within its bounds, and many of them one after another are."""
+    """Many answers in a row, each within its bounds."""
     receiver.script["/x"] = writing(CHUNKED % 500, *[b"8\r\n12345678\r\n" * 100] * 80, b"0\r\n\r\n")
     for _ in range(20):
         result = await attempt(engine, post(receiver.url("/x")))
@@ -113,7 +113,7 @@ def authority(tmp_path: Path) -> Authority:
 
 
 async def test_frames_without_an_end_are_cut_off(make_engine: EngineMaker, authority: Authority) -> None:
-    """HTTP/2 lets a receiver send frames of kinds that nobody knows."""
+    """HTTP/2 lets a receiver send frames of unknown types."""
     engine = await make_engine(ca_file=str(authority.bundle))
     unknown = (16_000).to_bytes(3, "big") + b"\xee\0\0\0\0\0" + b"a" * 16_000
     sent: list[int] = []

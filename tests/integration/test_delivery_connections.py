@@ -1,4 +1,4 @@
-"""Connections that are kept, that end at the wrong moment, and on which a receiver does what nobody asked for."""
+"""Kept connections that end at the wrong moment, and receivers that violate the protocol on them."""
 
 import asyncio
 import contextlib
@@ -41,7 +41,7 @@ async def engine(make_engine: EngineMaker, tmp_path: Path, receiver: RawReceiver
 
 class TestUnasked:
     async def test_bytes_after_the_end_of_an_answer(self, engine: DeliveryEngine, receiver: RawReceiver) -> None:
-        """They answer no request."""
+        """The bytes belong to no request."""
         receiver.script["/x"] = writing(OK + b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n")
         for number in range(1, 4):
             assert (await attempt(engine, post(receiver.url("/x")))).status == 200
@@ -91,7 +91,7 @@ class TestTooEarly:
 
     @pytest.fixture
     async def listen(self) -> AsyncIterator[Callable[..., Awaitable[str]]]:
-        """Starts a server that calls `serve` for each connection and reads nothing; answers its URL."""
+        """Start a server that calls `serve` for each connection and reads nothing; returns its URL."""
         async with contextlib.AsyncExitStack() as opened:
 
             async def start(serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Any]) -> str:
@@ -205,7 +205,9 @@ class TestEnds:
 
 
 class Listener:
-    """A receiver within one turn of the loop: what it does is in the system before the engine can hear of it."""
+    """A receiver that acts within one turn of the loop, so that the system has its data before the engine can
+    notice.
+    """
 
     def __init__(self) -> None:
         self.server = socket.create_server(("127.0.0.1", 0))
@@ -233,7 +235,7 @@ def listener() -> Iterator[Listener]:
 async def test_a_connection_that_ended_a_moment_ago_is_replaced(
     make_engine: EngineMaker, listener: Listener, reset: bool, at_most_once: bool
 ) -> None:
-    """Also for a request that may not be repeated: nothing of it has left."""
+    """Even for a request that may not be repeated, since nothing of it has been sent."""
     engine = await make_engine()
     first = begin(engine, post(listener.url))
     accepted = await listener.answer()
@@ -263,7 +265,7 @@ async def test_bytes_that_came_a_moment_ago_are_no_answer_to_what_may_not_be_rep
 async def test_a_connection_whose_tls_has_ended_is_not_used_again(
     make_engine: EngineMaker, listener: Listener, tmp_path: Path
 ) -> None:
-    """The receiver says so in the very packet that ends its answer, and leaves the socket open."""
+    """The receiver ends TLS in the packet that ends its answer, and leaves the socket open."""
     loop, authority = asyncio.get_running_loop(), Authority(tmp_path)
     engine = await make_engine(ca_file=str(authority.bundle))
     context = authority.server_context("127.0.0.1")
@@ -386,7 +388,9 @@ async def test_a_handshake_that_never_ends(make_engine: EngineMaker) -> None:
 
 
 async def test_trust_is_asked_right_before_the_request_leaves(engine: DeliveryEngine, receiver: RawReceiver) -> None:
-    """On a fresh connection: when it is handed in, for the socket, and once more."""
+    """On a fresh connection trust is checked three times: at the start, for the socket, and before the request is
+    sent.
+    """
     for yes, requests in ((2, 0), (3, 1)):
         result = await attempt(engine, post(receiver.url()), Trust(yes))
         assert (result.succeeded, len(receiver.requests)) == (bool(requests), requests)

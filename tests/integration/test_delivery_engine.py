@@ -1,4 +1,4 @@
-"""The engine against a receiver on loopback that answers, or fails to, in every way."""
+"""The engine against a receiver on loopback that answers or fails in every way."""
 
 import asyncio
 import socket
@@ -132,7 +132,7 @@ class TestAnswers:
     async def test_another_protocol_is_no_answer(
         self, engine: DeliveryEngine, receiver: RawReceiver, after: bytes, then: Answer
     ) -> None:
-        """At once: who was not asked to switch protocols and does is not waited for."""
+        """It fails at once: the engine did not ask to switch protocols and waits for nothing more."""
         switch = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
         receiver.script["/x"] = writing(switch + after, then=then)
         result = await attempt(engine, post(receiver.url("/x"), timeout_seconds=60))

@@ -1,4 +1,4 @@
-"""Starting, stopping and many attempts at once."""
+"""Starts and stops of the engine, and many attempts at once."""
 
 import asyncio
 import os

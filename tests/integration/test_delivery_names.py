@@ -1,4 +1,4 @@
-"""Names are looked up without threads, and one client's dead names leave the others' alone."""
+"""Names are looked up without threads, and one client's dead names do not delay the others."""
 
 import asyncio
 import errno
@@ -33,7 +33,7 @@ async def names() -> AsyncIterator[NameServer]:
 async def test_a_client_with_dead_names_delays_no_other(
     make_engine: EngineMaker, receiver: RawReceiver, names: NameServer
 ) -> None:
-    """The others' names are answered while the dead ones are waited for, however many these are."""
+    """The others' names are answered while any number of dead ones are pending."""
     engine = await make_engine(nameservers=(names.name,), lookups_at_once=100, lookups_per_client=60)
     dead = [
         begin(engine, post(f"http://n{number}.silent.test/", client_id="dead", timeout_seconds=8))
@@ -91,7 +91,7 @@ async def test_a_name_is_asked_for_again_after_it_could_not_be(
     monkeypatch: pytest.MonkeyPatch,
     error: Exception,
 ) -> None:
-    """What c-ares takes was not to be had for a moment."""
+    """A resource that c-ares needs was unavailable for a moment."""
     engine = await make_engine(nameservers=(names.name,), dns_cache_seconds=0, lookups_at_once=2, lookups_per_client=1)
 
     def refused(**options: object) -> NoReturn:
@@ -122,7 +122,9 @@ async def test_what_a_name_resolves_to_is_judged_and_all_its_addresses_are_tried
 async def test_no_address_is_given_up_for_another_while_it_may_still_answer(
     fail: int, make_engine: EngineMaker, names: NameServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A far receiver takes longer than the pause between addresses; two are tried at a time, more where one failed."""
+    """A distant receiver takes longer than the pause between addresses; two are tried at a time, more after one has
+    failed.
+    """
     opened: list[Connection[Any]] = []
     monkeypatch.setattr(Connection, "connect", lambda connection: opened.append(connection))
     names.answers["far.test"] = tuple(f"127.0.0.{number}" for number in range(1, 7))
@@ -140,7 +142,7 @@ async def test_no_address_is_given_up_for_another_while_it_may_still_answer(
 async def test_the_addresses_of_the_last_attempt_are_not_taken_for_the_next_ones(
     make_engine: EngineMaker, receiver: RawReceiver, names: NameServer
 ) -> None:
-    """A name that moves is followed, and a handle that called one name knows nothing of another."""
+    """A name that moves is followed, and a handle that called one name keeps no address for another."""
     engine = await make_engine(nameservers=(names.name,), dns_cache_seconds=0)
     url = receiver.url(host="moving.test")
     receiver.script["/"] = answering(200, headers=("Connection: close",))

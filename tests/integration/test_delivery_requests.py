@@ -1,4 +1,4 @@
-"""What goes over the wire, and over which connection."""
+"""The requests on the wire, and the connections that carry them."""
 
 import asyncio
 import base64

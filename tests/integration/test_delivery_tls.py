@@ -1,4 +1,4 @@
-"""TLS: whom the engine trusts, and what it calls it when it does not."""
+"""TLS: which certificates the engine trusts, and the error of the others."""
 
 import asyncio
 import ssl

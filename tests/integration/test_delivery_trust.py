@@ -49,7 +49,7 @@ class TestTrust:
 
 
 class TestRepeats:
-    """A kept connection that the receiver closes in the moment it is used."""
+    """The receiver closes a kept connection in the moment it is used."""
 
     @pytest.fixture
     def closes_the_second(self, receiver: RawReceiver) -> RawReceiver:

@@ -1,4 +1,4 @@
-"""The embedded Cassandra is a real one: it stores, survives, joins a cluster, and dies with its program."""
+"""The embedded Cassandra is a real one: it stores, restarts, joins a cluster, and ends with its program."""
 
 import os
 import signal

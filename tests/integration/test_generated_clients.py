@@ -1,7 +1,7 @@
-"""Clients that others' generators make of the OpenAPI document, with warnings as errors; and what linters say of it.
+"""Clients that other generators make of the OpenAPI document, with warnings as errors, and the results of its linters.
 
-The calls are those of `tests/integration/generated/calls.py` and its twin in TypeScript, against the API
-over the store in memory.
+The calls are those of `tests/integration/generated/calls.py` and its twin in TypeScript, against the API over the store
+in memory.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ TSC = ("--strict", "--noUncheckedIndexedAccess", "--target", "es2022", "--module
 
 
 def or_skip(ensure: Callable[[], T]) -> T:
-    """The programs are installed at their first use on this machine."""
+    """Skip the test unless the programs can be installed; they are at their first use on this machine."""
     try:
         return ensure()
     except GeneratorsUnavailable as error:
@@ -75,7 +75,7 @@ def written(value: Any, path: Path) -> Path:
 
 
 async def run(*command: str | Path, cwd: Path, **environment: str) -> str:
-    """What it prints. Raises AssertionError with it, where it fails."""
+    """Run a program and return its output. Raises AssertionError with the output if it fails."""
     process = await asyncio.create_subprocess_exec(
         *map(str, command),
         cwd=cwd,
@@ -89,7 +89,7 @@ async def run(*command: str | Path, cwd: Path, **environment: str) -> str:
 
 
 async def answers(*command: str | Path, cwd: Path, **environment: str) -> Any:
-    """What a program prints that calls an API, which is made for it."""
+    """The output of a program that calls an API made for it."""
     async with ApiHarness() as api:
         assert api.server is not None
         await api.add_built_in_clients()
@@ -98,7 +98,7 @@ async def answers(*command: str | Path, cwd: Path, **environment: str) -> Any:
 
 
 async def made_in_python(programs: Path, document: Path) -> Path:
-    """The package that openapi-python-client makes of a document. Raises AssertionError where it warns."""
+    """The package that openapi-python-client generates from a document. Raises AssertionError if it warns."""
     made = document.with_name("minutehand_api")
     await run(
         programs / "openapi-python-client",
@@ -140,7 +140,7 @@ async def test_the_typescript_client_compiles_and_calls_the_api(node: Path, docu
     (folder / "node_modules").symlink_to(node / "node_modules")
     shutil.copy(NODE_FILES / "calls.ts", folder)
     (folder / "package.json").write_text('{"type": "module"}')
-    # Else fields with a default are required of who sends them, too.
+    # By default, fields with a default are required in requests too.
     options = ("--output", "api.d.ts", "--default-non-nullable", "false")
     await run(programs / "openapi-typescript", document, *options, cwd=folder)
     await run(programs / "tsc", *TSC, "calls.ts", cwd=folder)
@@ -148,7 +148,7 @@ async def test_the_typescript_client_compiles_and_calls_the_api(node: Path, docu
 
 
 async def test_redocly_finds_nothing(node: Path, document: Path) -> None:
-    """But that `by-key` might be the id of a schedule, which it can't be: ids are UUIDs."""
+    """Except that `by-key` could be the id of a schedule; but ids are UUIDs."""
     (document.parent / "redocly.yaml").write_text("extends: [recommended]\nrules: {no-ambiguous-paths: off}\n")
     lint = [node / "node_modules" / ".bin" / "redocly", "lint", document, "--max-problems", "20"]
     printed = await run(*lint, cwd=document.parent, REDOCLY_TELEMETRY="off", REDOCLY_SUPPRESS_UPDATE_NOTICE="true")
@@ -157,7 +157,7 @@ async def test_redocly_finds_nothing(node: Path, document: Path) -> None:
 
 
 async def test_spectral_finds_nothing(node: Path, document: Path) -> None:
-    """But that nobody is named to write to: an API has the operator that runs it."""
+    """Except that the document names no contact; the operator who runs the API is the contact."""
     (document.parent / ".spectral.yaml").write_text("extends: ['spectral:oas']\nrules: {info-contact: off}\n")
     lint = [node / "node_modules" / ".bin" / "spectral", "lint", document, "--fail-severity", "hint"]
     assert "No results" in await run(*lint, cwd=document.parent)

@@ -1,4 +1,4 @@
-"""The life of an embedded server, with a stand-in for Java: starts, ends, and nothing left behind."""
+"""The life of an embedded server, with a fake Java: starts, ends, and nothing left behind."""
 
 import os
 import signal
@@ -153,7 +153,7 @@ def test_a_port_that_was_snatched_is_chosen_again(tmp_path: Path, monkeypatch: p
 
 @contextmanager
 def program(directory: Path, behaviour: str, *, tied: bool) -> Iterator[subprocess.Popen[str]]:
-    """A program that starts a server on `directory/data`; its first line is `begun`, its second the server's pid."""
+    """A program that starts a server on `directory/data`; it prints `begun`, then the server's pid."""
     fake_java.home(directory / "java", behaviour)
     native_port, storage_port = free_ports(2)
     words = [directory / "data", directory / "java", native_port, storage_port, "tied" if tied else "detached"]

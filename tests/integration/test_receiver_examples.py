@@ -1,4 +1,4 @@
-"""The examples of receivers, each as a process of its own, called as a node calls them."""
+"""The example receivers, each as a process, called as a node calls them."""
 
 import os
 import subprocess
@@ -69,7 +69,7 @@ def example(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Running]
 
 
 def call(url: str, *, key: bytes = KEY) -> CallbackRequest:
-    """What a node sends for a schedule that is due now."""
+    """The call that a node makes for a schedule due now."""
     now = UnixMillis(CLOCK.wall_ms())
     client = Client(
         client_id=ClientId("shop"),

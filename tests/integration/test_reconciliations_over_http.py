@@ -1,4 +1,4 @@
-"""The life of reconciliations through the SDK, HTTP, the use cases and the stores, on a real Cassandra."""
+"""Reconciliations through the SDK, HTTP, the use cases and the stores, on a real Cassandra."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -37,7 +37,7 @@ async def harness(cassandra: SuiteCassandra) -> AsyncIterator[ApiHarness]:
 
 
 async def work(api: ApiHarness, found: Reconciliation) -> None:
-    """What the owner of the poller does."""
+    """Work on reconciliations as the owner of the poller does."""
     faults: list[BaseException] = []
     store, client = api.storage.reconciliations, await api.storage.clients.read_client(ClientId("shop"))
     assert client is not None

@@ -1,4 +1,4 @@
-"""Calls as the engine makes them, checked by the library that Standard Webhooks publishes for receivers."""
+"""The engine's calls, verified by the library that Standard Webhooks publishes for receivers."""
 
 import base64
 from typing import Any
@@ -30,7 +30,7 @@ class Received:
 async def called(
     engine: DeliveryEngine, receiver: RawReceiver, private_keys: tuple[bytes, ...] = (), **row: Any
 ) -> Received:
-    """What arrives for a row that is due now, signed with two secrets."""
+    """The call for a row due now, signed with two secrets."""
     now = CLOCK.wall_ms()
     of = claim(due=now, url=receiver.url("/hook"), **{"method": "POST", "headers": "[]", **row})
     signing = client(secrets=(b"another one, rotated", KEY), private_keys=private_keys)
@@ -47,7 +47,7 @@ async def test_json_verifies(engine: DeliveryEngine, receiver: RawReceiver) -> N
 
 
 async def test_a_key_pair_beside_a_secret_disturbs_no_library(engine: DeliveryEngine, receiver: RawReceiver) -> None:
-    """The published libraries know v1 only, and pass over signatures of other versions."""
+    """The published libraries know v1 only, and ignore signatures of other versions."""
     private = Ed25519PrivateKey.from_private_bytes(KEY)
     public = "whpk_" + base64.b64encode(private.public_key().public_bytes_raw()).decode()
     call = await called(engine, receiver, body=b"{}", private_keys=(KEY,))

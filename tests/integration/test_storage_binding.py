@@ -1,4 +1,4 @@
-"""Every named statement on the real server: it is accepted, and our bytes for its values are the driver's."""
+"""The real server accepts every named statement, and our encoding of its values equals the driver's."""
 
 import asyncio
 import gc
@@ -64,7 +64,7 @@ async def test_our_bytes_are_the_drivers(session: Session) -> None:
             values = tuple((SAMPLES[column.type.typename] * 4)[index] for column in columns)
             bound = prepared.bind(values)
             assert binder.values(values) == bound.values, name
-            if index < 3:  # the last text is longer than a key may be
+            if index < 3:  # the last text is too long for a key
                 assert binder.routing_key(values) == bound.routing_key, name
             compared += 1
     assert compared > 200
@@ -141,7 +141,7 @@ async def test_what_the_server_finds_too_large_is_told_as_that(session: Session)
 
 
 async def test_an_answer_of_several_pages_is_whole(session: Session) -> None:
-    """The driver hands out 5,000 rows at a time."""
+    """The driver returns 5,000 rows at a time."""
     wanted = [(minute * MINUTE_MS, poller_id) for minute in range(6) for poller_id in range(1024)]
     for start in range(0, len(wanted), 512):
         rows = wanted[start : start + 512]
@@ -151,7 +151,7 @@ async def test_an_answer_of_several_pages_is_whole(session: Session) -> None:
 
 
 async def test_what_has_ended_waits_for_no_search_for_cycles(session: Session) -> None:
-    """Neither for the driver's timers, which run for seconds after the answer."""
+    """Not even the driver's timers keep them, which run for seconds after the answer."""
 
     async def one_of_each() -> None:
         await session.write_batch(_batch(2, 0, 2))
@@ -166,7 +166,7 @@ async def test_what_has_ended_waits_for_no_search_for_cycles(session: Session) -
         for _ in range(8):
             await one_of_each()
         deadline = time.monotonic() + 0.9 * StorageSettings().request_timeout_seconds
-        # The driver's thread may still be about to leave the last one.
+        # The driver's thread may still hold the last one.
         while (left := [one for one in gc.get_objects() if type(one) is ResponseFuture]) and (
             time.monotonic() < deadline
         ):

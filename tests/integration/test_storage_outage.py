@@ -1,4 +1,4 @@
-"""A server that stands still: what the stores answer meanwhile, and that they go on when it does."""
+"""A server that is frozen: what the stores answer meanwhile, and that they recover."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -44,7 +44,7 @@ async def storage(cassandra: SuiteCassandra) -> AsyncIterator[Storage]:
             settings, request_timeout_seconds=TIMEOUT_SECONDS, requests_in_flight=REQUESTS_IN_FLIGHT, requests_waiting=4
         )
     )
-    # Prepared statements are warm and the first row of the partition is known.
+    # Prepare the statements and create the partition's first row beforehand.
     await storage.schedules.insert(definition("warm"))
     assert await storage.schedules.open(definition("warm").partition, epoch=1, expect_epoch=None) == APPLIED
     yield storage
@@ -80,7 +80,7 @@ async def test_a_server_that_stands_still(storage: Storage, server: RunningCassa
             except StoreUnavailable:
                 await clock.sleep(0.1)
 
-    # The unanswered write was in the socket all the time: it applies when the server goes on.
+    # The unanswered write is in the socket's buffer: it is applied when the server resumes.
     async with asyncio.timeout(30):
         while await now() != PartitionHeader(7):
             await clock.sleep(0.1)

@@ -1,4 +1,4 @@
-"""Trial calls over loopback: what a receiver gets, what the caller is shown, and how many are made."""
+"""Trial calls over loopback: the request that a receiver gets, the answer for the caller, and how many are made."""
 
 import asyncio
 import socket
@@ -23,7 +23,7 @@ PATH = "/v1/clients/shop/callbacks:try"
 
 
 class TrialCallApi(ApiHarness):
-    """An API that sends its trial calls for real, on a clock that stands still."""
+    """An API that really sends its trial calls, on a clock that stands still."""
 
     def __init__(self, policy: NetworkPolicy = LOOPBACK, **delivery: Any) -> None:
         self.calls = TrialCalls(
@@ -59,7 +59,7 @@ async def api() -> AsyncIterator[TrialCallApi]:
 
 
 def holding(receiver: RawReceiver) -> asyncio.Queue[RawRequest]:
-    """Requests to `/hang`, which are not answered, as they come."""
+    """Requests to `/hang`, which get no answer, as they arrive."""
     arrived: asyncio.Queue[RawRequest] = asyncio.Queue()
 
     async def hold(request: RawRequest, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""Processes under a parent that looks after them: signals, ends by themselves, and the end of the parent."""
+"""Processes under a supervising parent: signals, their exits, and the parent's exit."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ except WorkersFailed as error:
 
 
 class Parent:
-    """`run_workers` in a process of its own. Its works leave marks in a directory."""
+    """`run_workers` in a process of its own, whose workers write files into a directory."""
 
     def __init__(self, directory: Path, *works: str) -> None:
         self.directory = directory
@@ -48,7 +48,7 @@ class Parent:
         return [found for name in names if (found := self.running(name)) is not None]
 
     def end(self) -> tuple[int, str]:
-        """Its exit code and what it said."""
+        """The parent's exit code and output."""
         _, said = self.process.communicate(timeout=40)
         return self.process.returncode, said
 

@@ -1,4 +1,6 @@
-"""A task of a bulk load that dies half-way, as a lost executor would. Found by tasks in processes of their own."""
+"""A task of a bulk load that dies half-way, as with a lost executor. The module is imported by tasks in other
+processes.
+"""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -9,11 +11,11 @@ from spark.jobs.bulk_executor import Part, Work, load_part
 
 
 class Died(Exception):
-    """On purpose."""
+    """The planned failure."""
 
 
 def dying_part(work: Work, rows: Iterable[bytes]) -> Iterator[Part]:
-    """Of the second piece only some rows are loaded; nobody hears what became of them."""
+    """Load only some rows of the second piece, and die without an answer."""
     context = TaskContext.get()
     assert context is not None
     if context.partitionId() == 1:

@@ -1,4 +1,4 @@
-"""One Spark for all tests: by itself for transforms, over the suite's Cassandra for jobs."""
+"""One Spark session for all tests: alone for transforms, over the suite's Cassandra for jobs."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -19,7 +19,7 @@ SHORT_LIVED = "--conf spark.driver.defaultJavaOptions=-XX:TieredStopAtLevel=1 py
 
 @pytest.fixture(scope="session")
 def spark(cassandra: SuiteCassandra) -> Iterator[SparkSession]:
-    """Configured to read and write the suite's Cassandra."""
+    """A session that reads and writes the suite's Cassandra."""
     settings = SparkSettings(
         storage=StorageSettings(
             contact_points=cassandra.contact_points, port=cassandra.port, local_dc=cassandra.datacenter
@@ -37,7 +37,7 @@ def spark(cassandra: SuiteCassandra) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def cluster(cassandra: SuiteCassandra, tmp_path: Path) -> Iterator[Deployment]:
-    """A keyspace of one's own and a receiver; API and nodes are the test's to start."""
+    """A keyspace of its own and a receiver; the test starts the API and nodes."""
     with deployment(cassandra, tmp_path) as built:
         yield built
 

@@ -1,4 +1,4 @@
-"""Tiny frames for transforms: rows by their names, instants as seconds behind START."""
+"""Tiny frames for transforms: rows by column name, instants as seconds after START."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -15,7 +15,7 @@ def at(seconds: float) -> datetime:
 
 
 def frame(spark: SparkSession, schema: str, rows: Sequence[Mapping[str, Any]]) -> DataFrame:
-    """`schema` as DDL; what a row does not name is null."""
+    """`schema` as DDL; columns that a row does not name are null."""
     names = [column.split()[0] for column in schema.split(", ")]
     for row in rows:
         assert row.keys() <= set(names), row.keys() - set(names)
@@ -23,7 +23,7 @@ def frame(spark: SparkSession, schema: str, rows: Sequence[Mapping[str, Any]]) -
 
 
 def found(frame: DataFrame, *columns: str) -> set[tuple[Any, ...]]:
-    """The rows as a set of tuples, instants as seconds behind START. Two equal rows are a mistake."""
+    """The rows as a set of tuples, instants as seconds after START. Asserts that no two rows are equal."""
     names = columns or tuple(frame.columns)
     instants = {field.name for field in frame.schema.fields if field.dataType.typeName() == "timestamp"}
     origin = round(START.timestamp() * 1000)

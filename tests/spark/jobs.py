@@ -1,4 +1,4 @@
-"""One job, run as the command line runs it, over a deployment's tables."""
+"""Runs one job as the command line does, over a deployment's tables."""
 
 from datetime import UTC, datetime
 
@@ -11,7 +11,9 @@ from tests.support.processes import Deployment
 
 
 def run_job(spark: SparkSession, cluster: Deployment, *arguments: str, now: datetime | None = None) -> Report:
-    """The report. `now`: when the job believes that it begins. What a person is told is built, too."""
+    """Run the job and return its report. `now`: the time at which the job believes it begins. The text for people is
+    formatted, too.
+    """
     job, known = parse(arguments, program="test")
     context = Context(
         session=spark,

@@ -1,4 +1,4 @@
-"""The archive: each transform on rows of our own, and the choice of days."""
+"""The archive: each transform on rows made by the test, and the choice of days."""
 
 import csv
 import json

@@ -1,4 +1,6 @@
-"""The jobs `archive` and `restore` on rows of the real system: cut short, twice at once, changed, torn."""
+"""The jobs `archive` and `restore` on rows of the real system: interrupted, run twice at once, on changed or damaged
+files.
+"""
 
 import json
 import shutil
@@ -90,7 +92,7 @@ class Shop:
             return list(session.execute(statement.replace("KS", self.cluster.storage.keyspace), values))
 
     def source(self) -> DataFrame:
-        """The rows that the shop has, read otherwise than by the job."""
+        """The shop's rows, read independently of the job."""
         options = {"keyspace": self.cluster.storage.keyspace, "table": "schedules"}
         every = self.spark.read.format("org.apache.spark.sql.cassandra").options(**options).load()
         shops = every.where(F.col("client_id") == "shop")
@@ -105,7 +107,7 @@ class Shop:
         return read_folders(self.spark, files.root, [folder(one.day, one.client_id) for one in whole])
 
     def change(self, at: datetime) -> tuple[Any, ...]:
-        """The schedule that was delivered ends otherwise: as if it had been redelivered, and failed."""
+        """Change the end of the delivered schedule, as if it had been redelivered and failed."""
         where = self.key_of(self.delivered.schedule_id)
         self.cql(
             "UPDATE KS.schedules SET state = 'failed', finished_at = %s, redelivered_at = %s WHERE client_id = %s "
@@ -131,7 +133,7 @@ def made(
 
 @pytest.fixture
 def shop_rows(made: tuple[Shop, list[Row]], tmp_path: Path) -> Shop:
-    """As they were made, and nothing archived."""
+    """The rows as they were made, with nothing archived."""
     shop, rows = made
     shop.directory = tmp_path / "archive"
     shop.cql("TRUNCATE KS.archived_days")
@@ -177,14 +179,14 @@ def test_days_of_the_real_system(shop_rows: Shop, tmp_path: Path) -> None:
 
 
 def test_what_has_ended_today_is_beside_the_archive(shop_rows: Shop, tmp_path: Path) -> None:
-    """As often as one likes; the day is not archived by it."""
+    """`--so-far` may be repeated, and does not archive the day."""
     directory = str(tmp_path / "archive")
     today = datetime.fromisoformat(shop_rows.start).replace(tzinfo=UTC)
     for _ in range(2):
         report = shop_rows.archive("--so-far", now=today.replace(hour=23))
         found = shop_rows.spark.read.parquet(f"{directory}/{SO_FAR}")
         assert report["so_far"] == found.count()
-        # In a day's first hour the day before may have rows of a client made now, and is archived: it is over.
+        # In a day's first hour, rows of a client made now may be in the day before, which is over and is archived.
         assert shop_rows.start not in {one["day"] for one in report["days"]}
         ended = found.where("kind = 'call'").groupBy("state").count().collect()
         states = {row["state"]: row["count"] for row in ended}
@@ -194,7 +196,7 @@ def test_what_has_ended_today_is_beside_the_archive(shop_rows: Shop, tmp_path: P
 
 
 def _tear(shop: Shop) -> None:
-    """Whatever is missing or damaged is named."""
+    """Damage the archive; every missing or damaged file must be named."""
     files = Files(shop.spark, str(shop.directory))
     window = Window(datetime.fromisoformat(shop.start).replace(tzinfo=UTC), shop.later.replace(hour=0))
     (one, *_), (whole, torn) = shop.folders(), find(files, window)
@@ -289,7 +291,7 @@ def test_runs_that_were_cut_short(shop_rows: Shop, monkeypatch: pytest.MonkeyPat
     assert rows_of(shop.back()) == source
     assert list((shop.directory / STAGING).iterdir()) == []
 
-    # Between the two renames of a day that is archived again: what was archived is put back before anything else.
+    # Interrupted between the two renames of a day that is archived again: the earlier archive is restored first.
     shop.change(shop.later - timedelta(hours=5))
     moved: list[str] = []
     move = Files.move

@@ -1,4 +1,4 @@
-"""The audit of real rows: nothing is found of what the system did, and everything of what was done to it."""
+"""The audit of real rows: it finds no fault in what the system did, and every fault that was planted."""
 
 import asyncio
 import time
@@ -101,7 +101,7 @@ class Shop:
             return list(session.execute(statement, parameters))
 
     def await_settled(self, minute: Minute) -> None:
-        """Until the minute of both pollers is over, swept and written off."""
+        """Wait until the minute of both pollers is over, swept and its balance written."""
         deadline = time.monotonic() + 120
         with self.cluster.admin() as api:
             while any(one.watermark.timestamp() // 60 <= minute for one in api.client(SHOP).pollers()):
@@ -180,7 +180,7 @@ def test_an_audit_finds_what_was_done_to_the_rows_and_nothing_else(
 
 
 def live_a_little(shop: Shop, client: ClientScope) -> list[Schedule]:
-    """Calls, retries, late creates, a cancel, a redelivery and a cron; all of it settled, and its books written."""
+    """Calls, retries, late creates, a cancel, a redelivery and a cron; all of it settled, with its books written."""
     url = shop.cluster.receiver.url
     due = datetime.now(UTC) + timedelta(seconds=2)
     callbacks = [Callback(url=url)] * 4 + [Callback(url=f"{url}/flaky")] * 2
@@ -214,7 +214,7 @@ def live_a_little(shop: Shop, client: ClientScope) -> list[Schedule]:
 
 
 def damage(shop: Shop, called: list[Schedule]) -> dict[str, str | None]:
-    """One of each; answers what is to be found, and of which schedule."""
+    """Plant one fault of each kind; returns the findings expected, and of which schedule."""
     lost = called[0]
     due = round(lost.due.timestamp() * 1000)
     where = (SHOP, lost.poller_id, minute_start(minute_of(due)), due, UUID(lost.schedule_id))

@@ -1,4 +1,4 @@
-"""Counts from rows, and what a stored balance is compared with."""
+"""Counts from rows, and their comparison with a stored balance."""
 
 from typing import Any
 

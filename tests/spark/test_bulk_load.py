@@ -1,4 +1,4 @@
-"""The bulk load: what is read of its input, and the job end to end, over the real API and its tables."""
+"""The bulk load: the parsing of its input, and the job end to end, over the real API and its tables."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -137,7 +137,7 @@ def test_keys_that_come_twice(spark: SparkSession) -> None:
 
 @pytest.fixture(scope="module")
 def system(cassandra: SuiteCassandra, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
-    """One for all tests; each has a client of its own."""
+    """One deployment for all tests; each test has a client of its own."""
     with deployment(cassandra, tmp_path_factory.mktemp("loads")) as built:
         built.start_api()
         yield built
@@ -146,7 +146,7 @@ def system(cassandra: SuiteCassandra, tmp_path_factory: pytest.TempPathFactory) 
 def load(
     spark: SparkSession, system: Deployment, path: str, form: str, client: str, *arguments: str, **bounds: int
 ) -> tuple[Report, list[str]]:
-    """The report and what was said meanwhile."""
+    """Run a load; returns the report and what was logged."""
     command = ["bulk_load", "--input", path, "--format", form, "--client", client, "--key", "id", *arguments]
     job, known = parse(command, program="test")
     said: list[str] = []
@@ -348,7 +348,7 @@ def test_a_run_that_is_cut_short_says_so_and_the_next_one_completes_it(
 def test_what_is_loaded_is_called(spark: SparkSession, system: Deployment, tmp_path: Path) -> None:
     system.register("called", poller_quota=2)
     system.start_node("node-1")
-    # In a minute that its owner has not read yet: nobody tells it of rows that are loaded.
+    # In a minute that its owner has not read yet: loaded rows are not hinted.
     soonest = datetime.now(UTC) + timedelta(seconds=25)
     due = (soonest.replace(second=0, microsecond=0) + timedelta(minutes=1)).isoformat()
     lines = [

@@ -1,4 +1,4 @@
-"""Rows of a load's input as the API's own decoder reads them; and the operator's rules, as spark-submit tells them."""
+"""Rows of a load's input are decoded as by the API; the operator's rules arrive through spark-submit."""
 
 from collections.abc import Sequence
 from ipaddress import ip_network

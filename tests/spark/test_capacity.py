@@ -1,4 +1,4 @@
-"""Load and capacity: each transform on rows of our own, the charts, and the job on rows of the real system."""
+"""Load and capacity: each transform on rows made by the test, the charts, and the job on rows of the real system."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -30,7 +30,7 @@ def pollers_of(spark: SparkSession, *rows: tuple[str, int, int, int]) -> DataFra
 
 
 def told(found: DataFrame, *columns: str) -> set[tuple[Any, ...]]:
-    """Its rows, `minute` as that of the hour."""
+    """The report's rows, with `minute` as that of the hour."""
     shown = found.withColumn("minute", F.minute("minute")) if "minute" in columns else found
     return {tuple(one) for one in shown.select(*columns).collect()}
 
@@ -88,7 +88,7 @@ def test_what_each_client_has_of_its_quota(spark: SparkSession) -> None:
         *(("even", poller, minute, 350) for poller in range(4) for minute in range(3)),
         *(("pinned", 0, minute, 980) for minute in range(2)),
         ("small", 3, 0, 10),
-        # Poller 5 is one that the quota had once.
+        # Poller 5 belonged to an earlier quota.
         *(("shrunk", poller, 0, calls) for poller, calls in ((0, 10), (1, 20), (5, 30))),
         ("wide", 0, 0, 700),
         ("wide", 1, 0, 1),

@@ -1,4 +1,4 @@
-"""Each kind of finding on tiny frames: what is found, and what looks like it and is not."""
+"""Each kind of finding on tiny frames: rows that have it, and rows that only look like it."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def id_of(due: float, poller: int = 3, tail: int = 1) -> str:
 
 
 def call(due: float, *, tail: int = 1, poller: int = 3, **other: Any) -> dict[str, Any]:
-    """A row as it should be, in a settled minute, delivered."""
+    """A correct row in a settled minute, delivered."""
     return {
         "client_id": "shop",
         "poller_id": poller,

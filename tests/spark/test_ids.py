@@ -1,4 +1,4 @@
-"""Ids read as columns say what the domain says of them."""
+"""Ids decoded by columns agree with the domain's own decoding."""
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F

@@ -1,4 +1,4 @@
-"""What whole jobs ask Cassandra for: nothing that grows with a table is scanned, whatever a job reads on its way."""
+"""The reads that whole jobs send to Cassandra: none scans what grows with a table."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -16,7 +16,7 @@ WHOLE = {"clients"}
 
 
 class Plans:
-    """The physical plans that a session has carried out since, as Spark's own status store has them."""
+    """The physical plans that a session has executed since, from Spark's own status store."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._store = spark._jsparkSession.sharedState().statusStore()
@@ -27,11 +27,11 @@ class Plans:
         return [found.apply(position).physicalPlanDescription() for position in range(self._begun, found.size())]
 
     def scanned(self) -> set[str]:
-        """Tables that were read whole: a scan is a step of its own there."""
+        """Tables that were read whole: a scan is a step of its own in the plan."""
         return self._named(r"^\W*BatchScan (\w+) \(\d+\)$")
 
     def joined(self) -> set[str]:
-        """Tables that were read by key: there a scan is only what a direct join is told of its table."""
+        """Tables that were read by key: the plan mentions their scan only as part of a direct join."""
         return self._named(r"BatchScan (\w+)\[")
 
     def _named(self, pattern: str) -> set[str]:

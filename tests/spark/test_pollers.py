@@ -1,4 +1,4 @@
-"""How far pollers are, and which partitions are settled."""
+"""Progress of pollers, and which partitions are settled."""
 
 from pyspark.sql import SparkSession
 

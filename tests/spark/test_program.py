@@ -1,4 +1,4 @@
-"""A job that can't even begin says so in a sentence."""
+"""A job that cannot begin says why in a sentence."""
 
 import os
 import subprocess

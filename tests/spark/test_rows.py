@@ -1,4 +1,4 @@
-"""What packed cells stand for is in its columns, whichever of the two a row has."""
+"""The values of packed cells appear in their columns, whichever of the two a row has."""
 
 import pytest
 from pyspark.sql import SparkSession

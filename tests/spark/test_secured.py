@@ -1,4 +1,4 @@
-"""What Java makes of the stores: whom it believes by them, and which certificate it shows."""
+"""How Java uses the key and trust stores: which servers it trusts by them, and which certificate it presents."""
 
 import contextlib
 import socket
@@ -22,7 +22,7 @@ SSL = "spark.cassandra.connection.ssl"
 
 
 class Server:
-    """Speaks TLS, and asks every caller for a certificate of the authority. `callers`: whom it let in."""
+    """Speaks TLS, and requires a certificate of the authority from callers. `callers`: those it accepted."""
 
     def __init__(self, authority: Authority, directory: Path) -> None:
         self.callers: list[Any] = []
@@ -67,7 +67,7 @@ def server(authority: Authority, tmp_path: Path) -> Iterator[Server]:
 
 
 def java_calls(spark: SparkSession, conf: dict[str, str], port: int) -> None:
-    """As the connector's driver builds its TLS: no type of a store is told, names are not checked."""
+    """Connect as the connector's driver does: no store type is given, names are not checked."""
     jvm: Any = spark._jvm
     gateway: Any = spark.sparkContext._gateway
 
@@ -96,7 +96,7 @@ def java_calls(spark: SparkSession, conf: dict[str, str], port: int) -> None:
     try:
         call.setSoTimeout(20_000)
         call.setEnabledCipherSuites(array(jvm.java.lang.String, conf[f"{SSL}.enabledAlgorithms"].split(",")))
-        # The server's first byte comes after it has looked at our certificate.
+        # The server's first byte follows its check of our certificate.
         assert call.getInputStream().read() == ord("!")
     finally:
         call.close()

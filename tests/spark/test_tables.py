@@ -1,4 +1,4 @@
-"""Reads go by partition key: what a window holds is what they cost."""
+"""Reads go by partition key, so that they cost what the window holds."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -27,7 +27,7 @@ def test_a_window_of_hours_leads_to_its_rows_by_key(spark: SparkSession, cluster
     plan = rows._jdf.queryExecution().executedPlan().toString()
     assert plan.count("Cassandra Direct Join") == 2
     assert "BatchScan" not in plan
-    # What one task finds is read by many.
+    # One task finds the partitions, and many read them.
     assert tables.occupied(["shop"], window).rdd.getNumPartitions() < rows.rdd.getNumPartitions()
     assert rows.columns == ["client_id", "poller_id", "minute", "due", "schedule_id", "state"]
     assert [row.at for row in rows.select(F.unix_millis("due").alias("at")).orderBy("at").collect()] == [

@@ -1,4 +1,4 @@
-"""What was used: each transform on rows of our own, the choice of days, and the job on rows of the real system."""
+"""Usage: each transform on rows made by the test, the choice of days, and the job on rows of the real system."""
 
 import json
 from collections.abc import Sequence
@@ -56,7 +56,7 @@ def frame(spark: SparkSession, rows: Sequence[tuple[Any, ...]]) -> DataFrame:
 
 
 def told(found: DataFrame, *columns: str) -> set[tuple[Any, ...]]:
-    """Its rows, `day` as the day of the month."""
+    """The report's rows, with `day` as the day of the month."""
     shown = found.withColumn("day", F.dayofmonth("day")).select(*columns)
     return {tuple(one) for one in shown.collect()}
 
@@ -223,7 +223,7 @@ def test_days_without_rows_are_one_piece() -> None:
 
 
 def counts(found: Any) -> dict[str, int]:
-    """Over all days: what a run near midnight counts falls on two."""
+    """Counts summed over all days: a run near midnight counts in two."""
     return {name: sum(one[name] if isinstance(one, dict) else getattr(one, name) for one in found) for name in COUNTS}
 
 
@@ -287,7 +287,7 @@ def test_the_days_of_the_real_system(spark: SparkSession, cluster: Deployment) -
 
 
 def forget(cluster: Deployment, *, before: datetime) -> None:
-    """Partitions go, as those that are past their retention."""
+    """Delete the partitions, as retention does."""
     with session_of(cluster.storage.contact_points[0], cluster.storage.port) as cql:
         keyspace = cluster.storage.keyspace
         for one in cql.execute(f"SELECT DISTINCT client_id, poller_id, minute FROM {keyspace}.schedules"):
@@ -297,7 +297,7 @@ def forget(cluster: Deployment, *, before: datetime) -> None:
 
 
 def settle(cluster: Deployment, *, before: datetime) -> None:
-    """Every poller as if nodes had gone on until then."""
+    """Move every poller on, as if nodes had run until then."""
     with session_of(cluster.storage.contact_points[0], cluster.storage.port) as cql:
         keyspace = cluster.storage.keyspace
         for one in cql.execute(f"SELECT client_id, poller_id, owner_node FROM {keyspace}.pollers"):

@@ -69,9 +69,8 @@ class LossySchedules(CqlScheduleStore):
 
     def __init__(self, memory: InMemoryConnection) -> None:
         directly = Directly(memory)
-        nobody: dict[str, Any] = dict.fromkeys(
-            ("tasks", "clock", "randomness")
-        )  # for storage turns, which are replaced below
+        # Storage turns need these, and are replaced below.
+        nobody: dict[str, Any] = dict.fromkeys(("tasks", "clock", "randomness"))
         commits: dict[WriteConsistency, GroupCommit] = {"LOCAL_QUORUM": directly, "EACH_QUORUM": directly}
         super().__init__(memory, commits=commits, settings=StorageSettings(), **nobody)
         self._turns = AtOnce(update=self._send_update, read=self._read_serially, pauses=PauseCounts(), **nobody)
