@@ -1,4 +1,4 @@
-"""The chart, rendered: by the pinned Helm, into plain documents."""
+"""Renders the chart with the pinned Helm into plain documents."""
 
 import shutil
 import subprocess
@@ -41,8 +41,9 @@ class Chart:
         kubernetes: str = KUBERNETES[-1],
         show: str | None = None,
     ) -> list[Document]:
-        """What `helm template` makes of a values file of this suite (None: of the chart's alone), of further files, and
-        of settings as `--set` has them. Raises Refused."""
+        """Run `helm template` with a values file of this suite (None: only the chart's own), further files, and
+        settings as `--set` takes them. Raises Refused.
+        """
         only = [] if show is None else ["--show-only", show]
         text = self._run(
             *("template", release, str(CHART), "--namespace", NAMESPACE, "--kube-version", kubernetes),
@@ -52,8 +53,9 @@ class Chart:
         return [one for one in yaml.safe_load_all(text) if one is not None]
 
     def notes(self, values: str, scratch: Path) -> str:
-        """What `helm install` says at its end. Helm shows it to those alone who reach a cluster, so a copy of the chart
-        below `scratch` has it in a document."""
+        """The text that `helm install` prints at its end. Helm prints it only when it reaches a cluster, so a copy of
+        the chart below `scratch` has it in a document.
+        """
         copy = scratch / "minutehand"
         scratch.mkdir(exist_ok=True)
         shutil.copytree(CHART, copy)
@@ -84,7 +86,7 @@ class Chart:
 
 
 def chart_or_skip() -> Chart:
-    """Helm is built at its first use on this machine, which takes minutes."""
+    """Helm is built at its first use on this machine, which takes minutes. Skips the test if it cannot be built."""
     try:
         return Chart(ensure_helm(ProgressLines()))
     except HelmUnavailable as error:
@@ -92,12 +94,12 @@ def chart_or_skip() -> Chart:
 
 
 def of_kind(documents: Sequence[Document], kind: str, name: str | None = None) -> list[Document]:
-    """Those of a kind, and where one is given with that end of their name."""
+    """Documents of a kind, optionally only those whose name has this ending."""
     return [one for one in documents if one["kind"] == kind and one["metadata"]["name"].endswith(name or "")]
 
 
 def pod_templates(documents: Sequence[Document]) -> dict[str, Document]:
-    """Every pod that the chart can lead to, by kind and name."""
+    """Every pod template of the chart's objects, by kind and name."""
     found = {}
     for one in documents:
         spec = one.get("spec", {})
@@ -114,10 +116,10 @@ def pod_templates(documents: Sequence[Document]) -> dict[str, Document]:
 
 
 def environment(container: Document) -> dict[str, Any]:
-    """Variables by name: their value, or where it comes from."""
+    """A container's variables by name: the value, or its source."""
     return {one["name"]: one.get("value", one.get("valueFrom")) for one in container.get("env", [])}
 
 
 def matches(selector: Document, labels: Document) -> bool:
-    """As `matchLabels` says."""
+    """Whether the labels match, by the rule of `matchLabels`."""
     return bool(selector) and selector.items() <= labels.items()

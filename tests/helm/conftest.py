@@ -9,7 +9,7 @@ from tests.helm.chart import VALUES_FILES, Chart, Document, chart_or_skip
 
 @pytest.fixture(scope="session")
 def chart(pytestconfig: pytest.Config) -> Chart:
-    """The lines about a build go past pytest's capture."""
+    """The messages of a build bypass pytest's capture."""
     capture = pytestconfig.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled():
         return chart_or_skip()
@@ -17,11 +17,11 @@ def chart(pytestconfig: pytest.Config) -> Chart:
 
 @pytest.fixture(scope="session")
 def rendered(chart: Chart) -> Mapping[str, list[Document]]:
-    """By values file."""
+    """The rendered documents by values file."""
     return {name: chart.render(name) for name in VALUES_FILES}
 
 
 @pytest.fixture(params=VALUES_FILES)
 def documents(request: pytest.FixtureRequest, rendered: Mapping[str, list[Document]]) -> list[Document]:
-    """Of each values file in turn."""
+    """The documents of each values file in turn."""
     return rendered[request.param]

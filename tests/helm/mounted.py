@@ -1,4 +1,4 @@
-"""What a container would be started with: its variables, and files as Kubernetes would mount them."""
+"""The variables and files with which Kubernetes would start a container."""
 
 import re
 from collections.abc import Sequence
@@ -11,8 +11,9 @@ SECRET = "what-the-secret-holds-{}"
 
 
 def start(pod: Document, documents: Sequence[Document], root: Path) -> dict[str, str]:
-    """The variables that begin with MINUTEHAND_. Files are written below `root`, and paths of theirs lead there.
-    Everything that the pod names must be there: a ConfigMap among `documents`, a volume for every mount."""
+    """Variables that begin with MINUTEHAND_. Files are written below `root`, and paths in the variables are changed to
+    it. Everything that the pod names must exist: a ConfigMap among `documents`, a volume for every mount.
+    """
     container = pod["spec"]["containers"][0]
     volumes = {one["name"]: one for one in pod["spec"]["volumes"]}
     places = {mount["mountPath"]: volumes[mount["name"]] for mount in container["volumeMounts"]}

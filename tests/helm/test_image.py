@@ -1,4 +1,4 @@
-"""The image recipe, read: who runs in it, what is installed, what is copied. Nothing is built; no Docker is needed."""
+"""The image recipe as text: the user, what is installed, what is copied. It builds nothing and needs no Docker."""
 
 import re
 import shlex
@@ -20,7 +20,7 @@ LATER = {"spark", "requirements/spark.lock"}
 
 
 class Step(NamedTuple):
-    """`stage`: the name of the one it belongs to; empty before the first."""
+    """`stage`: the name of the step's stage; empty before the first."""
 
     stage: str
     word: str
@@ -41,14 +41,14 @@ def steps(text: str) -> list[Step]:
 
 
 def lineage(all_steps: Sequence[Step], stage: str) -> list[Step]:
-    """The steps of a stage after those of the ones that it is made from."""
+    """The steps of a stage, after those of the stages on which it is based."""
     own = [one for one in all_steps if one.stage == stage]
     base = own[0].rest.split()[0]
     return [*(lineage(all_steps, base) if any(one.stage == base for one in all_steps) else []), *own]
 
 
 def copied(all_steps: Sequence[Step]) -> list[tuple[list[str], str]]:
-    """Sources and destination of what comes from the project."""
+    """Sources and destination of files copied from the project."""
     copies = [shlex.split(one.rest) for one in all_steps if one.word == "COPY" and "--from=" not in one.rest]
     return [(words[:-1], words[-1]) for words in copies]
 
@@ -109,7 +109,7 @@ def test_every_room_is_copied() -> None:
 
 
 def test_what_is_copied_may_come_in() -> None:
-    """Everything is ignored that is not named again, file by file or folder by folder."""
+    """The ignore file excludes everything that it does not name again, file by file or folder by folder."""
     rules = (RECIPE.parent / "Dockerfile.dockerignore").read_text().splitlines()
     kept = {line.removeprefix("!") for line in rules if line.startswith("!")}
     assert "*" in rules
@@ -117,7 +117,7 @@ def test_what_is_copied_may_come_in() -> None:
 
 
 def test_what_is_copied_is_enough_to_build_the_project(tmp_path: Path) -> None:
-    """As the recipe does it, without an index: what builds the project is installed already."""
+    """Built as in the recipe, without an index: the build's requirements are installed already."""
     tracked = {path.relative_to(ROOT).as_posix() for path in project_files()}
     source = tmp_path / "source"
     for names, destination in copied(lineage(STEPS, "build")):
@@ -141,7 +141,7 @@ def test_what_is_copied_is_enough_to_build_the_project(tmp_path: Path) -> None:
 
 
 def copy(tracked: Set[str], name: str, to: Path) -> None:
-    """A file, or of a folder what is tracked and the links in it."""
+    """Copy a file; or a folder's tracked files, and the links in it."""
     if (ROOT / name).is_dir():
         links = {path.relative_to(ROOT).as_posix() for path in (ROOT / name).iterdir() if path.is_symlink()}
         inside = {one for one in tracked if one.startswith(f"{name}/")} | links

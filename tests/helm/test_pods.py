@@ -1,4 +1,4 @@
-"""What the rendered objects promise: probes, selectors, least rights, who may speak to whom, hooks."""
+"""The rendered objects: probes, selectors, least privilege, network policies, hooks."""
 
 from collections.abc import Mapping
 
@@ -23,7 +23,9 @@ def test_each_pod_has_one_container(documents: list[Document]) -> None:
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
 def test_probes_ask_the_right_question(documents: list[Document], kind: str) -> None:
-    """Liveness and start-up ask for the event loop, readiness for what the process needs; never a command."""
+    """Liveness and start-up probes check the event loop, readiness probes what the process needs; no probe runs a
+    command.
+    """
     (workload,) = of_kind(documents, kind)
     (container,) = workload["spec"]["template"]["spec"]["containers"]
     asked = {probe: container[probe]["httpGet"]["path"] for probe in PROBES}
@@ -83,7 +85,7 @@ def test_everybody_says_what_they_need(documents: list[Document]) -> None:
 
 
 def test_secrets_are_mounted_as_directories(documents: list[Document]) -> None:
-    """A file mounted by subPath stays what it was when its Secret changes."""
+    """A file mounted by subPath is not updated when its Secret changes."""
     for name, pod in pod_templates(documents).items():
         volumes = {one["name"] for one in pod["spec"].get("volumes", [])}
         mounts = pod["spec"]["containers"][0].get("volumeMounts", [])
@@ -170,7 +172,7 @@ def test_every_pod_has_its_network_policy(documents: list[Document]) -> None:
 
 
 def reach(policy: Document, port: int) -> bool:
-    """Whether any rule of its egress leads to a port, wherever that is."""
+    """Whether any of its egress rules permits a port, at whichever peer."""
     return any({"port": port} in rule.get("ports", []) for rule in policy["spec"]["egress"])
 
 
@@ -195,7 +197,7 @@ def test_no_wall_where_none_is_wanted(chart: Chart) -> None:
 
 
 def test_the_migration_needs_nothing_of_the_release(documents: list[Document]) -> None:
-    """Before the first installation there is nothing but what hooks of a lower weight have made."""
+    """Before the first installation only the objects of hooks with a lower weight exist."""
     (job,) = [one for one in of_kind(documents, "Job") if one["metadata"]["name"].endswith("-migrate")]
     hook = job["metadata"]["annotations"]
     assert hook["helm.sh/hook"] == "pre-install,pre-upgrade"

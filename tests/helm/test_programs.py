@@ -1,4 +1,4 @@
-"""What the chart runs beside our own programs, run: the test's waiting, and the shell line of the jobs."""
+"""Runs what the chart adds to our own programs: the test's wait, and the shell line of the jobs."""
 
 import re
 import shlex
@@ -17,7 +17,7 @@ from tests.support.chart_reference import CHART
 
 
 class _Probe(BaseHTTPRequestHandler):
-    """Ready at its third answer where the path says so; counts what is asked."""
+    """Is ready at the third request where the path asks for that; counts the requests."""
 
     asked: list[tuple[str, str]]
 
@@ -31,7 +31,7 @@ class _Probe(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Not among the suite's lines."""
+        """Keep its log out of the suite's output."""
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def server() -> Iterator[str]:
 
 
 def program(documents: list[Document]) -> tuple[list[str], list[str]]:
-    """The test pod's command without the addresses, and these."""
+    """The test pod's command, with these addresses instead of its own."""
     ((pod),) = of_kind(documents, "Pod")
     command = pod["spec"]["containers"][0]["command"]
     return command[:3], command[4:]
@@ -99,7 +99,7 @@ def test_the_test_fails_with_the_reason(rendered: Mapping[str, list[Document]], 
 
 
 def jobs(documents: list[Document], tmp_path: Path) -> dict[str, list[str]]:
-    """What each CronJob's shell line starts: the arguments that `minutehand` gets, by the job's name."""
+    """What each CronJob's shell line starts: the arguments of `minutehand`, by the job's name."""
     fake = tmp_path / "minutehand"
     fake.write_text('#!/bin/sh\nfor one in "$@"; do echo "$one"; done\n')
     fake.chmod(0o755)
@@ -154,7 +154,9 @@ def test_the_waiting_program_is_the_file_beside_the_chart(rendered: Mapping[str,
 
 
 def test_the_commands_of_the_notes_reach_the_api_with_the_administrators_key(chart: Chart, tmp_path: Path) -> None:
-    """What `kubectl exec` would start in an API pod, started here with a program that shows what it gets."""
+    """The command that `kubectl exec` would start in an API pod, started here with a program that prints its
+    arguments.
+    """
     fake, key = tmp_path / "minutehand", tmp_path / "admin-key"
     fake.write_text('#!/bin/sh\necho "$MINUTEHAND_KEY" "$@"\n')
     fake.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Bad values, and what the operator is told."""
+"""Bad values, and what the chart tells the operator."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -82,7 +82,7 @@ def test_an_archive_goes_to_a_volume_or_an_address(chart: Chart, given: str) -> 
 
 
 def test_the_defaults_alone_say_what_is_missing(chart: Chart) -> None:
-    """One thing at a time: where Cassandra is, then the keys."""
+    """One thing at a time: Cassandra's address, then the keys."""
     with pytest.raises(Refused, match="contact_points is empty"):
         chart.render(None)
     with pytest.raises(Refused, match=r"secrets\.keys\.name is empty"):
@@ -90,7 +90,7 @@ def test_the_defaults_alone_say_what_is_missing(chart: Chart) -> None:
 
 
 def test_fractions_are_taken_from_files(chart: Chart, tmp_path: Path) -> None:
-    """Helm's --set makes texts of them."""
+    """Helm's --set turns them into texts."""
     with pytest.raises(Refused, match="got string, want null or number"):
         chart.render("minimal", "config.membership.drain_seconds=7.5")
     file = tmp_path / "values.yaml"

@@ -1,4 +1,4 @@
-"""Every template over several values files, each document judged by Kubernetes' own schemas."""
+"""Every template over several values files; each document is validated against Kubernetes' own schemas."""
 
 import functools
 import json
@@ -29,7 +29,7 @@ def _schema(version: str, name: str) -> Any:
 
 @functools.cache
 def validator(version: str, api_version: str, kind: str) -> jsonschema.Draft202012Validator:
-    """Strict: what Kubernetes does not know is refused. Schemas as kubernetes-validate carries them."""
+    """Strict: unknown fields are refused. The schemas are those of kubernetes-validate."""
     group, _, rest = api_version.partition("/")
     schema = _schema(version, f"{kind.lower()}-{group.split('.')[0]}{'-' + rest if rest else ''}")
     definitions = Resource.from_contents(_schema(version, "_definitions"))
@@ -68,7 +68,7 @@ def test_helm_finds_nothing_to_say(chart: Chart, values: str) -> None:
 
 
 def test_every_template_is_rendered_by_some_values(rendered: Mapping[str, list[Document]]) -> None:
-    """By kinds: what each template would make is there in one of the renderings at least."""
+    """Every kind that a template would make occurs in at least one of the renderings."""
     wanted = set()
     for template in CHART.glob("templates/**/*.yaml"):
         wanted |= {line.split()[1] for line in template.read_text().splitlines() if line.startswith("kind: ")}

@@ -1,4 +1,4 @@
-"""The chart's settings are the programs' own: every key exists, and what is rendered is read by our reader."""
+"""The chart's settings are the programs' own: every key exists, and our reader accepts what is rendered."""
 
 import re
 import tomllib
@@ -36,7 +36,7 @@ def settings_of(pod: Document, documents: list[Document], root: Path) -> Setting
 
 
 def ours(documents: list[Document]) -> dict[str, Document]:
-    """Pods that run a program of ours."""
+    """Pods that run one of our programs."""
     return {name: pod for name, pod in pod_templates(documents).items() if component_of(pod) in REQUIRED}
 
 
@@ -130,7 +130,7 @@ def every_default() -> dict[str, dict[str, Any]]:
 
 
 def test_every_setting_can_be_given_and_means_the_same(chart: Chart, tmp_path: Path) -> None:
-    """All of them at once, each with its own default: whole numbers stay whole, texts stay texts, lists stay lists."""
+    """All settings at once, each with its own default: whole numbers, texts and lists keep their types."""
     given = every_default()
     for table in ("api", "ops"):
         given[table]["host"] = "0.0.0.0"
@@ -180,7 +180,7 @@ def test_grace_covers_the_drain(documents: list[Document], tmp_path: Path) -> No
 
 
 def test_nothing_secret_is_a_value() -> None:
-    """The values of the chart name Secrets and entries; the settings that are secrets are refused among them."""
+    """The chart's values name Secrets and their entries; secret settings among the values are refused."""
     secrets = yaml.safe_load((CHART / "values.yaml").read_text())["secrets"]
     assert all(given["name"] == "" for given in secrets.values())
 

@@ -1,18 +1,18 @@
 """An exhaustive model of `usecases.schedule_keys`: several processes put and delete one key, its schedules are called.
 
-Modelled: the key's row (the schedule that took it with its revision, and the one that it is ahead at), and of each
+Modelled are the key's row (the schedule that took it with its revision, and the one that it is ahead at), and of each
 schedule that a process may make whether it is announced, created, and how it ended. A process may die before each of
-its steps, and the answer of each conditional write may be lost. Callers of the owner claim and record as they like; an
-owner also completes what a cancelled row names, and the key's row may learn of that late.
+its steps, and the answer of each conditional write may be lost. The owner's callers claim and record at any time; an
+owner also completes the replacement that a cancelled row names, and the key's row may be changed for it late.
 
 With `forgets`, time deletes what ended: a row whose replacement is created, and what took the key while it is ahead.
 
-A `put` makes another schedule at each try. All `chosen` are one request, repeated at any time, also before the one
-before has ended: a put whose schedule's id was chosen for good, equal to what the key may have at the start.
+A `put` makes another schedule at each try. All `chosen` are one request, repeated at any time, also before the first
+has ended: a put whose schedule's id was chosen for good, equal to what the key may have at the start.
 
 Checked in every state: at most one schedule of the key is created and not ended; a schedule is decided once, and not
-after its request was answered. Checked at rest: whatever was replaced has a replacement that is created, and what was
-answered is there.
+after its request was answered. Checked at rest: every replaced schedule has a replacement that is created, and every
+answered one exists.
 """
 
 from collections import deque
@@ -25,8 +25,9 @@ CHOSEN = "chosen"
 
 
 class Row(NamedTuple):
-    """One schedule. `replaced_by`: it was cancelled in favour of that one. `again`: it was decided, though it was
-    before or its request was answered."""
+    """One schedule. `replaced_by`: it was cancelled in favour of that one. `again`: it was decided a second time, or
+    after its request was answered.
+    """
 
     announced: bool = False
     created: bool = False
@@ -39,16 +40,17 @@ class Row(NamedTuple):
 
 
 class Ahead(NamedTuple):
-    """The key is ahead at this schedule, as counted from what took it with revision `base`, 0: forgotten."""
+    """The key is ahead at this schedule, relative to the schedule that took it with revision `base` (0: forgotten)."""
 
     number: int
     base: int
 
 
 class Process(NamedTuple):
-    """`at`: its next step. `head`: the schedule that it has walked to. `mine`: the one that it makes, of `revision`.
-    `seen`: the revision of what took the key as read, 0: there is none.
-    `replaces`: the head was open when it was read, so it is cancelled for `mine`."""
+    """`at`: its next step. `head`: the schedule to which it has walked. `mine`: the one that it makes, of `revision`.
+    `seen`: the revision of the schedule that took the key, as read; 0: none. `replaces`: the head was open when it was
+    read, so it is cancelled for `mine`.
+    """
 
     verb: str
     at: str = "read"
@@ -62,7 +64,7 @@ class Process(NamedTuple):
 
 
 class World(NamedTuple):
-    """`late`: what owners are about to write ahead, and then to create."""
+    """`late`: schedules that owners will write as ahead, and then create."""
 
     key: tuple[int, int] | None
     rows: tuple[Row, ...]
@@ -80,30 +82,31 @@ class World(NamedTuple):
         return self._replace(rows=tuple(rows))
 
     def moved(self, ahead: Ahead, *, ordered: bool = True) -> "World":
-        """The key is ahead at this schedule, unless it is at a later one already."""
+        """Move the key ahead to this schedule, unless it is at a later one already."""
         later = self.ahead is not None and self.rows[self.ahead.number].revision >= self.rows[ahead.number].revision
         return self if later and ordered else self._replace(ahead=ahead)
 
     def deciding(self, number: int) -> "World":
-        """It is decided by the present step that this schedule is made."""
+        """Note that the present step decides to make this schedule."""
         answered = any(process.answered and process.mine == number for process in self.processes)
         return self.row(number, decided=True, again=self.rows[number].decided or answered)
 
 
 class Model:
-    """`plants`: rules left out, by name: `unannounced` (the key's row is written before the announcement),
-    `unordered` (the key goes back to an earlier schedule), `unbased` (what the key is ahead at counts, whatever took it
-    since), `uncounted` (only what took the key counts), `behind` (a schedule is created before the key is ahead at it),
-    `unfollowed` (what a cancelled row names is not looked at), `uncompleted` (an announced schedule that the key names
-    counts as absent), `unconditional` (the key is taken whatever its row says), `unchanged` (a chosen schedule is not
-    made while an equal one waits), `early` (a chosen schedule is looked for before the present one)."""
+    """`plants`: rules left out, by name: `unannounced` (the key's row is written before the announcement), `unordered`
+    (the key goes back to an earlier schedule), `unbased` (the key's position ahead counts, whatever took it since),
+    `uncounted` (only the schedule that took the key counts), `behind` (a schedule is created before the key is ahead at
+    it), `unfollowed` (a cancelled row's replacement is not read), `uncompleted` (an announced schedule that the key
+    names counts as absent), `unconditional` (the key is taken whatever its row says), `unchanged` (a chosen schedule is
+    not made while an equal one waits), `early` (a chosen schedule is looked for before the present one).
+    """
 
     TRIES = 2
 
     def __init__(
         self, verbs: Iterable[str], plants: Iterable[str] = (), *, made: bool = False, forgets: bool = False
     ) -> None:
-        """`made`: the key has a schedule at the start, which is open."""
+        """`made`: the key has an open schedule at the start."""
         self.plants = frozenset(plants)
         self.forgets = forgets
         verbs = tuple(verbs)
@@ -175,7 +178,7 @@ class Model:
             yield f"{position} dies before {process.at}", world._replace(processes=tuple(processes))
 
     def _forgotten(self, world: World) -> Iterator[tuple[str, World]]:
-        """It takes days, and nobody is at work for as long."""
+        """Forgetting takes days, so no process is at work then."""
         if world.late or any(process.at not in ("read", DEAD, DONE) for process in world.processes):
             return
         for number, row in enumerate(world.rows):
@@ -252,14 +255,15 @@ class Model:
             yield f"head {row.state}", world, self._drawn(process, position)._replace(replaces=replaces)
 
     def _drawn(self, process: Process, position: int) -> Process:
-        """The present schedule is read; what to make now."""
+        """The present schedule has been read; decide what to make now."""
         if process.verb == CHOSEN:
             return process._replace(at="announce" if "early" in self.plants else "find", tries=process.tries + 1)
         return process._replace(at="announce", mine=position * self.TRIES + process.tries, tries=process.tries + 1)
 
     def _find(self, world: World, process: Process, position: int) -> Iterator[tuple[str, World, Process]]:
-        """Whether the chosen schedule is made. One that is decided only was completed on the way to the present one, or
-        decides the following conditional write."""
+        """Whether the chosen schedule is made. One that is only decided was completed on the way to the present one, or
+        decides the following conditional write.
+        """
         if world.rows[process.mine].created:
             yield "200, was made", world, process._replace(at=DONE, answered=True)
         else:
@@ -281,7 +285,9 @@ class Model:
             yield "rejected", world, process._replace(at="read")
 
     def _look(self, world: World, process: Process, position: int) -> Iterator[tuple[str, World, Process]]:
-        """The answer about the key was lost. What the key names, or named, is created before the key moves on."""
+        """The answer about the key was lost. The schedule that the key names, or named, is created before the key moves
+        on.
+        """
         ours = world.rows[process.mine]
         if (world.key is not None and world.key[0] == process.mine) or ours.created:
             yield "ours", world, process._replace(at="create")

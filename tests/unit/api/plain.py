@@ -19,7 +19,7 @@ SCHEDULES = "/v1/clients/shop/schedules"
 
 
 def create(key: str, body: bytes, *lines: str, path: str = SCHEDULES, version: str = "1.1") -> bytes:
-    """A request as bytes. A line that begins with a dash takes away the header of that name."""
+    """A request as bytes. A line that begins with a dash removes the header of that name."""
     given = {
         "Host": "api",
         "Authorization": f"Bearer {key}",
@@ -45,13 +45,13 @@ def plain_creates_of(api: ApiHarness) -> PlainCreates:
 
 
 async def warm(api: ApiHarness, key: str) -> None:
-    """The key is known to the process from now on."""
+    """Make a request, so that the process has cached the key."""
     assert (await api.send("GET", f"{SCHEDULES}/none", key=key)).status == 404
 
 
 @dataclass(slots=True)
 class Held:
-    """An API whose storage holds rows back until it is told, and a connection to it."""
+    """An API whose storage holds rows back until released, and a connection to it."""
 
     api: ApiHarness
     gate: Gate
@@ -95,14 +95,14 @@ class Held:
             world.writer.close()
 
     async def ask(self, *pieces: bytes) -> bytes:
-        """The status of what is sent in pieces, each of them once the one before has been parsed."""
+        """Send a request in pieces, each once the one before was parsed; returns the status."""
         for piece in pieces[:-1]:
             await self.parsed(piece)
         self.writer.write(pieces[-1])
         return (await read_answer(self.reader))[0].split(b" ")[1]
 
     async def parsed(self, piece: bytes) -> None:
-        """Send what is no whole request."""
+        """Send an incomplete request and wait until it is parsed."""
         assert self.api.server is not None
         assert self.api.server._kept is not None
         spent: list[bytes] = []
@@ -119,7 +119,7 @@ class Held:
         parsing.spend = spend  # type: ignore[method-assign]
 
     async def send(self, *, delay_seconds: float = 90) -> None:
-        """One plain create that waits for storage."""
+        """Send one plain create, which waits for storage."""
         begun, self.gate.hold = self.begun, True
         body = msgspec.json.encode(schedule(delay_seconds=delay_seconds))
         self.writer.write(create(self.key, body))
@@ -135,7 +135,7 @@ class Held:
 
 
 def connection_of(held: Held) -> Connection:
-    """The API's end of it."""
+    """The API's end of the connection."""
     assert held.api.server is not None
     assert held.api.server._kept is not None
     (connection,) = [one for one in held.api.server._kept._open if one._parked is not None]

@@ -1,4 +1,4 @@
-"""Creates whose headers are known: what is not parsed is answered as if it had been, and all else is parsed."""
+"""Creates with known headers skip parsing: they are answered as if parsed, and all others are parsed."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Every administrator's action leaves a record, or is not done: for every route there is."""
+"""On every route, an administrator's action leaves a record or is not done."""
 
 import re
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ async def entries(api: ApiHarness, *, path: str = LOG, key: str = ADMIN_KEY, **p
 
 
 async def story_for(api: ApiHarness, id_: str) -> Story:
-    """One of everything is there; the clock moves on, so that what follows is the newest."""
+    """Create one of everything; then move the clock on, so that later entries are the newest."""
     await api.add_built_in_clients()
     story = Story(api)
     for one in (*BEFORE, *filter(None, [ALSO.get(id_)])):
@@ -154,7 +154,7 @@ async def test_an_end_that_can_not_be_recorded_is_told_in_the_log(
 async def test_the_beginning_is_durable_before_anything_is_done(
     api: ApiHarness, id_: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the handler would do, the row is there when it is called."""
+    """Whatever the handler does, the entry's first half is stored when it is called."""
     story = await story_for(api, id_)
     seen = []
 

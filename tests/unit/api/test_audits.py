@@ -1,4 +1,4 @@
-"""GET .../audits: what is shown, and where it goes on."""
+"""GET .../audits: the reports and their pages."""
 
 from collections.abc import AsyncIterator
 
@@ -24,7 +24,7 @@ async def key(api: ApiHarness) -> str:
 
 
 async def store(api: ApiHarness, count: int, *, client_id: str = "shop") -> list[str]:
-    """Newest first."""
+    """Store reports; returns them newest first."""
     randomness, ids = SeededRandomness(4), []
     for number in range(count):
         audit = Audit(

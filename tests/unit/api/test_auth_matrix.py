@@ -1,4 +1,4 @@
-"""Who reaches what, for every route there is: a new route is covered by being in the table."""
+"""Which keys may use which route. Routes come from the table, so a new one is covered."""
 
 import re
 from dataclasses import dataclass
@@ -54,7 +54,7 @@ async def keys(api: ApiHarness) -> Keys:
 
 
 def path_of(route: Route, keys: Keys, client_id: str) -> str:
-    """The route's path with names of things that exist for the client `other`."""
+    """The route's path, filled with names that exist for the client `other`."""
     names = {
         "client_id": client_id,
         "schedule_id": keys.other_schedule,

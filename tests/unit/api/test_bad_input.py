@@ -1,4 +1,4 @@
-"""What is refused is refused with the right status, every fault listed, and nothing stored."""
+"""Bad requests are refused with the right status, every fault is listed, and nothing is stored."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""GET .../balance: what is shown, what may be asked, where it goes on."""
+"""GET .../balance: the counts, valid windows, and pages."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -152,7 +152,7 @@ async def test_a_cursor_is_good_for_its_own_books_only(api: ApiHarness, key: str
 
 
 class Away(InMemoryConnection):
-    """Statements in `away` get no answer."""
+    """Storage that gives no answer to the statements in `away`."""
 
     away: frozenset[str] = frozenset()
 

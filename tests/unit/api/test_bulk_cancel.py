@@ -1,4 +1,4 @@
-"""Cancels of many over REST."""
+"""Bulk cancels over REST."""
 
 from typing import Any
 
@@ -69,7 +69,7 @@ async def test_those_of_one_partition_share_one_edit() -> None:
 
 
 async def test_no_content_is_read_of_those_of_one_partition(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request may name a thousand bodies."""
+    """A request may name schedules with a thousand bodies."""
     asked, select = set[str](), InMemoryConnection.select
 
     async def watched(self: InMemoryConnection, name: str, *args: Any, **arguments: Any) -> Any:

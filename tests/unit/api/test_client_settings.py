@@ -1,4 +1,4 @@
-"""What clients may set, what is in force of it, and that it is."""
+"""Clients' settings: which are valid, which apply, and that they take effect."""
 
 import pytest
 

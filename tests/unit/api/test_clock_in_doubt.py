@@ -1,4 +1,4 @@
-"""An API process whose clock is wrong, or may be: it creates nothing."""
+"""An API process whose clock is wrong, or may be, creates nothing."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The operator's view: nodes, who owns what, guarantees against capacity, pollers, draining."""
+"""The operator's view: nodes, owners, guarantees against capacity, pollers, draining."""
 
 from typing import Any
 

@@ -1,4 +1,6 @@
-"""Connections that are too many, too slow, or do not take what they asked for. Raw sockets; the API's clock is ours."""
+"""Connections that are too many, too slow, or do not read their answers. The sockets are raw, and the test moves the
+clock.
+"""
 
 import asyncio
 import contextlib
@@ -24,7 +26,7 @@ LIMIT = 5
 
 @dataclass(slots=True)
 class Caller:
-    """One connection's other end."""
+    """The other end of a connection."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -50,7 +52,7 @@ class Caller:
         return int(status.split(" ")[1]), headers, await self.reader.readexactly(int(headers["Content-Length"]))
 
     async def closed(self) -> bytes:
-        """What comes until the connection is closed by the other side."""
+        """What is received until the other side closes the connection."""
         try:
             return await self.reader.read()
         except ConnectionError:
@@ -254,7 +256,7 @@ async def test_an_answer_that_is_not_taken_is_broken_off(api: ApiHarness, closin
 
 
 async def stalled(api: ApiHarness) -> Caller:
-    """Somebody without a key who asks for more than a socket holds, and reads none of it."""
+    """A caller without a key whose answers exceed a socket's buffer, and who reads none of them."""
     caller = await Caller.of(api, receive_buffer=4096)
     caller.writer.transport.pause_reading()  # type: ignore[attr-defined]
     caller.writer.write(b"GET /openapi.json HTTP/1.1\r\nHost: api\r\n\r\n" * 100)
@@ -314,7 +316,7 @@ SHORT_CHUNKS = b"1\r\n \r\n" * 20_000
 
 @dataclass(slots=True)
 class Parsed:
-    """What an API's connections have parsed."""
+    """Counts the bytes that an API's connections have parsed."""
 
     size: int = 0
 
@@ -334,7 +336,7 @@ class Parsed:
 
 
 async def test_what_is_left_of_an_answered_request_is_dropped(api: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a key, for nothing is cheaper for those who mean harm."""
+    """The request has no key, because such requests cost an attacker least."""
     parsed = Parsed.of(api, monkeypatch)
     caller = await Caller.of(api, UNENDED % b"")
     status, headers, _ = await caller.answer()
@@ -412,7 +414,7 @@ async def test_bodies_that_do_not_end_hold_bounded_memory_until_they_are_given_u
 
 
 def begun(key: str | None, client: str = "shop", *, length: int = 100) -> bytes:
-    """The head of a batch whose body does not come with it."""
+    """The head of a batch whose body does not arrive with it."""
     lines = [f"POST /v1/clients/{client}/schedules:batch HTTP/1.1", "Host: api", "Content-Type: application/json"]
     lines += [f"Content-Length: {length}"] + [f"Authorization: Bearer {key}"] * (key is not None)
     return "\r\n".join([*lines, "", ""]).encode()
@@ -447,7 +449,7 @@ async def test_one_caller_waits_to_send_no_more_than_a_quarter_of_the_connection
 
 
 async def test_what_has_been_answered_before_its_body_came_makes_room(api: ApiHarness) -> None:
-    """Without a key: each would keep its connection for the two seconds for which its body is waited for."""
+    """Without a key: each would keep its connection for the two seconds for which the API waits for its body."""
     callers = [await Caller.of(api, begun(None)) for _ in range(4 * LIMIT)]
     assert {(await caller.answer())[0] for caller in callers} == {401}
     callers.append(await Caller.of(api, begun(None)))
@@ -500,7 +502,7 @@ async def test_a_body_in_chunks_is_paid_for_as_it_comes() -> None:
 
 
 class Piled:
-    """A connection with pieces to be parsed, each of which takes a while."""
+    """A connection with pieces to parse, each of which takes a while."""
 
     def __init__(self, parsing: Parsing, pieces: int, parse: Callable[[bytes], None]) -> None:
         self.parsing, self.pieces, self.parse = parsing, pieces, parse
@@ -537,7 +539,7 @@ async def test_a_turn_of_the_loop_parses_for_a_bounded_time_whatever_waits() -> 
 
 
 def test_requests_are_read_on_the_loop_that_programs_run_on() -> None:
-    """Long ones too, which are parsed in pieces, and several in a row on one connection."""
+    """Including long requests, which are parsed in pieces, and several in a row on one connection."""
 
     async def scenario() -> None:
         async with ApiHarness() as api:

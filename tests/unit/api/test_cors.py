@@ -68,7 +68,7 @@ async def test_answers_name_the_page_that_may_read_them(open_api: ApiHarness) ->
             body = schedule() if method == "POST" else None
             reply = await open_api.send(method, path, key=with_key, json=body, headers=headers)
             assert (reply.status, reply.headers.get("Access-Control-Allow-Origin")) == (status, allowed)
-            # Plain creates are for callers other than browsers, and nobody caches their answers.
+            # Plain creates are not for browsers, and their answers are not cached.
             assert (method, origin) == ("POST", None) or reply.headers["Vary"].endswith("Origin")
             shown = reply.headers.get("Access-Control-Expose-Headers", "").split(", ")
             assert ({"Location", "ETag", "Retry-After", "X-Request-Id"} <= set(shown)) == (allowed is not None)

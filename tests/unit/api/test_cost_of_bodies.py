@@ -1,7 +1,7 @@
-"""No body within the size limit holds an API process's event loop for long, whatever it is answered.
+"""No body within the size limit holds an API process's event loop for long, whatever its answer.
 
-Measured as CPU time of the loop's thread, so other programs on the machine change little. Bodies are sent by another
-thread.
+Measured as CPU time of the loop's thread, which other programs on the machine affect little. Another thread sends the
+bodies.
 """
 
 import asyncio
@@ -64,7 +64,7 @@ NAMED = {
 
 
 async def send(api: ApiHarness, route: str, path: str, body: bytes, **headers: str) -> Reply:
-    """From another thread, whose CPU time is not the loop's."""
+    """Send from another thread, whose CPU time is not the loop's."""
     assert api.server is not None
     port = api.server.port
 
@@ -82,8 +82,9 @@ async def send(api: ApiHarness, route: str, path: str, body: bytes, **headers: s
 
 
 async def held(api: ApiHarness, method: str, path: str, body: bytes) -> tuple[Reply, float]:
-    """The answer, and for how long the loop was held: the least of three tries, for what else the machine does adds to
-    single ones."""
+    """The answer, and how long the loop was held: the least of three tries, because load on the machine adds to single
+    ones.
+    """
     least = float("inf")
     for _ in range(3):
         with measured_turns() as turns:

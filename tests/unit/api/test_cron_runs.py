@@ -1,4 +1,4 @@
-"""The runs of a cron over REST: what became of its fires, what is to come."""
+"""The runs of a cron over REST: past fires with their results, and future ones."""
 
 from typing import Any
 from uuid import UUID
@@ -101,7 +101,7 @@ async def test_missed_fires_are_runs_too(api: ApiHarness, key: str) -> None:
     assert {state for _, state in brief(owed)} == {"planned"}
     await expand(api)
     found = await runs(api, key, **span(0, 50))
-    # Children that are placed past their minute are called as retry rows are.
+    # Fires placed after their minute are called as retry rows are.
     assert brief(found) == [(at(10), "skipped"), (at(20), "skipped"), (at(30), "retrying"), (at(40), "retrying")]
     assert [one["reason"] for one in found] == ["missed", "missed", "late-create", "late-create"]
     assert [one["nominal_due"] for one in found] == [one["nominal_due"] for one in owed]
@@ -149,7 +149,7 @@ async def test_another_rule_replaces_what_was_planned(api: ApiHarness, key: str)
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 25, 500])
 async def test_pages_hold_every_run_once(api: ApiHarness, key: str, limit: int) -> None:
-    """Some placed under several revisions, some never placed, some by hand, some to come."""
+    """Some placed under several revisions, some never placed, some triggered, some in the future."""
     await made(api, key, expression="* * * * *", timezone="UTC")
     await expand(api)
     await never_placed(api, minutes=3.5, revision=0)

@@ -1,4 +1,4 @@
-"""The life of a cron over REST."""
+"""Crons over REST, from create to delete."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from tests.support.memory import InMemoryConnection
 
 @pytest.fixture
 async def key(api: ApiHarness) -> str:
-    """The key of the client `shop`, beside the client that wakes crons."""
+    """The key of the client `shop`; the client that wakes crons exists too."""
     await api.add_built_in_clients()
     return await api.register("shop")
 
@@ -234,7 +234,7 @@ async def test_a_cron_that_cannot_be_read_can_be_paused_replaced_and_deleted(api
 
 
 async def rewrite(api: ApiHarness, cron_id: str, **columns: Any) -> None:
-    """What a program of another version may have stored."""
+    """Change a stored column, as a program of another version may have written it."""
     crons, shop = api.storage.crons, ClientId("shop")
     found = (await crons.read(shop, [CronId(cron_id)]))[CronId(cron_id)]
     wanted = msgspec.structs.replace(found, state=CronState.ACTIVE, **columns)

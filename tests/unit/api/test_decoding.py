@@ -81,7 +81,7 @@ def test_a_body_is_taken_or_explained_and_never_both(value: object) -> None:
 @given(NEARLY)
 @settings(max_examples=50)
 def test_the_rules_are_asked_about_values_of_the_right_types(value: object) -> None:
-    """They may look at anything without a check of their own."""
+    """Rules need no type checks of their own."""
 
     def rules(outer: Any) -> list[FieldError]:
         assert msgspec.json.encode(outer)

@@ -1,4 +1,4 @@
-"""Callbacks' headers under a key ring: nowhere in what is stored, shown as ever."""
+"""Callbacks' headers under a key ring: not readable in storage, and shown as before."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -29,7 +29,7 @@ ASKED = {"delay_seconds": 3600, "callback": callback(headers=GIVEN)}
 
 
 class Sealed:
-    """An API over a ring's file."""
+    """An API with a key ring from a file."""
 
     def __init__(self, ring: Path) -> None:
         self.ring = ring
@@ -53,7 +53,7 @@ class Sealed:
         return str([self.api.connection.rows(table) for table in self.api.connection.tables])
 
     def headers(self) -> list[str]:
-        """Of the client's schedules, as they are stored."""
+        """The stored headers of the client's schedules."""
         return [str(row["headers"]) for row in self.api.connection.rows("schedules") if row["client_id"] == "shop"]
 
     async def rotate(self, *, dry: bool = False) -> Rotation:
@@ -150,7 +150,7 @@ async def test_a_cron_in_the_clear_is_encrypted_by_rotate(sealed: Sealed, tmp_pa
 
 
 async def test_headers_stay_in_the_clear_until_every_program_can_read_them(sealed: Sealed, tmp_path: Path) -> None:
-    """As in an upgrade: those that encrypt are read by those that don't, and the other way round."""
+    """As in an upgrade: programs that encrypt and programs that do not read each other's rows."""
     settings = SecretSettings(key_ring_file=str(tmp_path / "ring"), encrypt_headers=False)
     clear = secret_encryption(settings, randomness=RANDOMNESS)
     created = await sealed.ask("POST", SCHEDULES, json=ASKED)

@@ -1,4 +1,4 @@
-"""Every operation has an example that fits its schema and is what the API answers."""
+"""Every operation has an example that fits its schema and matches the API's answer."""
 
 import re
 from typing import Any
@@ -79,7 +79,7 @@ SHAPE = [(re.compile(r"(?<=whsec_).{43}|(?<=whpk_).{43}"), "0"), (re.compile(r"[
 
 
 def shape(value: Any) -> Any:
-    """What two ids of a kind have in common."""
+    """The common form of ids of one kind."""
     if not isinstance(value, str):
         return type(value)
     for pattern, text in SHAPE:

@@ -1,4 +1,4 @@
-"""What an API process says of its own health, and why."""
+"""An API process's report of its own health, with reasons."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ SCHEDULES = "/v1/clients/shop/schedules"
 
 
 async def reasons(api: ApiHarness) -> list[str]:
-    """Why it is not ready."""
+    """The reasons why it is not ready."""
     reply = await api.send("GET", "/readyz", key=None)
     found = [one["reason"] for one in reply.json["reasons"]]
     assert (reply.status, reply.json["status"]) == ((503, "unavailable") if found else (200, "ok"))

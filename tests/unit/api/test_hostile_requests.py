@@ -1,4 +1,4 @@
-"""What an attacker with a client's key, or with none, may try: forged cursors, odd targets, framing, JSON that lies."""
+"""Attacks by a caller with a client's key, or with none: forged cursors, odd targets, framing, ambiguous JSON."""
 
 import asyncio
 from uuid import uuid4
@@ -44,7 +44,9 @@ def forged(start: int, end: int) -> dict[str, tuple[ClientId, Cursor]]:
 
 @pytest.mark.parametrize("path", forged(0, 1))
 async def test_a_forged_cursor_opens_no_wider_window(api: ApiHarness, path: str) -> None:
-    """It would make the process read the index of thousands of years, and call the storage lost when that took long."""
+    """It would make the process read the index of thousands of years, and report storage as unavailable when that took
+    long.
+    """
     await api.add_built_in_clients()
     key = await api.register("shop")
     assert (await api.send("PUT", "/v1/clients/shop/crons/nightly", key=key, json=cron())).status == 201
@@ -148,7 +150,7 @@ async def test_codings_of_a_body_are_refused(api: ApiHarness, key: str) -> None:
 
 
 async def test_the_first_of_two_keys_is_not_the_one_that_counts_alone(api: ApiHarness, key: str) -> None:
-    """A proxy may have judged the other: one that is no good must not ride on one that is."""
+    """A proxy may have checked the other key: an invalid key must not pass with a valid one."""
     lines = b"Authorization: Bearer nonsense\r\nAuthorization: Bearer " + key.encode()
     status, _, _ = await raw(api, b"GET %s HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n" % (SCHEDULES.encode(), lines))
     assert status == b"401"
@@ -166,7 +168,7 @@ async def test_unicode_of_every_kind_in_queries_and_ids(api: ApiHarness, key: st
 
 
 async def raw(api: ApiHarness, request: bytes) -> tuple[bytes, bytes, bytes]:
-    """Status, head and body of the first answer to bytes as they are."""
+    """Send raw bytes; returns status, head and body of the first answer."""
     assert api.server is not None
     reader, writer = await asyncio.open_connection("127.0.0.1", api.server.port)
     try:

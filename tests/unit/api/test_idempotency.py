@@ -1,4 +1,4 @@
-"""Idempotency-Key over REST: the same request again does nothing twice, another one under its key is refused."""
+"""Idempotency-Key over REST: a repeated request has no further effect, another one under its key is refused."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -235,7 +235,9 @@ async def test_a_repeat_of_a_retrying_one_sees_that_its_retry_row_is_there(api: 
 
 
 class Lossy(Meddled):
-    """Requests that begin with a statement in `down` or `losing` are not answered; the latter's take effect."""
+    """Storage that does not answer requests whose statements begin with a name in `down` or `losing`; the latter take
+    effect.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -410,7 +412,7 @@ async def test_a_redelivery_that_died_before_its_pointer_is_made_by_the_repeat()
     async with ApiHarness(connection=connection) as api:
         key = await api.register("shop", quota=1)
         one = await created(api, key, delay_seconds=1)
-        # The process that redelivered it before had a clock that was ahead: that one is not taken for ours.
+        # The process that redelivered before had a clock that was ahead: its redelivery is not mistaken for ours.
         before = UnixMillis(NOW + 5_000)
         await ended(api, one, State.FAILED, redelivered_at=before, redelivered_after=1)
         connection.down = EDITS
@@ -435,7 +437,7 @@ async def test_rescheduled_once(api: ApiHarness, key: str) -> None:
 
 
 class Overtaken(InMemoryConnection):
-    """`meanwhile` acts once, when a key has been looked for, before its answer."""
+    """`meanwhile` acts once, after a key was read and before the read is answered."""
 
     meanwhile: Callable[[], Awaitable[object]] | None = None
 

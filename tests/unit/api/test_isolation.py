@@ -1,6 +1,6 @@
 """No client's key reaches another client's data: over any route, with own and foreign names in every place.
 
-The requests are made from the route table, so a new route is covered by being there.
+Requests are made from the route table, so a new route is covered.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def stage() -> Iterator[Stage]:
 
 
 def judge(stage: Stage, attempt: Attempt) -> None:
-    """Raises AssertionError where the thief learns or changes something of the owner's."""
+    """Raises AssertionError if the thief learns or changes something of the owner's."""
     clients = stage.clients
     before = clients.owners_rows()
     reply = stage.run(clients.send(attempt))
@@ -50,7 +50,7 @@ def test_a_key_reaches_its_own_client_only(stage: Stage, route: Route, data: st.
 
 
 def test_there_is_something_to_be_found(stage: Stage) -> None:
-    """The owner has rows wherever a client can have some, cursors of its listings, and finds itself."""
+    """The owner has rows wherever a client can have some, cursors of its listings, and can read them."""
     clients = stage.clients
     filled = {table for table, rows in clients.owners_rows().items() if rows}
     assert {"schedules", "clients", "crons", "api_keys", "signing_secrets", "dead_letters", "audit_log"} <= filled
@@ -67,7 +67,7 @@ def test_there_is_something_to_be_found(stage: Stage) -> None:
 def test_an_open_door_is_noticed(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, method: str, path: str, words: str
 ) -> None:
-    """What the judge is worth: a key that opens too much does not pass."""
+    """The check itself works: a key that permits too much fails it."""
     clients = stage.clients
     monkeypatch.setattr(clients, "thiefs_key", clients.owners_key)
     route = next(one for one in ROUTES if one.method == method and one.path.endswith(path))

@@ -1,4 +1,4 @@
-"""Who makes the page of metrics how often, and where it is shown."""
+"""Which process renders the page of metrics, how often, and on which port."""
 
 import asyncio
 import urllib.request

@@ -1,4 +1,4 @@
-"""The token `once` over REST: repeats write the same rows, whenever they come and whatever has changed."""
+"""The once token over REST: repeats write the same rows, whenever they arrive and whatever has changed."""
 
 from typing import Any
 
@@ -53,7 +53,7 @@ async def test_a_batch_is_repeated_item_by_item(api: ApiHarness, key: str) -> No
     assert [item["status"] for item in first.json["items"]].count(201) == 57
     rows = columns(api)
     assert {row["poller_id"] for row in rows if row["label"] is not None} == {1, 2}
-    # Now one more item is right; the ids of all others stay.
+    # Now one more item is valid; the ids of all others stay.
     await api.register("shop", quota=5, settings={"payload_bytes": 10})
     again = await post(api, key, token(), ":batch", json={"items": items})
     assert [item["status"] for item in again.json["items"]].count(201) == 58

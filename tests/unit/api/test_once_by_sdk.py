@@ -1,4 +1,6 @@
-"""The SDK against an API whose answers get lost on the way: each create is made once, only the first under a key."""
+"""The SDK against an API whose answers get lost: each create is made once, and only the first has an idempotency
+key.
+"""
 
 from collections.abc import Sequence
 
@@ -14,7 +16,7 @@ CALL = Callback(url="https://receiver.example/hook", json={"order": 17})
 
 
 class Losing(httpx.AsyncHTTPTransport):
-    """Of the requests of these numbers the answer is lost, when they have been answered."""
+    """Loses the answers to requests with these numbers, after they were handled."""
 
     def __init__(self, numbers: Sequence[int]) -> None:
         super().__init__(trust_env=False)
@@ -65,5 +67,5 @@ async def test_a_quota_that_was_cut_costs_one_more_request(api: ApiHarness, key:
         await api.register("shop", quota=1)
         made += [await schedules.create(CALL, delay_seconds=90) for _ in range(2)]
     assert {str(row["schedule_id"]) for row in calls(api)} == {one.schedule_id for one in made}
-    # One under a key, one refused, again under a key; then one under a token, twice.
+    # One create under a key, one refused, one under a key again; then one under a token, sent twice.
     assert (len(keys(api)), transport.requests) == (2, 5)

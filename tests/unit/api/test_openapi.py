@@ -1,4 +1,4 @@
-"""The OpenAPI document: a valid one, with every route in it, that is served as the same bytes to everybody."""
+"""The OpenAPI document is valid, contains every route, and is served as the same bytes to every caller."""
 
 import pkgutil
 import re
@@ -75,7 +75,7 @@ def test_every_reference_leads_somewhere() -> None:
 
 
 def values(value: Any, name: str) -> Iterator[Any]:
-    """What `name` is anywhere below."""
+    """All values of `name` at any depth."""
     if isinstance(value, dict):
         yield from ([value[name]] if name in value else [])
         for one in value.values():
@@ -90,7 +90,7 @@ def parameters_of(operation: Any) -> list[Any]:
 
 
 def operations() -> list[Any]:
-    """Those of paths, and the callback."""
+    """The operations of paths, and the callback."""
     described = [*DOCUMENT["paths"].values(), *DOCUMENT["webhooks"].values()]
     return [operation for methods in described for operation in methods.values()]
 

@@ -73,7 +73,7 @@ async def test_attempts_of_nothing_are_not_found(api: ApiHarness, key: str) -> N
 
 
 async def letters(api: ApiHarness, key: str, **query: str) -> list[dict[str, Any]]:
-    """All pages."""
+    """The dead letters of all pages."""
     found: list[dict[str, Any]] = []
     cursor: str | None = ""
     while cursor is not None:
@@ -87,7 +87,7 @@ async def letters(api: ApiHarness, key: str, **query: str) -> list[dict[str, Any
 
 
 async def given_up(api: ApiHarness, key: str, *after: float) -> list[ScheduleId]:
-    """Schedules that gave up one after the other, each so many seconds after the one before."""
+    """Schedules that failed one after the other, each so many seconds after the one before."""
     found = []
     for seconds in after:
         one = await created(api, key, label=f"order-{len(found)}")

@@ -26,7 +26,7 @@ async def api(connection: Gate) -> AsyncIterator[ApiHarness]:
 
 
 async def in_queue(api: ApiHarness, rows: int) -> None:
-    """Wait until so many creates wait for storage; other requests are answered meanwhile."""
+    """Wait until so many creates wait for storage; other requests are answered in the meantime."""
     async with asyncio.timeout(10):
         while api.storage.group_commit.rows != rows:
             assert (await api.send("GET", "/livez", key=None)).status == 200
@@ -37,7 +37,7 @@ def create(api: ApiHarness, key: str, **fields: object) -> asyncio.Task[Reply]:
 
 
 def stored(api: ApiHarness) -> dict[str, str]:
-    """Labels of the rows in storage, by schedule."""
+    """Labels of the stored rows, by schedule."""
     return {str(row["schedule_id"]): row["label"] for row in api.connection.rows("schedules")}
 
 

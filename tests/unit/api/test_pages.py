@@ -1,4 +1,4 @@
-"""What is for readers: the page of the API, and one for each type of problem. No script, nothing from elsewhere."""
+"""The pages for readers: the API's, and one for each type of problem. They have no script and load nothing."""
 
 import base64
 import hashlib
@@ -17,7 +17,7 @@ CLOSED_BY_THE_NEXT = {"th", "td"}
 
 
 class Page(HTMLParser):
-    """Ids, links, tags and style of a page; raises AssertionError where an element is closed that is not open."""
+    """Ids, links, tags and style of a page. Raises AssertionError where a closed element is not open."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class Page(HTMLParser):
 
 
 def harmless(reply: Reply, page: Page) -> None:
-    """Nothing but the page's own style may apply, and that one does."""
+    """The policy permits nothing but the page's own style, and its hash is right."""
     policy = dict(part.strip().split(" ", 1) for part in reply.headers["Content-Security-Policy"].split(";"))
     digest = base64.b64encode(hashlib.sha256(page.style.encode()).digest()).decode()
     assert policy == {

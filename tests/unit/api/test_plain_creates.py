@@ -1,4 +1,4 @@
-"""The short way of plain creates: no caller can tell it from the long one, and it keeps the same promises."""
+"""The short path of plain creates: no caller can distinguish it from the long one, and it keeps the same promises."""
 
 import asyncio
 import gc
@@ -29,13 +29,13 @@ MINUTE_MS = 60_000
 
 
 class Numbers:
-    """Values that do not depend on what was asked for between."""
+    """Randomness that does not depend on what was drawn in between."""
 
     def __init__(self) -> None:
         self._drawn = 0
 
     def bits(self, count: int) -> int:
-        """Of a request's own id always the same: what is handed on draws another."""
+        """A request's own id is always the same; other draws count up."""
         if count == 96:
             return 7
         self._drawn += 1
@@ -46,7 +46,7 @@ class Numbers:
 
 
 class Faulty(Gate):
-    """Rows may fail."""
+    """Storage in which writes of rows may fail."""
 
     fault: Exception | None = None
 
@@ -58,7 +58,7 @@ class Faulty(Gate):
 
 @dataclass(slots=True)
 class Way:
-    """An API whose plain creates go the one way or the other."""
+    """An API that handles plain creates by one path or the other."""
 
     api: ApiHarness
     connection: Faulty
@@ -102,7 +102,7 @@ class Way:
             yield way
 
     async def ask(self, data: bytes, answers: int) -> list[tuple[bytes, dict[str, str], bytes]]:
-        """What is answered on a connection that is kept while the API keeps it."""
+        """Send a request and return the answer; the connection is kept while the API keeps it."""
         assert self.api.server is not None
         if not self.asked:
             self.asked.append(await asyncio.open_connection("127.0.0.1", self.api.server.port))
@@ -120,13 +120,13 @@ class Way:
         return answered
 
     def hang_up(self) -> None:
-        """Ask on another connection from now on."""
+        """Use another connection from now on."""
         for _, writer in self.asked:
             writer.close()
         self.asked.clear()
 
     def state(self) -> dict[str, object]:
-        """What requests leave behind in the process."""
+        """State that requests leave behind in the process."""
         services = self.api.services
         series = plain_creates_of(self.api).series
         return {
@@ -143,7 +143,7 @@ class Way:
         }
 
     def stored(self) -> dict[str, list[str]]:
-        """And in storage."""
+        """State that requests leave behind in storage."""
         tables = ("schedules", "occupied_minutes", "idempotency_keys", "audit_log")
         return {table: sorted(map(repr, self.connection.rows(table))) for table in tables}
 
@@ -238,7 +238,7 @@ FAULTS = st.sampled_from([None] * 5 + [StoreUnavailable("gone"), ContentTooLarge
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What both are asked, and how their storage fares."""
+    """A request for both paths, and the behaviour of their storage."""
 
     body: bytes
     lines: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""The public keys of clients: what anybody is told, how soon, and what it costs."""
+"""The public keys of clients: who may read them, how soon they are shown, and what that costs."""
 
 import base64
 from contextlib import suppress
@@ -26,7 +26,7 @@ GUESSES = OPEN_READS_PER_ADDRESS * BURST_SECONDS
 
 
 async def pair(api: ApiHarness, client_id: str = "shop") -> str:
-    """Make a key pair; its public key."""
+    """Make a key pair; returns its public key."""
     made = await api.send("POST", f"/v1/clients/{client_id}/signing-secrets", json={"scheme": "v1a"})
     assert made.status == 201, made.body
     return str(made.json["secret"])
@@ -44,7 +44,7 @@ async def keys(api: ApiHarness, client_id: str = "shop") -> list[str]:
 
 @pytest.fixture
 def reads(api: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The clients whose secrets were read."""
+    """Records the clients whose secrets are read."""
     found: list[str] = []
     real = api.storage.clients.list_secrets
 

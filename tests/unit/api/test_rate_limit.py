@@ -1,4 +1,4 @@
-"""The rate of creates over HTTP: who is held to it, by how much, and what is said."""
+"""The rate of creates over HTTP: who is limited, to how much, and the answers."""
 
 from typing import Any
 

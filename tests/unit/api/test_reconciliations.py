@@ -1,4 +1,4 @@
-"""Reconciliations over REST: asked for, looked at, listed, stopped; who may, and what is wrong with what is asked."""
+"""Reconciliations over REST: requested, read, listed, stopped; permissions and bad requests."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ async def asked(api: ApiHarness, key: str, **fields: object) -> dict[str, Any]:
 
 
 async def worked_on(api: ApiHarness, *, finish: bool) -> Reconciliation:
-    """What a node writes about the newest one."""
+    """Change the newest one as a node would while it works on it."""
     (found,) = await api.storage.reconciliations.read_newest(SHOP, limit=1)
     further = advanced(
         found,

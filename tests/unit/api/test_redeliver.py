@@ -1,4 +1,4 @@
-"""Redelivery over REST: who may be asked for again, and what is answered."""
+"""Redelivery over REST: which schedules may be redelivered, and the answers."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""Redelivery of what gave up within a window, over REST."""
+"""Redelivery of all dead letters of a window, over REST."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ async def redrive(api: ApiHarness, key: str, **body: object) -> dict[str, Any]:
 
 
 async def given_up(api: ApiHarness, key: str, count: int) -> list[ScheduleId]:
-    """One after the other, a second apart, the first at NOW + 100 s."""
+    """Schedules that failed one after the other, a second apart, the first at NOW + 100 s."""
     ids = [await created(api, key) for _ in range(count)]
     api.clock.advance(99)
     for one in ids:

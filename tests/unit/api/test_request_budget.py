@@ -1,4 +1,4 @@
-"""What requests cost, and what is answered when a budget is used up."""
+"""What requests cost, and the answers when a budget is used up."""
 
 import asyncio
 from typing import Any
@@ -142,7 +142,7 @@ async def test_a_cron_costs_what_was_counted_for_it(monkeypatch: pytest.MonkeyPa
 
 
 class Gate:
-    """A listing that ends when it is let."""
+    """A listing that waits until it is released."""
 
     def __init__(self) -> None:
         self.entered = 0

@@ -1,4 +1,4 @@
-"""Reschedule over REST: cancelled and created again as one call."""
+"""Reschedule over REST: a cancel and a create as one call."""
 
 from typing import Any
 from uuid import UUID
@@ -175,7 +175,7 @@ async def test_a_crash_in_between_is_made_good_by_the_next_request(asks: str) ->
 async def test_a_process_whose_clock_is_in_doubt_completes_nothing(
     looks_at: str, ahead_seconds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would create the new row in a minute that is over, and leave it there, or put it off by as much."""
+    """It would create the new row in a minute that is over, where it is never read, or delay it by its error."""
     connection = Meddled()
     async with ApiHarness(connection=connection) as api:
         key = await api.register("shop", quota=1)
@@ -211,8 +211,9 @@ async def test_another_call_is_created_by_a_read_of_either(looks_at: str) -> Non
 
 
 async def half_cancelled(api: ApiHarness, key: str, connection: Meddled, request: str) -> tuple[ScheduleId, Row]:
-    """A request to end a retrying schedule whose server died after it cancelled the retry row, before the original: the
-    schedule and the retry row."""
+    """A request to end a retrying schedule whose server died after it cancelled the retry row, before the original.
+    Returns the schedule and the retry row.
+    """
     at = NOW + 500_000
     one = await created(api, key)
     await record(api, one, Outcome(state=State.RETRYING, attempts=1, next_attempt_at=UnixMillis(at)))
@@ -259,7 +260,7 @@ async def test_a_cancel_that_reached_only_the_retry_row_is_completed_by_who_look
 
 
 async def test_what_is_only_announced_is_nobodys(api: ApiHarness, key: str) -> None:
-    """Its caller died before the cancel: it is not shown, listed or counted, and the old one stands."""
+    """Its caller died before the cancel: it is not shown, listed or counted, and the old one is unchanged."""
     one = await created(api, key)
     row = await row_of(api, one)
     assert row is not None

@@ -1,4 +1,4 @@
-"""The problems that a row of the route table names are those that its route answers, no more and no fewer."""
+"""The problems listed in the route table are exactly those that the routes answer."""
 
 from collections.abc import Awaitable, Callable
 

@@ -35,7 +35,7 @@ async def shown(api: ApiHarness, key: str, name: str = "order-17") -> Reply:
 
 
 async def states(api: ApiHarness, key: str) -> list[str]:
-    """Of all schedules of the next hours, in order of due."""
+    """States of all schedules of the next hours, in order of due."""
     query = f"from={format_instant(NOW)}&to={format_instant(NOW + 80_000_000)}"
     return [item["state"] for item in (await api.send("GET", f"{SCHEDULES}?{query}", key=key)).json["items"]]
 
@@ -67,7 +67,7 @@ async def test_a_hundred_pushes_leave_one(api: ApiHarness, key: str) -> None:
 
 
 class Counting(InMemoryConnection):
-    """Notes every request: what it reads or writes first."""
+    """Records every request: the first statement that it reads or writes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -229,7 +229,7 @@ def asking(api: ApiHarness, key: str, way: str) -> Asks:
 
 
 def one(reply: Reply) -> dict[str, Any]:
-    """The schedule that was answered, alone or in a batch."""
+    """The schedule of an answer to a single or a batch request."""
     view: dict[str, Any] = reply.json["items"][0]["schedule"] if "items" in reply.json else reply.json
     return view
 
@@ -261,7 +261,7 @@ async def test_a_repeated_request_that_was_equal_to_what_waited_brings_nothing_b
 
 
 class Crossed(InMemoryConnection):
-    """`meanwhile` acts once, when a key of a schedule has been looked for, before its answer or before it is asked."""
+    """`meanwhile` acts once, when a schedule key is read: before the read, or before its answer."""
 
     meanwhile: Callable[[], Awaitable[object]] | None = None
     early = False
@@ -335,7 +335,7 @@ async def test_a_repeat_whose_schedule_retention_may_have_deleted_makes_none() -
 
 
 class Refusing(InMemoryConnection):
-    """Refuses the next insert of a schedule."""
+    """Storage that refuses the next insert of a schedule."""
 
     refuses = False
 

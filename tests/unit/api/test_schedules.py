@@ -27,7 +27,7 @@ async def create(api: ApiHarness, key: str, **fields: Any) -> dict[str, Any]:
 
 
 async def advance(api: ApiHarness, schedule_id: str, outcome: Outcome | None, *, in_flight: bool = False) -> None:
-    """What the poller's owner would write."""
+    """Make the owner commit of the poller's owner."""
     id_ = ScheduleId(UUID(schedule_id))
     partition = partition_of(ClientId("shop"), id_)
     header, _ = await api.storage.schedules.read_rows(partition, [key_of(id_)])

@@ -1,4 +1,4 @@
-"""What a client's key may do: its scope, for every route there is, and until when it is good."""
+"""What a client's key may do: its scope on every route, and its expiry."""
 
 from typing import Any
 

@@ -1,4 +1,6 @@
-"""Secrets are in no log line, refusal, series or document of the API: every route is sent some, rightly and wrongly."""
+"""No log line, refusal, series or document of the API contains a secret; every route is sent some, in valid and invalid
+requests.
+"""
 
 import asyncio
 import base64
@@ -32,7 +34,7 @@ BEFORE = ("put_client", "create_schedule", "put_cron", "create_key", "create_sec
 
 
 class Broken(InMemoryConnection):
-    """A store that, once told so, fails with an unhandled exception, or not at all at first."""
+    """A store that fails with an unhandled exception once a test says so."""
 
     failure: Exception | None = None
 
@@ -43,7 +45,7 @@ class Broken(InMemoryConnection):
 
 
 class Said:
-    """All that is said by anybody, at any level, with tracebacks; before it is masked or left out."""
+    """Everything that any logger writes, at any level, with tracebacks, before masking."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -101,7 +103,7 @@ def poisoned(value: Any) -> Any:
 
 
 def wrong(value: Any) -> list[Any]:
-    """Requests that are refused, with secrets in what is wrong with them."""
+    """Requests that are refused, with secrets in their faults."""
     bad = {"url": f"https://user:{CANARY}@a.example/", "method": CANARY, "headers": {"authorization": f"{CANARY}\n"}}
     names = value.keys() - NO_PLACE_FOR_SECRETS if isinstance(value, dict) else set()
     typed, texts = {name: {"a": CANARY} for name in names}, dict.fromkeys(names, CANARY)
@@ -152,7 +154,7 @@ def _leaks(reply: Reply, secrets: list[str]) -> list[str]:
 
 
 async def refused(api: ApiHarness, method: str, path: str, example: Any) -> list[Reply]:
-    """Answers to requests with wrong keys, wrong bodies, wrong parameters."""
+    """Answers to requests with wrong keys, bodies and parameters."""
     replies = [await api.send(method, path, key=key) for key in (CANARY, f"mh_{'0' * 16}_{CANARY}", f"mh_{CANARY}")]
     replies.append(await api.send(method, path, headers={"Authorization": f"Basic {CANARY}"}, key=None))
     bodies = [msgspec.json.encode(body) for body in wrong(example if example is not msgspec.UNSET else {})]

@@ -1,4 +1,4 @@
-"""What a client does about itself with a key that may manage, without an administrator."""
+"""What a client may do about itself with a key of scope manage, without an administrator."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ SHOP = "/v1/clients/shop"
 
 @pytest.fixture
 async def manager(api: ApiHarness) -> str:
-    """A key of the client `shop` that may manage it."""
+    """A key of scope manage of the client `shop`."""
     await api.register("shop")
     return str((await api.send("POST", f"{SHOP}/keys", json={"scope": "manage"})).json["key"])
 

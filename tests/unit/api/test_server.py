@@ -1,4 +1,4 @@
-"""The API on its socket: limits, time-outs, storage that is away, and bytes that are no request."""
+"""The API on its socket: limits, time-outs, storage that does not answer, and bytes that are no request."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,7 +21,7 @@ SCHEDULES = "/v1/clients/shop/schedules"
 
 
 async def exchange(api: ApiHarness, data: bytes) -> tuple[bytes, dict[str, str], bytes]:
-    """Send raw bytes; answers status line, headers and body of what comes back before the connection closes."""
+    """Send raw bytes; returns status line, headers and body of what is received before the connection closes."""
     assert api.server is not None
     reader, writer = await asyncio.open_connection("127.0.0.1", api.server.port)
     writer.write(data)

@@ -1,4 +1,4 @@
-"""TLS of the API over real sockets: what it takes, and certificates replaced while it runs."""
+"""TLS of the API over real sockets: accepted versions and clients, and certificates that are replaced while it runs."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ def authority(tmp_path: Path) -> Authority:
 
 
 def secured(directory: Path, **more: object) -> ApiHarness:
-    """An API with the certificate of a directory."""
+    """An API with the certificate in a directory."""
     return ApiHarness(tls_cert_file=str(directory / "tls.crt"), tls_key_file=str(directory / "tls.key"), **more)
 
 

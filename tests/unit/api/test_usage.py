@@ -1,4 +1,4 @@
-"""GET .../usage: what is shown, and which days may be asked for."""
+"""GET .../usage: the counts, and the valid days."""
 
 from collections.abc import AsyncIterator
 from typing import Any

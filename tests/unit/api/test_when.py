@@ -1,4 +1,4 @@
-"""When a call is due: dues in the past, local times and windows, over REST."""
+"""The due of a create over REST: past instants, local times and windows."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A connection whose requests are held until released, and the waits for them."""
+"""A connection whose requests are held until released, and waits for them."""
 
 import asyncio
 from collections.abc import Callable, Hashable, Sequence
@@ -19,7 +19,7 @@ INDEX = "occupied_minutes.insert"
 
 
 class Gate(InMemoryConnection):
-    """Requests are held until released; `refuse` may give an error for one."""
+    """Holds requests until they are released; `refuse` may return an error for one."""
 
     def __init__(self, *, held: bool = False) -> None:
         super().__init__()

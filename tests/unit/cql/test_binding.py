@@ -1,4 +1,4 @@
-"""A batch as bytes: ours are the driver's."""
+"""Our encoding of a batch equals the driver's."""
 
 from typing import Any, NamedTuple
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""How many requests a session has at the servers, and who waits for a place."""
+"""How many unanswered requests a session may have, and which ones wait."""
 
 import asyncio
 

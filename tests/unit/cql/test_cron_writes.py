@@ -1,4 +1,4 @@
-"""How conditional writes on crons share requests: which go together, when, and how each is answered."""
+"""Conditional writes on crons share requests: which ones, when, and what each is answered."""
 
 import asyncio
 from collections.abc import Callable, Hashable, Sequence
@@ -24,7 +24,7 @@ SHOP = ClientId("shop")
 
 
 class Held(InMemoryConnection):
-    """Conditional requests wait to be released, with `fate` giving another end than their own."""
+    """Conditional requests wait until released; `fate` may replace their answer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ async def begin(storage: Storage, *crons: Cron, expected: int | None = None) -> 
 
 
 async def create(connection: Held, storage: Storage, *crons: Cron) -> None:
-    """Before the test's own requests."""
+    """Create crons before the test's own requests."""
     tasks = await begin(storage, *crons)
     await connection.let_all_go()
     await asyncio.gather(*tasks)
@@ -183,7 +183,8 @@ async def test_a_commit_that_full_requests_pass_is_next() -> None:
     tasks += await begin(storage, *crons(2 * WRITES_PER_REQUEST, 30))
     await connection.let_all_go()
     assert await asyncio.gather(*tasks) == [APPLIED] * (4 + 2 * WRITES_PER_REQUEST)
-    # The first write was under way already; each commit is overtaken by what goes with an older one only.
+    # The first write was under way already. Each commit is overtaken only by writes that share the request of an older
+    # one.
     assert connection.sizes == [1, 1, 50, 1, 50, 1]
     assert [items[0][1][-4:-3] for items in connection.sent if items[0][0] == "crons.advance"] == [("c000",), ("c001",)]
 

@@ -1,4 +1,4 @@
-"""Group commit: who shares a request, who waits for what, and whose failure is whose."""
+"""Group commit: which creates share a request, which wait, and whom a failure affects."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Heartbeats, members and own leases go over a connection of their own; so nothing else may queue before them."""
+"""Heartbeats, members and own leases use a connection of their own, so that no other request queues before them."""
 
 from collections.abc import Sequence
 from typing import Any

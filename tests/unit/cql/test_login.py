@@ -1,4 +1,6 @@
-"""TLS and login to Cassandra: followed from files, over real sockets; and why a server did not let us in."""
+"""TLS and login to Cassandra: files are re-read when they change, over real sockets; and errors say why a login
+failed.
+"""
 
 import socket
 import ssl
@@ -29,7 +31,7 @@ def authority(tmp_path: Path) -> Authority:
 
 @contextmanager
 def listening(context: ssl.SSLContext, *, connections: int) -> Iterator[int]:
-    """Shakes hands so often."""
+    """Accepts so many TLS handshakes."""
     with socket.create_server((HERE, 0)) as listener:
 
         def serve() -> None:
@@ -48,7 +50,7 @@ def listening(context: ssl.SSLContext, *, connections: int) -> Iterator[int]:
 
 
 def shake_hands(settings: StorageSettings, port: int, *, at: str = HERE) -> str | None:
-    """As the driver does it; answers the version."""
+    """Make a TLS handshake as the driver does; returns the version."""
     tls = tls_of(settings)
     assert tls is not None
     with socket.create_connection((HERE, port), timeout=5) as connection:

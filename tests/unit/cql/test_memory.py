@@ -1,4 +1,4 @@
-"""The in-memory connection refuses what the real one would refuse, so that tests over it mean something."""
+"""The in-memory connection refuses what the real one would refuse, so that tests on it are valid."""
 
 from typing import Any
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""What is counted of requests to Cassandra: how long, by which statement, and by what they failed."""
+"""Metrics of requests to Cassandra: duration by statement, and errors by kind."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ from tests.support.memory import InMemoryConnection
 
 
 class Answering:
-    """Takes a quarter of a second and answers, or raises, what it is given."""
+    """Returns or raises the given result after a quarter of a second."""
 
     def __init__(self, clock: ManualClock, answer: Any = None) -> None:
         self.clock = clock

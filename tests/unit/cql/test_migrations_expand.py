@@ -1,7 +1,7 @@
-"""Migrations only expand: the release before goes on with what they leave. What takes something away says whom it
-needs.
+"""Migrations only expand: the release before runs on their schema. One that removes something names the migration to
+know.
 
-The grammar here is the whole of what a migration may say.
+The grammar here is complete for migrations.
 """
 
 import re

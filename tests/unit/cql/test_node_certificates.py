@@ -1,4 +1,4 @@
-"""Certificates of the cluster's servers: checked as every connection is, and of those that answer only."""
+"""Certificates of Cassandra's servers: checked as in every connection, for those servers that answer."""
 
 import asyncio
 import contextlib
@@ -46,7 +46,7 @@ def knows(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[tuple[str, int]]], 
 
 @contextlib.contextmanager
 def serving(certificate: tuple[Path, Path]) -> Iterator[int]:
-    """The port of a server that shakes hands with one caller."""
+    """The port of a server that makes one TLS handshake."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*certificate)
     with socket.create_server((HERE, 0)) as listening:

@@ -1,4 +1,4 @@
-"""Packed cells: what is in them, and what becomes of those that can't be read."""
+"""Packed cells: their contents, and the handling of damaged ones."""
 
 import struct
 from typing import Any
@@ -71,7 +71,7 @@ def content_stored_as(content: bytes) -> dict[str, Any]:
 
 @pytest.mark.parametrize("how", ["as it is", "retried", "redelivered", "stored again"])
 def test_a_row_with_such_content_is_not_called_and_fails_as_undecodable(how: str) -> None:
-    """Nor is any that is made of it."""
+    """No row made from it is called either."""
     row = claim(**content_stored_as(b"\x02 of a later program")).row
     if how == "redelivered":
         row = replace(row, redelivered_at=UnixMillis(row.due + 9))
@@ -101,7 +101,7 @@ def test_a_delivery_is_five_parts_of_which_four_are_numbers_that_fit(said: str) 
 
 
 def test_content_that_cannot_be_read_is_shown_to_nobody() -> None:
-    """Its body is all that is stored, and credentials may be among it."""
+    """Its body is all that is stored, and credentials may be part of it."""
     stored = b"\x09" + pack_content("POST", "https://a.example", '[["authorization","Bearer s3cret"]]', b"", "{}")
     row = replace(claim().row, **content_stored_as(stored))
     shown = callback_view(SHOP, row, NoEncryption(), empty_body=False)

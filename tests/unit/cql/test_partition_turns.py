@@ -1,4 +1,6 @@
-"""One Paxos request of a process a partition: what shares it, who hears what, and the pauses without answers."""
+"""A process makes one Paxos request per partition at a time: which ones share it, their answers, and the pauses without
+one.
+"""
 
 import asyncio
 import itertools
@@ -25,7 +27,9 @@ NEXT = START + 90_000
 
 
 class Slow(InMemoryConnection):
-    """Conditional writes and serial reads take `seconds`; the first `unanswered` of them have no answer, but effect."""
+    """Conditional writes and serial reads take `seconds`; the first `unanswered` of them take effect without an
+    answer.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,7 +73,7 @@ class Slow(InMemoryConnection):
 
 
 class Half:
-    """A randomness whose fractions are one half: pauses have their nominal length."""
+    """Randomness whose fractions are one half: pauses have their nominal length."""
 
     def fraction(self) -> float:
         return 0.5
@@ -97,7 +101,7 @@ class Ground:
         return rows
 
     def ends(self, rows: Sequence[Definition], *, expect_next: int = NEXT) -> list["asyncio.Task[Answer[Any]]"]:
-        """The end of each row's retry row is carried to it, all at once."""
+        """Carry the end of each row's retry row to the row, all at once."""
         loop = asyncio.get_running_loop()
         return [
             loop.create_task(
@@ -196,7 +200,7 @@ def test_two_edits_of_one_row_do_not_share() -> None:
 
 
 def test_a_rejection_that_cannot_tell_is_each_ones_own() -> None:
-    """Whether a row finished at another instant is not shown, so updates that test it go alone."""
+    """A rejection does not show whether a row finished at another instant, so updates that test that go alone."""
 
     async def scenario(ground: Ground) -> None:
         rows = await ground.rows(2)
@@ -221,7 +225,7 @@ def test_a_rejection_that_cannot_tell_is_each_ones_own() -> None:
 
 @pytest.mark.parametrize(("lean", "requests"), [(True, 1), (False, 4)])
 def test_serial_reads_of_single_rows_share(lean: bool, requests: int) -> None:
-    """Fewer where their content, which may have any length, is read too."""
+    """In smaller groups where their content is read too, which may have any length."""
 
     async def scenario(ground: Ground) -> None:
         rows = await ground.rows(50)
@@ -238,7 +242,7 @@ def test_serial_reads_of_single_rows_share(lean: bool, requests: int) -> None:
 
 
 def test_without_answers_a_partition_is_left_alone_longer_and_longer() -> None:
-    """Repeating at once what had no answer adds nothing: all that is repeated shares one write after the pause."""
+    """Repeating an unanswered request at once would only add load: all repeats share one write after the pause."""
 
     async def scenario(ground: Ground) -> None:
         rows = await ground.rows(100)

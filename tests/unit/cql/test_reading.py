@@ -1,4 +1,4 @@
-"""UUIDs of answers are what the driver would have made."""
+"""UUIDs decoded from answers equal the driver's."""
 
 import copy
 import pickle

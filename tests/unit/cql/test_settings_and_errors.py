@@ -1,4 +1,4 @@
-"""Settings that can not work together, and the table of the driver's errors."""
+"""Settings that contradict each other, and the table of the driver's errors."""
 
 from typing import Any
 

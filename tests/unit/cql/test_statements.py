@@ -1,4 +1,4 @@
-"""The named statements: their files, and the in-memory connection's claim to run every one of them."""
+"""The named statements: their files, and the in-memory connection's ability to run every one of them."""
 
 import re
 from pathlib import Path
@@ -20,7 +20,7 @@ def test_every_statement_runs_in_memory() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_statement_is_used(name: str) -> None:
-    """A statement that no module sends is removed."""
+    """A statement that no module uses must be removed."""
     sources = [path.read_text() for path in Path(cql.__file__).parent.glob("*.py")]
     assert any(f'"{name}"' in text for text in sources)
 

@@ -1,4 +1,4 @@
-"""What the stores make of answers that are missing, late, or overtaken."""
+"""How the stores handle answers that are missing, late, or overtaken."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -25,7 +25,9 @@ INCARNATION = NodeIncarnation(NodeId("n"), IncarnationNumber(1))
 
 
 class Scripted(InMemoryConnection):
-    """`before(name)` runs before a select; what is in `lost` is applied and unanswered, what is in `down` neither."""
+    """`before(name)` runs before a select. Statements in `lost` are applied without an answer; those in `down` are not
+    applied.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,7 +73,7 @@ def client(revision: int = 1) -> Client:
 
 
 async def test_a_page_and_its_in_flight_are_of_one_version() -> None:
-    """A commit between the two reads: both are repeated, and the answer is of one moment."""
+    """After a commit between the two reads both are repeated, so that the answer is of one moment."""
     connection = Scripted()
     storage = Storage.over(connection)
     one = definition("shop")
@@ -148,7 +150,7 @@ async def test_a_client_whose_change_nobody_hears_of_is_unknown() -> None:
     assert connection.seen.count("catalog.bump") == 3
     connection.down = []
     before = await store.catalog_revision()
-    # The caller tries again, and meets its own client: now everybody hears of it.
+    # The caller tries again and finds its own client; this time the change is announced.
     assert await store.create_client(client()) == Rejected(client())
     assert await store.catalog_revision() != before
 

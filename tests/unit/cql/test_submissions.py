@@ -1,4 +1,4 @@
-"""Many creates at once: how they are cut, and an answer for each."""
+"""Many creates at once are split into requests, and each gets its own answer."""
 
 import asyncio
 from collections.abc import Sequence

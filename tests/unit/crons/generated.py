@@ -1,4 +1,4 @@
-"""Expressions made together with what they mean, so that an oracle needs no parser, and the changes of real clocks."""
+"""Generates expressions with their meaning, so that an oracle needs no parser, and real changes of clocks."""
 
 from calendar import monthrange
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ NAMES_OF_WEEKDAYS = "sun mon tue wed thu fri sat".split()
 
 @dataclass(frozen=True)
 class Meaning:
-    """A text, and the values that its author had in mind."""
+    """An expression's text, and the values that it selects."""
 
     text: str
     minutes: frozenset[int]
@@ -29,7 +29,7 @@ class Meaning:
 
     @property
     def possible(self) -> bool:
-        """Whether a leap year has a matching day; every date comes on every weekday in one or another."""
+        """Whether a leap year has a matching day; every date falls on every weekday in some leap year."""
         return min(self.days) <= max(monthrange(2028, month)[1] for month in self.months) or self.either_day
 
     @property
@@ -48,7 +48,7 @@ class Meaning:
 
 
 def items(low: int, high: int, names: tuple[str, ...] = ()) -> st.SearchStrategy[tuple[str, frozenset[int]]]:
-    """One item of a list that does not begin with a star, and its values."""
+    """One item of a list that does not begin with a star, with its values."""
     value = st.integers(low, high)
 
     def spelt(number: int, by_name: bool) -> str:
@@ -74,7 +74,7 @@ def stars(low: int, high: int) -> st.SearchStrategy[tuple[str, frozenset[int]]]:
 def fields(
     low: int, high: int, names: tuple[str, ...] = (), *, plain: int = 0, listed_to: int | None = None
 ) -> st.SearchStrategy[tuple[str, frozenset[int]]]:
-    """A whole field and its values; `plain` times as often just `*`; lists go up to `listed_to`."""
+    """A whole field and its values; just `*` with weight `plain`; lists contain values up to `listed_to`."""
     whole = st.just(("*", frozenset(range(low, high + 1))))
 
     def joined(parts: list[tuple[str, frozenset[int]]]) -> tuple[str, frozenset[int]]:
@@ -113,7 +113,7 @@ near_midnight_or_early = st.builds(
 
 
 class Change(NamedTuple):
-    """A change of clocks, in days that show it."""
+    """A change of clocks, in days that contain it."""
 
     zone: str
     day: str
@@ -121,7 +121,7 @@ class Change(NamedTuple):
 
     @property
     def noon(self) -> int:
-        """Seconds since 1970."""
+        """Noon in seconds since 1970."""
         return int(datetime.fromisoformat(f"{self.day}T12:00:00").replace(tzinfo=UTC).timestamp())
 
 

@@ -1,4 +1,6 @@
-"""croniter as a second opinion on the walk over the calendar, in UTC: it is fed lists, since it reads texts its way."""
+"""Compares the calendar walk with croniter, in UTC. croniter gets lists of values, because it parses texts
+differently.
+"""
 
 from datetime import UTC, datetime
 
@@ -12,7 +14,7 @@ BEGIN = datetime(2026, 2, 27, 13, 7, 30, tzinfo=UTC)
 
 
 def listed(values: tuple[int, ...], field: int) -> str:
-    """All values of a field written out; a star where it has them all, since croniter takes lists of all for none."""
+    """All values of a field written out; a star where it has them all, which croniter does not recognise in a list."""
     return "*" if len(values) == field else ",".join(map(str, values))
 
 

@@ -1,4 +1,4 @@
-"""cronsim, which follows cronie's rules too, as an oracle; and each case in which it reads them otherwise."""
+"""Compares with cronsim, which follows cronie's rules too; each difference between the two has a test."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -88,7 +88,7 @@ def test_when_clocks_are_changed(zone: str, day: str) -> None:
 
 
 def test_a_range_of_one_value_with_a_step_is_that_value_as_in_cronie() -> None:
-    """cronsim takes it for a beginning, as if it were 5-59/20."""
+    """cronsim reads it as 5-59/20."""
     after = seconds("2026-01-01")
     assert ours("5-5/20 0 * * *", "UTC", after=after, days=1) == [after + 300]
     assert theirs("5-5/20 0 * * *", "UTC", after=after, count=3) == [after + 300, after + 1500, after + 2700]
@@ -111,7 +111,7 @@ def test_a_value_with_a_step_is_refused_as_by_cronie() -> None:
     ],
 )
 def test_real_time_after_a_change_by_part_of_an_hour(text: str, zone: str, after: str, missed: str) -> None:
-    """cronsim goes on hour by hour from a minute that is no longer the full one, and misses the hour it looks for."""
+    """cronsim continues hour by hour from a minute that is no longer the full one, and misses the hour it looks for."""
     due = int(datetime.fromisoformat(missed).timestamp())
     assert ours(text, zone, after=seconds(after), days=2)[0] == due
     assert due not in theirs(text, zone, after=seconds(after), count=1)
@@ -125,13 +125,13 @@ def test_real_time_after_a_change_by_part_of_an_hour(text: str, zone: str, after
     ],
 )
 def test_real_time_has_no_midnight_where_it_does_not_exist(text: str, zone: str, day: str, after_gap: str) -> None:
-    """cronsim takes the first instant of the day, whatever the clock shows, for 00:00."""
+    """cronsim takes the first instant of the day for 00:00, whatever the clock shows."""
     assert ours(text, zone, after=seconds(day), days=30) == []
     assert theirs(text, zone, after=seconds(day), count=1) == [int(datetime.fromisoformat(after_gap).timestamp())]
 
 
 def test_the_end_of_a_gap_within_a_minute() -> None:
-    """The clock of Monrovia went from 00:00:00 to 00:44:30; cronsim looks at full minutes alone."""
+    """The clock of Monrovia went from 00:00:00 to 00:44:30; cronsim only looks at full minutes."""
     after = seconds("1972-01-07") - 3600
     end_of_gap = int((datetime(1972, 1, 7, tzinfo=UTC) + timedelta(minutes=44, seconds=30)).timestamp())
     assert ours("10 0 7 1 *", "Africa/Monrovia", after=after, days=3) == [end_of_gap]

@@ -1,4 +1,4 @@
-"""What a change of clocks does, case by case as the package tells it."""
+"""The effects of a change of clocks, case by case as the package documents them."""
 
 import itertools
 from datetime import UTC, datetime, timedelta
@@ -97,7 +97,7 @@ def test_what_is_only_due_in_the_gap_is_never_found_if_gaps_are_skipped() -> Non
 @pytest.mark.parametrize("gap", ["shift", "skip"])
 @pytest.mark.parametrize("change", CHANGES[:-1], ids=lambda change: f"{change.zone}, {change.what}")
 def test_spans_can_be_cut_anywhere(change: Change, gap: Literal["shift", "skip"]) -> None:
-    """Ascending, within the span, and the same whether one asks once or twice, wherever the cut is."""
+    """Fires ascend, lie within the span, and are the same for one span or for two, wherever it is cut."""
     zone = load_zone(change.zone)
     span = st.integers((change.noon - 86_400) * 1000, (change.noon + 86_400) * 1000)
 

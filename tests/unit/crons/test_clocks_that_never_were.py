@@ -1,4 +1,4 @@
-"""Changes of clocks that no zone has had yet but may have, and spans that are cut in the midst of a change."""
+"""Changes of clocks that no zone has had yet, and spans that are cut in the midst of a change."""
 
 from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""The definition itself, minute by minute over days in which clocks are changed, against what is worked out."""
+"""Evaluates the definition minute by minute over days with a change of clocks, and compares the result of the walk."""
 
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -23,7 +23,9 @@ MINUTE = timedelta(minutes=1)
 
 @cache
 def readings(change: Change) -> dict[datetime, list[int]]:
-    """Every local reading in the span and its margins, half-minutes too, with the instants (seconds) that show it."""
+    """Every local reading in the span and its margins, half-minutes included, with the instants (seconds) that show
+    it.
+    """
     shown: dict[datetime, list[int]] = {}
     zone = load_zone(change.zone)
     for instant in range(change.noon - HALF_A_SPAN - MARGIN, change.noon + HALF_A_SPAN + MARGIN, STEP):
@@ -33,9 +35,10 @@ def readings(change: Change) -> dict[datetime, list[int]]:
 
 @cache
 def arrivals(change: Change) -> dict[datetime, tuple[list[int], int]]:
-    """For every minute that a clock without changes would show: when it is shown, and when the clock first is past it.
+    """For every minute that a clock without changes would show: the instants at which it is shown, and the first
+    instant at which the clock is past it.
 
-    A minute of the gap is shown never.
+    A minute within a gap is never shown.
     """
     shown = readings(change)
     ordered = sorted((min(instants), local) for local, instants in shown.items())

@@ -1,4 +1,4 @@
-"""What is due to be done for a cron: every fire has one child, however often, when and where it is planned."""
+"""What is due for a cron: every fire becomes one schedule, however often, when and where it is planned."""
 
 from collections.abc import Collection
 from typing import Any
@@ -39,7 +39,7 @@ ZONES = st.sampled_from(("Etc/UTC", "Europe/Berlin", "Australia/Lord_Howe", "Asi
 
 
 def cron(expression: str = "* * * * *", *, name: str = "tick", since: int = NOW, **columns: Any) -> Cron:
-    """Changed at `since`, not looked at since."""
+    """A cron changed at `since` and not examined since."""
     options = {key: columns.pop(key) for key in list(columns) if key in CronOptions.__struct_fields__}
     instant = UnixMillis(since)
     given_columns = {"timezone": "Etc/UTC", "expanded_through": instant, "changed_at": instant, "wake_at": instant}
@@ -208,7 +208,7 @@ def test_the_last_fire_leaves_a_cron_active_until_it_is_over() -> None:
 
 
 def test_kept_fires_are_passed_by_though_they_are_beyond_the_window() -> None:
-    """A spread that was added moves the window back; what was claimed before would be made again later."""
+    """Adding a spread moves the window back; without this rule, fires claimed before would be made again."""
     of = cron(spread_seconds=3600, revision=2, swept=1)
     assert offset_ms(of) > WINDOW_MS + 5 * MINUTE_MS
     kept = NOW + 5 * MINUTE_MS

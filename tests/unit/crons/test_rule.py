@@ -1,4 +1,4 @@
-"""A rule keeps to its bounds, is refused if it never fires, and spreads its children evenly."""
+"""A rule keeps its bounds, is refused if it never fires, and spreads its fires evenly."""
 
 import pytest
 from hypothesis import given

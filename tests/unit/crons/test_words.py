@@ -1,4 +1,4 @@
-"""Words are right, and tell apart what differs."""
+"""Descriptions of rules are correct, and differ where the rules differ."""
 
 import itertools
 from collections import defaultdict
@@ -94,7 +94,7 @@ def test_other_days_are_other_words(months: str) -> None:
 @given(st.lists(meanings, min_size=2, max_size=20), meanings)
 @settings(max_examples=10)
 def test_what_fires_at_other_times_or_on_other_days_reads_otherwise(some: list[Meaning], other: Meaning) -> None:
-    """Each pair's fields are crossed, so that expressions which differ in one field are among those compared."""
+    """The fields of each pair are crossed, so that the comparison includes expressions that differ in one field."""
     meant = defaultdict(set)
     for meaning in some:
         for taken in range(5):

@@ -1,4 +1,4 @@
-"""Zones come from the pinned package alone, and no change of their clocks is missed."""
+"""Zones come only from the pinned package, and no change of their clocks is missed."""
 
 import itertools
 import struct
@@ -63,7 +63,7 @@ def test_stretches_touch_and_cover(name: str) -> None:
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_every_change_of_later_years_is_found(chunk: int) -> None:
-    """Looked at once a week, and at both sides of each change."""
+    """Searched once a week, and at both sides of each change."""
     for name in sorted(zone_names())[chunk::CHUNKS]:
         zone = load_zone(name)
         for first, last in ((2036, 2065), (2080, 2096), (2390, 2405), (9970, 9998)):

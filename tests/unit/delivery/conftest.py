@@ -18,7 +18,7 @@ def authority(tmp_path: Path) -> Authority:
 
 @pytest.fixture
 async def receiver(authority: Authority) -> AsyncIterator[Http2Receiver]:
-    """Answers nothing to `/held` until the test does."""
+    """A receiver that answers `/held` only when the test does."""
     async with Http2Receiver(tls=authority.server_context("127.0.0.1")) as made:
         made.script["/held"] = held
         yield made

@@ -1,4 +1,4 @@
-"""Answers as their bytes come: what is their status, where they end, and what they may take."""
+"""Parses answers from their bytes: the status, the end, and the bounds."""
 
 from itertools import pairwise
 from sys import getsizeof
@@ -24,7 +24,7 @@ def answer(**differing: Any) -> Answer:
 
 
 def feed(made: Answer, *pieces: bytes) -> Answer:
-    """As a connection does: nothing after the end."""
+    """Feed bytes as a connection does: nothing after the end."""
     for piece in pieces:
         if made.count(len(piece)) and made.end is None:
             made.feed(piece)
@@ -212,7 +212,7 @@ def test_an_end_by_the_connection() -> None:
 
 
 def test_of_what_came_nothing_is_held_for_long() -> None:
-    """A receiver decides how much it sends; its connection may be idle for minutes."""
+    """A receiver decides how much it sends, and its connection may be idle for minutes."""
     made = Answer(response_bytes=RESPONSE_BYTES, framing_bytes=1_000_000, excerpt_bytes=1_000)
     made.begin(bodiless=False, observed=True)
     started = held(made)
@@ -225,7 +225,7 @@ def test_of_what_came_nothing_is_held_for_long() -> None:
 
 
 def held(made: Answer) -> int:
-    """Bytes in all that it refers to."""
+    """The total size of the bytes reachable from it."""
     values = [getattr(made, name) for name in Answer.__slots__]
     pieces = [piece for value in values if isinstance(value, list) for piece in value]
     return sum(getsizeof(value) for value in values + pieces)
@@ -278,7 +278,7 @@ def test_retry_after(value: str, seconds: float | None) -> None:
 
 
 class TestKnownAnswers:
-    """What came before in one piece is not read again, and comes to the same."""
+    """An answer that arrived before in one piece is not parsed again, and gives the same result."""
 
     NO_CONTENT = b"HTTP/1.1 204 No Content\r\n\r\n"
     WITH_BODY = OK + b"Content-Length: 3\r\n\r\nabc"

@@ -1,4 +1,4 @@
-"""A connection whose receiver reads nothing, and lets TLS have much to say."""
+"""A connection whose receiver reads nothing while TLS has much to send."""
 
 import asyncio
 import socket
@@ -18,7 +18,7 @@ UPDATE = b"u" * 27
 
 
 class Tls:
-    """Each time something comes it has new keys to tell of."""
+    """TLS that has new keys to send each time something arrives."""
 
     ended = False
 
@@ -110,7 +110,7 @@ async def test_nothing_is_sent_between_what_has_not_left(peer: tuple[socket.sock
     ours, theirs = peer
     connection = secured(ours, Events())
     connection.send(REQUEST)
-    came = theirs.recv(1_000_000)  # there is room now, and no turn of the loop to write what was begun
+    came = theirs.recv(1_000_000)  # there is room now, but the loop has had no turn to write the rest
     with pytest.raises(BlockingIOError):
         connection.send(b"another")
     while connection.sending or len(came) < len(REQUEST):

@@ -1,4 +1,4 @@
-"""HTTP/2 where a receiver offers it: attempts are streams of one connection, and each keeps its own fate."""
+"""HTTP/2 where a receiver offers it: attempts are streams of one connection, and each ends on its own."""
 
 import asyncio
 import socket
@@ -31,7 +31,7 @@ async def all_of(attempts: list[asyncio.Future[AttemptResult]]) -> list[AttemptR
 async def hold(
     engine: DeliveryEngine, receiver: Http2Receiver, count: int, **differing: Any
 ) -> list[asyncio.Future[AttemptResult]]:
-    """Attempts under way that the receiver has and does not answer, in the order of `receiver.streams`."""
+    """Start attempts that the receiver leaves unanswered, in the order of `receiver.streams`."""
     attempts = []
     for _ in range(count):
         attempts.append(begin(engine, post(receiver.url("/held"), **differing)))
@@ -152,7 +152,7 @@ async def test_a_receiver_that_offers_only_http_1(engine: DeliveryEngine, author
 
 
 class TestOneStreamsFate:
-    """What befalls one attempt leaves the others on its connection alone."""
+    """A failure of one attempt does not affect the others on its connection."""
 
     async def unharmed(
         self, receiver: Http2Receiver, others: list[asyncio.Future[AttemptResult]], streams: list[Stream]
@@ -261,7 +261,7 @@ class TestGoingAway:
     async def test_also_where_at_most_once_was_asked(
         self, engine: DeliveryEngine, receiver: Http2Receiver, refuse: str
     ) -> None:
-        """The receiver says that it did not look at the request."""
+        """The receiver says that it did not process the request."""
         (first,) = await hold(engine, receiver, 1)
         once = begin(engine, post(receiver.url("/held"), at_most_once=True))
         await asyncio.wait_for(receiver.came(2), LONG_SECONDS)
@@ -315,7 +315,7 @@ class TestGoingAway:
 
 
 class TestAuthorities:
-    """Those that a receiver is trusted by are the same, whatever it speaks."""
+    """A receiver is trusted by the same authorities, whichever protocol it speaks."""
 
     @pytest.fixture(params=["HTTP/1.1", "HTTP/2"])
     async def url(self, authority: Authority, request: pytest.FixtureRequest) -> AsyncIterator[str]:
@@ -347,7 +347,7 @@ class TestAuthorities:
 
 
 def hashed(authority: Authority, directory: Path) -> Path:
-    """A directory where OpenSSL finds the authority, by the hash of its name in small letters."""
+    """A directory in which OpenSSL finds the authority, by the hash of its name in lower case."""
     certificate = authority.bundle.read_bytes()
     (name,) = x509.load_pem_x509_certificate(certificate).subject
     lower = x509.Name([x509.NameAttribute(name.oid, str(name.value).lower())]).public_bytes()
@@ -412,6 +412,6 @@ class TestWhoSpeaksIt:
             result = await attempt(engine, post(receiver.url()), Trust(yes))
             assert (result.error, result.nothing_sent) == ("not-trusted", True)
         assert receiver.streams == []
-        # Its connection stays fit for others, who are asked once less.
+        # Its connection stays usable for others, which need one check less.
         assert (await attempt(engine, post(receiver.url()), Trust(2))).succeeded
         assert receiver.handshakes == 1

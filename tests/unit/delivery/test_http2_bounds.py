@@ -1,4 +1,4 @@
-"""Bounds of an HTTP/2 session, of all that a receiver may send without an end."""
+"""Bounds of an HTTP/2 session for everything that a receiver may send without an end."""
 
 import pytest
 from h2.settings import SettingCodes
@@ -57,7 +57,7 @@ class TestBounds:
         assert to.broken
 
     def test_windows_given_back_in_small_pieces(self) -> None:
-        """Of large bodies that a receiver reads slowly. More than was sent is a flood."""
+        """A receiver that reads large bodies slowly. More updates than bytes sent are a flood."""
         to = session(initial_window_size=1_000_000)
         to.receive(frame(h2.WINDOW_UPDATE, 0, 0, (1_000_000).to_bytes(4, "big")))
         for number in (1, 3):
@@ -74,7 +74,7 @@ class TestBounds:
         assert to.broken
 
     def test_windows_of_a_byte(self) -> None:
-        """A piece of a body gives no more back than it has, else a receiver makes a frame of each byte."""
+        """A piece of a body returns no more window than its size, or a receiver could cause a frame for each byte."""
         to = session(initial_window_size=0)
         begun(to, b"x" * 2_000)
         for _ in range(CONTROL_COST // FRAME_COST + 1):
@@ -139,7 +139,7 @@ class TestBounds:
         assert [each.end for each in (one, other)] == ["too-long", None]
 
     def test_what_comes_at_once_behind_too_much(self) -> None:
-        """A read holds hundreds of frames, and the stream's owner hears of its end behind them."""
+        """A read contains hundreds of frames, and the stream's end is among those behind the excess."""
         to = session()
         one, other = begun(to), begun(to)
         most = 64 + 262_144 // FRAME_COST
@@ -149,7 +149,7 @@ class TestBounds:
         assert (other.end, to.broken) == (None, True)
 
     def test_headers_that_a_byte_names(self) -> None:
-        """A few bytes encode them, and reading takes long; the bound also holds for a stream that was given up."""
+        """A few bytes encode them, and decoding takes long; the bound also applies to a stream that was given up."""
         interim, final = (h2.block((":status", status)) + b"\xba" * 999 for status in ("103", "200"))
         to = session()
         one, given_up = begun(to), begun(to)
@@ -175,7 +175,7 @@ class TestBounds:
 
     @pytest.mark.parametrize("last", [15_000, 16_384])
     def test_a_block_in_large_pieces(self, last: int) -> None:
-        """Of a stream that was given up as of others: the library reads it when it is there as a whole."""
+        """Also for a stream that was given up: the library decodes a block once it is complete."""
         to = session()
         for _ in range(2):
             to.leave(begun(to))
@@ -196,7 +196,7 @@ class TestBounds:
         assert (one.status, to.broken) == (0, True)
 
     def test_streams_of_its_own(self) -> None:
-        """Nobody reads them, so the library would keep them; given-up ones allow for frames of any stream."""
+        """They have no reader, so the library would keep them. Given-up streams allow for frames of any stream."""
         to = session()
         to.leave(begun(to))
         to.receive(head(2))
@@ -214,7 +214,7 @@ class TestBounds:
         assert came == 4_194_304 // (16_384 + 9) + 1
 
     def test_headers_that_unfold(self) -> None:
-        """One header of 4 KB in the table, named again and again by a byte."""
+        """A header of 4 KB is in the table, and a single byte names it again each time."""
         to = session()
         begun(to)
         held = b"\x40\x01x\x7f\xa1\x1d" + b"y" * 3_872
@@ -224,7 +224,7 @@ class TestBounds:
         assert to.broken
 
     def test_what_is_long_to_read_is_taken_in_by_turns(self) -> None:
-        """Whatever it is; all of it, and in its order."""
+        """Any frames, all of them, in their order."""
         to = session()
         streams = [begun(to) for _ in range(10)]
         floods = [
@@ -256,7 +256,7 @@ class TestBounds:
         assert (to.frames, to.behind, to.broken) == (2, True, False)
 
     def test_a_body_at_once(self) -> None:
-        """As much as is read at once is one turn's."""
+        """One turn handles as much as one read returns."""
         to = session()
         one = begun(to)
         to.receive(head(1) + data(1, b"x" * 16_000) * 3 + data(1, b"x" * 10_000, ends=True))

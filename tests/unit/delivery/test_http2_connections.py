@@ -1,4 +1,4 @@
-"""Connections over HTTP/2: which are used again, how they end, and receivers that misuse them."""
+"""HTTP/2 connections: which are reused, how they end, and receivers that violate the protocol."""
 
 import asyncio
 from typing import Any
@@ -137,7 +137,7 @@ class TestLost:
     async def test_no_request_is_repeated_twice(
         self, engine: DeliveryEngine, receiver: Http2Receiver, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Also where the connection of the repeat has brought an answer meanwhile."""
+        """Even if the repeat's connection has delivered an answer in between."""
         request = http2_session.Session.request
 
         def on_kept(of: Any, stream: Stream[Any], **given: Any) -> None:
@@ -159,7 +159,9 @@ class TestLost:
     async def test_what_may_be_sent_once_is_not_written_to_one_that_ended(
         self, engine: DeliveryEngine, receiver: Http2Receiver, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Also where the loop does not know of it yet. A fresh connection is not asked: settings may be there."""
+        """Even if the loop does not know of the end yet. A fresh connection is not checked: it may have settings to
+        read.
+        """
         monkeypatch.setattr(Http2Connection, "looks_alive", lambda _: False)
         assert (await attempt(engine, post(receiver.url(), at_most_once=True))).succeeded
         assert (await attempt(engine, post(receiver.url()))).succeeded
@@ -181,8 +183,9 @@ class TestLost:
     async def test_repeats_use_no_connection_that_may_be_lost_as_well(
         self, engine: DeliveryEngine, receiver: Http2Receiver
     ) -> None:
-        """Of two, one makes a connection, and the other waits for that also where one has room that is newer than the
-        requests, and older than the loss."""
+        """Of two repeats, one opens a connection and the other waits for it, even if a connection has room that is
+        newer than the requests but older than the loss.
+        """
         receiver.max_streams = 2
         assert (await attempt(engine, post(receiver.url()))).succeeded
         attempts = await held_attempts(engine, receiver, 4)
@@ -317,7 +320,7 @@ class TestMisuse:
         assert sorted(bytes(stream.body) for stream in receiver.streams) == bodies
 
     async def test_a_receiver_that_says_nothing(self, authority: Authority) -> None:
-        """Those that wait for its settings wait no longer than for a connection."""
+        """Attempts wait for its settings no longer than for a connection."""
         context = authority.server_context("127.0.0.1")
         context.set_alpn_protocols(["h2"])
         came: list[bytes] = []

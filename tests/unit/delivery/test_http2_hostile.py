@@ -1,5 +1,4 @@
-"""Receivers over HTTP/2 that a caller has to survive: none may cost an attempt beside its own, or one of its own more
-than that receiver's word is worth."""
+"""Hostile HTTP/2 receivers: none may affect other attempts, or make its own attempt cost more than its limits."""
 
 import asyncio
 import ssl
@@ -23,7 +22,9 @@ SPOILT_RECORD = b"\x17\x03\x03\x00\x20" + b"\x55" * 32
 
 
 class Receiver(asyncio.Protocol):
-    """Hands frames on to the test as they come. TLS is done by hand, so a record that is none can follow a good one."""
+    """Passes frames to the test as they arrive. TLS is done by hand, so that an invalid record can follow a valid
+    one.
+    """
 
     def __init__(self, context: ssl.SSLContext, answers: Answers, made: list["Receiver"], greeting: bytes) -> None:
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -64,7 +65,7 @@ class Receiver(asyncio.Protocol):
 async def receiving(
     authority: Authority, answers: Answers, greeting: bytes = settings()
 ) -> AsyncIterator[tuple[str, list[Receiver]]]:
-    """Its URL, and its connections so far."""
+    """A receiver's URL, and its connections so far."""
     context = authority.server_context("127.0.0.1")
     context.set_alpn_protocols(["h2"])
     made: list[Receiver] = []
@@ -86,7 +87,7 @@ async def silent() -> AsyncIterator[str]:
 
 @pytest.fixture
 async def reported() -> list[type[BaseException]]:
-    """The errors that the loop is told of."""
+    """Collects the errors that the loop reports."""
     errors: list[type[BaseException]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(type(context["exception"])))
     return errors
@@ -97,7 +98,7 @@ async def errors_of(attempts: list[Any]) -> list[str | None]:
 
 
 def failing_at_first(method: Callable[[Any], Any], *, times: int) -> Callable[[Any], Any]:
-    """It raises LookupError so many times before it does its work."""
+    """Raises LookupError so many times before it does its work."""
     left = [True] * times
 
     def failing(of: Any) -> Any:
@@ -115,7 +116,7 @@ def answer(to: Receiver, came: Frame) -> None:
 
 
 class TestOneThatFails:
-    """What an error costs: its own connection or attempt, never those of others."""
+    """An error affects its own connection or attempt, and no others."""
 
     async def test_a_spoilt_record_behind_a_good_one(
         self, authority: Authority, engine: DeliveryEngine, silent: str, reported: list[type[BaseException]]
@@ -177,7 +178,7 @@ class TestOneThatFails:
         monkeypatch: pytest.MonkeyPatch,
         of: str,
     ) -> None:
-        """Nothing of them leaves later, and those under way are told."""
+        """None of them is sent later, and those under way get their end."""
         heads: list[int] = []
 
         def hold(to: Receiver, came: Frame) -> None:
@@ -223,7 +224,7 @@ class TestEarlyAnswers:
     async def test_one_with_a_reset_before_the_body_was_read(
         self, authority: Authority, engine: DeliveryEngine
     ) -> None:
-        """And the connection's window opens: it is fit for the next request, which leaves in its own turn."""
+        """The connection's window opens: it is usable for the next request, which is sent in its own turn."""
         big: list[int] = []
         heads: list[int] = []
 
@@ -244,7 +245,7 @@ class TestEarlyAnswers:
 
 
 async def test_a_flood_for_each_of_many_attempts(authority: Authority, engine: DeliveryEngine) -> None:
-    """What a receiver may send for all of them at once does not hold up the loop."""
+    """The frames that a receiver may send for all of them together do not hold up the loop."""
     heads: list[int] = []
 
     def flood(to: Receiver, came: Frame) -> None:
@@ -268,7 +269,7 @@ async def test_a_flood_for_each_of_many_attempts(authority: Authority, engine: D
 async def test_room_that_is_taken_back_before_requests_are_written(
     authority: Authority, engine: DeliveryEngine, admitted: int
 ) -> None:
-    """They go on another connection, and nothing fails over it."""
+    """The requests go on another connection, and none of them fails."""
     heads: list[tuple[int, int]] = []
 
     def note(to: Receiver, came: Frame) -> None:
@@ -283,7 +284,7 @@ async def test_room_that_is_taken_back_before_requests_are_written(
         queued: list[int] = []
 
         def lower() -> None:
-            """In the turn in which they were queued, before that in which they are written."""
+            """Lower the limit in the turn in which they were queued, before the one in which they are written."""
             queued.append(len(connection.queued))
             connection.session.receive(settings(max_concurrent_streams=admitted))
 

@@ -1,4 +1,4 @@
-"""HTTP/2 between bytes and bytes, against receivers that keep to it and against those that do not."""
+"""HTTP/2 sessions over bytes, against receivers that keep to the protocol and receivers that do not."""
 
 import pytest
 from hpack import Decoder
@@ -22,7 +22,9 @@ class TestRequests:
         assert to.streams == {1: one, 3: two}
 
     def test_no_table_is_used_from_the_first_block_on(self) -> None:
-        """Receivers that admit less than the usual table want to hear of it; ours may be lowered at any time."""
+        """Receivers that allow less than the default table require an acknowledgement; ours may be lowered at any
+        time.
+        """
         to, decoder = session(header_table_size=0), Decoder()
         decoder.max_allowed_table_size = 0
         for _ in range(2):
@@ -52,7 +54,7 @@ class TestRequests:
         to.receive(frame(h2.WINDOW_UPDATE, 0, 3, (50_000).to_bytes(4, "big")))
         to.write_bodies(1_000_000)
         assert [(each.stream, each.flags, len(each.payload)) for each in taken(to, h2.DATA)] == [(3, 1, 10_000)]
-        # Of the connection's 65,535 so much is left.
+        # This leaves 15,535 of the connection's 65,535.
         to.receive(frame(h2.WINDOW_UPDATE, 0, 1, (50_000).to_bytes(4, "big")))
         third = stream()
         to.request(third, method="POST", block=BLOCK, body=b"x" * 30_000)
@@ -60,7 +62,7 @@ class TestRequests:
         assert sum(len(each.payload) for each in taken(to, h2.DATA)) == 65_535 - 50_000
         to.receive(frame(h2.WINDOW_UPDATE, 0, 0, (50_000).to_bytes(4, "big")))
         to.write_bodies(1_000_000)
-        # Of the third one a window full.
+        # The window of the third stream is full again.
         assert sum(len(each.payload) for each in taken(to, h2.DATA)) == 30_000 + 30_000 + 20_000 - 65_535
 
     def test_no_more_is_prepared_than_asked_for(self) -> None:
@@ -147,7 +149,7 @@ class TestAnswers:
         assert [each.stream for each in taken(to, h2.RST_STREAM)] == [1]
 
     def test_windows_are_given_back(self) -> None:
-        """Much more than a connection's window at once comes over many answers, and a whole answer over one stream."""
+        """Many answers exceed a connection's window, and one answer exceeds a stream's."""
         to = session()
         stream_window, connection_window = 65_535, 1_048_576
         for number in range(1, 101, 2):
@@ -199,7 +201,7 @@ class TestEndsOfStreams:
         ids=["early answer", "reset", "malformed", "refused"],
     )
     def test_no_body_of_one_that_ended(self, told: bytes) -> None:
-        """Also where the window opens before anybody has left it."""
+        """Even if the window opens before the stream is abandoned."""
         to = session(initial_window_size=10)
         one = begun(to, b"x" * 100)
         to.take()
@@ -208,7 +210,7 @@ class TestEndsOfStreams:
         assert (one.end is not None, taken(to, h2.DATA), to.broken) == (True, [], False)
 
     def test_what_comes_for_one_that_was_given_up(self) -> None:
-        """A window full may be under way; the connection is fit for others even so."""
+        """A full window may be under way; the connection stays usable."""
         to = session()
         one, other = begun(to), begun(to)
         to.receive(head(1))
@@ -237,7 +239,7 @@ class TestEndsOfStreams:
         assert (other.status, to.broken, to.take()) == (200, False, b"")
 
     def test_it_is_reset_once(self) -> None:
-        """And the connection's window is given back for what still comes."""
+        """The connection's window is returned for data that still arrives."""
         to = session()
         said: list[Frame] = []
         for number in (1, 3, 5):

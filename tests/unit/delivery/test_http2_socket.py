@@ -1,4 +1,4 @@
-"""A connection over HTTP/2 whose other end is in the test's hands, and whose TLS passes bytes on as they are."""
+"""An HTTP/2 connection whose other end the test controls, over a TLS that passes bytes on unchanged."""
 
 import asyncio
 import contextlib
@@ -23,8 +23,9 @@ UPDATE = b"u" * 27
 
 
 class Tls:
-    """Passes all but `x` on, and has something to say each time that comes. `along`: what came with the handshake;
-    `around`: what is left out of each piece."""
+    """Passes on all bytes except `x`, and has an update to send each time that arrives. `along`: data that arrived with
+    the handshake; `around`: what is removed from each piece.
+    """
 
     ended = False
     says = UPDATE
@@ -63,7 +64,7 @@ class Events:
 
 
 class TestSocket:
-    """A connection whose other end is in the test's hands."""
+    """A connection whose other end the test controls."""
 
     @pytest.fixture
     def peer(self) -> Iterator[tuple[socket.socket, socket.socket]]:
@@ -120,7 +121,7 @@ class TestSocket:
         connection.close()
 
     async def test_it_goes_on_where_all_was_sent(self, peer: tuple[socket.socket, socket.socket]) -> None:
-        """No window that opens and no room in the socket tells of it."""
+        """Neither a window update nor room in the socket reports it."""
         ours, theirs = peer
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1_000_000)
         connection = self.connection(ours, Events())
@@ -151,7 +152,7 @@ class TestSocket:
         assert (events.lost, reported) == (1, [LookupError])
 
     async def test_one_that_is_full_with_all_sent(self, peer: tuple[socket.socket, socket.socket]) -> None:
-        """No request is begun on it until the receiver has read some."""
+        """No request begins on it until the receiver has read some of what was sent."""
         ours, theirs = peer
         events = Events()
         connection = self.connection(ours, events)
@@ -201,7 +202,7 @@ class TestSocket:
     async def test_tls_around_small_frames(
         self, peer: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A record that holds one small frame is larger than that by far, over however many answers."""
+        """A TLS record is much larger than the small frame in it, over any number of answers."""
         monkeypatch.setattr(http2_connection, "_SEALED_BYTES", 1_000)
         ours, theirs = peer
         events = Events()
@@ -219,7 +220,7 @@ class TestSocket:
     async def test_what_is_long_to_read(
         self, peer: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch, then: str
     ) -> None:
-        """The loop goes on meanwhile, and what comes next is read when all before it was taken in."""
+        """The loop goes on, and later bytes are read when all before them have been handled."""
         ours, theirs = peer
         events = Events()
         connection = self.connection(ours, events)

@@ -41,7 +41,7 @@ def test_lengths(length: int) -> None:
 
 
 def test_nothing_is_for_a_table() -> None:
-    """It enters no table, the receiver's or an intermediary's (RFC 7541, 6.2.3)."""
+    """The header enters no table, neither the receiver's nor an intermediary's (RFC 7541, 6.2.3)."""
     endpoint = endpoint_of("https://h/")
     assert endpoint is not None
     block = block_of(post("https://h/", b"", method="GET", headers=(("authorization", "secret"),)), endpoint)

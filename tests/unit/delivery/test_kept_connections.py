@@ -1,4 +1,4 @@
-"""Which connections are kept, which are used again, and when attempts are due."""
+"""Which connections are kept, which are reused, and when attempts are due."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Who may look names up when, and what is remembered for how long. Time and name servers are the test's."""
+"""Name lookups: which wait, and how long answers are cached. The test controls time and name servers."""
 
 from collections.abc import Callable
 

@@ -25,7 +25,7 @@ from poller_cluster.delivery.headers import sign
 
 SECRET_TEXT = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 SECRET = base64.b64decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
-# Of the tests of Svix's server, whose authors wrote the specification; its example of a header has this signature.
+# From the tests of Svix's server, whose authors wrote the specification; its example of a header has this signature.
 PRIVATE_KEY = base64.b64decode("6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbc=")
 PUBLIC_KEY_TEXT = "whpk_1SiA4o9hyqTCpIqC5V9HUakiiaeACeqfZTInDBbOir4="
 PUBLISHED = "v1a,hnO3f9T8Ytu9HwrXslvumlUpqtNVqkhqw/enGzPCXe5BdqzCInXqYXFymVJaA7AZdpXwVLPo3mNl8EM+m7TBAg=="
@@ -101,7 +101,7 @@ def test_what_a_pair_did_not_sign_is_noticed(change: dict[str, str]) -> None:
 
 
 def test_who_has_the_public_key_can_t_sign_with_it() -> None:
-    """By a signature of v1 under the public key, which everybody may fetch."""
+    """A signature of v1 with the public key as its secret, which anybody may read."""
     public = base64.b64decode(PUBLIC_KEY_TEXT.removeprefix("whpk_"))
     forged = {"webhook-id": ID, "webhook-timestamp": str(NOW), "webhook-signature": sign([public], ID, NOW, BODY)}
     with pytest.raises(BadSignatureError):
@@ -160,7 +160,7 @@ def test_a_signature_under_a_short_key_is_no_proof(key: bytes) -> None:
 
 @pytest.mark.parametrize("tolerance", [math.nan, -1, -math.inf])
 def test_a_tolerance_that_is_no_span_is_refused(tolerance: float) -> None:
-    """NaN would take every age for a good one."""
+    """NaN would accept every age."""
     with pytest.raises(ValueError, match="tolerance_seconds"):
         verify(BODY, signed_headers(), SECRET_TEXT, tolerance_seconds=tolerance, now=NOW + 10**6)
     with pytest.raises(ValueError, match="now"):

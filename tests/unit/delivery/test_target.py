@@ -1,4 +1,4 @@
-"""What URLs are to the engine."""
+"""How the engine reads URLs."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""TLS between bytes and bytes."""
+"""TLS sessions over bytes."""
 
 import contextlib
 import ssl
@@ -33,7 +33,7 @@ class Peer:
 
 
 class Watched:
-    """Tells how much there was to be sent at a time."""
+    """Records how many bytes there were to send at a time."""
 
     def __init__(self, tls: Tls) -> None:
         self._object: Any = tls._object

@@ -1,4 +1,4 @@
-"""Requests as bytes, and what never becomes bytes."""
+"""Requests as bytes, and fields that are refused."""
 
 from typing import Any
 

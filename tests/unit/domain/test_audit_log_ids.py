@@ -1,4 +1,4 @@
-"""Ids of audit entries: in the order of time."""
+"""Ids of audit entries are ordered by time."""
 
 from scheduler_service.domain.audit_log import EntryId, entry_id_before, first_entry_id, instant_of, last_entry_id
 from scheduler_service.domain.ids import compose_schedule_id

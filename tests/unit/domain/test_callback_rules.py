@@ -1,4 +1,4 @@
-"""What a user may ask to be sent."""
+"""Which callbacks a client may store."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Local times against `zoneinfo`: the same instants, and those of the rules where clocks change."""
+"""Local times compared with `zoneinfo`: the same instants, and the documented ones where clocks change."""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -18,13 +18,13 @@ CLOCKS_CHANGE = sorted({zone for zone in zone_names() if len(list(stretches(load
 
 
 def shown(instant_ms: int, zone: ZoneInfo) -> int:
-    """What the zone's clock shows, as `parse_local` counts."""
+    """The zone's clock reading, in the units of `parse_local`."""
     local = (EPOCH + timedelta(milliseconds=instant_ms)).astimezone(zone).replace(tzinfo=UTC)
     return (local - EPOCH) // timedelta(milliseconds=1)
 
 
 def readings(local: int, zone: ZoneInfo) -> list[int]:
-    """The instants at which the clock shows that, by `zoneinfo` alone."""
+    """The instants at which the clock shows that reading, by `zoneinfo` alone."""
     naive = (EPOCH + timedelta(milliseconds=local)).replace(tzinfo=None)
     both = {
         round((naive.replace(tzinfo=zone, fold=fold).astimezone(UTC) - EPOCH) / timedelta(milliseconds=1))

@@ -1,4 +1,4 @@
-"""What is told from the text of a URL, before anything is resolved."""
+"""What the text of a URL shows, before anything is resolved."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Tokens of creates: what is derived from one depends on it, the client and the body alone."""
+"""What is derived from a once token depends only on it, the client and the body."""
 
 from collections import Counter
 
@@ -27,7 +27,7 @@ def tokens(draw: st.DrawFn) -> Once:
 
 
 def derived(items: list[tuple[int, str | None, bool]], ids: OnceIds) -> list[object]:
-    """As a batch is: those whose last is True are refused, before they are given an id."""
+    """Ids as derived for a batch: items whose last part is True are refused before they get an id."""
     found: list[object] = []
     for position, (due, key, refused) in enumerate(items):
         if refused:
@@ -43,7 +43,7 @@ def derived(items: list[tuple[int, str | None, bool]], ids: OnceIds) -> list[obj
 def test_every_process_derives_the_same_ids(once: Once, items: list[tuple[int, str | None, bool]], body: bytes) -> None:
     first = derived(items, OnceIds(SHOP, once, body))
     assert derived(items, OnceIds(SHOP, parse_once(once.text), body)) == first
-    # Settings that have changed since refuse others: those that are taken both times have kept their ids.
+    # Changed settings refuse other items: those accepted both times have kept their ids.
     every = derived([(due, key, False) for due, key, _ in items], OnceIds(SHOP, once, body))
     assert all(one is None or one == other for one, other in zip(first, every, strict=True))
 
@@ -79,7 +79,7 @@ def test_another_token_body_or_client_is_another_schedule(once: Once, other: Onc
 def test_what_is_due_in_one_minute_fills_pollers_by_turns() -> None:
     ids = OnceIds(SHOP, parse_once(f"{AT}.3.2.{NONCE}"), b"")
     pollers = [ids.at(position, due=AT, ordering_key=None)[0] for position in range(150)]
-    # Not of a constant of ours: whatever version answers a repeat, it has to find the same.
+    # Without a constant of ours: whatever version answers a repeat has to derive the same.
     assert pollers == [2] * 50 + [0] * 50 + [1] * 50
     spread = Counter(ids.at(0, due=AT + minute * MINUTE_MS, ordering_key=None)[0] for minute in range(1, 20))
     assert spread == {2: 19}

@@ -1,4 +1,4 @@
-"""What follows from an attempt."""
+"""The next state after an attempt."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Retry rows say what their chain has been through, the same from every process."""
+"""Retry rows carry their chain's history, the same from every process."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""The fires of a cron that are still to come: what is planned, and what is shown as next."""
+"""Future fires of a cron: which are planned, and which are shown as next."""
 
 from itertools import islice
 from typing import Any
@@ -37,7 +37,7 @@ def every_minute(**fields: Any) -> Cron:
 
 
 def minutes(cron: Cron, *, after: int = NOW, count: int = 100, until: int = NOW + DAY, now: int = NOW) -> list[int]:
-    """What is planned, in minutes from NOW."""
+    """The planned fires, in minutes from NOW."""
     fires = planned(cron, now=now, after=after, until=until, retention_ms=7 * DAY)
     return [(fire - NOW) // MINUTE for fire in islice(fires, count)]
 
@@ -83,7 +83,7 @@ def test_the_start_is_heeded() -> None:
 def test_fires_that_are_left_count_from_where_the_cron_is(
     through: int, fires: int, left: list[int], next_: list[int]
 ) -> None:
-    """`through` in the past: what is owed from then counts first."""
+    """`through` is in the past: fires owed since then come first."""
     cron = every_minute(
         options=CronOptions(max_fires=3), expanded_through=UnixMillis(NOW + through * MINUTE), fires=fires
     )

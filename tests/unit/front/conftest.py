@@ -1,4 +1,4 @@
-"""What the tests of the commands share: an API that answers by a script, and no settings of the shell's."""
+"""Fixtures of the command tests: an API that answers by a script, and an environment without settings of the shell."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""The command line: help for everything, one sentence for every error, JSON that is nothing but JSON."""
+"""The command line: help for everything, one sentence for every error, and JSON output without other text."""
 
 import json
 import re
@@ -244,7 +244,7 @@ def test_text_for_people_and_json_for_programs(
 
 
 def test_instants_have_one_precision_in_json(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
-    """That of the API, whatever fraction an instant has."""
+    """The precision of the API, whatever fraction an instant has."""
     script.answers = [httpx.Response(200, json={"items": [CRON]}), httpx.Response(200, json=SCHEDULE)]
     for command in ("crons list shop", "schedules get shop x"):
         assert failures.run([*command.split(), "--json"]) == 0

@@ -1,4 +1,4 @@
-"""Schedules from a file: what is sent, under which keys, and what is said of what was refused."""
+"""Schedules from a file: the requests, their keys, and the messages about refused lines."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The SDK against a scripted API: what it sends, what it reads, how it refuses."""
+"""The SDK against a scripted API: its requests, its results, its errors."""
 
 import inspect
 from datetime import UTC, datetime, timedelta, timezone

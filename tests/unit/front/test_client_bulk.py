@@ -1,4 +1,4 @@
-"""`schedules.bulk()`: how batches are filled, how many are under way, what becomes of each item."""
+"""`schedules.bulk()`: how batches are filled, how many are under way, and each item's result."""
 
 import asyncio
 import itertools
@@ -35,7 +35,7 @@ def labels(request: httpx.Request) -> list[str]:
 
 
 def answered(request: httpx.Request) -> httpx.Response:
-    """Labels that begin with 9 are refused."""
+    """An answer to a batch, in which items whose label begins with 9 are refused."""
     items = [
         {"status": 422, "problem": PROBLEM}
         if label.startswith("9")
@@ -46,13 +46,13 @@ def answered(request: httpx.Request) -> httpx.Response:
 
 
 async def some_turns() -> None:
-    """Enough for all that goes on by itself."""
+    """Let the loop turn often enough for everything that needs no answer."""
     turns = itertools.count()
     await until(lambda: next(turns) > 100)
 
 
 class Api:
-    """Remembers batches; answers them, by `answer`."""
+    """Records batches and answers them by `answer`."""
 
     def __init__(self, answer: Callable[[httpx.Request], Any] = answered) -> None:
         self.batches: list[list[str]] = []
@@ -76,7 +76,7 @@ class Api:
 
 
 async def added(api: Api, kind: str, numbers: list[int], **bounds: Any) -> tuple[list[Any], Any]:
-    """What became of the items, and the bulk, after all of them were added one after the other."""
+    """Add the items one after the other; returns their results, and the bulk."""
     bounds = {"wait_seconds": FAR, **bounds}
     if kind == "plain":
         with api.plain() as one, one.client("shop").schedules.bulk(**bounds) as bulk:
@@ -186,7 +186,7 @@ async def test_adding_waits_while_as_much_is_under_way_as_may_be() -> None:
             group.create_task(add())
             for batches in range(2, 11):
                 await some_turns()
-                # Two under way, one more full: the next one waits.
+                # Two are under way and one more is full: the next one waits.
                 assert (len(held), count) == (batches, min(2 * batches + 2, 20))
                 held[batches - 2].set_result(None)
         held[-1].set_result(None)
@@ -291,7 +291,7 @@ async def test_futures_that_nobody_wants_are_passed_over() -> None:
 
 
 class Odd(Exception):
-    """What a transport of a caller's own may raise."""
+    """An exception that a caller's own transport may raise."""
 
 
 def undecodable(request: httpx.Request) -> httpx.Response:
@@ -305,7 +305,7 @@ def odd(request: httpx.Request) -> httpx.Response:
 @both
 @pytest.mark.parametrize("answer", [undecodable, odd])
 async def test_whatever_a_batch_ends_in_the_others_go_on(kind: str, answer: Callable[[httpx.Request], Any]) -> None:
-    """More batches than may be under way end so: none of them takes anything with it."""
+    """More batches than may be under way end this way, and none affects another."""
     api = Api(lambda request: answer(request) if labels(request) < ["6"] else answered(request))
     results, bulk = await added(api, kind, [1, 2, 3, 4, 5, 6], batch_items=1, in_flight=2)
     assert [type(result.error) for result in results] == [MinutehandUnreachable] * 5 + [type(None)]
@@ -313,7 +313,7 @@ async def test_whatever_a_batch_ends_in_the_others_go_on(kind: str, answer: Call
 
 
 def ends(function: Callable[[], None]) -> None:
-    """Run in a separate thread, so that a test that would wait for ever fails."""
+    """Run in a separate thread, so that a test that waits for ever fails."""
     thread = threading.Thread(target=function, daemon=True)
     thread.start()
     thread.join(1.5)
@@ -360,7 +360,7 @@ def test_callbacks_that_raise_end_no_thread() -> None:
 
 
 async def test_items_of_a_group_that_ends_are_cancelled() -> None:
-    """One task ends in what is no Exception: what waits to be sent is neither sent nor forgotten."""
+    """One task raises something that is no Exception: waiting items are not sent, and each gets a result."""
 
     def stop(request: httpx.Request) -> httpx.Response:
         raise GeneratorExit

@@ -1,4 +1,4 @@
-"""Connections of the asynchronous SDK: kept, shared out, bounded and closed."""
+"""Connections of the asynchronous SDK: kept, shared, bounded and closed."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -20,8 +20,9 @@ AT_ONCE = 64
 
 
 class Api:
-    """Answers creates, once `open` is set, and counts connections; the next `breaking` are closed instead. `full` is
-    set when as many creates wait as there may be connections."""
+    """Answers creates once `open` is set, and counts connections; the next `breaking` connections are closed instead.
+    `full` is set when as many creates wait as there may be connections.
+    """
 
     def __init__(self) -> None:
         self.connections = self._waiting = self.breaking = 0
@@ -92,7 +93,7 @@ async def test_a_create_that_gets_no_connection_in_time_was_not_sent() -> None:
         held = asyncio.create_task(create(sdk, MAX_CONNECTIONS))
         await api.full.wait()
         timeouts = sdk._sender._requests._timeout["timeout"]
-        timeouts["pool"] = 0.05  # only now, or a slow machine has no time to connect
+        timeouts["pool"] = 0.05  # start only now, or a slow machine has no time to connect
         with pytest.raises(MinutehandUnreachable, match=r"all connections are in use, for more than 0\.05 s"):
             await create(sdk, 1)
         timeouts["pool"] = timeouts["read"]

@@ -1,4 +1,4 @@
-"""The SDK's crons against a scripted API: what they send and what they read."""
+"""The SDK's crons against a scripted API: requests and results."""
 
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any

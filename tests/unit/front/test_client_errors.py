@@ -1,4 +1,4 @@
-"""The class of a refusal, by its status."""
+"""The class of each API error, by its status."""
 
 import httpx
 import pytest

@@ -1,4 +1,4 @@
-"""Which creates of the SDK go under tokens, what those say, and what becomes of one that is refused."""
+"""Which creates the SDK sends with a once token, the tokens' contents, and refused tokens."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -32,7 +32,7 @@ def refused(status: int, kind: str, *pointers: str) -> httpx.Response:
 
 
 def under(request: httpx.Request) -> str:
-    """What a request goes under: `key`, `plain`, or its token."""
+    """What a request carries: `key`, `plain`, or its token."""
     if "Idempotency-Key" in request.headers:
         assert "once" not in request.url.params
         return "key"
@@ -135,7 +135,9 @@ def test_what_was_told_is_not_relied_on_for_ever(pass_: str) -> None:
 
 
 def test_the_shortest_way_counts_until_it_is_old() -> None:
-    """Its way there is what the reckoned clock is ahead by. What took longer than a second says nothing."""
+    """The reckoned clock is ahead by the request's way to the API. Answers that took longer than a second are
+    ignored.
+    """
     runtime, reckoned, way, back = ScriptedRuntime(), list[float | str](), 0.0, 0.0
     begun = runtime.now
 
@@ -202,7 +204,9 @@ def test_a_token_refused_later_is_told_to_the_caller() -> None:
 async def test_what_may_have_been_made_is_asked_for_again_beside_apis_that_know_no_tokens(
     perhaps: httpx.Response | httpx.TransportError, kind: str
 ) -> None:
-    """The same request is repeated until an API that knows the parameters answers: only that one refuses wrong ones."""
+    """The same request is repeated until an API that knows the parameters answers: only such an API refuses wrong
+    ones.
+    """
     unknown = refused(422, "invalid", "/once")
 
     async def creates(script: Script, times: int) -> None:
@@ -238,7 +242,7 @@ def test_beside_apis_that_know_no_tokens_none_is_made_for_a_minute() -> None:
 
 
 def test_what_a_refusal_of_a_token_tells_replaces_what_was_told() -> None:
-    """Also where it says that the API's clock is further on."""
+    """Also if it says that the API's clock is further on."""
     other = refused(409, "once-refused")
     other.headers["Minutehand-Once"] = f"{NOW + 90_000}.2"
     script = Script(made(f"{NOW}.3"), other, made(None), made(None))
@@ -284,7 +288,7 @@ def test_pollers_are_taken_by_turns_for_each_minute() -> None:
         schedules = api.client("shop").schedules
         schedules.create(CALL, due=due)
         for number in range(4 * RUN_LENGTH):
-            # By turns of four ways to say when; the last two are one minute.
+            # Four ways to give the due, in turn; the last two are in one minute.
             asked_for: dict[str, Any] = [
                 {"delay_seconds": 7_200},
                 {"delay_seconds": 7_260.5},

@@ -1,4 +1,4 @@
-"""What the SDK asks about reconciliations, against a scripted API: what it sends and what it reads."""
+"""The SDK's reconciliations against a scripted API: requests and results."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""What the SDK sends again, when, how often and under which key, against a scripted API."""
+"""What the SDK repeats, when, how often and under which key, against a scripted API."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""A client that manages itself, in the SDK, against the API."""
+"""The SDK with a key of scope manage, against the API."""
 
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta

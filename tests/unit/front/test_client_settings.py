@@ -1,4 +1,4 @@
-"""Settings of clients from the front: configuration, SDK, commands."""
+"""Client settings in the configuration, the SDK and the commands."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What the SDK asks of schedules that are there, against a scripted API: what it sends and what it reads."""
+"""The SDK's requests about existing schedules, against a scripted API: requests and results."""
 
 import json
 from datetime import UTC, datetime

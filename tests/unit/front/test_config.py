@@ -1,4 +1,4 @@
-"""Environment and TOML into settings: what wins, what is refused, and that the printed file can't drift."""
+"""Settings from environment and TOML: precedence, refusals, and that the printed file is complete."""
 
 import tomllib
 from dataclasses import MISSING, fields

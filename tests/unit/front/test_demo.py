@@ -1,4 +1,4 @@
-"""What the demo keeps in its directory, and its receiver."""
+"""The files that the demo keeps in its directory, and its receiver."""
 
 import asyncio
 import base64
@@ -106,7 +106,7 @@ def test_two_demos_keep_out_of_each_others_way(directory: DemoDirectory) -> None
 
 
 def store(directory: DemoDirectory, *more: str) -> list[Path]:
-    """What a demo leaves, and files of somebody else's beside it."""
+    """Files of a demo, with somebody else's files beside them."""
     directory.mark()
     others = ("mine", "logs/mine.log")
     stored = [directory.cassandra / "data" / "minutehand" / "rows", directory.log_file("api")]

@@ -1,4 +1,4 @@
-"""The health of several processes, told on one port: all are ready or the command is not."""
+"""The health of several processes on one port: the command is ready only if all of them are."""
 
 import asyncio
 import gc
@@ -28,7 +28,7 @@ DRAINING = Reason("draining", "so it is")
 
 
 class Process:
-    """What one process says."""
+    """The answers of one process."""
 
     def __init__(self, path: Path) -> None:
         self.ready: list[Reason] = []
@@ -89,7 +89,7 @@ async def test_a_process_that_is_silent_for_long_is_not_live(tmp_path: Path, mon
     clock.advance(SILENT_SECONDS)
     await health.look()
     assert [one.reason for one in health.live()] == ["process-silent"]
-    gc.collect()  # what still waits is kept, or the collector complains of it
+    gc.collect()  # requests that still wait are kept, or the collector complains of them
     process.stuck = False
     monkeypatch.undo()  # now it has all the time it may take
     await health.look()

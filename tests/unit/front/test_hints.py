@@ -1,4 +1,4 @@
-"""Hints from an API to the nodes: gathered, sent to the poller's owner over loopback, and never in anybody's way."""
+"""Hints from an API to the nodes: gathered, sent to the poller's owner over loopback, never delaying a request."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -24,7 +24,7 @@ Hint = tuple[Partition, RowKey | None]
 
 
 class Node(UnaskedNode):
-    """A node's port, and what it was told."""
+    """A node's port, which records the hints that it gets."""
 
     def __init__(self, name: str, *, token: str = TOKEN) -> None:
         self.node_id = NodeId(name)
@@ -52,7 +52,7 @@ class Node(UnaskedNode):
         self.told.set()
 
     async def hear(self, count: int) -> set[Hint]:
-        """All that it was told, once there were so many."""
+        """All hints received, once there are so many."""
         async with asyncio.timeout(10):
             while sum(map(len, self.requests)) < count:
                 self.told.clear()
@@ -91,7 +91,7 @@ class Scene:
 
 
 class LaterMembers:
-    """They are not known yet: the node that sees them is built after what it sends hints with."""
+    """Members that are set later: the node that sees them is built after its hint sender."""
 
     @property
     def targets(self) -> HintTargets:
@@ -207,7 +207,7 @@ async def test_large_numbers_go_in_several_requests(scene: Scene) -> None:
 
 
 async def test_of_what_does_not_fit_the_partition_is_told_once(scene: Scene) -> None:
-    """Whether it does not fit where hints gather, or in the queue of a node."""
+    """Whether there is no room where hints gather, or in a node's queue."""
     scene.members.set(scene.nodes["a"])
     rows = [hint(0, number) for number in range(5003)]
     for one in rows:

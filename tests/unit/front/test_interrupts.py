@@ -1,4 +1,4 @@
-"""A command started in the background of a script, where SIGINT is ignored, can be interrupted all the same."""
+"""A command started in the background of a script, where SIGINT is ignored, can be interrupted nevertheless."""
 
 import os
 import signal

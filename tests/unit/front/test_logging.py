@@ -1,4 +1,4 @@
-"""Log lines: JSON with a stable action, nothing that must not be said, and the same form for what libraries say."""
+"""Log lines are JSON with a stable action and without secrets, those of libraries included."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""The documented list of metrics is what programs show on their own ports."""
+"""Programs show exactly the documented metrics on their own ports."""
 
 import json
 from types import SimpleNamespace
@@ -132,7 +132,7 @@ def test_what_is_shown_and_not_documented_is_found() -> None:
 
 
 def test_names_say_their_units() -> None:
-    """What is counted in seconds says so, and so on: Prometheus's own rules for names."""
+    """Metric names end in their unit, by Prometheus's rules for names."""
     for metric in documented():
         assert metric.meaning.endswith("."), metric
         assert not any(unit in metric.name for unit in ("_ms", "_millis", "_percent", "_count")), metric

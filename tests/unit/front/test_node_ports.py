@@ -1,4 +1,4 @@
-"""An API that speaks to a node's own port: drain and undrain, by whom and to whom."""
+"""An API's requests to a node's own port: drain and undrain, with permissions and addresses."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field

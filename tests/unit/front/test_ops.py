@@ -1,4 +1,4 @@
-"""A node's own port: hints from those who know the token, health, metrics."""
+"""A node's own port: hints from callers with the token, health, metrics."""
 
 import asyncio
 import json
@@ -142,7 +142,7 @@ async def test_before_there_is_a_node_its_port_says_that_it_lives_and_is_not_rea
             assert answer.status == 503
     await server.stop()
     await server.stop()
-    # Requests that come meanwhile wait for the one that follows.
+    # Requests that arrive meanwhile wait for the one that follows.
     with socket.create_connection(listener.getsockname()[:2]):
         pass
     listener.close()

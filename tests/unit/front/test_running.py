@@ -1,4 +1,4 @@
-"""The life of a server process, without the process."""
+"""The lifecycle of a server program, tested without a process."""
 
 import asyncio
 import os
@@ -11,7 +11,7 @@ from minutehand.running import ProcessFailed, StopSignal, run_process, start_unl
 
 
 class Slow:
-    """A service whose start ends when it is told to."""
+    """A service whose start ends when the test says so."""
 
     def __init__(self) -> None:
         self.begun = asyncio.Event()

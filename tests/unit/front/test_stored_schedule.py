@@ -1,4 +1,4 @@
-"""`minutehand schedules show`: a row as programs read it, and as it stands."""
+"""`minutehand schedules show`: a row decoded, and as it is stored."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -41,7 +41,7 @@ def show(memory: InMemoryConnection, monkeypatch: pytest.MonkeyPatch) -> Show:
 
 
 async def stored(memory: InMemoryConnection, *, packs: bool, **other: Any) -> Definition:
-    """A schedule that was delivered, while another is called."""
+    """A delivered schedule; meanwhile another one is being called."""
     schedules = Storage.over(memory, packs=lambda: packs).schedules
     one, claimed = definition(ClientId("shop"), headers=SEALED, **other), definition(ClientId("shop"), tail=2)
     await schedules.insert(one)

@@ -1,4 +1,6 @@
-"""What others wrote reaches a terminal as text, and a narrow terminal gets every id and instant whole."""
+"""Foreign text reaches a terminal without control characters, and a narrow terminal shows every id and instant
+whole.
+"""
 
 import json
 import re
@@ -75,7 +77,7 @@ WIDE, NARROW = 206, 70
 def lines(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: str, *, width: int
 ) -> list[str]:
-    """What a terminal of that width gets, without styles."""
+    """The output for a terminal of that width, without styles."""
     for name, value in {"TTY_COMPATIBLE": "1", "TERM": "xterm", "COLUMNS": str(width)}.items():
         monkeypatch.setenv(name, value)
     assert failures.run(arguments.split()) == 0

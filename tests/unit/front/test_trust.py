@@ -1,4 +1,4 @@
-"""Whom commands believe to be the API, and the command that makes a key."""
+"""Which servers the commands accept as the API, and the command that makes a key."""
 
 import base64
 import json

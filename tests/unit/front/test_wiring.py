@@ -1,7 +1,7 @@
-"""An API and a node as they are wired for a process of their own, over the in-memory store and loopback.
+"""An API and a node, wired as for a process of their own, over the in-memory store and loopback.
 
-The parts have tests elsewhere; here only their composition can fail: a program that does not start, a part that is
-given the wrong collaborator, a task or a socket that outlives the program.
+The parts have tests elsewhere; only their composition can fail here: a program that does not start, a part with the
+wrong collaborator, a task or socket that outlives its program.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ SECONDS = 10
 
 @pytest.fixture(autouse=True)
 def collector_as_before() -> Iterator[None]:
-    """`spare_collector` is for a process that ends with the program; this one runs other tests."""
+    """`spare_collector` is for a process that ends with the program; this process runs other tests."""
     thresholds = gc.get_threshold()
     yield
     gc.unfreeze()
@@ -43,7 +43,7 @@ def collector_as_before() -> Iterator[None]:
 
 
 class WatchedConnection(InMemoryConnection):
-    """Lets a test wait for what conditional writes lead to."""
+    """Lets a test wait for the effects of conditional writes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,13 +60,13 @@ class WatchedConnection(InMemoryConnection):
             await self._written.wait()
 
     def owners(self) -> set[tuple[str, str]]:
-        """Clients of which a poller has an owner, each with that node."""
+        """Clients with a poller that has an owner, each with that node."""
         return {(row["client_id"], row["owner_node"]) for row in self.rows("pollers") if row["owner_node"]}
 
 
 @dataclass
 class Programs:
-    """Starts programs over one store. `opened`: what each program that was started has opened."""
+    """Starts programs over one store. `opened`: the connections that each started program has opened."""
 
     memory: WatchedConnection = field(default_factory=WatchedConnection)
     opened: list[Storage] = field(default_factory=list)
@@ -93,7 +93,7 @@ class Programs:
 
     @asynccontextmanager
     async def api(self) -> AsyncIterator[AsyncMinutehand]:
-        """What talks to an API that runs meanwhile."""
+        """A client of an API that runs during the block."""
         stop = StopSignal()
         async with running(serve_api(self.settings, stop), stop), AsyncMinutehand(self.url, ADMIN_KEY) as api:
             yield api
@@ -107,7 +107,7 @@ class Programs:
 
 @asynccontextmanager
 async def running(program: Coroutine[Any, Any, None], stop: StopSignal) -> AsyncIterator[None]:
-    """Run a program beside the block, until it is told to stop. It must not end by itself."""
+    """Run a program during the block, then stop it. It must not end by itself."""
     async with asyncio.timeout(SECONDS), asyncio.TaskGroup() as tasks:
 
         async def until_stopped() -> None:
@@ -133,7 +133,7 @@ def programs(monkeypatch: pytest.MonkeyPatch) -> Programs:
 
 
 class Receiver(RawReceiver):
-    """Tells of its first call."""
+    """Reports its first call."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -182,7 +182,7 @@ async def test_an_api_alone_says_that_it_needs_a_node(programs: Programs) -> Non
 
 
 async def all_ended(programs: Programs, *, count: int) -> None:
-    """Of so many programs no task is left, and no connection to storage."""
+    """Assert that no task and no storage connection of these programs is left."""
     assert asyncio.all_tasks() == {asyncio.current_task()}
     assert len(programs.opened) == count
     assert not any(len(storage.tasks) for storage in programs.opened)

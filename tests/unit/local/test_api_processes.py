@@ -1,4 +1,4 @@
-"""Several API processes behind one port: what each is told, and whose the port is meanwhile."""
+"""Several API processes behind one port: their settings, and the port's owner while they start."""
 
 import socket
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""Who speaks CQL and who does not."""
+"""Recognises servers that speak CQL."""
 
 import socket
 import threading

@@ -1,4 +1,4 @@
-"""A server's last words, and the one sentence made of them."""
+"""The sentence made of a failed server's last log lines."""
 
 import re
 from pathlib import Path

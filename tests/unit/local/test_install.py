@@ -1,4 +1,4 @@
-"""The installation of the environment says what it does, and that it goes on."""
+"""The installation of the environment reports its steps and its progress."""
 
 import importlib.util
 import io
@@ -16,7 +16,7 @@ from tests.architecture.sources import ROOT
 
 
 def load() -> ModuleType:
-    """The script, which belongs to no package."""
+    """Load the script, which belongs to no package."""
     spec = importlib.util.spec_from_file_location("install", ROOT / "requirements" / "install.py")
     assert spec is not None
     assert spec.loader is not None

@@ -1,4 +1,4 @@
-"""The cache of jars: what it fetches, what it trusts, and what it says when it can't."""
+"""The cache of jars: downloads, checks, and messages about failures."""
 
 import errno
 import hashlib
@@ -19,7 +19,7 @@ CONTENTS = {"alpha": b"a" * 1000, "beta": b"b" * 500, "gamma": b"c" * 10}
 
 
 class FakeRepository:
-    """Serves `contents`; `failures` many fetches fail first, and it counts."""
+    """Serves `contents` after `failures` failed downloads, and counts the downloads."""
 
     name = "fake.example"
 

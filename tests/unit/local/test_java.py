@@ -1,4 +1,4 @@
-"""Which Java is used, and how an unusable one is refused."""
+"""The choice of Java, and the refusal of an unusable one."""
 
 import sys
 from pathlib import Path

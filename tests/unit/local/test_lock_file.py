@@ -1,4 +1,4 @@
-"""The lock of jars: its text, and what the committed one holds."""
+"""The lock of jars: its format, and the committed file."""
 
 import re
 from pathlib import Path

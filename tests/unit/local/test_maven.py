@@ -1,4 +1,4 @@
-"""What is said about a repository: names and reasons, never addresses with passwords."""
+"""Messages about a repository give names and reasons, never addresses with passwords."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Free and taken ports, and addresses that are not ours to use."""
+"""Free and used ports, and addresses of other machines."""
 
 import socket
 

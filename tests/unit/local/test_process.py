@@ -1,4 +1,4 @@
-"""Processes by identity: freezing one is complete when the call returns."""
+"""Processes identified by number and start: one is completely frozen when the call returns."""
 
 import signal
 import subprocess
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture
 def busy() -> Iterator[ProcessIdentity]:
-    """A process that counts aloud as fast as it can."""
+    """A process that prints increasing numbers as fast as it can."""
     count = "import itertools\nfor n in itertools.count(): print(n, flush=True)"
     with subprocess.Popen([sys.executable, "-c", count], stdout=subprocess.PIPE) as child:
         assert child.stdout is not None

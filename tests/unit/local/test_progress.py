@@ -1,4 +1,4 @@
-"""Progress in lines."""
+"""Progress as lines of text."""
 
 import io
 

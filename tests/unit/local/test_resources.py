@@ -1,4 +1,4 @@
-"""Memory and disk: what is read from the system, and when it is too little."""
+"""Memory and disk: how they are read from the system, and when they are too small."""
 
 from pathlib import Path
 from types import SimpleNamespace

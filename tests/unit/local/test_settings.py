@@ -1,4 +1,4 @@
-"""What a server is told."""
+"""The configuration that an embedded server gets."""
 
 import json
 import xml.etree.ElementTree as ElementTree

@@ -1,4 +1,4 @@
-"""How often a process that ends is started again, and what the processes of a machine are told to be."""
+"""How often a process that ends is restarted, and the settings of several processes on one machine."""
 
 from pathlib import Path
 

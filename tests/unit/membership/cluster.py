@@ -1,8 +1,9 @@
 """A small cluster under virtual time: real shells over one store in memory, hosts that settle marks, and the checks.
 
-A mark is `MARK_SECONDS` of virtual time. A host settles the marks of its pollers as they pass, while it is trusted, but
-for pollers that are stuck. Checked all the time: no two trusted processes are granted one poller, no poller is granted
-from a mark that was not reached, and hosts hear what their contract promises."""
+A mark is `MARK_SECONDS` of virtual time. A host settles the marks of its pollers as they pass, while it is trusted,
+except for stuck pollers. Checked all the time: no two trusted processes are granted one poller, no poller is granted
+from a mark that was not reached, and hosts are told what their contract promises.
+"""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -21,7 +22,7 @@ MARK_SECONDS = 5.0
 
 
 class Host:
-    """A `PollerHost` and `Credibility` that does nothing but keep its positions."""
+    """A `PollerHost` and `Credibility` that only keeps its positions."""
 
     def __init__(self, process: "Process") -> None:
         self._process = process
@@ -77,7 +78,7 @@ class Host:
 
 
 class Process:
-    """One incarnation's process: its clock, its way to the store, its shells."""
+    """The process of one incarnation: its clock, its access to the store, its shells."""
 
     def __init__(
         self, cluster: "Cluster", incarnation: NodeIncarnation, *, rate: float = 1.0, skew_ms: float = 0.0
@@ -147,13 +148,13 @@ class Process:
             self.started = True
 
     async def stop(self) -> None:
-        """In good order, as on SIGTERM."""
+        """Stop in good order, as on SIGTERM."""
         await self.balancer.release_all()
         await self.balancer.stop()
         await self.membership_agent.stop()
 
     async def kill(self) -> None:
-        """As on SIGKILL: nothing more is done."""
+        """Kill as by SIGKILL: nothing more is done."""
         self.clock.resume()
         while self.tasks:
             tasks = list(self.tasks)
@@ -167,7 +168,7 @@ class Process:
 
 
 class Cluster:
-    """See the module. `settings` may be any; `pollers` is what every process is told of the clients."""
+    """See the module. `settings` may be any valid ones; `pollers` is what every process knows of the clients."""
 
     def __init__(self, pollers: dict[str, int], *, settings: MembershipSettings | None = None) -> None:
         self.store = MembershipStore()
@@ -186,7 +187,7 @@ class Cluster:
         return [PollerKey(client_id, number) for client_id, count in self.pollers.items() for number in range(count)]
 
     def add(self, node_id: str, *, rate: float = 1.0, skew_ms: float = 0.0, incarnation: int | None = None) -> Process:
-        """A process that was begun now, under a new incarnation unless one is given."""
+        """Add a process that starts now, under a new incarnation unless one is given."""
         begun = len(self.processes) + 1 if incarnation is None else incarnation
         process = Process(self, NodeIncarnation(NodeId(node_id), IncarnationNumber(begun)), rate=rate, skew_ms=skew_ms)
         self.processes.append(process)
@@ -194,7 +195,7 @@ class Cluster:
         return process
 
     async def advance(self, seconds: float, *, until: Callable[[], bool] | None = None) -> float:
-        """Let time pass in small steps, with hosts at work and everything checked. Answers how much has passed."""
+        """Let time pass in small steps, while hosts work and everything is checked. Returns how much has passed."""
         loop = virtual_loop()
         end, begun = loop.time() + seconds, loop.time()
         while loop.time() < end and not (until is not None and until()):
@@ -223,11 +224,11 @@ class Cluster:
             assert row.watermark <= self.reached.get(poller, self.first_mark), f"{poller}: watermark too high"
 
     def owner_of(self, poller: PollerKey) -> Process | None:
-        """Who acts for it."""
+        """The process that acts for the poller."""
         return next((process for process in self.processes if process.acts_for(poller)), None)
 
     def owned(self) -> bool:
-        """Whether every poller is acted for by the process it is hinted to."""
+        """Whether the process that rendezvous hashing prefers acts for every poller."""
         return all(
             (process := self.owner_of(poller)) is not None
             and process.balancer.hint_of(poller) == process.incarnation.node_id
@@ -235,7 +236,7 @@ class Cluster:
         )
 
     async def ends(self) -> None:
-        """Kill whatever still runs."""
+        """Kill all processes that still run."""
         for process in self.processes:
             await process.kill()
         self.check()
@@ -246,7 +247,7 @@ def now() -> float:
 
 
 def on(name: str, fault: Fault, *, times: int = 1) -> FaultHook:
-    """A hook that lets the next `times` requests of that name meet a fault."""
+    """A hook that makes the next `times` requests of that name fail."""
     left = [times]
 
     def hook(called: str, subject: object) -> Fault | None:

@@ -1,4 +1,4 @@
-"""One's own wall clock against the members' median, from heartbeats alone."""
+"""A process compares its wall clock with the members' median, from heartbeats alone."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def heartbeat(incarnation: NodeIncarnation, beat: int, wall_ms: int) -> Heartbea
 
 
 class Reading:
-    """Reads a second apart of rows that are `AGE_MS` old, with everybody's clock so far from the truth."""
+    """Reads a second apart of rows that are `AGE_MS` old, where each clock is so far from the truth."""
 
     def __init__(self, **ahead_ms: int) -> None:
         self.offsets = ClockOffsets(window_beats=30, beat_seconds=1.0)
@@ -90,7 +90,7 @@ def test_what_is_beyond_doubt_is_known_after_few_beats() -> None:
 
 
 def test_a_row_seen_for_the_first_time_or_after_a_pause_is_no_sample() -> None:
-    """It may be of any age; taken for fresh it would make everybody else look hours ahead."""
+    """It may be of any age; if counted as fresh, it would make all others look hours ahead."""
     reading = Reading(me=0, a=0)
     reading.read(40)
     reading.offsets.observed([heartbeat(B, 7, -3_600_000)], wall_ms=40_100, monotonic=40.1)
@@ -156,7 +156,7 @@ def test_witnesses_are_the_others_with_their_distance_and_step() -> None:
 
 
 def test_a_clock_whose_writer_accepted_a_step_is_compared_again() -> None:
-    """Set back, its old samples would be the smallest differences for as long as they are kept."""
+    """When that clock is set back, its old samples would be the smallest differences for as long as they are kept."""
     reading = Reading(me=0, a=0, b=0)
     reading.read(40)
     reading.ahead[A] = reading.ahead[B] = 600_000
@@ -190,7 +190,7 @@ def test_a_clock_whose_writer_accepted_a_step_is_compared_again() -> None:
 def test_servers_have_a_say_where_clocks_are_seconds_apart(
     clocks: dict[str, int], servers: list[int], expected: int
 ) -> None:
-    """Elsewhere members alone do, and of them those that the most of all clocks agree with."""
+    """Otherwise members alone decide, and among them those with which most of all clocks agree."""
     reading = Reading(**clocks)
     reading.read(31)
     assert abs((reading.against(servers) or 0) - expected) <= AGE_MS

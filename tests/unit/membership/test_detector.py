@@ -1,4 +1,4 @@
-"""The detector: spans of silence from reads, on the observer's clock alone."""
+"""The detector measures silence between reads, on the observer's clock alone."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def heartbeat(
 
 
 class Observing:
-    """A detector with its reads: each takes 0.1 s unless told otherwise."""
+    """A detector with its reads: each takes 0.1 s by default."""
 
     def __init__(self) -> None:
         self.detector = Detector(me=ME, dead_after_seconds=6.0, gap_seconds=2.0)
@@ -30,7 +30,7 @@ class Observing:
         self.detector.observed(begun=begun, returned=begun + 0.1 if returned is None else returned, heartbeats=beats)
 
     def silence(self, first: float, last: float, *beats: Heartbeat, step: float = 1.0) -> None:
-        """Reads from `first` up to and without `last` that show the same."""
+        """Reads from `first` up to but not including `last` that show the same."""
         instant = first
         while instant < last:
             self.read(instant, *beats)
@@ -47,7 +47,7 @@ class Observing:
 
 @pytest.fixture
 def observing() -> Observing:
-    """A is known with renewals 3 and was last seen to advance by the read that returned at 0.1."""
+    """A's renewals are 3, and the read that returned at 0.1 was the last that saw it advance."""
     watcher = Observing()
     watcher.read(-1.0, heartbeat(A, 6))
     watcher.record(A, 3, -0.5)

@@ -1,4 +1,4 @@
-"""One poller's lease: the moves of the drawing, and the mistakes it must not make."""
+"""The lease of one poller: the transitions of the drawing, and the mistakes it must not make."""
 
 from dataclasses import replace
 
@@ -213,8 +213,9 @@ class TestStart:
         assert start_of(row(OTHER, 5, 100, lagging=False), owners_low_watermark=None) == 100
 
     def test_a_take_is_conditional_on_the_whole_row(self) -> None:
-        """Had the owner set its lagging flag after the row was read, the low watermark would say nothing of the
-        poller."""
+        """If the owner had set its lagging flag after the row was read, the low watermark would not cover the
+        poller.
+        """
         read = row(OTHER, 5, 100, lagging=False)
         assert Lease.take(read, incarnation=ME, start=500).row == read
 

@@ -1,10 +1,10 @@
-"""Random walks of two incarnations with real `Lease`s and `LowWatermarks` over one store: no taker ever starts too
-late.
+"""Random walks of two incarnations with real `Lease`s and `LowWatermarks` over one store: no taker starts too late.
 
-No time at all, so nothing of trust is assumed: A may be declared dead at any point and goes on as a zombie. Writes are
-begun, take effect and are answered at different moments; answers are lost, and what was given up may take effect any
-time later; heartbeats arrive late. Checked in every state: an incarnation that takes a poller now starts at or
-before its oldest mark that is not settled."""
+There is no time, so nothing of trust is assumed: A may be declared dead at any point and goes on as a zombie. Writes
+begin, take effect and are answered at different moments; answers are lost, and a write that was given up may take
+effect at any later time; heartbeats arrive late. Checked in every state: an incarnation that takes a poller now starts
+at or before its oldest mark that is not settled.
+"""
 
 import random
 from collections.abc import Callable, Iterator
@@ -40,7 +40,7 @@ WEIGHTS = {
 
 @dataclass
 class Process:
-    """One incarnation: what it holds, how far its host is, what it sent and what is known of it."""
+    """One incarnation: its leases, its host's positions, its requests and what is known of them."""
 
     incarnation: NodeIncarnation
     low_watermarks: LowWatermarks = field(default_factory=LowWatermarks)

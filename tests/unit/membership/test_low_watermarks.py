@@ -24,7 +24,7 @@ def test_the_low_watermark_is_the_oldest_mark_of_the_pollers_that_count() -> Non
 
 
 def test_a_poller_below_a_low_watermark_that_was_sent_cannot_count() -> None:
-    """Sent is enough: whether that heartbeat was confirmed says nothing about when it arrives."""
+    """Sending it is enough: a heartbeat may arrive even if it was not confirmed."""
     low_watermarks = LowWatermarks()
     low_watermarks.count(A, position=10)
     assert low_watermarks.may_count(9), "nothing was sent yet"

@@ -1,4 +1,4 @@
-"""Heartbeaters under virtual time: births, lapses, deaths, and a store that is away."""
+"""Membership agents under virtual time: births, lapses, deaths, and a store that does not answer."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Heartbeaters under virtual time: wall clocks that are off, and every way to end."""
+"""Membership agents under virtual time: wrong wall clocks, and every way to stop."""
 
 import asyncio
 
@@ -17,7 +17,9 @@ def started(*processes: Process) -> bool:
 
 
 def test_vm_resumed_an_hour_ahead() -> None:
-    """Its wall clock jumped. Liveness does not care; the node announces itself as draining until it agrees again."""
+    """Its wall clock jumped. Its liveness is not affected; it announces itself as draining until the clocks agree
+    again.
+    """
 
     async def scenario() -> None:
         cluster = Cluster({"shop": 8})

@@ -1,4 +1,4 @@
-"""Several processes under one node id: who waits, who stops, who begins."""
+"""Several processes under one node id: which waits, which stops, which starts."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Settings that contradict each other are refused with what to change; ids; the view."""
+"""Contradictory settings are refused with advice; ids; the view."""
 
 import re
 from typing import Any
@@ -74,7 +74,7 @@ def test_hints_go_to_the_newest_incarnation_of_a_node_unless_it_drains() -> None
 
 
 def test_what_all_know_is_what_every_member_tells() -> None:
-    """Nobody knows anything before the first read; ended incarnations are no members."""
+    """Nothing is known before the first read; ended incarnations are no members."""
 
     newer, older = heartbeat("a", 1, knows=14), heartbeat("b", 1, knows=13)
     assert not MembersView().all_know(14)

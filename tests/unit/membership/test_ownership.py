@@ -1,4 +1,4 @@
-"""Keepers under virtual time: pollers find their owners and move in good order."""
+"""Lease balancers under virtual time: pollers find their owners and move in good order."""
 
 import pytest
 
@@ -141,7 +141,7 @@ def test_a_poller_that_caught_up_counts_again() -> None:
 
 
 def test_a_long_walk_writes_its_watermark_now_and_then() -> None:
-    """A poller far behind, on its way back, does not have to begin again after a crash."""
+    """A poller far behind that is catching up need not start again after a crash."""
 
     async def scenario() -> None:
         cluster = Cluster({"shop": 5})

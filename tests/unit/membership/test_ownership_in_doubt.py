@@ -1,4 +1,4 @@
-"""Keepers under virtual time: lost answers, lost trust, drains without end, and stops."""
+"""Lease balancers under virtual time: lost answers, lost trust, endless drains, and stops."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -48,7 +48,7 @@ def test_a_host_that_fails_to_drain_keeps_no_poller() -> None:
 
 
 def nth_lease_write(fault: Fault, kind: Callable[[LeaseRow], bool]) -> Callable[[str, object], Fault | None]:
-    """Meets the first write of that kind."""
+    """A hook for the nth write of that kind."""
     left = [1]
 
     def hook(name: str, subject: object) -> Fault | None:
@@ -92,7 +92,7 @@ def test_an_unknown_write_is_settled_by_a_new_epoch(kind: str, fault: Fault) -> 
 
 @pytest.mark.parametrize("fault", LOST)
 def test_an_unknown_release_is_released_or_taken_under_a_new_epoch(fault: Fault) -> None:
-    """`unsure` pollers are looked at until that is settled, no matter where they are hinted to."""
+    """`unsure` pollers are read until that is settled, wherever rendezvous hashing places them."""
 
     async def scenario() -> None:
         cluster = Cluster({"shop": 4})
@@ -210,7 +210,9 @@ def test_takes_are_bounded_in_number_and_size_and_one_a_client() -> None:
 
 
 def test_a_poller_that_stands_in_the_way_of_others_stops_only_itself() -> None:
-    """All of a write or none; then each goes by itself, and only the one that changed meanwhile is read again."""
+    """A write applies to all or none; after a rejection each poller is written alone, and only the changed one is read
+    again.
+    """
 
     async def scenario() -> None:
         cluster = Cluster({"shop": 6})

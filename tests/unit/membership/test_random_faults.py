@@ -1,4 +1,6 @@
-"""Random faults by seed: meanwhile no two processes act for one poller, and afterwards every poller finds its owner."""
+"""Random faults by seed: at no time do two processes act for one poller, and afterwards every poller finds its
+owner.
+"""
 
 import random
 
@@ -22,7 +24,7 @@ def unreliable(chance: random.Random, rate: float) -> FaultHook:
 
 
 class Chaos:
-    """What happens to a cluster, drawn from a seed."""
+    """Faults of a cluster, drawn from a seed."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -93,7 +95,7 @@ class Chaos:
                 process.balancer.take_again()
 
     def all_well(self) -> bool:
-        """Those that only now learnt that they are dead are begun again, as their supervisor would do."""
+        """Whether every process is trusted. Those that have just read of their death are started again."""
         for name, process in list(self.running.items()):
             if process.over is not None:
                 self.running[name] = self.add(name)

@@ -92,7 +92,7 @@ def test_shares_are_proportional_to_weights(weights: list[float]) -> None:
 
 
 def test_second_choices_are_as_even_as_first_ones() -> None:
-    """What a leaver held is spread over all that stay: the hashes of different nodes are independent."""
+    """The pollers of a node that leaves spread over all that stay: the hashes of different nodes are independent."""
     nodes = [NodeId(f"node-{place}") for place in range(6)]
     counts = dict.fromkeys(itertools.permutations(nodes, 2), 0)
     keys = [node_key(node) for node in nodes]

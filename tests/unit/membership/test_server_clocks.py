@@ -1,4 +1,4 @@
-"""What is known of the servers' clocks: by whom they were asked, when, and how long that took."""
+"""What a process knows of the servers' clocks: when it asked, and how long that took."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ from tests.support.virtual_loop import run_virtual, virtual_loop
 
 
 class Asking:
-    """Asks servers whose clocks are so far off, from a process whose clock is right."""
+    """Asks servers with these clock errors, from a process whose clock is right."""
 
     def __init__(self, *skews_ms: int) -> None:
         self.store = MembershipStore()
@@ -27,7 +27,7 @@ class Asking:
         await virtual_loop().advance(seconds)
 
     def ahead(self) -> list[int]:
-        """To within the half of a second."""
+        """The servers' errors, rounded to whole seconds."""
         return sorted(round(ahead, -3) for ahead in self.servers.ahead_ms())
 
     async def ends(self) -> None:

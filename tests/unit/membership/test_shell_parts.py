@@ -1,4 +1,4 @@
-"""What the shells are built of: bounded waits, signals, narrow queues; all under virtual time."""
+"""The shells' parts under virtual time: bounded waits, signals, narrow queues."""
 
 import asyncio
 from collections.abc import Coroutine

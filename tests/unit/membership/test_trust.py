@@ -1,4 +1,4 @@
-"""Trust: what gives it, what does not. Times in seconds on the incarnation's own clock."""
+"""What gives trust and what does not. Times are seconds on the incarnation's own clock."""
 
 import pytest
 
@@ -50,7 +50,7 @@ def test_an_old_beat_takes_nothing_away() -> None:
 
 
 def test_a_beat_confirmed_after_the_lapse_counts_for_nothing() -> None:
-    """Written in time, answered too late: others may have decided meanwhile."""
+    """It was written in time but answered too late: others may have decided in between."""
     trust = trusted_since(10.0)
     trust.beat_confirmed(begun=13.0, now=14.0)
     assert not trust.trusted(14.0)
@@ -59,7 +59,7 @@ def test_a_beat_confirmed_after_the_lapse_counts_for_nothing() -> None:
 
 
 def test_a_renewal_clears_the_lapse_with_trust_of_its_own() -> None:
-    """Not with what beats confirmed while lapsed would have given."""
+    """Not the trust that beats confirmed during the lapse would have given."""
     trust = trusted_since(10.0)
     trust.beat_confirmed(begun=20.0, now=20.1)
     trust.renewal_answered(APPLIED, begun=17.0)

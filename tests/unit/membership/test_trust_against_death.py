@@ -1,9 +1,10 @@
-"""Random walks of one incarnation's `Trust` against one observer's `Detector`: the two are never both in the right.
+"""Random walks of one incarnation's `Trust` against one observer's `Detector`: the two never contradict each other.
 
-The incarnation beats and renews, the observer reads and declares. Every request is begun, may take effect, may be
-answered; answers are lost, requests take effect long after they were given up, and either side stands still between any
-two steps while half seconds pass. The observer does without its rule about gaps, which is for the sake of the living,
-not of safety. Checked after each step: once the record says dead, the incarnation is not trusted."""
+The incarnation beats and renews, the observer reads and declares. Every request begins, may take effect, and may be
+answered; answers are lost, requests take effect long after they were given up, and either side pauses between any two
+steps while half seconds pass. The observer has no rule about gaps, which protects live incarnations and is not needed
+for safety. Checked after each step: once the record says dead, the incarnation is not trusted.
+"""
 
 import random
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""The chart's rules, runbook and dashboard: whole, told apart by name, and only about metrics that exist."""
+"""The chart's rules, runbook and dashboard are complete, have distinct names, and use only metrics that exist."""
 
 import json
 import re
@@ -36,7 +36,7 @@ def queries() -> list[str]:
 
 
 def faults_of(expression: str) -> list[str]:
-    """What an expression says of our metrics that they are not."""
+    """Wrong uses of our metrics in an expression."""
     names = set(NAME.findall(expression))
     known = {name: re.sub(r"_(bucket|sum|count)$", "", name) if name not in LABELS else name for name in names}
     faults = [f"{name} is not documented" for name in names if name not in SERIES]
@@ -109,7 +109,7 @@ def test_the_runbook_names_settings_that_exist() -> None:
 
 
 def test_the_rules_are_no_template() -> None:
-    """They are loaded as they are, by Prometheus and by the chart."""
+    """They are loaded unchanged, by Prometheus and by the chart."""
     assert "{{" not in RULES.read_text(encoding="utf-8")
 
 

@@ -1,6 +1,6 @@
-"""A minute's rows, pages and answers in few words, and the steps of its machine one by one.
+"""Short builders for a minute's rows, pages and answers, and the steps of its machine one by one.
 
-Instants are written as seconds into the minute: `at(10)`. Rows are numbered; a number makes the id.
+Instants are written as seconds into the minute: `at(10)`. Rows are numbered; the number makes the id.
 """
 
 from typing import Any, TypeVar
@@ -56,7 +56,7 @@ def at(seconds: float) -> UnixMillis:
 
 
 def row(seconds: float, number: int = 0, **columns: Any) -> Row:
-    """A defined call without an outcome, due `seconds` into the minute."""
+    """A defined row without an outcome, due `seconds` into the minute."""
     due = at(seconds)
     blank: dict[str, Any] = dict.fromkeys(Row.__struct_fields__)
     known = {
@@ -96,7 +96,7 @@ def page(*rows: Row, header: PartitionHeader | None = None, more: bool = False) 
 
 
 def swept_page(*rows: Row, header: PartitionHeader | None = None, more: bool = False) -> SweptPage:
-    """The same as a sweep reads it."""
+    """The same page as read by a sweep."""
     whole = page(*rows, header=header, more=more)
     return SweptPage(whole.header, [swept(each) for each in whole.rows], more)
 
@@ -138,7 +138,7 @@ def read(
     seconds: float = PREFETCH,
     more: bool = False,
 ) -> ReadPage | SweepPage:
-    """The machine asks for a page, and gets this one; where it is swept, with the rows that it must know more of."""
+    """Answer the machine's read with this page; in a sweep, also with the further rows that it then reads."""
     asked = step(minute, seconds)
     if isinstance(asked, ReadPage):
         minute.page_read(page(*rows, header=header, more=more), trusted=True)
@@ -155,35 +155,35 @@ def step(minute: PollerMinute, seconds: float, headroom: int = HEADROOM) -> Step
 
 
 def expect(kind: type[S], minute: PollerMinute, seconds: float, headroom: int = HEADROOM) -> S:
-    """The step that the machine asks for, which must be of this kind."""
+    """The machine's next step, which must be of this kind."""
     found = step(minute, seconds, headroom)
     assert isinstance(found, kind), found
     return found
 
 
 def advance(minute: PollerMinute, seconds: float, headroom: int = HEADROOM) -> OwnerCommit:
-    """The commit that the machine asks to write; not answered yet."""
+    """The commit that the machine is about to write, unanswered."""
     return expect(WriteCommit, minute, seconds, headroom).commit
 
 
 def apply(minute: PollerMinute, seconds: float, headroom: int = HEADROOM) -> OwnerCommit:
-    """The commit that the machine asks to write; answered 'applied'."""
+    """The commit that the machine is about to write; it is answered 'applied'."""
     written = advance(minute, seconds, headroom)
     minute.committed(APPLIED)
     return written
 
 
 def claim(minute: PollerMinute, seconds: float, headroom: int = HEADROOM) -> list[Claim]:
-    """What an applied commit hands out."""
+    """The claims of the next commit, which is answered 'applied'."""
     apply(minute, seconds, headroom)
     return minute.take_claims()
 
 
 def rejected(header: PartitionHeader, *rows: Row) -> Rejected[WriteRejection]:
-    """Met these the header, and these rows where a row's state was tested."""
+    """A rejection with this header, and these rows as far as a row's state was tested."""
     return Rejected(WriteRejection(header, {each.key: (each.state, each.next_attempt_at) for each in rows}))
 
 
 def met_by(written: OwnerCommit, *in_flight: Row, edits: UUID | None) -> PartitionHeader:
-    """The header that `written` was conditional on, but for `edits`."""
+    """The header that `written` expects, with other `edits`."""
     return PartitionHeader(written.expect_epoch, written.version, ids(*in_flight), edits)

@@ -1,4 +1,4 @@
-"""A claimed row and its client, with what a test doesn't care about filled in."""
+"""A claimed row and its client, with defaults for what a test does not care about."""
 
 from collections.abc import Callable
 from typing import Any
@@ -40,7 +40,7 @@ def claim(
 
 
 class RowOwner:
-    """The owner of claimed rows, as far as a test gives it: whose rows it calls, and what it hears."""
+    """The owner of claimed rows as a test needs it: which rows it still owns, and what it is told."""
 
     def __init__(
         self,

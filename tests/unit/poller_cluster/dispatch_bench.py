@@ -1,4 +1,4 @@
-"""A dispatcher over an engine that a test drives, with what was heard of it."""
+"""A dispatcher over an engine that the test drives, with a record of what it reports."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ from tests.unit.poller_cluster.claimed import SENDER, RowOwner, claim, client
 
 
 class FakeEngine:
-    """Remembers what was started; `finish` ends an attempt, the oldest unless told."""
+    """Records the attempts started; `finish` ends one, by default the oldest."""
 
     def __init__(self) -> None:
         self.capacity = 100
@@ -43,7 +43,7 @@ class FakeEngine:
 
 
 class KnownClients(ServedClients):
-    """Those that a test puts there."""
+    """Clients that the test gives."""
 
     def __init__(self) -> None:
         self.known: dict[str, ServedClient] = {}
@@ -59,7 +59,7 @@ class KnownClients(ServedClients):
 
 
 class Bench:
-    """A dispatcher that runs, and what was heard of it."""
+    """A running dispatcher, and a record of what it reports."""
 
     def __init__(self, destinations: DestinationSettings | None = None) -> None:
         self.pollers = GivenPollers()
@@ -105,7 +105,7 @@ class Bench:
         over_quota: bool = False,
         **row: Any,
     ) -> Job:
-        """A row due `after_ms` from NOW; its number is the count of rows so far."""
+        """Submit a row due `after_ms` from NOW; its number is the count of rows so far."""
         owner = owner or self.owner(client_id)
         self.tail += 1
         number = self.tail
@@ -121,7 +121,7 @@ class Bench:
         return job
 
     def owner(self, client_id: str = "shop") -> RowOwner:
-        """Of the next rows. It still owns them if the number of the first one is odd."""
+        """The owner of the next rows. It still owns them if the number of the first one is odd."""
         number = self.tail + 1
         return RowOwner(
             client_id,

@@ -1,4 +1,4 @@
-"""Applied, rejected, unknown: what the machine makes of each answer to an open or a commit."""
+"""The machine handles each answer to an open or a commit: applied, rejected, unknown."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def bench() -> MinuteBench:
 
 
 async def claimed(bench: MinuteBench) -> WriteCommit:
-    """The bench right before it writes its claim."""
+    """The bench just before it writes its claim."""
     await bench.create(definition(20.0))
     bench.now = START + 20_000
     await bench.step()

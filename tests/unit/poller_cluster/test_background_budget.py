@@ -1,4 +1,4 @@
-"""Who gets a slot of the budget for the past, and when."""
+"""Which requests get a slot of the background budget, and when."""
 
 import asyncio
 import itertools
@@ -41,7 +41,7 @@ class Bench:
                 self.under_way -= 1
 
     async def storage(self, *, seconds: float, answered: bool, rate: float = 20.0) -> None:
-        """What the node asks otherwise, and how it is answered."""
+        """Report other requests of the node to storage, with their answers."""
         for _ in range(int(seconds * rate)):
             await virtual_loop().advance(1 / rate)
             self.budget.observe(0.002 if answered else 2.0, answered)

@@ -1,4 +1,4 @@
-"""How the budget for the past follows the answers of storage. Pure."""
+"""The background budget's pace follows storage's answers. Pure."""
 
 from poller_cluster.background_budget import WINDOW_SECONDS, BackgroundPace
 from poller_cluster.settings import BackgroundSettings
@@ -9,7 +9,7 @@ LONGEST = 5.0
 
 
 class Paced:
-    """A pace and its time; a window is so many requests of one kind followed by another's first."""
+    """A pace and its clock; a window is so many requests of one kind, ended by the first of another."""
 
     def __init__(self) -> None:
         self.now = 100.0

@@ -15,7 +15,7 @@ PRESENT = minute_of(NOW)
 
 
 def pollers(client_id: str, *dues: int, suspended: bool = False, recover_from: int = PRESENT) -> Any:
-    """A client's pollers that hold rows due at these instants, against the present, in one run."""
+    """A client's pollers that hold rows due at these instants, relative to the present, in one run."""
     rows = PendingRows()
     for tail, due in enumerate(dues):
         rows.add(claim(due=NOW + due, tail=tail).row, redelivery=False)

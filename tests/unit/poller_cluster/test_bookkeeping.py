@@ -1,4 +1,4 @@
-"""Records of failed attempts: which are kept, in how many writes, and what is given up when storage is away."""
+"""Records of failed attempts: which are kept, in how many writes, and what is dropped when storage does not answer."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Sequence
@@ -28,7 +28,7 @@ RETRYING = Outcome(state=State.RETRYING, attempts=3)
 
 
 class Attempts:
-    """A store that can be away, or wait to be told to go on."""
+    """A store that can refuse requests, or hold them until released."""
 
     def __init__(self) -> None:
         self.writes: list[Sequence[FailedAttempt]] = []

@@ -1,4 +1,4 @@
-"""When a host is left alone, for how long, and who tries it again."""
+"""When attempts to a host are held back, for how long, and which attempt probes it."""
 
 import pytest
 
@@ -94,7 +94,7 @@ def test_of_several_trials_the_first_decides() -> None:
 
 
 def test_a_failure_while_it_is_open_is_not_counted_but_a_success_closes_it() -> None:
-    """Rows at their deadline are called whatever the host is said to be."""
+    """Rows at their deadline are called whatever the state of the host's breaker."""
     breaker = Breaker(SETTINGS)
     failed(breaker, 3)
     assert failed(breaker, 5, 5) == [False] * 5

@@ -1,4 +1,4 @@
-"""What a node counts of its calls: into which class, how late and for whom."""
+"""How a node counts its calls: by class, lateness and client."""
 
 from typing import Any, get_args
 

@@ -1,4 +1,4 @@
-"""What goes on the wire for a claimed row, and which rows never do."""
+"""The request for a claimed row, and rows that are never sent."""
 
 from typing import Any
 
@@ -137,7 +137,7 @@ def test_only_a_surely_first_attempt_is_skipped(of: Claim) -> None:
 
 
 def test_a_requeued_row_is_as_late_as_its_schedule() -> None:
-    """Its retry row's own instant is no excuse: what counts is the due in the id."""
+    """Lateness counts from the due in the id, not from the retry row's own instant."""
     of = claim()
     moved = claim(due=NOW + 60_000, schedule_id=of.row.schedule_id, kind="copy")
     assert refused(moved, for_client=client(late_policy=SKIP), now=NOW + 60_001).state is State.SKIPPED

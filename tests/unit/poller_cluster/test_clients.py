@@ -1,4 +1,4 @@
-"""How a node keeps its picture of the clients: what it reads, how often, and how old it may get."""
+"""How a node keeps its copy of the clients: what it reads, how often, and how old it may get."""
 
 from collections import Counter
 
@@ -71,7 +71,7 @@ class Bench:
             await self.store.create_client(named(f"client-{number}"))
 
     async def silently(self, change: Client) -> None:
-        """A change that is not announced."""
+        """Make a change that is not announced."""
         values = (1, 1, change.state.value, "{}", 2, 1, change.paused, change.client_id, 1)
         await self.connection.conditional([("clients.update", values)])
 
@@ -215,7 +215,7 @@ async def test_a_key_pair_signs_beside_the_secrets_while_it_is_active() -> None:
 
 @pytest.mark.parametrize("damaged", [b"", b"short"])
 async def test_a_client_whose_key_pair_is_damaged_is_locked(damaged: bytes) -> None:
-    """Its calls are held; unsigned, or not sent for a fault of ours, they would be lost."""
+    """Its calls are held; otherwise they would be sent unsigned, or fail because of our fault."""
     bench = Bench()
     await bench.add(1)
     values = ("client-0", "b", damaged, None, bench.clock.wall_ms(), None, b"public")

@@ -1,4 +1,4 @@
-"""Where pollers go on whose marks were recorded by a clock that was ahead."""
+"""Where pollers resume whose marks were recorded by a clock that was ahead."""
 
 from collections.abc import Sequence
 
@@ -28,7 +28,7 @@ class Stopped:
 
 
 class Bench:
-    """`after_ms`: so long after the present minute's grace began to count."""
+    """`after_ms`: time since the grace of the present minute began."""
 
     def __init__(self, *, after_ms: int = 0) -> None:
         self.clock = SteppedClock()
@@ -46,7 +46,7 @@ class Bench:
         )
 
     def credible(self, *marks: int) -> Sequence[int]:
-        """Relative to the present minute."""
+        """The credible mark, relative to the present minute."""
         return [self.clock_correction.credible(POLLER, HERE + mark) - HERE for mark in marks]
 
 

@@ -1,4 +1,4 @@
-"""Which fires may still be made: the cron's revision, the run before, and what is not asked about."""
+"""Which fires may still be made: depends on the cron's revision and the run before; and which need no read."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -24,7 +24,7 @@ MONTH_BEGINS = int(datetime(2026, 12, 1, tzinfo=UTC).timestamp() * 1000)
 
 
 class Fires:
-    """A cron of every minute, its children, and their owner's judge."""
+    """A cron of every minute, its fires, and the guard of their owner."""
 
     def __init__(self, world: CronWorld) -> None:
         self.world = world
@@ -42,7 +42,7 @@ class Fires:
         return made
 
     async def children(self, of: Cron, *, since: int = NOW, placed: bool = True) -> list[Definition]:
-        """Of the ten minutes after `since`, with their runs."""
+        """Fires of the ten minutes after `since`, with their runs."""
         fresh = msgspec.structs.replace(of, expanded_through=UnixMillis(since), state=CronState.ACTIVE)
         made = plan(fresh, now=since, wake_quota=1, retention_ms=10**12).children
         await self.world.storage.crons.insert_runs([child.run for child in made])
@@ -93,7 +93,7 @@ async def test_fires_of_the_present_revision_are_made_in_one_read(fires: Fires) 
 
 @pytest.mark.parametrize("state", [CronState.ACTIVE, CronState.PAUSED, CronState.DELETED])
 async def test_fires_of_an_older_revision_are_cancelled(fires: Fires, state: CronState) -> None:
-    """Placed by an expander that slept through the change."""
+    """They were placed by an expander that was asleep during the change."""
     rows = await fires.children(await fires.cron())
     await fires.cron(revision=2, swept=1, state=state)
     assert await fires.verdict(*rows) == [(State.CANCELLED, CHANGED)] * 10

@@ -1,4 +1,4 @@
-"""What becomes of a row that may not be called now."""
+"""When a row that may not be called now is called instead."""
 
 import pytest
 from hypothesis import given
@@ -17,7 +17,7 @@ AT = UnixMillis(NOW + 30_000)
 
 @given(due=st.integers(NOW - 5_000, NOW + 5_000), at=st.integers(NOW - 5_000, NOW + 5_000))
 def test_no_row_is_deferred_to_its_own_instant_or_before(due: int, at: int) -> None:
-    """It would be its own retry row: found to point on, followed to itself, never called."""
+    """It would be its own retry row: a pointer to itself, never called."""
     found = defer(claim(due=due), at=UnixMillis(at), in_doubt=False, reason="ordering")
     assert found.next_attempt_at == max(at, due + 1)
 

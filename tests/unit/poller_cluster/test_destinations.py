@@ -1,4 +1,6 @@
-"""Limits of each receiver host: how a host is named, how many rows, how many a second, who is forgotten."""
+"""Limits of each receiver host: how hosts are named, how many rows at once, how many a second, and which are
+forgotten.
+"""
 
 from typing import Any
 
@@ -16,7 +18,7 @@ SHOP, OTHER = ClientId("shop"), ClientId("other")
 
 
 class Known:
-    """Destinations with a client's settings, and who was told of room."""
+    """Destinations with a client's settings, and a record of the clients that were told of room."""
 
     def __init__(self, *, max_in_flight: int = 100, share: float = 1.0, **settings: Any) -> None:
         self.told: list[ClientId] = []
@@ -81,7 +83,7 @@ def test_a_limit_of_the_client_is_parted_by_pollers(asked: int, share: float, he
 
 
 def test_more_may_be_claimed_for_a_host_than_be_called_at_once_unless_the_client_says_so() -> None:
-    """Claims are made for many at once; connections to one host have a price of their own."""
+    """A claim is made for many rows at once; connections to one host have a cost of their own."""
     known = Known(max_in_flight=100, destination_connections=3)
     host = known.of()
     assert host.headroom() == 80
@@ -109,7 +111,7 @@ def test_of_a_rate_too_rows_that_are_not_due_leave_some() -> None:
 
 
 def test_rows_refused_because_they_are_not_due_are_told_when_there_is_room_for_such() -> None:
-    """Not of each call that ends: what is told looks at all pollers of the client."""
+    """Not at each call that ends, because a notification makes all pollers of the client look."""
     known = Known().limit(a_example=DestinationLimit(max_in_flight=40))
     host = known.of()
     claim(host, 30)
@@ -181,7 +183,7 @@ def test_attempts_under_way_are_bounded() -> None:
     steps=st.lists(st.floats(0, 3), min_size=1, max_size=12),
 )
 def test_no_second_starts_more_than_the_rate(rate: float, steps: list[float]) -> None:
-    """But for the tenth that may be saved up, and the one that may always start."""
+    """Except for the tenth that may be saved up, and the one that may always start."""
     one = Known(max_in_flight=10_000).limit(a_example=DestinationLimit(max_per_second=rate)).of()
     now, starts = 0.0, []
     for step in steps:
@@ -254,7 +256,7 @@ def test_a_limit_that_grew_is_told_of_with_the_next_end() -> None:
 
 
 def test_a_started_attempt_tells_of_the_room_that_its_rate_gives() -> None:
-    """Rows that are due are looked at when they are told of room; the attempt itself may take long."""
+    """Due rows are looked at when they are told of room; the attempt itself may take long."""
     known = Known().limit(a_example=DestinationLimit(max_per_second=1))
     one = known.of()
     claim(one, 1)

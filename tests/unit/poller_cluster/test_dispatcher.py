@@ -1,4 +1,4 @@
-"""When attempts start, whose turn it is, and what becomes of results. Nothing waits: the clock is moved by hand."""
+"""When attempts start, in which order, and how results are handled. The test moves the clock."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -54,7 +54,7 @@ async def test_an_earlier_row_that_comes_later_is_not_late(bench: Bench) -> None
 
 
 async def test_the_clock_may_be_ahead(bench: Bench) -> None:
-    """A node that may be ahead of the others by so much waits so much longer."""
+    """A node that may be ahead of the others by some time waits that much longer."""
     bench.ahead_ms = 1_000
     bench.submit()
     await bench.advance(0.5)
@@ -190,7 +190,7 @@ async def test_a_client_at_its_limit_claims_again_when_there_is_room_for_many(be
 
 
 async def test_the_scarcer_the_room_the_less_is_claimed_for_later(bench: Bench) -> None:
-    """Pollers that claim for later would keep other pollers' rows waiting that are due now."""
+    """Pollers that claim for later would delay other pollers' rows that are due now."""
     shop, settings = ClientId("shop"), MinuteSettings(claim_ahead_ms=5_000, claim_lead_ms=1_000)
     bench.clients.known["shop"] = client(max_in_flight=100)
     seen = []
@@ -344,7 +344,9 @@ async def test_a_row_whose_headers_do_not_open_is_deferred_and_others_go(bench: 
 
 
 async def test_rows_that_wait_go_on_before_many_attempts_have_ended(bench: Bench) -> None:
-    """Else the connections of all that end in one turn of the loop are idle at a time, and are more than are kept."""
+    """Otherwise the connections of all attempts that end in one turn would be idle at once, and exceed the number that
+    is kept.
+    """
     bench.engine.capacity = 1_000
     for _ in range(200):
         bench.submit(host="one")
@@ -378,7 +380,7 @@ async def test_what_is_due_soon_is_not_late_by_the_time_that_starting_others_too
 
 
 def knows(bench: Bench) -> tuple[bool, bool]:
-    """Whether it still has counts of the client's rows, and destinations."""
+    """Whether the dispatcher still has counts of the client's rows, and destinations."""
     return bool(bench.dispatcher._held), bool(list(bench.dispatcher._destinations.all()))
 
 

@@ -1,4 +1,4 @@
-"""Who waits for whom: hosts of one client, clients of one engine, rows within the guarantee and beyond."""
+"""Which rows wait for which: hosts of one client, clients of one engine, rows within the guarantee and beyond."""
 
 import asyncio
 from collections.abc import AsyncIterator

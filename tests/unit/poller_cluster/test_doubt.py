@@ -1,4 +1,6 @@
-"""Ids that an earlier owner left in flight: in doubt until claimed again and recorded, whatever happens in between."""
+"""Ids that an earlier owner left in flight stay in doubt until claimed again and recorded, whatever happens in
+between.
+"""
 
 import pytest
 
@@ -13,7 +15,7 @@ NOW = START + 20_000
 
 @pytest.fixture
 def bench() -> MinuteBench:
-    """The second incarnation; the first one may have used the store before."""
+    """The second incarnation's bench; the first one may have used the store before."""
     return MinuteBench(epoch=2)
 
 
@@ -129,7 +131,9 @@ async def test_an_attempt_that_ended_is_not_given_back(bench: MinuteBench) -> No
 
 
 async def test_a_recorded_id_does_not_come_back_into_flight_with_the_sweep() -> None:
-    """A retry shares its schedule's id: were it kept, its cancel would be refused and its owner's end be a doubt."""
+    """A retry has its schedule's id: if the id stayed in flight, its cancel would be refused and a new owner would
+    doubt its end.
+    """
     bench = MinuteBench(epoch=2, page_rows=1)
     sent, other = definition(20.0), definition(58.0, tail=2)
     await bench.create(sent, other)

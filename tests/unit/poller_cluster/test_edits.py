@@ -1,4 +1,4 @@
-"""A commit and an external update over a real store: exactly one wins, and each learns of the other."""
+"""A commit and an external update over a real store: exactly one wins, and the loser learns of the other."""
 
 import pytest
 
@@ -129,8 +129,9 @@ async def test_an_external_update_after_the_first_page_of_a_scan_is_not_taken_fo
 
 
 async def test_rows_of_an_unopened_minute_are_read_again_with_the_external_update_that_they_are_claimed_by() -> None:
-    """Without room nothing was claimed until the sweep began; its first page shows an external update of a row further
-    on."""
+    """Without headroom nothing was claimed until the sweep began; its first page shows an external update of a later
+    row.
+    """
     bench = MinuteBench(page_rows=1)
     first, second = definition(20.0), definition(20.1)
     await bench.create(first, second)

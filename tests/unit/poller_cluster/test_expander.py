@@ -1,4 +1,4 @@
-"""Wake-ups are expanded in groups of one client, as long as their node may, and every one of them ends once."""
+"""Wake-ups are expanded in groups of one client while their node may act, and each of them ends once."""
 
 import asyncio
 from collections.abc import Coroutine, Sequence
@@ -23,7 +23,7 @@ SHOP, BANK = ClientId("shop"), ClientId("bank")
 
 @dataclass
 class Bench:
-    """An expander whose expansions end when they are told to. `errors`: what the coming ones raise."""
+    """An expander whose expansions end when the test says so. `errors`: what the next ones raise."""
 
     clock: ManualClock = field(default_factory=ManualClock)
     asked: list[tuple[str, list[str]]] = field(default_factory=list)
@@ -76,7 +76,7 @@ async def bench() -> Bench:
 
 
 async def begun(bench: Bench, *names: str) -> None:
-    """Those before wait: the first one is being expanded alone."""
+    """Wait until the first is being expanded, alone; the others wait."""
     for name in names:
         bench.wake(name)
     await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Follow-ups of a minute are carried out in groups, each in one slot of the background budget."""
+"""Follow-ups of a minute run in groups, each in one slot of the background budget."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -20,7 +20,7 @@ ANSWER_SECONDS = 0.1
 
 
 class Bench:
-    """Stands in for `ScheduleWriter`, and counts what is asked of it at a time."""
+    """Replaces `ScheduleWriter`, and counts its concurrent requests."""
 
     def __init__(self) -> None:
         self.clock = SimClock()
@@ -62,7 +62,7 @@ class Bench:
             self.runner.submit(FollowUp(retry_row(original, original.due + 90_000), outcome))
 
     def groups(self) -> list[int]:
-        """How many were asked at each instant."""
+        """The number of requests at each instant."""
         instants = [at for at, _ in self.asked]
         return [instants.count(at) for at in sorted(set(instants))]
 

@@ -1,4 +1,4 @@
-"""A node tells the members that its own incarnation sees."""
+"""A node sends hints to the members that its own incarnation sees."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -7,7 +7,7 @@ from poller_cluster.hint_targets import NodeTargets
 
 
 def view(*members: tuple[str, str, float | None]) -> Any:
-    """Name, address and weight; None: it is hinted nothing."""
+    """Name, address and weight; None: it gets no hints."""
     return SimpleNamespace(
         hint_weights=lambda: {name: weight for name, _, weight in members if weight is not None},
         members=[

@@ -1,4 +1,4 @@
-"""Rows that are not to be claimed now: held until there is room, or deferred without having been claimed."""
+"""Rows that may not be claimed now: held until there is room, or deferred without having been claimed."""
 
 from collections.abc import Mapping, Sized
 
@@ -40,7 +40,7 @@ DEFERRED = outcome(State.RETRYING, attempts=0, next_attempt_at=at(300), reason="
 
 
 class Judge:
-    """Says what a test puts there; remembers what it was told."""
+    """Gives the verdicts that a test sets, and records what it is told."""
 
     def __init__(self) -> None:
         self.verdicts: dict[Row, Verdict] = {}
@@ -108,7 +108,7 @@ def test_no_more_go_than_there_is_room_for_the_first_in_the_queue_first() -> Non
 
 
 def test_a_row_held_for_its_host_is_judged_again_when_it_is_due() -> None:
-    """Nobody tells of time that passes."""
+    """Passing time causes no notification."""
     judge, later, last = Judge(), row(3, 1), row(4, 2)
     judge.verdicts = {each: hold(each) for each in (later, last)}
     minute = judged(judge, later, last)
@@ -152,7 +152,7 @@ def test_a_minute_of_rows_deferred_settles() -> None:
 
 
 def test_a_row_cancelled_before_it_was_deferred_stays_cancelled() -> None:
-    """The write tests that the row has no outcome as soon as an external update is known of."""
+    """The write tests that the row has no outcome once an external update is known."""
     judge, dead = Judge(), row(1)
     judge.verdicts[dead] = DEFERRED
     minute = judged(judge, dead)

@@ -12,7 +12,7 @@ HOUR = 60 * 480_000
 
 
 class ScriptedRun:
-    """Notes what a poller asks of the run of one minute."""
+    """Records a poller's calls to the run of one minute."""
 
     def __init__(self, phase: Phase = Phase.RUNNING) -> None:
         self.machine = machine()

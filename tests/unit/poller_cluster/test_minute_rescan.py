@@ -1,4 +1,4 @@
-"""Minutes that are read again because more rows came near their time than can be told one by one."""
+"""Minutes that are read again because more rows are due soon than hints can name."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def long_read(*rows: Row, **settings: int) -> PollerMinute:
 
 
 def renewed(seconds: float = 5.0) -> PollerMinute:
-    """A minute of one row, read long ago, that is to be read again and is asked for its next step."""
+    """A minute of one row, read long ago, that is to be read again and whose next step is due."""
     minute = long_read(KNOWN)
     minute.hint(None)
     assert step(minute, seconds) == ReadPage(None)
@@ -76,7 +76,7 @@ def test_a_read_that_takes_long_rests_as_long() -> None:
 
 
 def test_a_read_that_was_under_way_is_not_enough() -> None:
-    """What came since may be behind it."""
+    """Rows created since may be behind its position."""
     minute = long_read(KNOWN)
     minute.hint(None)
     expect(ReadPage, minute, 5)

@@ -27,7 +27,7 @@ FIRST = at(-119)
 
 
 def original(next_at: float | None = 20, state: State = State.RETRYING) -> Row:
-    """A call of two minutes ago, pointing to its retry row."""
+    """A schedule of two minutes ago, pointing to its retry row."""
     pointed = None if next_at is None else at(next_at)
     return with_state(row(-120), state, attempts=1, first_attempt_at=FIRST, next_attempt_at=pointed)
 
@@ -36,7 +36,7 @@ RETRY_ROW = retry_row_key(20, original())
 
 
 def checked(found: Row | None) -> PollerMinute:
-    """A machine that has looked up the original of its only retry row."""
+    """A machine that has read the original of its only retry row."""
     minute = reading(RETRY_ROW)
     asked = expect(CheckRows, minute, 15).rows
     minute.rows_checked(asked, {} if found is None else {found.schedule_id: found}, {})

@@ -39,7 +39,7 @@ from tests.unit.poller_cluster.builders import (
 
 
 def sweeping(*rows: Row) -> PollerMinute:
-    """A machine that has seen nothing before its sweep, and these rows in it."""
+    """A machine that has seen nothing before its sweep, and finds these rows in it."""
     minute = reading()
     read(minute, *rows, seconds=SWEEP)
     return minute
@@ -272,7 +272,7 @@ def test_a_full_window_puts_the_sweep_off_until_there_is_room() -> None:
 
 
 def test_of_rows_that_it_recorded_a_sweep_reads_nothing_more() -> None:
-    """Nor of those that others ended and that require nothing, nor of pointers, nor of what is still held."""
+    """It also reads no more of rows that others ended and that require nothing, of pointers, and of rows still held."""
     ours, failed, cancelled, slow = row(10, 1), row(11, 2), row(12, 3), row(59, 4)
     minute = reading(ours, failed, cancelled, slow)
     claim(minute, 58)
@@ -312,7 +312,7 @@ def test_a_scan_is_over_only_when_the_rows_with_follow_ups_are_read(stray: Row) 
 
 
 def test_strays_are_read_some_at_a_time_behind_what_is_to_be_called() -> None:
-    """They are whole and may be large, and a read of theirs that gets no answer keeps no call waiting."""
+    """They are whole and may be large; an unanswered read of them delays no call."""
     strays = [row(number / 10, number + 1) for number in range(STRAYS_AT_ONCE + 1)]
     minute = reading()
     assert step(minute, SWEEP) == SweepPage(None)
@@ -333,7 +333,7 @@ def test_strays_are_read_some_at_a_time_behind_what_is_to_be_called() -> None:
 
 
 def test_a_stray_in_doubt_stays_so() -> None:
-    """An older owner has it in flight; that is known until it has been read."""
+    """An older owner has it in flight, which is known until the row has been read."""
     doubted = row(59)
     minute = reading()
     assert step(minute, SWEEP) == SweepPage(None)
@@ -347,7 +347,7 @@ def test_a_stray_in_doubt_stays_so() -> None:
 
 
 def test_a_stray_that_was_recorded_meanwhile_is_counted_once() -> None:
-    """Somebody named it before it was read."""
+    """An external update named it before it was read."""
     stray = row(59)
     minute = reading()
     minute.hint([stray.key])

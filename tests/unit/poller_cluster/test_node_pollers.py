@@ -1,4 +1,4 @@
-"""What a node holds of its clients, and whom it tells of rows that it places."""
+"""What a node keeps of its clients, and which pollers it tells of rows that it places."""
 
 from collections.abc import Collection
 from types import SimpleNamespace
@@ -17,7 +17,7 @@ KEY = RowKey(at(5), compose_schedule_id(due=at(5), poller_id=0, tail=1))
 
 
 class Pollers:
-    """Stands in for a client's pollers; `leaving` are those that are being handed over."""
+    """Replaces a client's pollers; `leaving` are those that are being handed over."""
 
     client_id = SHOP
 

@@ -1,4 +1,4 @@
-"""What a new owner learns of ordering keys from minutes to come, and of heads that never came."""
+"""What a new owner learns of ordering keys from later minutes, and of heads that never appear."""
 
 from typing import Any
 
@@ -84,7 +84,7 @@ async def test_no_content_is_read(bench: MinuteBench, order: OrderingKeys, monke
 
 
 async def test_nothing_else_stands_in_line(bench: MinuteBench, order: OrderingKeys) -> None:
-    """Calls to come, other pollers' retry rows, retry rows beyond the last minute, retry rows that have ended."""
+    """Future schedules, other pollers' retry rows, retry rows beyond the last minute, retry rows that have ended."""
     at = minute_start(LATER) + 1_000
     await bench.create(keyed(1.0, minute=LATER))
     await bench.create(retry_row(keyed(1.0, tail=2, poller=POLLER + 1), at))

@@ -1,4 +1,4 @@
-"""Who stands before whom in the line of an ordering key, and what is forgotten."""
+"""The order of the rows of an ordering key, and when it is forgotten."""
 
 import msgspec
 import pytest

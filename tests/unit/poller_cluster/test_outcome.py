@@ -20,7 +20,7 @@ BASE_MS = 5_000
 def concluded(
     came_to: AttemptResult, *, of: Claim | None = None, options: ScheduleOptions = NO_OPTIONS, **settings: Any
 ) -> Outcome:
-    """By an attempt that ended at ENDED, with no jitter left out: the whole delay."""
+    """The outcome of an attempt that ended at ENDED, with the full jitter."""
     return conclude(
         of or claim(),
         came_to,
@@ -94,7 +94,7 @@ def test_the_receiver_may_ask_for_more_time() -> None:
 
 
 def test_the_deadline_counts_from_the_due() -> None:
-    """The last instant is still allowed. `due` wins over a first attempt that is said to be earlier."""
+    """The last instant is still allowed. `due` takes precedence over a first attempt that is recorded as earlier."""
     early = claim(first_attempt_at=NOW - 60_000, attempt_base=1)
     needed = (ENDED - NOW + 2 * BASE_MS) / 1000
     assert concluded(result(500), of=early, retry=RetrySettings(deadline_seconds=needed)).state is State.RETRYING

@@ -1,4 +1,4 @@
-"""Forgotten crons are found by the owners of the pollers that their clients fall to."""
+"""Forgotten crons are found by the nodes that own the pollers to which their clients are assigned."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -39,7 +39,7 @@ def client(client_id: str, *, state: ClientState = ClientState.ACTIVE, quota: in
 
 
 class EndingClock(ManualClock):
-    """The task that sleeps once too often is cancelled."""
+    """A clock that cancels the task that sleeps once too often."""
 
     turns = 0
 
@@ -159,7 +159,7 @@ async def test_every_client_falls_to_one_of_those_who_share_the_pollers(scanned:
 
 
 async def test_deleted_crons_go_after_the_clients_retention(scanned: Scanned) -> None:
-    """And none that is in use, still to be withdrawn, or was created again meanwhile."""
+    """Except those in use, still to be withdrawn, or created again in between."""
     retention_ms = client(SHOP).settings.retention_days * DAY_MS
     long_ago, lately = UnixMillis(NOW - retention_ms - 1), UnixMillis(NOW - retention_ms)
     for name, state, wake_at, changed_at in (

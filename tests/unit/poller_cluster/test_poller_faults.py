@@ -1,4 +1,4 @@
-"""Newer owners, errors, a store that does not answer, trust and clocks in doubt."""
+"""A poller's faults: newer owners, errors, a store that does not answer, trust and clocks in doubt."""
 
 from poller_cluster.minute.machine import PollerMinute
 from poller_cluster.minute.steps import Step

@@ -1,4 +1,6 @@
-"""Pollers drained, revoked, suspended and resumed: what is given back, what stands still, what is never done twice."""
+"""Pollers that are drained, revoked, suspended and resumed: what is given back, what stops, what is never done
+twice.
+"""
 
 from scheduler_service.domain.ids import PollerId
 from scheduler_service.domain.schedules import State
@@ -9,7 +11,7 @@ SWEEP_SECONDS = 70.0
 
 
 def test_a_poller_that_drains_while_its_minute_is_swept_has_not_passed_it() -> None:
-    """What the sweep finds is not started here any more, so it is the next owner's."""
+    """Rows that the sweep finds are not started here any more, so they belong to the next owner."""
 
     async def scenario(bench: PollerBench) -> None:
         started = definition(58.0)
@@ -151,7 +153,7 @@ def test_an_attempt_under_way_over_a_suspension_is_recorded_and_not_repeated() -
 
 
 def test_a_minute_never_has_two_machines_under_one_epoch() -> None:
-    """The first one's write of unknown fate would look like the second one's own."""
+    """The first one's write of unknown result would look like the second one's own."""
 
     async def scenario(bench: PollerBench) -> None:
         call = definition(20.0)

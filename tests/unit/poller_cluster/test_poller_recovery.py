@@ -1,4 +1,4 @@
-"""A granted poller: the present at once, the past beside it, oldest first."""
+"""A granted poller fires the present at once, and the past beside it, oldest first."""
 
 from scheduler_service.domain.ids import Minute
 from tests.support.minutes import MINUTE, POLLER, definition

@@ -75,7 +75,7 @@ def test_a_hint_begins_a_minute_that_had_no_rows() -> None:
 
 
 def test_rows_that_are_not_named_are_found_within_seconds_however_many_hints_come() -> None:
-    """What that costs is bounded."""
+    """The cost of finding them is bounded."""
 
     async def scenario(bench: PollerBench) -> None:
         await bench.create(definition(50.0))
@@ -121,7 +121,7 @@ def test_hints_of_passed_minutes_and_of_minutes_to_come_begin_nothing() -> None:
 
 
 def test_a_poller_that_wants_to_look_ahead_waits_for_its_clients_settings_without_haste() -> None:
-    """A client that is deleted has none from then until its pollers are told."""
+    """A deleted client has no settings from its deletion until its pollers are told."""
     known = claimed.client()
 
     async def scenario(bench: PollerBench) -> None:

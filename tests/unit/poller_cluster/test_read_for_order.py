@@ -1,4 +1,4 @@
-"""What stands before whom in a minute that holds more rows than there is room for."""
+"""The order of a minute's rows where the minute has more rows than fit into memory."""
 
 import asyncio
 from types import SimpleNamespace
@@ -17,7 +17,7 @@ from tests.unit.poller_cluster.builders import PARTITION, row
 
 
 class Minute:
-    """Stands in for the machine, the store and the admission of a minute that waits for order."""
+    """Replaces the machine, the store and the admission of a minute that waits for order."""
 
     def __init__(self, *, past: bool) -> None:
         clock, stand_in = ManualClock(), SimpleNamespace()

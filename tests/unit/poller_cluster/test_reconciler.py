@@ -1,4 +1,4 @@
-"""Which reconciliations a node works on, how often it looks for them, and how fast it goes."""
+"""Which reconciliations a node works on, how often it looks for them, and how fast it works."""
 
 import asyncio
 import itertools
@@ -39,7 +39,7 @@ SHOP = ClientId("shop")
 
 
 class Slices:
-    """Stands in for the use case: each slice is a minute of the window."""
+    """Replaces the use case: each slice is a minute of the window."""
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage

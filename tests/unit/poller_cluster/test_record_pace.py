@@ -1,4 +1,4 @@
-"""How long outcomes wait for others."""
+"""How long outcomes wait for others to share their commit."""
 
 import pytest
 

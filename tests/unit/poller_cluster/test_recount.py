@@ -20,7 +20,7 @@ def partition(number: int) -> Partition:
 
 
 class Bench:
-    """Counts take `seconds`, and fail where they are told to."""
+    """Counts take `seconds`, and fail where the test says so."""
 
     def __init__(self, seconds: float = 0.0) -> None:
         self.clock = SimClock()

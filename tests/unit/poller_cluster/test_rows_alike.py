@@ -1,4 +1,4 @@
-"""Rows to a destination that was just looked at are judged by what was found: as if each were looked at by itself."""
+"""Rows to a destination that was just judged get its verdict, as if each were judged by itself."""
 
 from typing import Any
 
@@ -66,7 +66,7 @@ class Judging:
 
     @property
     def taken(self) -> list[tuple[str, int, float]]:
-        """What the destinations know of it."""
+        """The destinations' counts for it."""
         known = self._bench.dispatcher._destinations.all()
         return [(one.name, one.reserved, one._refused) for _, one in known]
 

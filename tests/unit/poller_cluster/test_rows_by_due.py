@@ -1,4 +1,4 @@
-"""Claimed rows until they are due: in order over all runs, and taken back whole."""
+"""Claimed rows until they are due: in order over all runs, and taken back completely."""
 
 from collections import deque
 

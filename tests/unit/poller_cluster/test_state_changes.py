@@ -1,4 +1,4 @@
-"""What a node tells of itself and of others: once a change, nothing while nothing changes."""
+"""A node's log of its own and others' state changes: each change once, and nothing without a change."""
 
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -34,7 +34,7 @@ def heartbeat(name: str, state: NodeState = NodeState.LIVE) -> Heartbeat:
 
 @dataclass
 class Scene:
-    """A node as far as its news see it."""
+    """The parts of a node that its state-change log sees."""
 
     beats: list[Heartbeat] = field(default_factory=list)
     ended: list[Heartbeat] = field(default_factory=list)

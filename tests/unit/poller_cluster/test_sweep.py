@@ -1,4 +1,4 @@
-"""Sweep, books and drain: when a minute is over, and what it has counted by then."""
+"""Sweep, books and drain: when a minute is over, and what is counted by then."""
 
 import pytest
 

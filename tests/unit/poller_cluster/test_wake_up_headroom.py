@@ -1,4 +1,4 @@
-"""How many wake-ups of crons may be under way: none at the cost of calls, or of another client's wake-ups."""
+"""How many wake-ups of crons may be under way without delaying calls or another client's wake-ups."""
 
 from types import SimpleNamespace
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""Labels for the few busiest of many names: bounded, steady, and nothing counted twice or not at all."""
+"""Labels for the few busiest of many names: bounded, stable, and every event counted exactly once."""
 
 from collections import Counter
 
@@ -24,7 +24,7 @@ class Bench:
             self.busiest.account(name).fires += 1
 
     def period(self, **times: int) -> dict[str, int]:
-        """So many events of each name, then a look after the ranking."""
+        """So many events of each name, then a scrape after the ranking."""
         for name, count in times.items():
             self.fire(name, count)
         self.now += RANK_SECONDS
@@ -78,7 +78,7 @@ def test_none_by_name() -> None:
 
 @given(st.lists(st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 60)), max_size=12))
 def test_increases_are_what_happened_and_labels_are_bounded(periods: list[dict[str, int]]) -> None:
-    """As Prometheus sees it: what a series grew by between two looks, series that vanished grew by nothing."""
+    """As Prometheus sees it: a series grew by the difference of two scrapes; one that vanished grew by nothing."""
     bench, before = Bench(2), Counter[str]()
     for times in periods:
         for name, count in times.items():

@@ -1,4 +1,4 @@
-"""The limit of file descriptors, and what an engine makes of it."""
+"""The limit of file descriptors, and the engine's size by it."""
 
 import resource
 

@@ -1,4 +1,4 @@
-"""Values made of files: followed when they change, kept when the change can't be used."""
+"""Values made of files: reloaded when the files change, kept when the new content is invalid."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A part that is given away before it is built."""
+"""A reference to a part that is not built yet."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Definitions and values as Prometheus gets them."""
+"""Definitions and values as Prometheus receives them."""
 
 import pytest
 from prometheus_client import CollectorRegistry, Histogram
@@ -31,7 +31,7 @@ def test_values_by_label() -> None:
 
 
 def test_a_distribution_is_as_prometheus_counts_it() -> None:
-    """Every line alike, but for the creation times that we don't show."""
+    """Every line is equal, except for the creation times, which we do not show."""
     ours, bounds = Distribution((0.5, 1, 2)), (0.5, 1, 2)
     registry = CollectorRegistry()
     theirs = Histogram("minutehand_x_seconds", "X.", buckets=bounds, registry=registry)

@@ -1,4 +1,4 @@
-"""What a step of the system's clock is taken for: the members judge, and where there are none, storage's servers."""
+"""Whether a step of the system's clock is believed: the members decide, or without members storage's servers."""
 
 from collections.abc import MutableMapping, Sequence
 from typing import Any
@@ -38,8 +38,9 @@ class SteppedClock(ManualClock):
 
 
 class Machine:
-    """`others`: by how much this machine's clock was ahead of theirs before any step, and what they stepped by.
-    `servers`: the same of those servers that have told since what time they have now."""
+    """`others`: by how much this machine's clock was ahead of theirs before any step, and by how much they stepped.
+    `servers`: the same for servers that have answered since.
+    """
 
     def __init__(self, *others: tuple[int, int], servers: Sequence[int] = ()) -> None:
         self.clock = SteppedClock()
@@ -74,7 +75,7 @@ class Machine:
             self.beats += 1
 
     def ahead_ms(self) -> int:
-        """Of the time that it had before the step."""
+        """How far the accepted time is ahead of the time before the step."""
         return self.clock.wall_ms() - self.clock.now
 
 
@@ -111,7 +112,7 @@ def test_a_step_away_from_the_members_is_refused(others: list[tuple[int, int]]) 
 
 @pytest.mark.parametrize("others", [[(STEP_MS + 100, 0)], [(STEP_MS, 0), (0, -STEP_MS), (0, -STEP_MS)]])
 def test_a_step_towards_the_members_is_accepted(others: list[tuple[int, int]]) -> None:
-    """Also towards the only one that was right, while the others, wrong like this one, are set right with it."""
+    """Even towards the only one that was right, while the others, wrong like this one, are set right with it."""
     machine = Machine(*others)
     machine.clock.stepped_ms = -STEP_MS
     machine.looks(FRESH_BEATS + 1)
@@ -140,7 +141,7 @@ def test_a_small_step_between_members_that_differ_as_clocks_may_is_judged_by_the
 
 
 def test_nobody_judges_before_he_wrote_since_the_step() -> None:
-    """The row that was read last was written before its machine was stepped as well."""
+    """The row read last was written before its machine was stepped as well."""
     machine = Machine((0, 0), servers=[STEP_MS])
     machine.clock.stepped_ms = -STEP_MS
     machine.looks(FRESH_BEATS)

@@ -1,4 +1,4 @@
-"""The ring: what it takes, what it opens, and that nothing else does."""
+"""The key ring: valid keys, what it decrypts, and that nothing else does."""
 
 import base64
 

@@ -1,4 +1,4 @@
-"""Rotation of what is stored, the box over its file, and clients whose secrets a node can't open."""
+"""Rotation of stored secrets, the key ring's file, and clients whose secrets a node cannot decrypt."""
 
 import base64
 from pathlib import Path
@@ -34,7 +34,7 @@ SHOP, BANK = ClientId("shop"), ClientId("bank")
 
 
 class Bench:
-    """Two clients; their secrets are made through the API, with the ring of a file."""
+    """Two clients; their secrets are made through the API, with the key ring of a file."""
 
     def __init__(self, directory: Path) -> None:
         self.ring = directory / "ring"
@@ -46,7 +46,7 @@ class Bench:
         self.clock = ManualClock()
 
     async def secret(self, client_id: ClientId, encryption: SecretEncryption) -> bytes:
-        """A new one; answers what it signs with."""
+        """Create a secret; returns its signing key."""
         await self.store.create_client(
             Client(
                 client_id=client_id,

@@ -1,4 +1,4 @@
-"""Headers as they are stored: what hides them, what opens them, and that nothing else does."""
+"""Stored headers: what encrypts them, what decrypts them, and that nothing else does."""
 
 import base64
 

@@ -1,4 +1,4 @@
-"""The pure parts of the bench: which dues it asks for, what it counts, how it is told."""
+"""The pure parts of the bench: the dues it sends, its counts, and its report."""
 
 import argparse
 import io
@@ -79,7 +79,7 @@ def plan(**options: object) -> Plan:
 
 
 def asked(request: bytes | None) -> tuple[bytes, Any]:
-    """The head of a request whose length is as it says, and its body."""
+    """The head of a request whose length matches its body, and the body."""
     assert request is not None
     head, _, body = request.partition(b"\r\n\r\n")
     assert int(head.rpartition(b"Content-Length: ")[2]) == len(body)

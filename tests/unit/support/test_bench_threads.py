@@ -1,4 +1,4 @@
-"""What the bench says of a JVM's compilers and collector, read from a made-up /proc."""
+"""What the bench reports about a JVM's compilers and collector, read from a made-up /proc."""
 
 import os
 from pathlib import Path
@@ -12,7 +12,7 @@ PID = 7
 
 
 def put(proc: Path, tid: int, name: str, seconds: float, *, started: int = 100) -> None:
-    """Half of it user's time, half the system's."""
+    """Half of it is user time, half system time."""
     ticks = round(seconds * TICKS)
     directory = proc / str(PID) / "task" / str(tid)
     directory.mkdir(parents=True, exist_ok=True)

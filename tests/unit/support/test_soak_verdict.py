@@ -1,4 +1,4 @@
-"""A soak that went wrong says so: each thing that may be wrong with it, alone."""
+"""The soak's verdict names each possible fault on its own."""
 
 from collections.abc import Callable
 from typing import Any
@@ -65,7 +65,7 @@ def test_what_is_wrong_is_said(change: Change, said: str) -> None:
 
 def test_memory_is_compared_within_each_rest() -> None:
     samples: Memory = [((at + 0.5) / 100, {"api": float(at)}) for at in range(100)]
-    # The restarts fall between the rests: what a process was before them says nothing of the one after.
+    # The restarts fall between the rests: a process before them tells nothing about its successor.
     assert growth(samples, "api") == [28.0, 41.0, 74.5, 94.5]
     assert growth(samples, "soak-1") == [None] * 4
     assert RESTS[0][1] < RESTS[1][0]

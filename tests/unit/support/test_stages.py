@@ -1,4 +1,4 @@
-"""The judge of long runs: a bound counts from the due, or from the act that came before the call had to be there."""
+"""Stages of long runs: a bound counts from the due, or from the act before the call had to arrive."""
 
 from typing import Any
 from uuid import UUID

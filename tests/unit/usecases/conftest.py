@@ -8,7 +8,7 @@ from tests.unit.usecases.late_rows import LateWorld
 
 @pytest.fixture
 async def world() -> AsyncIterator[ApiHarness]:
-    """Use cases over a store in memory; nothing listens."""
+    """Use cases over a store in memory; no port is open."""
     harness = ApiHarness()
     yield harness
     await harness.storage.close()

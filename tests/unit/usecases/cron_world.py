@@ -1,5 +1,6 @@
-"""Crons over a store in memory: who changes them and who expands them, with somebody who acts between two requests,
-and requests that are refused or whose answers get lost."""
+"""Crons over a store in memory: those who change them and those who expand them, an actor between two requests, and
+requests that are refused or whose answers get lost.
+"""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -32,10 +33,11 @@ CALLBACK = CronCallback(method="POST", url="https://receiver.example/hook", head
 
 
 class Unreliable(InMemoryConnection):
-    """`before` acts once before the next request whose name begins so. `faults`: what happens to the coming requests
-    whose names begin so, one after another: "" nothing, "refuse", "lose" (it is applied, the answer is lost), or for
+    """`before` acts once before the next request whose name begins so. `faults`: what happens to the next requests
+    whose names begin so, one after another: "" (nothing), "refuse", "lose" (it is applied, the answer is lost), or for
     conditional writes "accepted" and "queued": no answer, and it is applied later. The next conditional write or serial
-    read applies what servers have accepted; what is queued in one of them comes with `arrive`."""
+    read applies accepted ones; `arrive` applies queued ones.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,7 +103,7 @@ def _lose(fault: str) -> None:
 
 
 class CronWorld:
-    """The use cases. `remembered` is what the expander's process knows of clients."""
+    """The use cases. `remembered` is the expanding process's copy of the clients."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
@@ -125,7 +127,7 @@ class CronWorld:
         self.others_change, self.others_expand = self._process(self.others)
 
     def _process(self, storage: Storage) -> tuple[ChangeCrons, ExpandCrons]:
-        """The work of one process. Each process has separate queues."""
+        """The background work of one process. Each process has separate queues."""
         change = ChangeCrons(
             crons=storage.crons,
             catalog=Catalog(store=storage.clients, clock=self.clock),
@@ -188,7 +190,7 @@ class CronWorld:
         )
 
     async def rows(self, cron_id: str = TICK) -> dict[int, Row]:
-        """The rows of its runs, by nominal instant."""
+        """Rows of its runs, by nominal instant."""
         return {run.nominal_due: row for run in await self.runs(cron_id) if (row := await self.row(run)) is not None}
 
     async def row(self, run: CronRun) -> Row | None:
@@ -197,7 +199,7 @@ class CronWorld:
         return rows.get(key)
 
     def wake_ups(self, cron_id: str = TICK) -> list[int]:
-        """Instants at which the cron is going to be looked at."""
+        """Instants at which the cron is going to be examined."""
         label = f"{SHOP}/{cron_id}"
         rows = self.connection.rows("schedules")
         return sorted(row["due"] for row in rows if row["client_id"] == CRON_CLIENT and row["label"] == label)

@@ -1,5 +1,6 @@
-"""The schedule writer and external updates over a store in memory, with somebody who acts between two requests, and
-answers that get lost."""
+"""The schedule writer and external updates over a store in memory, with an actor between two requests and lost
+answers.
+"""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -30,9 +31,10 @@ Act = Callable[[], Awaitable[object]]
 
 
 class Meddled(InMemoryConnection):
-    """`before` acts once before the next request of that name; `lost` updates are applied and unanswered, `refused`
-    ones are neither. `written` remembers every write that took effect, `batches` first name and size of plain batches,
-    `longest` the bytes of bodies that one read answered."""
+    """`before` acts once before the next request of that name. `lost` updates are applied without an answer, `refused`
+    ones are not applied. `written` records every write that took effect, `batches` the first name and size of plain
+    batches, `longest` the bytes of bodies that one read returned.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -85,7 +87,8 @@ class Meddled(InMemoryConnection):
 
 class LateWorld:
     """The use cases; the clock begins where rows of the minute are late. A late retry row is one of T1 at T1 + two
-    minutes or more."""
+    minutes or more.
+    """
 
     def __init__(self) -> None:
         self.clock = ManualClock(LATE)
@@ -118,7 +121,7 @@ class LateWorld:
         self.cancel = CancelSchedules(schedules=schedules, writer=self.writer, clock=self.clock)
 
     async def lease(self, epoch: int) -> None:
-        """The poller is held under `epoch`."""
+        """A node holds the poller under `epoch`."""
         poller = PollerKey(CLIENT, 0)
         incarnation = NodeIncarnation(NodeId("node-1"), IncarnationNumber(7))
         await self.storage.leases.create_pollers([poller], watermark=MINUTE)
@@ -141,7 +144,7 @@ class LateWorld:
         assert isinstance(answer, Applied)
 
     async def retrying(self, of: Definition, at: UnixMillis) -> None:
-        """`of` is there, attempted once, and names the retry row of `at`."""
+        """Store `of`, attempted once, pointing to the retry row of `at`."""
         await self.store.insert(of)
         await self.record(of, pointer(at))
 
@@ -154,7 +157,7 @@ class LateWorld:
         return row
 
     def rows(self) -> list[tuple[int, str | None]]:
-        """Due in ms after the end of the minute, and state, of every row with a definition."""
+        """Due, in ms after the end of the minute, and state of every row with a definition."""
         rows = self.connection.rows("schedules")
         return sorted((_instant(row["due"]) - END, row["state"]) for row in rows if row["created_at"] is not None)
 

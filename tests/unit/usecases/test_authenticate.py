@@ -54,7 +54,7 @@ async def test_the_key_of_a_deleted_client_is_worthless_even_unrevoked(world: Ap
     revoke = world.storage.clients.revoke_key
 
     async def lost(key_id: str, *, revoked_at: int) -> None:
-        """The process ends between the state and the keys."""
+        """The process ends between the writes of the state and of the keys."""
 
     world.services.keys._store.revoke_key = lost  # type: ignore[method-assign]
     await world.services.clients.delete(SHOP)

@@ -1,4 +1,4 @@
-"""Cancel has one winner: every row of the table, whatever the chain of retry rows has come to."""
+"""A cancel has one winner: every row of the table, whatever state its chain of retry rows has."""
 
 from uuid import UUID
 
@@ -45,7 +45,7 @@ async def resolve(late: LateWorld) -> Resolved | None:
 
 
 async def cancelled_now(late: LateWorld, result: CancelResult) -> Row:
-    """The original as stored, which is what was answered."""
+    """The original as stored, which equals the answer."""
     row = await late.found(original())
     assert result == Cancelled(row)
     assert (row.state, row.finished_at, row.next_attempt_at) == ("cancelled", late.clock.now, None)
@@ -184,8 +184,7 @@ async def test_a_claim_of_the_retry_row_that_came_first_wins(late: LateWorld) ->
 
 
 async def test_an_original_that_names_another_retry_row_meanwhile_has_that_cancelled(late: LateWorld) -> None:
-    """It is cancelled only if it still names the retry row that was cancelled; the other one could be called
-    otherwise."""
+    """It is cancelled only if it still names the cancelled retry row; otherwise the other one could still be called."""
     await late.retrying(original(), T1)
     await late.store.insert(first_retry_row())
 
@@ -268,7 +267,7 @@ async def test_a_cancel_says_why(late: LateWorld, retrying: bool) -> None:
 
 
 async def test_the_cancel_of_the_retry_row_has_said_why(late: LateWorld) -> None:
-    """A reschedule that was cut short between retry row and original."""
+    """A reschedule was interrupted between retry row and original."""
     await late.retrying(original(), T1)
     outcome = Outcome(state=State.CANCELLED, attempts=1, finished_at=T1, reason="other", rescheduled_to=UUID(int=9))
     moved = write(first_retry_row(), outcome, expect=State.SCHEDULED)

@@ -31,7 +31,7 @@ def client(state: ClientState = ClientState.ACTIVE, quota: int = 3) -> Client:
 
 
 class Store:
-    """What the catalog reads, counted; `gate` holds answers back, `lost` answers nothing."""
+    """Counts the catalog's reads; `gate` holds answers back, `lost` gives none."""
 
     def __init__(self) -> None:
         self.clients = {SHOP: client()}

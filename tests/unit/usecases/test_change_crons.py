@@ -1,4 +1,4 @@
-"""Every change in every state, against others who change, and where the store does not answer."""
+"""Every change of a cron in every state, with concurrent changes, and with a store that does not answer."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -27,7 +27,7 @@ async def world() -> AsyncIterator[CronWorld]:
 
 
 async def in_state(world: CronWorld, state: CronState | None) -> Client:
-    """A cron that has come to this state and been looked at since, a minute ago."""
+    """A cron that has reached this state and was examined since, a minute ago."""
     client = await world.begin()
     if state is None:
         return client
@@ -152,7 +152,7 @@ async def test_a_deletion_makes_room_once_when_it_is_asked_for_again(world: Cron
         await world.change.put(client, cron_id, draft())
     with pytest.raises(Conflict):
         await world.change.put(client, CronId("c"), draft())
-    # Somebody else changes it in between: it is read and decided upon twice.
+    # Another caller changes it in between: it is read and decided twice.
     world.connection.before["crons.write"] = lambda: world.others_change.pause(SHOP, CronId("a"))
     for _ in range(3):
         await world.change.delete(SHOP, CronId("a"))

@@ -97,7 +97,9 @@ async def test_who_registers_a_client_a_moment_later_leaves_no_secret(
 
 
 async def test_a_client_has_its_secret_when_it_is_there(world: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Requests that do not register it leave theirs, never a client without one; they are deleted when one does."""
+    """Requests that do not register it leave their secrets, and never a client without one; a registration deletes
+    them.
+    """
 
     async def lost(self: Any, client: Client) -> Any:
         raise StoreUnavailable("nobody answers")
@@ -119,7 +121,7 @@ async def test_a_client_has_its_secret_when_it_is_there(world: ApiHarness, monke
 async def test_a_registration_whose_answer_storage_lost_shows_its_secret(
     world: ApiHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A repeat would be told that the client is there, and its secret would be shown to nobody."""
+    """A repeat would answer that the client exists, and nobody would ever see its secret."""
     create = type(world.storage.clients).create_client
 
     async def unanswered(self: Any, client: Client) -> Any:

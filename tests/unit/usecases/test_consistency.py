@@ -1,4 +1,4 @@
-"""A client's consistency settings: who heeds them, and who must not."""
+"""A client's consistency settings: which requests use them, and which must not."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ HEEDED = {
 
 
 async def story_of(api: ApiHarness) -> Story:
-    """As in the document's examples, of a client with such settings."""
+    """The document's examples, for a client with such settings."""
     await api.add_built_in_clients()
     story = Story(api)
     for before in ("put_client", "create_schedule", "put_cron", "create_key", "create_secret", "create_admin_key"):
@@ -64,7 +64,7 @@ async def test_only_creates_and_looking_heed_them(id_: str) -> None:
 
 
 class Replicas(InMemoryConnection):
-    """What a read at LOCAL_ONE sees is another store's, which the test keeps behind; but for the `fresh` statements."""
+    """Reads at LOCAL_ONE see another store, which the test keeps behind; except for the `fresh` statements."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ async def test_a_replica_that_has_not_heard_of_a_schedule_does_not_make_it_unkno
 
 
 async def test_what_one_replica_says_is_shown_and_not_acted_upon() -> None:
-    """It shows a redelivery whose retry row it lacks. In truth the retry row was there, and has ended."""
+    """It shows a redelivery without its retry row. In truth the retry row exists, and has ended."""
     connection = Replicas()
     ended = delivered(ROW)
     again = redelivered(ROW, START + 90_000, expect=State.DELIVERED, ended_at=ROW.due + 5)

@@ -1,4 +1,4 @@
-"""`max_crons` holds, at the price of few counts."""
+"""`max_crons` holds, and needs few counts."""
 
 import pytest
 
@@ -45,7 +45,7 @@ def judge(crons: Crons, clock: ManualClock) -> CronCounts:
 
 
 async def take(counts: CronCounts, most: int, *, again: bool = False) -> list[int]:
-    """How many rows it had to be told of, page by page."""
+    """Take one; returns how many rows were read, page by page."""
     rows: list[int] = []
     async with counts.reserve(client(most), again=again, told=lambda read, size: rows.append(read)):
         return rows
@@ -59,7 +59,7 @@ def delete(counts: CronCounts, crons: Crons) -> None:
 
 
 async def fill(counts: CronCounts, crons: Crons, most: int) -> int:
-    """Take until it is refused; how often it was not."""
+    """Take until it is refused; returns how often it was not."""
     for taken in range(10 * most):
         try:
             await take(counts, most)

@@ -1,4 +1,4 @@
-"""What may be asked of a cron: every fault at once, each where it is, and what is stored of what is right."""
+"""Requests for crons: every fault at once, each with its place, and what is stored of a valid one."""
 
 from typing import Any
 

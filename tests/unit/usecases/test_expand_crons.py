@@ -1,4 +1,4 @@
-"""Expanding: by any process, however often, interrupted anywhere; one cron that can't be expanded stands alone."""
+"""Expansion by any process, however often, interrupted anywhere; a cron that cannot be expanded affects no other."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
@@ -182,7 +182,7 @@ async def test_without_the_built_in_client_it_is_asked_again(world: CronWorld) -
 
 
 async def test_a_long_absence_is_made_up_for_in_turns(world: CronWorld) -> None:
-    """The catch-up runs, the rest is recorded as missed, whatever is older than the client keeps rows is not made."""
+    """The catch-up runs, the rest is recorded as missed, and fires older than the client's retention are not made."""
     client = await world.begin()
     await world.change.put(client, TICK, draft(catch_up_seconds=1800))
     world.clock.advance(DAY_MS / 1000)
@@ -212,8 +212,9 @@ async def put_many(world: CronWorld, count: int, *, length: int = 0) -> list[Cro
 def watch_reads(
     world: CronWorld, monkeypatch: pytest.MonkeyPatch, *, most: int = EXPANDED_AT_ONCE
 ) -> list[tuple[int, int]]:
-    """Of each serial read of crons how many were asked for, and how many bytes their callbacks have. More than `most`
-    are not read in time."""
+    """For each serial read of crons: how many were read, and the size of their callbacks. Reads of more than `most`
+    time out.
+    """
     reads: list[tuple[int, int]] = []
     read = world.storage.crons.read
 

@@ -1,4 +1,4 @@
-"""What the first expansion of a cron reads: a new one has no fires of older revisions, one that was changed may."""
+"""What the first expansion of a cron reads: a new one has no fires of older revisions, a changed one may."""
 
 from typing import Any
 

@@ -202,7 +202,7 @@ async def test_large_bodies_make_short_pages(world: ApiHarness, monkeypatch: pyt
 
 @dataclass(slots=True)
 class Read:
-    """What a connection has answered, and what a listing has told of it."""
+    """Records what a connection has answered, and what a listing has reported of it."""
 
     rows: int = 0
     size: int = 0

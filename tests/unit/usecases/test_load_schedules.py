@@ -1,4 +1,4 @@
-"""Rows of a bulk load: the same rows in every run, by a create's rules, in time or not at all."""
+"""Rows of a bulk load: the same in every run, checked by a create's rules, written in time or not at all."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ LOAD = BulkLoad(
 
 
 class Unsteady:
-    """The schedule writer, with storage that gives no answer for a while, in part or wholly, or takes its time."""
+    """The schedule writer, with storage that is slow, or gives no answer for a while, to some requests or to all."""
 
     def __init__(self, writer: ScheduleWriter, clock: ManualClock) -> None:
         self._place = writer
@@ -77,12 +77,12 @@ class Loading:
     client: Client
 
     async def __call__(self, *items: Item, again: bool = False, load: BulkLoad = LOAD) -> list[Any]:
-        """`Loaded`, or every fault of an item."""
+        """Returns `Loaded`, or every fault of an item."""
         results = await self.load(self.client, load, items, again=again)
         return [result.errors if isinstance(result, Invalid) else result for result in results]
 
     async def rows(self) -> list[Row]:
-        """All that is there."""
+        """All stored rows."""
         found = []
         for hour in range(50):
             minutes = await self.world.storage.schedules.occupied(
@@ -153,7 +153,7 @@ async def test_another_run_adds_nothing_and_changes_nothing(loading: Loading) ->
     assert await loading(*items, again=True) == [Loaded.PRESENT] * 12 + [Loaded.ADDED] * 8
     assert [row for row in await loading.rows() if row in before] == before
     assert loading.writer.asked == [12, 8]
-    # Their time has come and gone: they are there all the same.
+    # Their time has passed: they are stored all the same.
     loading.clock.advance(48 * 3600)
     assert await loading(*items, again=True) == [Loaded.PRESENT] * 20
 

@@ -1,4 +1,4 @@
-"""Slices of a reconciliation: each row of the window once, in bounded steps, whatever pollers and minutes are like."""
+"""Slices of a reconciliation: each row of the window once, in bounded steps, whatever the pollers and minutes hold."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -311,7 +311,7 @@ async def test_a_clock_behind_the_request_begins_nothing() -> None:
 async def test_what_is_being_retried_is_cancelled_only_if_that_was_asked_for(
     states: tuple[State, ...], left: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One of two is attempted between the look at it and its cancel."""
+    """One of two is attempted between its read and its cancel."""
     bench, due = Bench(), NOW + 60_000
     for tail in (1, 2):
         await bench.add(due, 0, tail, state=State.SCHEDULED)

@@ -1,4 +1,4 @@
-"""Every branch of the late rule, and whom an owner is told of."""
+"""Every branch of the late rule, and of which rows an owner is told."""
 
 import asyncio
 
@@ -32,7 +32,7 @@ MOVED = "schedules.update_any_version"
 
 
 async def retry_row_at(late: LateWorld, at: int, *, in_doubt: bool) -> Definition:
-    """The retry row of `at`, which is there and may be called again."""
+    """The retry row of `at`, which exists and may be called again."""
     retry_row = retry_row_of(original(), at=UnixMillis(at), attempts=0, in_doubt=in_doubt)
     row = await late.found(retry_row)
     assert (row.kind, row.state, row.options) == ("copy", None, retry_row.options)
@@ -55,7 +55,7 @@ async def test_only_near_minutes_are_hinted_at(late: LateWorld, ahead: int, told
 
 
 async def test_what_was_slow_to_be_acknowledged_is_late(late: LateWorld) -> None:
-    """What counts is when the answer came, not when the request left."""
+    """The time of the answer counts, not that of the request."""
     late.clock.now = START
 
     async def slow() -> None:
@@ -75,7 +75,7 @@ async def test_late_and_untouched_is_requeued_with_its_retry_row(late: LateWorld
 
 
 async def test_content_is_not_read_of_what_is_late(late: LateWorld) -> None:
-    """Of an outage there are hundreds in one minute, which are read together."""
+    """After an outage there are hundreds in one minute, which are read together."""
     late.connection.longest = 0
     await asyncio.gather(*(late.writer(definition(CLIENT, tail=number, body=bytes(50_000))) for number in range(100)))
     assert [row["state"] for row in late.connection.rows("schedules")].count("retrying") == 100
@@ -160,7 +160,9 @@ async def test_a_retry_row_that_points_on_has_its_chain_completed(late: LateWorl
 
 
 async def test_a_retry_row_that_was_left_behind_names_nothing_any_more(late: LateWorld) -> None:
-    """Its original names another instant: neither is the original moved back, nor the retry row's successor placed."""
+    """Its original names another instant: the original is not moved back, and the retry row's successor is not
+    placed.
+    """
     late.clock.now = T1 + 3 * MINUTE_MS
     elsewhere = UnixMillis(T2 + MINUTE_MS)
     await late.retrying(original(), elsewhere)
@@ -181,7 +183,7 @@ async def test_the_end_of_a_retry_row_is_carried_to_its_original(late: LateWorld
 
 
 async def test_an_edit_that_came_first_stands(late: LateWorld) -> None:
-    """The requeue is rejected; what it reads then is an end."""
+    """The requeue is rejected; its next read finds an end."""
 
     async def cancel() -> None:
         await late.store.update(update(original().partition, 1, cancelled(original())))

@@ -1,4 +1,4 @@
-"""A row that was placed is placed once more, by who does not know what became of it meanwhile."""
+"""A placed row is placed once more by a process that does not know its state."""
 
 import msgspec
 

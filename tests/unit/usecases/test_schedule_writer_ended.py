@@ -31,7 +31,7 @@ async def test_a_row_that_its_owner_has_stays_his(late: LateWorld) -> None:
 
 
 async def test_a_row_that_a_zombie_claimed_is_requeued_in_doubt(late: LateWorld) -> None:
-    """No owner may ever look at it again: it would stay without an end."""
+    """An owner may never read it again: it would stay without an end."""
     await late.lease(2)
     await late.store.insert(original())
     await late.record(original(), in_flight=True)

@@ -1,4 +1,4 @@
-"""The books of minutes: which balances are believed, what is counted again, and how much of it in one call."""
+"""The books of minutes: which balances hold, which are counted again, and how many in one call."""
 
 from collections import Counter
 from typing import Any
@@ -35,7 +35,7 @@ def show(world: LateWorld) -> ShowBalance:
 
 
 async def ask(world: LateWorld, *, limit: int = 1440, last: Minute = LAST) -> list[tuple[int, Counter[str]]]:
-    """Every page; minutes counted from the first, with what is not null."""
+    """All pages; minutes count from the first, with the values that are not null."""
     found, position = [], Position(FIRST)
     while True:
         books = await show(world)(CLIENT, position=position, last=last, limit=limit)
@@ -69,7 +69,7 @@ async def stored(world: LateWorld) -> list[MinuteBalance]:
 
 
 def reads(world: LateWorld, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often each statement is asked from here on."""
+    """Counts the reads of each statement from here on."""
     asked: Counter[str] = Counter()
     select = world.connection.select
 
@@ -82,7 +82,9 @@ def reads(world: LateWorld, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 async def test_a_balance_of_a_minute_that_is_not_over_is_not_believed(late: LateWorld) -> None:
-    """Its writer's clock was ahead, and has been set right since: rows may still be created without a trace."""
+    """Its writer's clock was ahead, and has been set right since: rows may still be created without changing the
+    stamp.
+    """
     await insert(late, 1)
     assert await ask(late) == [(0, Counter(open=1))]
     assert await stored(late)
@@ -108,7 +110,7 @@ async def test_a_count_is_stored_and_believed_until_something_changes(
 
 
 async def test_nothing_is_stored_before_the_grace_has_passed(late: LateWorld) -> None:
-    """Rows may still be created without an external update: the next count has to include them."""
+    """Rows may still be created without an external update, and the next count has to include them."""
     late.clock.now = COUNTED - 1
     await insert(late, 1)
     assert await ask(late) == [(0, Counter(open=1))]
@@ -131,7 +133,7 @@ async def test_a_late_create_is_in_the_books_once_it_is_answered(late: LateWorld
     await end(late, other, number=2)
     assert await ask(late) == [(0, Counter(cancelled=2))]
     await late.writer(definition(CLIENT, tail=3))
-    # The retry row that the late row was requeued to is in a minute of its own, and is not counted.
+    # The late row was requeued to a retry row in another minute, which is not counted.
     assert await ask(late) == [(0, Counter(cancelled=2, open=1))]
 
 
@@ -155,7 +157,7 @@ async def test_a_count_that_an_edit_overtakes_is_not_believed_again(
 
 
 async def test_a_balance_that_is_replaced_while_it_is_judged(late: LateWorld) -> None:
-    """The stamp is read after the balance, so one of before the change is found out."""
+    """The stamp is read after the balance, so that an older balance is recognised."""
     (row,) = await insert(late, 1)
     await ask(late)
     late.connection.before["schedules.read_stamp"] = lambda: end(late, row, number=1)
@@ -172,7 +174,7 @@ async def test_retry_rows_and_pointers_are_not_counted(late: LateWorld) -> None:
 
 
 async def test_a_balance_without_its_partition_is_not_shown(late: LateWorld) -> None:
-    """What retention left behind half way, or somebody wrote after it."""
+    """Left by an interrupted retention, or written after it."""
     (row,) = await insert(late, 1)
     await end(late, row, number=1)
     await ask(late)

@@ -1,4 +1,4 @@
-"""Whether what audits of all clients found still stands."""
+"""Whether the findings of all clients' audits still hold."""
 
 import re
 
@@ -39,9 +39,9 @@ def audit(start: int, end: int, *, at: int = 0, client: str = EVERY_CLIENT, **fi
 def test_a_window_counts_as_it_was_found_last() -> None:
     assert standing_findings([]) == 0
     assert standing_findings([audit(1, 2, lost=2, left=1), audit(0, 1, lost=4)]) == 7
-    # Audited again as a whole, and mended: also as a part of a longer window.
+    # A later audit of the same window, or of one that contains it, replaces the findings.
     assert standing_findings([audit(0, 2), audit(1, 2, lost=1), audit(0, 2, lost=2)]) == 0
-    # A part of it, or another window, says nothing of the rest.
+    # An audit of a part of it, or of another window, does not cover the rest.
     assert standing_findings([audit(1, 2), audit(0, 2, lost=3)]) == 3
     assert standing_findings([audit(2, 3), audit(0, 2, lost=3)]) == 3
 

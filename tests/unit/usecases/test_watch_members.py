@@ -1,4 +1,4 @@
-"""The reader of heartbeats of a process that is no member: who is there, whom to tell, whose clock is off."""
+"""A process that is no member reads heartbeats: who is live, whom to notify, whose clock is wrong."""
 
 import asyncio
 from typing import Any
@@ -34,7 +34,7 @@ def heartbeat(of: NodeIncarnation, beat: int, **other: Any) -> Heartbeat:
 
 
 class Watched:
-    """`MembersSeen` whose observer reads once a second; what is not said of an incarnation's row is as it was."""
+    """`MembersSeen` whose observer reads once a second; fields that a test does not give stay as they were."""
 
     def __init__(self) -> None:
         self.seen = MembersSeen(MembershipSettings())
@@ -185,7 +185,7 @@ def test_a_time_in_which_nobody_looked_makes_no_incarnation_silent() -> None:
 
 
 def beat_all(watched: Watched, count: int, offsets_ms: dict[str, int], *, own_offset_ms: int = 0) -> None:
-    """`count` reads, a second apart, each of rows written 40 ms before by clocks that are off by so much."""
+    """`count` reads, a second apart, each of rows written 40 ms before by clocks with these errors."""
     for _ in range(count):
         beat = round(watched.at) + 1
         written = NOW_MS + round((watched.at + 1.0) * 1_000) - 40
@@ -276,7 +276,7 @@ def test_what_was_known_stays_while_no_member_beats_until_the_clock_is_set() -> 
 
 
 class Members:
-    """A store in which nodes beat, and somebody who watches them."""
+    """A store in which nodes beat, and a process that watches them."""
 
     def __init__(self, *names: str, port: type[StorePort] = StorePort) -> None:
         self.store = MembershipStore()
@@ -362,7 +362,7 @@ def test_the_clock_is_compared_within_two_seconds_of_the_start() -> None:
 def test_a_clock_that_members_agree_with_is_compared_with_the_servers_too(
     ahead: dict[str, int], servers: list[int], expected: int
 ) -> None:
-    """This process's host is 600 s ahead: who runs on it finds nothing wrong."""
+    """This process's host is 600 s ahead: the members on it agree with it."""
 
     async def scenario() -> None:
         members = Members(*ahead)
