@@ -9,13 +9,14 @@ import pytest
 
 from cql.connection import Item
 from cql.storage import Storage
+from poller_cluster import retention
 from scheduler_service.domain.schedules import State
 from scheduler_service.usecases.cancel_schedules import InFlight
-from scheduler_service.usecases.schedule_keys import Put, ScheduleKeys
+from scheduler_service.usecases.schedule_keys import Put, PutResult, ScheduleKeys
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from tests.simulation.asked import Asked
 from tests.simulation.faults import FaultPlan, FaultyConnection
-from tests.simulation.schedule_keys import judge, keys_of, put
+from tests.simulation.schedule_keys import judge, keys_of, put, stored
 from tests.simulation.world import World, simulate
 from tests.support.virtual_loop import virtual_loop
 
@@ -136,5 +137,30 @@ def test_a_key_that_is_pushed_a_hundred_times_is_called_once() -> None:
         await world.settle_down()
         assert await judge(world, keys) == 1
         assert [len(asked.calls) for asked in drawn] == [0] * 99 + [1]
+
+    simulate(scenario)
+
+
+def test_a_key_that_is_pushed_beyond_retention_is_called_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What took the key is deleted long before the last push, and so are most of its replacements."""
+    monkeypatch.setattr(retention, "DAY_MS", 60_000)
+    monkeypatch.setattr(retention, "SWEEP_EVERY_SECONDS", 20.0)
+
+    async def scenario(world: World) -> None:
+        keys, drawn = await _ready(world)
+        made: PutResult | None = None
+        for _ in range(40):
+            made = await put(world, keys, "quiet", 90)
+            assert isinstance(made, Put)
+            for asked in drawn:
+                # Once they may be deleted, the world does not look after them.
+                if asked.due < world.now_ms() - 6 * 60_000:
+                    world.asked.pop(str(asked.schedule_id), None)
+            await world.advance(30)
+        assert await stored(world, drawn[0]) is None
+        assert isinstance(made, Put)
+        assert made.replaced
+        await world.settle_down()
+        assert [len(asked.calls) for asked in drawn] == [0] * 39 + [1]
 
     simulate(scenario)
