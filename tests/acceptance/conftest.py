@@ -16,7 +16,7 @@ from tests.support.processes import Deployment, deployment
 
 PUNCTUAL = ("test_calls.py", "test_cluster.py", "test_crons.py", "test_drain.py")
 LONG = ("test_receivers_down.py", "test_three_cassandras.py")
-"""Files of one test that takes minutes: begun last, it would run alone."""
+"""Files with one test that takes minutes: if begun last, it would run alone."""
 FIGURES = "figures"
 assert all(Path(__file__).with_name(name).exists() for name in (*PUNCTUAL, *LONG)), "a file has another name by now"
 

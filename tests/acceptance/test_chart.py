@@ -19,7 +19,7 @@ LOOPBACK = {
     "MINUTEHAND_OPS_HOST": "127.0.0.1",
     "MINUTEHAND_OPS_ADVERTISED_HOST": "127.0.0.1",
 }
-"""A pod listens on its own addresses; here that would be this machine's."""
+"""A pod listens on its own addresses, which here would be this machine's."""
 
 
 def test_migration_api_and_nodes_start_as_the_chart_says(cassandra: SuiteCassandra, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ NODES = ("a", "b")
 AT_FIRST = 400
 PER_SECOND = 4.0
 SPREAD_SECONDS = (0, 20, 55, 55)
-"""Of one cron after another: most are due at any second of the minute, some with many others."""
+"""Spreads of the crons in turn: most are due at any second of the minute, some together with many others."""
 
 PLANNED_SECONDS = 2.0
 DEATH_SECONDS = 12.0

@@ -23,7 +23,7 @@ DELAY_SECONDS = 1.0
 LOAD_SECONDS = 2.0
 EXIT_SECONDS = 20.0
 LATE_SECONDS = 2.0
-"""A planned move delays nothing for longer (as in the cluster's test)."""
+"""The longest delay by a planned move (as in the cluster's test)."""
 
 
 @pytest.fixture

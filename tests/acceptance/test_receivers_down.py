@@ -24,7 +24,7 @@ from tests.support.receivers_down import (
 
 KEYED, FREE = 700, 900
 SECONDS = 35.0
-"""Of watching after each restart."""
+"""How long the calls are watched after each restart."""
 
 
 @pytest.fixture

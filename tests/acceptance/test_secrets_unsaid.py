@@ -21,7 +21,7 @@ from tests.support.processes import Deployment, deployment
 
 CANARY = "canary7f3a"
 ERRORS = {"reset", "timeout", "tls-failed", "connect-refused", "resolve-failed", None}
-"""What becomes of the calls; None: an answer, which is 500."""
+"""The errors of the calls; None: an answer, which is 500."""
 HEADERS = {"Authorization": f"Bearer {CANARY}-auth", "Cookie": f"s={CANARY}-cookie", "X-Api-Key": f"{CANARY}-key"}
 
 

@@ -44,11 +44,11 @@ from tests.support.watched_jobs import submitted_job, watched_job
 
 HERE = "127.0.0.1"
 USER, PASSWORD = "cassandra", "cassandra"
-"""The role that Cassandra makes for itself when it first starts."""
+"""The role that Cassandra creates at its first start."""
 CREDENTIAL = "canary7f3a"
 HEADERS = {"Authorization": f"Bearer {CREDENTIAL}", "X-Api-Key": f"{CREDENTIAL}-key"}
 URL = "http://127.0.0.1:9/hook"
-"""Nobody is called there."""
+"""Nothing listens there."""
 
 
 class Secured:

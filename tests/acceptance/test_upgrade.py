@@ -37,7 +37,7 @@ QUOTA = 16
 CRONS = 60
 SPREAD_SECONDS = 55
 MARK = "+before"
-"""What the old sources say after their version, so that a process tells whose it is."""
+"""Appended to the old sources' version, so that a process shows which sources it runs."""
 PHASE_SECONDS = 4.0
 PATIENCE_SECONDS = 120.0
 CALLED_WITHIN_SECONDS = 20.0

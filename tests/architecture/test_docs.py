@@ -15,9 +15,9 @@ from tests.architecture.test_readme import TARGETS, commands
 
 FRAGMENT = re.compile(r"(\d+|\+[a-z0-9-]+)\.(breaking|feature|fix|speed)(\.\d+)?\.md")
 HISTORY = {"CHANGELOG.md"}
-"""What was may be gone."""
+"""These documents may name what no longer exists."""
 PLACEHOLDERS = {"NAME", "NNNN", "NOUN", "TITLE"}
-"""Of a path such as `cql/migrations/NNNN_TITLE.cql` only the folder must exist."""
+"""In a path such as `cql/migrations/NNNN_TITLE.cql` only the folder must exist."""
 CODE = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\[[^\]]+\]\(([^)\s#:]+)(?:#[^)\s]*)?\)")
 SETTINGS = {("helm",), ("spark",)}
@@ -25,7 +25,7 @@ SETTINGS = {("helm",), ("spark",)}
 TOPS = (*ROOMS, "tests")
 DOTTED = re.compile(rf"({'|'.join(TOPS)})(\.\w+)+")
 SHORT = ("domain", "runtime", "usecases")
-"""Packages of `scheduler_service` that docstrings of every room name so."""
+"""Packages of `scheduler_service` that every room's docstrings name without it."""
 VALUES = {
     "lease.under_way", "membership.trust_seconds", "schedules.read_row", "services.crons.show", "services.keys",
     "settings.host", "settings.port", "spark.minutehand.cassandra.NAME",

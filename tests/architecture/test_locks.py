@@ -10,7 +10,7 @@ from tests.architecture.sources import ROOT
 
 LOCKS = sorted(path.stem for path in (ROOT / "requirements").glob("*.lock"))
 APART = {"generators"}
-"""Not for an environment with the programs themselves."""
+"""Never installed together with the programs themselves."""
 GENERATED = ROOT / "tests" / "integration" / "generated"
 SDK, SERVER = (tomllib.loads((ROOT / name / "pyproject.toml").read_text()) for name in ("sdk", "."))
 PIN = re.compile(r"^(?P<name>[a-z0-9][a-z0-9._-]*)==(?P<version>\S+)")

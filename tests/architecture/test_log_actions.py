@@ -13,7 +13,7 @@ BY_LIBRARIES = {"library-said"}
 ACTION = re.compile(r"[a-z]+(-[a-z]+)+")
 DEBUG_ONLY = "debug"
 PASSES_ON = "scheduler_service/api/http/route.py"
-"""It passes on what routes say, and their calls are looked at."""
+"""It passes on the actions of routes, whose own calls are checked."""
 
 
 def log_calls() -> Iterator[tuple[str, ast.Call, ast.Module]]:

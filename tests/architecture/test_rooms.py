@@ -38,7 +38,7 @@ SERVER_LIBRARIES = packages_of(
     *SETTINGS["tool"]["hatch"]["metadata"]["hooks"]["custom"]["dependencies"],
     *SETTINGS["project"]["optional-dependencies"]["local"],
 )
-"""What the server declares, and the SDK does without."""
+"""Libraries that the server requires and the SDK does not."""
 
 
 def test_every_package_says_what_it_is() -> None:

@@ -9,14 +9,14 @@ from tests.architecture.sources import dotted, room_modules
 
 SECRET = re.compile(r"(^|[._])(secret|secret_hash|hash|digest|hexdigest|token|password|signature|admin_key)(\(\))?$")
 KINDS_OF_SETTINGS = "minutehand/config_values.py"
-"""There a variable says which settings are secrets; none of them is compared."""
+"""Here a variable tells which settings are secrets; none of them is compared."""
 CONSTANT_TIME = "hmac.compare_digest"
 WHERE = {
     "scheduler_service/usecases/authenticate.py": 2,
     "poller_cluster/ops/server.py": 1,
     "minutehand/webhooks.py": 1,
 }
-"""Everywhere that a secret is judged, and how often there."""
+"""All places where a secret is compared, with their number."""
 
 
 def compared(tree: ast.AST) -> list[tuple[int, str]]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from tests.architecture.sources import dotted, room_modules
 
 FOR_USERS = ("minutehand/client/", "minutehand/webhooks.py")
-"""What these have is for programs of others."""
+"""Their definitions are for users' programs."""
 BY_LIBRARIES = {
     # the Cassandra driver
     "new_authenticator", "deserialize", "on_up", "on_down", "on_add", "on_remove",
@@ -22,7 +22,7 @@ BY_LIBRARIES = {
     # a test that compares the list with the logs
     "ACTIONS",
 }  # fmt: skip
-"""Names that others than the rooms call or read."""
+"""Names that are called or read from outside of the rooms."""
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 

@@ -65,16 +65,16 @@ LEFT = {
     "PollerWork": "HeldPoller",
     "CronSearch": "OverdueScan",
 }
-"""Words that are gone, each with the one that is used. What begins with a small letter is gone with a large one too."""
+"""Replaced words, each with its replacement. A word in lower case is replaced in upper case too."""
 CLASSES = {"Pace": "RecordPace", "Pass": "PartitionScan", "Place": "ScheduleWriter", "Walk": "RecoveryRange"}
-"""Such words that are plain English: no class is called so."""
+"""Replaced words that are plain English otherwise: no class may have such a name."""
 PLAIN = {
     "again", "body capacity", "break cycle", "caller", "compose node", "create idempotently", "defer",
     "follow up runner", "headroom", "is retry row", "metric", "on acknowledged", "queue full", "requeued", "require",
     "send trial call", "serve node", "start node", "storage metric", "target", "trial caller", "unhandled exception",
     "wiring node", "write commit",
 }  # fmt: skip
-"""Those of them, in the singular, that need no entry in the glossary: plain English, or made of words with one."""
+"""Replacements, in the singular, without an entry in the glossary: plain English, or made of words with one."""
 ENDS = re.compile(r"\w+Asked")
 KEPT = {
     ("README.md", "tenants"),
@@ -85,7 +85,7 @@ KEPT = {
     ("cql/schema.cql", "lanes"),
     ("cql/statements/bulk_loads.cql", "lanes"),
 }
-"""The customer is a tenant in front of the house; and what is stored, or hashed into what is, keeps its name."""
+"""Exceptions: a customer of the operator is called a tenant; and stored or hashed names stay."""
 WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
 

@@ -32,13 +32,13 @@ from tests.support.processes import deployment
 HEAP_MB = 1024
 BELOW_SUSTAINED = "calls_at_80_percent"
 MEANWHILE = "neighbour_mistreated"
-"""What is measured between the creates and the calls of the phase above: most of a minute, and nothing loads anything
-then."""
+"""Measured between the creates and the calls of the phase above, when nothing else loads the machine for most of a
+minute."""
 SCALE = "scale"
 OWN_NODES = ("node", "idle", "soak")
-"""Phases that start nodes of their own begin so."""
+"""Prefixes of phases that start nodes of their own."""
 NO_BUDGET = {"admin_budget_per_second": 1_000_000, "client_budget_per_second": 1_000_000}
-"""What is measured is never the budget of requests."""
+"""No phase measures the budget of requests."""
 Phases = Mapping[str, tuple[str, Callable[[Bench], Figures]]]
 
 

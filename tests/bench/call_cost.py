@@ -69,14 +69,14 @@ from tests.support.node_parts import GivenOrder, GivenPollers
 
 CLIENT = ClientId("bench")
 SETTLING_MS = 2 * MINUTE_MS
-"""How far the clock is set on when all calls are made, so that the minutes are swept."""
+"""How far the clock is moved when all calls are made, so that the minutes are swept."""
 KINDS = {"t": "UTF8Type", "i": "Int32Type", "l": "LongType", "m": "TimestampType", "u": "UUIDType", "b": "BytesType"}
 COLUMNS = {
     "schedules.commit": "libtimliu",
     "schedules.write_outcome": "timmmitttlumitimmu",
     "schedules.write_delivery": "tmttimmu",
 }
-"""The kinds of the parameters of what an owner writes."""
+"""Types of the parameters of an owner's writes."""
 UNSET_BEFORE, UNSET_BEHIND = (None,) * 11, (None,) * 6
 """The columns of a packed row around `created_at`."""
 

@@ -19,8 +19,8 @@ AFTER_SECONDS = 15.0
 POLLERS_A_CLIENT = 1_024
 PATIENCE_SECONDS = 120.0
 WAITING_SECONDS = 5.0
-"""Calls due this soon after a node was lost tell when its pollers fire again. Pollers are filled in runs, so that in
-less time the lost node may have had none."""
+"""Calls due this soon after a node was lost show when its pollers fire again. Pollers are filled in runs, so in a
+shorter time the lost node might have had none."""
 
 
 def node_lost(bench: Bench, *, how: signal.Signals, rate: int) -> Figures:

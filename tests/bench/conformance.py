@@ -30,7 +30,7 @@ include-operation-id = "create_batch"
 checks.negative_data_rejection.enabled = false
 """
 ENDING_ALL = ("delete_client", "suspend_client", "drain_node")
-"""After one of these nothing but refusals would be seen. The integration test asks for them."""
+"""After one of these all requests would be refused. The integration test sends them."""
 
 
 def main() -> int:

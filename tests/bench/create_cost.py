@@ -32,16 +32,16 @@ from tests.support.api import ApiHarness, ManualClock
 from tests.support.memory import InMemoryConnection
 
 REQUESTS = 640
-"""In a round of single creates."""
+"""Requests in a round of single creates."""
 ROWS = 16_000
-"""In a round of batches."""
+"""Rows in a round of batches."""
 KINDS = {"t": "UTF8Type", "i": "Int32Type", "m": "TimestampType", "u": "UUIDType", "b": "BytesType"}
 COLUMNS = {
     "schedules.insert_definition": "timmuttttbttttmummi",
     "schedules.insert_packed": "timmutbtttmummi",
     "occupied_minutes.insert": "tmmi",
 }
-"""The kinds of the parameters of what writes new rows."""
+"""Types of the parameters of the writes of new rows."""
 
 
 class Column(NamedTuple):

@@ -28,10 +28,11 @@ QUOTA = 16
 SPREAD_SECONDS = 30
 MINUTE_MS = 60_000
 CREATED_AT_ONCE = 24
-"""Of each client."""
+"""Concurrent creates of each client."""
 LEAST_AHEAD_SECONDS = 20.0
 WARM_UP = 2_000
-"""Crons that are created before, so that Cassandra's compiler has seen them; they tell how long all of them take."""
+"""Crons created beforehand, so that Cassandra's compiler has seen them; they show how long the creation of all takes.
+"""
 PATIENCE_SECONDS = 120.0
 OTHERS = (
     ("{minute} * * * *", 40),
@@ -40,9 +41,9 @@ OTHERS = (
     ("{minute} {hour} * * 1-5", 15),
     ("{minute} {hour} 1 * *", 5),
 )
-"""Rules of those that do not fire at the two minutes, and their parts in a hundred."""
+"""Rules of the crons that do not fire at the two minutes, with their shares in percent."""
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Tokyo")
-"""Whole hours from each other: a minute is the same one in all of them."""
+"""They differ by whole hours, so that a minute is the same in all of them."""
 
 Call = dict[str, Any]
 _Rule = tuple[str, str, str, int]

@@ -36,10 +36,10 @@ _HEAD_END = b"\r\n\r\n"
 _LENGTH = b"content-length: "
 BODY_BYTES = 200
 SPREAD = 10_000
-"""Dues in the window where nobody says how many schedules there will be."""
+"""The number of dues in the window if the number of schedules is not given."""
 SCATTERED, STRIDE = 604_800, 373_787
-"""Dues in the window in no order, and how many places the next one is ahead of the last: the golden section of them, so
-that any few thousand in a row are about evenly far from each other. They have no common divisor."""
+"""The number of dues in the window without order, and the step to the next one: their golden section, so that any few
+thousand in a row are about evenly apart. The two have no common divisor."""
 
 
 class Dues:

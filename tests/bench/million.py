@@ -8,7 +8,7 @@ from tests.bench.phases import HOUR_MS, MINUTE_MS, Bench, Figures, now_ms, sleep
 CLIENT = "crowd"
 QUOTA = 256
 PROBE = 50_000
-"""Creates that tell how long all of them will take."""
+"""Creates that show how long the creation of all will take."""
 SECONDS = 120.0
 
 

@@ -13,7 +13,7 @@ QUIET_RATE = 50
 SECONDS = 15.0
 LEAD_SECONDS = 15.0
 FEW_LEAD_SECONDS = 8.0
-"""Where little is created."""
+"""The lead of phases that create little."""
 MISTREATED_SECONDS = FEW_LEAD_SECONDS + SECONDS + 15.0
 """More than that phase takes."""
 BAD_WAYS = ("hang", "reset", "slow", "flood")

@@ -28,9 +28,9 @@ HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
 WEEK_MS = 604_800_000
 FAR_MS = 22_000
-"""Rows of minutes that begin later than this are created as batches, and nobody is told of them one by one."""
+"""Rows of minutes that begin later than this are created in batches, without a hint for each."""
 CREATED_A_MS = 12
-"""Rows that are created so in a millisecond, at least."""
+"""The least number of such rows created in a millisecond."""
 PLAIN_INSERTS = 1_000
 ARRIVAL_PATIENCE_SECONDS = 60.0
 
@@ -45,15 +45,15 @@ class Bench:
     pids: dict[str, int]
     cpu: Figures = field(default_factory=dict)
     keys: dict[str, str] = field(default_factory=dict)
-    """Of other clients, by their ids."""
+    """Keys of other clients, by client id."""
     meanwhile: Callable[[], None] = lambda: None
-    """What may be measured where a phase would only wait."""
+    """A measurement to make while a phase would only wait."""
     sustained: float | None = None
-    """Calls a second that were made for two minutes with more to do than can be done; None while nobody knows."""
+    """Calls a second that were made over two minutes under overload; None: not measured yet."""
     other_receiver: Receiver | None = None
-    """Called instead of the deployment's."""
+    """Called instead of the deployment's receiver."""
     authority: Authority | None = None
-    """Whom the nodes believe certificates of; None where nobody is called over TLS."""
+    """The authority that nodes trust; None if nothing is called over TLS."""
 
     @property
     def receiver(self) -> Receiver:

@@ -12,13 +12,13 @@ from tests.support.processes import Receiver
 
 DOWN = "down"
 DOWN_QUOTA = 4
-"""Few, so that many rows share a partition."""
+"""A small quota, so that many rows share a partition."""
 QUIET_RATE = 20
 LEAD_SECONDS = 10.0
 MOST_CALLS = 100_000
 A_MINUTE_MS = 60_000
 BACK_PATIENCE_SECONDS = 60.0
-"""From the end of the longest pause that retries and breaker may have chosen to when the phase gives up."""
+"""How long the phase waits after the end of the longest pause that retries and breaker may have chosen."""
 
 
 def receivers_down(bench: Bench, *, calls: int, seconds: float) -> Figures:

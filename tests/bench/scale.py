@@ -29,12 +29,12 @@ POLLERS = 64
 POLLERS_A_CLIENT = 1_024
 BODY_BYTES = 200
 MOST_BYTES = 100 * 1024 * 1024
-"""Of all bodies of a point together."""
+"""The bound on all bodies of a point together."""
 BATCH_BYTES = 2 * 1024 * 1024
 REGISTERED_AT_ONCE = 16
 OVER_SECONDS = 2.0
 CREATED_A_SECOND = {"batched": 6_000, "single": 600}
-"""At least; what is called is created before its time."""
+"""The least rates of creates; schedules are created before their time."""
 MOST_HOSTS = 1_000
 PATIENCE_SECONDS = 300.0
 
@@ -47,7 +47,7 @@ class Point:
     at: int
     clients: int = 1
     pollers: int = POLLERS
-    """Of each client."""
+    """Pollers of each client."""
     hosts: int = 1
     body_bytes: int = BODY_BYTES
     tls: bool = False

@@ -27,7 +27,7 @@ RATES = (
 )
 COMPARED = ("creates_keyed", "creates_once", "puts_new", "puts_again", "creates_sdk", "creates_sdk_async")
 PLAIN = "creates_single"
-"""What the others are compared with."""
+"""The phase with which the others are compared."""
 DOWN = "receivers_down"
 NEIGHBOURS = ("neighbour_crowded", "neighbour_mistreated", DOWN)
 MOVES = ("node_killed", "node_stopped")

@@ -14,16 +14,16 @@ from tests.bench.verdict import Memory, faults, growth
 
 CLIENT = "soak"
 SPARE = 1.5
-"""So many times what is called is guaranteed, so that nothing is beyond it."""
+"""The guaranteed rate as a multiple of the calls', so that no call is beyond it."""
 SLICE_SECONDS = 10.0
 AHEAD_SECONDS = 90.0
-"""Creates run so far ahead: nobody is told of them, and a restart does not hold them up."""
+"""How far ahead creates run: no hint is needed for them, and a restart does not delay them."""
 SETTLED_SECONDS = 120.0
-"""From the last due until its minute must be settled."""
+"""The time from the last due until its minute must be settled."""
 RESTART_AT = (0.45, 0.5, 0.55)
-"""Parts of the time at which one node after the other is restarted."""
+"""Parts of the time at which the nodes are restarted, one after the other."""
 STOP_SECONDS = 60.0
-"""A node that has not ended by then is killed, which the verdict tells."""
+"""A node that has not ended by then is killed, which the verdict reports."""
 
 
 def soak(bench: Bench, *, rate: int, seconds: float) -> Figures:

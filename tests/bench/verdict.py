@@ -8,13 +8,13 @@ Memory = list[tuple[float, dict[str, float]]]
 
 AT_MOST_LATE_MS = 2_000.0
 RESTS = ((0.25, 0.45), (0.7, 1.0))
-"""Parts of the time in which memory must not grow: before the restarts, and when their starts are long over. Their
-thirds are whole minutes of a quarter of an hour, or begin at the same second of one: what is held rises and falls with
+"""Parts of the time in which memory must not grow: before the restarts, and long after their starts. Their thirds are
+whole minutes in a run of a quarter of an hour, or begin at the same second of one, because memory rises and falls with
 each minute."""
 GROWTH_PART, GROWTH_MB = 0.10, 8.0
-"""Memory is flat that grew by no more than this part of itself, or this much, whichever is more."""
+"""Memory is flat if it grew by no more than this part of itself, or this many MiB, whichever is more."""
 NOT_OURS = ("cassandra",)
-"""Shown and not judged: its heap fills up to its bound, and files that it maps are counted too."""
+"""Reported and not judged: its heap fills up to its bound, and its mapped files are counted too."""
 
 
 def growth(memory: Memory, name: str) -> list[float | None]:

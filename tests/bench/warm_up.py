@@ -11,7 +11,7 @@ first and 0.05 to 0.07 later.
 from tests.bench.phases import HOUR_MS, Bench, now_ms
 
 STARTING_MS = 2_000
-"""Until the load generator has begun; nothing is to be due by then."""
+"""The time in which the load generator starts, when nothing is to be due."""
 
 
 def warm_up(bench: Bench, *, seconds: float) -> None:

@@ -24,9 +24,9 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 DAY = 86_400_000
 JANUARY, FEBRUARY, MARCH = 1_767_225_600_000, 1_769_904_000_000, 1_772_323_200_000
-"""Of 2026, by their beginnings."""
+"""Beginnings of these months of 2026."""
 HUGE = msgspec.structs.replace(CALLBACK, body=bytes(range(256)) * 400)
-"""Three to a request of crons."""
+"""A request holds three such crons."""
 
 
 async def create(storage: Storage, *crons: Cron) -> None:

@@ -17,7 +17,7 @@ from tests.support.helm_binary import HelmUnavailable, ensure_helm
 VALUES = Path(__file__).with_name("values")
 VALUES_FILES = sorted(path.stem for path in VALUES.glob("*.yaml"))
 KUBERNETES = ("1.27.0", "1.37.0")
-"""The oldest that the chart takes, and the newest whose schemas are at hand."""
+"""The oldest version that the chart supports, and the newest whose schemas are installed."""
 RELEASE, NAMESPACE = "shop", "callbacks"
 
 Document = dict[str, Any]

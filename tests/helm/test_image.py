@@ -16,7 +16,7 @@ from tests.architecture.sources import ROOMS, ROOT, project_files
 
 RECIPE = ROOT / "helm" / "image" / "Dockerfile"
 LATER = {"spark", "requirements/spark.lock"}
-"""What only the jobs' image needs; a project without the jobs has none of it."""
+"""Files that only the jobs' image needs; a project without the jobs lacks them."""
 
 
 class Step(NamedTuple):

@@ -18,7 +18,7 @@ from tests.helm.chart import KUBERNETES, NAMESPACE, RELEASE, VALUES_FILES, Chart
 from tests.support.chart_reference import CHART
 
 CUSTOM = {"ServiceMonitor", "PrometheusRule", "SparkApplication"}
-"""Of operators; their schemas are not among Kubernetes'."""
+"""Operators' own kinds, whose schemas are not among Kubernetes'."""
 
 
 @functools.cache

@@ -14,7 +14,7 @@ ALERTS = {alert["alert"]: alert for alert in load_rules()}
 MINUTES = 60
 STEP = "15s"
 STEPS = MINUTES * 4
-"""As many as the series of a case have."""
+"""The length of a case's series."""
 LATENESS = 'minutehand_fire_lateness_seconds_bucket{share="guaranteed",le="%s"}'
 REQUESTS = 'minutehand_storage_request_duration_seconds_count{statement="nodes.write"}'
 SLOW = 'minutehand_storage_request_duration_seconds_bucket{statement="nodes.write",le="%s"}'

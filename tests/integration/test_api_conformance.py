@@ -25,13 +25,13 @@ from tests.support.api_story import Story
 from tests.support.nodes import Nodes
 
 CASES = 10
-"""For each operation, beside those that cover every keyword of its schemas."""
+"""Cases of each operation, in addition to those that cover every keyword of its schemas."""
 THERE = ("put_client", "create_schedule", "put_cron", "create_secret", "create_key")
 NAMED_BY_DOMAIN_RULES = ["positive_data_acceptance"]
-"""What can't be said by a schema, such as whether a URL may be called, is refused with 422."""
+"""Rules that no schema can state, such as whether a URL may be called, are refused with 422."""
 
 UNJUDGED = {"create_batch": ["negative_data_rejection"]}
-"""Items of a batch are refused for themselves, in an answer that is 200."""
+"""Items of a batch are refused individually, in an answer that is 200."""
 
 
 class Server:

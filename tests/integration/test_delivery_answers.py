@@ -13,7 +13,7 @@ from tests.support.raw_receiver import Answer, RawReceiver, RawRequest, writing
 
 CHUNKED = b"HTTP/1.1 %d Whatever\r\nTransfer-Encoding: chunked\r\n\r\n"
 MOST_SENT = 48 * 1024 * 1024
-"""What a receiver may get rid of before its connection is closed: the bound, and what the sockets' buffers hold."""
+"""The bytes that a receiver can send before its connection is closed: the bound, and the sockets' buffers."""
 
 
 def endless(*pieces: bytes, piece: bytes, sent: list[int]) -> Answer:

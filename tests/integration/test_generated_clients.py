@@ -42,7 +42,7 @@ ANSWERED = {
     "faults": ["/callback/url", "/delay_seconds"],
     "explained": 200,
 }
-"""What both clients get."""
+"""The answers that both clients get."""
 TSC = ("--strict", "--noUncheckedIndexedAccess", "--target", "es2022", "--module", "nodenext", "--types", "node")
 
 

@@ -10,7 +10,7 @@ from scheduler_service.domain.ids import ClientId, PollerId, ScheduleId, UnixMil
 from tests.simulation.receivers import Call
 
 IN_TIME_MS = 6_000
-"""A row acknowledged this long before its minute begins is read in time, whatever becomes of its hint."""
+"""A row acknowledged this long before its minute begins is read in time, even without its hint."""
 
 
 @dataclass
@@ -28,7 +28,7 @@ class Asked:
     calls: list[Call] = field(default_factory=list)
     flow: Flow | None = None
     in_line: int | None = None
-    """How many of the calls were made before somebody asked for it once more: redeliveries are not in order."""
+    """The number of calls made before a redelivery was requested: redeliveries are not in order."""
 
     @property
     def calls_in_line(self) -> list[Call]:

@@ -25,7 +25,7 @@ from tests.simulation.world import World
 T = TypeVar("T")
 SHOP = ClientId("shop")
 CLAIMED_MS = 6_000
-"""How long before its due a fire may have been claimed, so that no change of the cron stops it any more."""
+"""How long before its due a fire may have been claimed, after which no change of the cron stops it."""
 CLOCK_LIMIT_MS = MembershipSettings().clock_limit_ms
 """An API process whose clock is further ahead refuses changes."""
 
@@ -41,7 +41,7 @@ class Spell:
     rule: Rule | None
     offset: int = 0
     reaches_back: int = 0
-    """How long before the change its first fires may lie: they are due after it, and were so before."""
+    """How long before the change its first fires may lie: they were due before it, and by a spread are due after it."""
 
 
 @dataclass

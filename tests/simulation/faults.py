@@ -21,11 +21,11 @@ from tests.simulation.sim_clock import SimClock
 TIMEOUT_SECONDS = 2.0
 _SERVER_CLOCK = "servers.read_clock"
 _MAY_BE_STALE = frozenset(("nodes.read", "pollers.list"))
-"""Plain reads of what others write: those that the protocol must bear being stale."""
+"""Plain reads of what others write, which the protocol must tolerate when they are stale."""
 INSERTS = frozenset(("schedules.insert_definition", "schedules.insert_packed"))
-"""How rows come to be."""
+"""Inserts of rows."""
 MAY_BE_LATE = INSERTS | {"occupied_minutes.insert", "catalog.bump", "nodes.write", "cron_runs.insert"}
-"""Plain writes that may come in any order: the table goes by arrival, Cassandra by the time of the write."""
+"""Plain writes that may arrive in any order: the table goes by arrival, Cassandra by the time of the write."""
 
 
 @dataclass

@@ -54,7 +54,7 @@ class Contention:
     under_way: int = 0
     most_under_way: int = 0
     writes: list[float] = field(default_factory=list)
-    """The instants at which clients asked for conditional writes."""
+    """The instants at which clients requested conditional writes."""
 
     def busiest(self, seconds: float) -> int:
         """The largest number of writes that began within so many seconds."""
@@ -73,7 +73,7 @@ class LoadedStore:
         self.strength = strength or Strength()
         self.partitions: dict[Hashable, Contention] = {}
         self.timeouts: Counter[str] = Counter()
-        """Requests that their clients gave up or whose fate stayed unknown, by the name of the first statement."""
+        """Requests that their clients gave up or whose result stayed unknown, by the name of the first statement."""
         self._inner = inner
         self._rng = rng
         self._clock = SimClock()

@@ -28,7 +28,7 @@ class Call:
     cron_id: str | None = None
     nominal_due: str = ""
     answer: int | AttemptError = 200
-    """What the receiver's script says; whether anybody hears it is another matter."""
+    """The answer of the receiver's script, whether or not it reaches a node."""
 
 
 def answers_ok(call: Call) -> int | AttemptError:

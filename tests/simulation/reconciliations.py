@@ -21,7 +21,7 @@ from tests.simulation.sim_clock import AgreedClock
 from tests.simulation.world import World
 
 GIVES_UP = ClientSettings(retry=RetrySettings(max_attempts=1))
-"""What fails once has failed: a redelivery ends as what it was before."""
+"""One failure is final, so that a redelivery ends as the schedule had ended before."""
 
 
 def small_slices(patch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ from tests.simulation.sim_clock import SimClock
 from tests.simulation.world import World, simulate
 
 OFFSETS_KNOWN_SECONDS = 45.0
-"""Thirty beats of everybody, over which clocks are compared, and the start."""
+"""Thirty beats of every node, over which clocks are compared, and the start."""
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -12,8 +12,8 @@ from tests.simulation.world import World, simulate
 
 FAULTS = ["refuse", "lose", "late", "crash-before", "crash-after"]
 STEPS = 4
-"""Requests to the store of a create under a key: the key, the index row, the row, and the look that a late one takes.
-The steps of another number are the repeat's."""
+"""Requests to the store of a create under a key: the key, the index row, the row, and the read of a late create.
+Requests with higher numbers are the repeat's."""
 
 
 async def shop(world: World) -> Callers:

@@ -52,9 +52,9 @@ SCENES: dict[str, Callable[[], None]] = {
     ),
     "the_last_node_drains": test_drain.test_the_last_node_does_not_hand_over,
 }
-"""Tests of one scene each, for what random runs meet too seldom."""
+"""Tests of one scene each, for plants that random runs find too rarely."""
 SEEDS = range(1, 61)
-"""Of the runs with these, at least one must find it; where no case was made for a plant, random runs must."""
+"""At least one run with these seeds must find the plant, if no case was made for it."""
 
 
 def runs_of(plant: str) -> Iterator[Callable[[], object]]:

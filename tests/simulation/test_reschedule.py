@@ -48,7 +48,7 @@ def test_one_of_the_two_is_called(seed: int) -> None:
 
 OTHER = "https://other.test/"
 MOST_WRITES = 6
-"""Of one reschedule."""
+"""The most writes of one reschedule."""
 
 
 def somewhere_else(delay: float, *, other: bool) -> RescheduleRequest:

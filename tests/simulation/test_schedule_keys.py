@@ -21,7 +21,7 @@ from tests.simulation.world import World, simulate
 from tests.support.virtual_loop import virtual_loop
 
 MOST_WRITES = 6
-"""Of one put."""
+"""The most writes of one put."""
 
 
 class _Dying:

@@ -14,8 +14,8 @@ from tests.simulation.world import World, simulate
 NODES = "ab"
 STUBBORN = ClientSettings(retry=RetrySettings(max_attempts=20))
 WRITES_A_MINUTE = 120
-"""Conditional writes on one partition within any minute. Two nodes may each have one under way; without turns, edits of
-one partition come by the thousand."""
+"""The most conditional writes on one partition within any minute. Two nodes may each have one under way; without turns
+there are thousands of external updates of one partition."""
 
 
 async def restarted(world: World, *, killed: bool) -> None:

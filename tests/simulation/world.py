@@ -68,7 +68,7 @@ class World:
         self.node_settings = node_settings or NodeSettings()
         self.memory = self.storage()
         self.server_clocks = [SimClock()]
-        """Of the store's servers: each on a machine of its own."""
+        """Clocks of the store's servers, each on a machine of its own."""
         self.memory.server_clocks = [clock.system_ms for clock in self.server_clocks]
         self.store: Connection = self.memory
         self.receiver = Receiver()
@@ -82,17 +82,17 @@ class World:
         self.truth = Storage.over(self.memory)
         self.api_clock = SimClock()
         self.reader_clock: Clock = self.api_clock
-        """Of who reads the books."""
+        """The clock of the process that reads the books."""
         self.api_connection = FaultyConnection(self.memory, clock=self.api_clock, rng=random.Random(seed + 1))
         self.api_randomness = SeededRandomness(random.Random(seed + 2))
         self._start_api()
         self.hints_lost = self.hints_crowded = 0.0
         self.hints_named = math.inf
-        """How many more rows are named in hints. Of what comes on top only the partition is told."""
+        """How many more rows hints name. Hints beyond that name only the partition."""
         self.clients: dict[str, Client] = {}
         self.furthest_ms = 0
-        """The latest instant that nodes ever took for the present where most clocks were wrong: what was due until then
-        may have been called, passed or deleted before its time."""
+        """The latest time by which nodes acted while most clocks were wrong: rows due by then may have been called,
+        passed or deleted too early."""
         self.flows = FlowWatch()
         self.balance_epochs: dict[Partition, int] = {}
 

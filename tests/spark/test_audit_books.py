@@ -209,7 +209,7 @@ def live_a_little(shop: Shop, client: ClientScope) -> list[Schedule]:
     shop.await_settled(minute_of(round(time.time() * 1000)))
     await_state(client, str(shop.row(10, tail=1).schedule_id), "delivered")
     for _ in client.balance(start=shop.window["start"], end=shop.window["end"]):
-        """What is counted is stored."""
+        """A read stores its counts."""
     return called
 
 

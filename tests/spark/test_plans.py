@@ -12,7 +12,7 @@ from tests.support.processes import Deployment
 
 HOUR = timedelta(hours=1)
 WHOLE = {"clients"}
-"""A row for each client: read whole, and named so in `spark.io.tables`."""
+"""Tables with a row for each client, which are read whole and listed in `spark.io.tables`."""
 
 
 class Plans:

@@ -28,13 +28,13 @@ CONTACT_POINTS_VARIABLE = "MINUTEHAND_CASSANDRA_CONTACT_POINTS"
 DATACENTER_VARIABLE = "MINUTEHAND_CASSANDRA_DATACENTER"
 DEFAULT_PORT = 9042
 COLD_SECONDS = 30.0
-"""What a server that has just begun to answer may take for a connection, on a busy machine."""
+"""The longest time for a connection to a server that has just begun to answer, on a busy machine."""
 IMAGE = "cassandra:5.0"
 FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
-"""No second compiler, whose work pays off only after minutes: a start takes two thirds of the CPU time."""
+"""Disables the second compiler, whose work pays off only after minutes: a start takes two thirds of the CPU time."""
 SHORT_LIVED = (FIRST_COMPILER, "-Dcassandra.test.flush_local_schema_changes=false")
-"""JVM options of a server that serves one test session and is not restarted: no flush after each change of the schema,
-of which a keyspace takes dozens, either. A migration takes less than a third of the CPU time."""
+"""JVM options of a server that serves one test session and is not restarted. It also skips the flush after each change
+of the schema, of which a keyspace takes dozens, so that a migration takes less than a third of the CPU time."""
 
 
 @dataclass(frozen=True, slots=True)

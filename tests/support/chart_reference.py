@@ -27,7 +27,7 @@ NARROWER: dict[str, dict[str, Any]] = {
     "cassandra.local_dc": {"type": "string"},
     "cassandra.port": {**PORT, "type": ["integer", "null"]},
 }
-"""Where the templates need more than the program does: a port that is known."""
+"""Settings that the templates restrict more than the program: a port must be known."""
 _TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 

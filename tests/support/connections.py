@@ -31,7 +31,7 @@ class Kept:
     closed_politely: int = 0
     slowest: float = 0.0
     unready_at: float | None = None
-    """When `/readyz` said 503 first, monotonic seconds."""
+    """When `/readyz` first answered 503, in monotonic seconds."""
     reasons: set[str] = field(default_factory=set)
 
     def __str__(self) -> str:

@@ -41,7 +41,7 @@ PAGES: Final = ROOT / "build" / "docs-pages"
 SITE: Final = ROOT / "build" / "docs"
 ROOMS: Final = ("membership", "poller_cluster", "cql", "scheduler_service", "minutehand", "spark")
 PROTOCOL_LINES: Final = 15
-"""Modules whose docstring is at least as long have a page of it, beside all packages."""
+"""Modules with a docstring at least this long have a page for it, as all packages have."""
 COLLECTED: Final = {
     "readme.md": "README.md",
     "changelog.md": "CHANGELOG.md",
@@ -53,7 +53,7 @@ COLLECTED: Final = {
     "guides/chart.md": "helm/minutehand/README.md",
     "guides/spark.md": "spark/README.md",
 }
-"""Pages by the files that they are."""
+"""Pages with the files from which they are made."""
 NAVIGATION: Final = {
     "Use it": ("readme", "using", "performance", "changelog"),
     "Operate it": ("operations", "guides/operating", "guides/runbook", "guides/chart", "guides/spark"),
@@ -84,7 +84,7 @@ _REST_HEADING: Final = re.compile(
     r'(?:<h2 id="(?P<chapter>[^"]+)">|<section[^>]* id="(?P<section>[^"]+)">\s*<h3>)(?P<text>.*?)</h[23]>'
 )
 LOADED: Final = {"icon", "preload", "stylesheet"}
-"""Relations by which a page loads what it links to."""
+"""Relations of links that make a page load the target."""
 _LINK: Final = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s#:]+)(#[^)\s]*)?\)")
 
 

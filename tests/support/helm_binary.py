@@ -20,7 +20,7 @@ from minutehand.local.progress import Progress, ProgressLines, silent
 VERSION = "v3.19.5"
 PACKAGE = "helm.sh/helm/v3/cmd/helm"
 LEAST_GO = (1, 21)
-"""From here on `go` fetches a newer toolchain by itself where a module asks for one."""
+"""From this version on `go` itself fetches a newer toolchain that a module requires."""
 SHOWN_EVERY_SECONDS = 15.0
 WAIT_SECONDS = 0.5
 

@@ -23,13 +23,13 @@ class Fault(Enum):
     """What can happen to a request."""
 
     REFUSED = "refused"
-    """Nothing took effect; the caller hears that there was no answer."""
+    """It has no effect; the caller gets no answer."""
     ANSWER_LOST = "answer lost"
-    """It took effect; the caller hears that there was no answer."""
+    """It takes effect; the caller gets no answer."""
     LATE = "late"
-    """The caller hears that there was no answer; it takes effect `LATE_SECONDS` after that."""
+    """The caller gets no answer; it takes effect `LATE_SECONDS` later."""
     HANGS = "hangs"
-    """Nothing takes effect; there is no answer for `HANG_SECONDS`."""
+    """It has no effect; there is no answer for `HANG_SECONDS`."""
 
 
 LATE_SECONDS = 1.5
@@ -48,7 +48,7 @@ class MembershipStore:
         self.pollers: dict[str, list[PollerKey]] = {}
         self.requests: dict[str, int] = {}
         self.server_skews_ms = [0]
-        """How far each server's clock is off."""
+        """The error of each server's clock."""
 
     def server_time(self) -> ServerTime:
         server = self.requests["read_server_clock"] % len(self.server_skews_ms)

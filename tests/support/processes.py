@@ -97,7 +97,7 @@ class Deployment:
         self.directory = directory
         self.admin_key = secrets.token_hex(24)
         self.token = secrets.token_hex(24)
-        """The cluster's: who has it may tell nodes of rows."""
+        """The cluster's token, which permits hints to nodes."""
         self.api_port, *self._spare = free_ports(16)
         self._trust = trust
         self.api_url = f"{'http' if trust is None else 'https'}://127.0.0.1:{self.api_port}"

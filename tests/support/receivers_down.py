@@ -23,7 +23,7 @@ NODES = ("one", "two")
 BATCH = 1_000
 RETRY = Retry(max_attempts=20)
 CARRYING = ("schedules.update", "schedules.update_any_version")
-"""Statements that begin an edit, which is what carries an outcome to its original."""
+"""Statements that begin an external update, which carries an outcome to its original."""
 BEAT = "nodes.write"
 
 
@@ -48,7 +48,7 @@ class Watched:
     api_refusals: int = 0
     cassandra_cores: float = 0.0
     lateness_s: list[float] = field(default_factory=list)
-    """Of the quiet client's calls, in the order of their due; those that did not come count until now."""
+    """Lateness of the quiet client's calls, by due; missing ones count until now."""
     missing: int = 0
 
     @property

@@ -19,9 +19,9 @@ from scheduler_service.domain.ids import poller_of
 Call = dict[str, Any]
 
 RECORDED_WITHIN_SECONDS = 3.0
-"""An attempt's outcome is on the record this long after its call, on a busy machine: what is older is in no doubt."""
+"""An attempt's outcome is recorded this long after its call, on a busy machine: older calls are not in doubt."""
 ARRIVES_WITHIN_SECONDS = 1.0
-"""What was sent by a process that was killed is seen by the receiver within this."""
+"""The receiver has what a killed process sent within this time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

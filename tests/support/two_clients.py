@@ -28,12 +28,12 @@ from tests.support.outcomes import created, gave_up
 T = TypeVar("T")
 
 CANARY = "canary-7f3a"
-"""In every text that the owner chose itself, but for ids. The thief never sends it."""
+"""Part of every text that the owner chose itself, except ids. The thief never sends it."""
 OWNER, THIEF = "shop", "thief"
 UNKNOWN_ID = "01a1fe7b-0a24-8000-81b0-6435e6edef00"
 WINDOW = {"from": "2026-11-21T00:00:00Z", "to": "2026-11-22T00:00:00Z"}
 BUDGET = 1e9
-"""Of requests in a second: what is tried here is never the limit."""
+"""Requests per second, so that the limit is never reached."""
 _VARIABLE = re.compile(r"\{(\w+)\}")
 
 

@@ -13,7 +13,7 @@ from minutehand.processes.programs import Program
 from tests.support.processes import Deployment
 
 OWN = "minutehand-spark-*"
-"""Where a job keeps what Spark's connector reads."""
+"""The directory in which a job keeps what Spark's connector reads."""
 
 
 class Ran(NamedTuple):

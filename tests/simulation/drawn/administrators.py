@@ -39,7 +39,7 @@ class Administrators:
     def __init__(self, world: DrawnWorld) -> None:
         self.world = world
         self.suspended: dict[str, int] = {}
-        """Clients whose suspension was answered and whose resumption nobody has asked for: since when."""
+        """Clients whose suspension was answered and for which no resumption was requested, with the time."""
         self._locks: dict[str, asyncio.Lock] = {}
 
     async def register(self, client: str, *, quota: int, settings: ClientSettings, patience: int | None = None) -> None:

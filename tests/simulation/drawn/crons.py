@@ -18,7 +18,7 @@ OWNER = ClientId("hourly")
 WAKERS = 2
 RULES = ("* * * * *", "*/2 * * * *", "1-59/3 * * * *")
 SEARCHED_SECONDS = 60
-"""With the time for which all is well already, what the search for crons that nobody woke takes."""
+"""How much longer the search for crons without a wake-up takes, in addition to the time without faults."""
 CRON_IDS = ("first", "second")
 
 

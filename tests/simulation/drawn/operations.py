@@ -81,9 +81,9 @@ HOSTS_FAIL = {
     "step_host": 3,
     "step_server": 1,
 }
-"""Drawn after all others, so that the rest of a run stays as it is without them."""
+"""Drawn after all others, so that the rest of a run is the same without them."""
 OF_HOSTS = 0.25
-"""How many runs have one of them."""
+"""The share of runs that have one of them."""
 GROUPS = (CLIENTS, ADMINISTRATORS, NODES_FAIL, APIS_FAIL, RECEIVERS_FAIL)
 
 

@@ -19,9 +19,9 @@ from tests.simulation.drawn.world import DrawnWorld
 from tests.simulation.receivers import Call
 
 PATIENCE = (1, 3, None)
-"""How often callers ask: once, some times, or until they are answered."""
+"""How often callers send a request: once, several times, or until they are answered."""
 STALE = (("nodes.read", 3.5), ("pollers.list", 20.0))
-"""Reads that may be old, and for how long: heartbeats of longer ago would show the living as dead."""
+"""Reads that may be stale, and by how much: older heartbeats would show live nodes as dead."""
 
 
 class Performing:
@@ -391,10 +391,11 @@ class Performing:
 
 
 LONGEST_PAUSE_SECONDS = 60.0
-"""What is due in a time that a wrong clock showed is cancelled before, lest its caller outlast the run."""
+"""Schedules due in a time that only a wrong clock has shown are cancelled before, or their callers would outlast the
+run."""
 LATE = 0.05
-"""How many writes of a flaky process arrive late, at most."""
+"""The greatest share of a flaky process's writes that arrive late."""
 LATES = (1.0, 5.0, 20.0, 90.0)
 """After how many seconds they arrive."""
 OTHERWISE = 0.3
-"""How many reschedules are for another call."""
+"""The share of reschedules that change the call."""

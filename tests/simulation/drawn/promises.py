@@ -18,9 +18,10 @@ from tests.simulation.receivers import Call
 from tests.simulation.sim_node import SimNode
 
 HEARD_MS = 75_000
-"""How long after a suspension was answered a node may still call: a minute to hear of it, and a pause or a fault."""
+"""How long after a suspension was answered a node may still call: a minute until it reads of it, and a pause or a
+fault."""
 ACKNOWLEDGED_AHEAD_MS = 1_000
-"""How long before its due a schedule is acknowledged in time, whatever clocks differ by."""
+"""How long before its due an acknowledgement counts as in time, whatever clocks differ by."""
 
 
 class Promises:

@@ -24,12 +24,12 @@ COUNT = 40
 """Operations of a run."""
 EASILY_OPENED = DestinationSettings(breaker_failures=2, breaker_open_seconds=2, breaker_longest_seconds=60)
 HEARD_SECONDS = 150
-"""How long all is well before everybody must know every client, and clocks must have been compared: the last write may
-arrive 90 s late, and a minute later everybody has heard of it."""
+"""How long a world runs without faults until every process must know every client, and clocks must have been compared:
+the last write may arrive 90 s late, and every process reads it within another minute."""
 PROBES = 2
-"""How many schedules of each client are created at the end."""
+"""Schedules of each client that are created at the end."""
 PROBE_MS = 4_000
-"""How late a call may be when all has been well for long: clocks differ, and its row comes on short notice."""
+"""The greatest lateness of a call long after the last fault: clocks differ, and its row is created on short notice."""
 
 
 def run(seed: int, *, operations: Sequence[Operation] | None = None, count: int = COUNT) -> DrawnWorld:

@@ -23,16 +23,16 @@ class Schedule(Asked):
     cron_id: str | None = None
     rescheduled_from: UUID | None = None
     key: str | None = None
-    """Its client's own name for it."""
+    """Its schedule key."""
     cancel_wishes: int = 0
     redeliver_wishes: int = 0
     acknowledged_ms: int = 0
     gone: bool = False
-    """Its row was deleted, its time being over."""
+    """Its row was deleted by retention."""
     repeats: int = 0
-    """Calls after one that was answered 200, which did not say that they may be repeats."""
+    """Calls after one that was answered 200 which did not say that they may be repeats."""
     redelivery_given_up: bool = False
-    """A redelivery was not answered and not asked for again: it may have begun, and nobody completes it."""
+    """A redelivery was not answered and not repeated: it may have begun, and no caller completes it."""
 
 
 class TellingMemory(InMemoryConnection):

@@ -11,7 +11,7 @@ from tests.simulation.loaded_store import Strength
 NODES = ("a", "b", "c")
 APIS = ("x", "y")
 SERVERS = ("s", "t", "u")
-"""Of the store. Each runs on a machine of its own."""
+"""The store's servers, each on a machine of its own."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ SKIPS = (0.5, 2.0, 10.0, 30.0, 90.0)
 SKEWS = (0.0, 50.0, 100.0, 450.0)
 STRENGTHS = (None, None, None, Strength(), Strength(cores=1, request_ms=4.0, proposal_ms=12.0, row_ms=0.5))
 WRONG_MS = 600_000
-"""How far clocks may be wrong that are not those of a host whose clock is looked after."""
+"""The greatest error of a clock that is not disciplined, unlike those of most hosts."""
 SHORT_DAY_MS = 8 * 60_000
 SHORT_MARGIN_MS = 2 * 60_000
 SHORT_ROUND_SECONDS = 60.0

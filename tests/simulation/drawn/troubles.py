@@ -15,17 +15,17 @@ from tests.simulation.sim_node import SimNode
 LOOKS_SECONDS = 0.25
 NODES, RECEIVERS = "nodes", "receivers"
 AFTER_SECONDS = {NODES: 20.0, RECEIVERS: 75.0}
-"""How long calls may be late once a trouble is over: pollers are recovered; hosts that failed are left alone for a
-minute at most."""
+"""How long calls may be late after a trouble: pollers are recovered, and attempts to failed hosts are held back for at
+most a minute."""
 AFTER_CLIENT_SECONDS = 75.0
-"""The same of a client that is active again: everybody hears of it within a minute."""
+"""The same for a client that is active again: every node reads of it within a minute."""
 CLAIMED_MS = 6_000
 """How long before its due a row may be claimed."""
 SWEPT_MS = 15_000
 """How long after its minute a row whose hint was lost is found. An owner that takes its poller before finds it late,
-and does not know why."""
+and does not know the reason."""
 STUCK_KEY_MS = 600_000
-"""How long a key may be stuck after a trouble, since its head is tried again with growing pauses."""
+"""How long a key may be stuck after a trouble, since its head is retried with growing pauses."""
 
 
 class Troubles:

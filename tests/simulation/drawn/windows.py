@@ -13,7 +13,7 @@ from tests.simulation.drawn.api import Unanswered
 from tests.simulation.drawn.world import DrawnWorld, Window
 
 REPORTED_MS = 20 * 60_000
-"""How far back the books are asked for."""
+"""How far back the books are read."""
 
 
 class Windows:

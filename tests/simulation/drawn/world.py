@@ -27,11 +27,11 @@ from tests.support.memory import InMemoryConnection
 
 T = TypeVar("T")
 ASKED_SECONDS = 10.0
-"""In so long every server is asked for its time, and the answer acted upon."""
+"""The time in which every server is asked for its time, and the answers are used."""
 HEARD_BEATS = 5
-"""After so many heartbeats everybody has read one: reads may show what was 3.5 s ago, and take a second."""
+"""The heartbeats after which every node has read one: reads may be 3.5 s old, and take a second."""
 CLOCK_LIMIT_MS = 1_000
-"""A wall clock that is further off is wrong."""
+"""A wall clock with a larger error is wrong."""
 
 
 class Window(NamedTuple):

@@ -26,7 +26,7 @@ BOUNDED = {
     "delivered again": (dataclasses.replace(CALM, redeliver=True, cancel=False), 1),
     "handed over": (dataclasses.replace(CALM, hand_over=True, cancel=False), 1),
 }
-"""Scenes, and switches between those who act in them."""
+"""Scenes, and the number of switches between their actors."""
 
 
 @pytest.mark.parametrize("name", BOUNDED)

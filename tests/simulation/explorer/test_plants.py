@@ -21,7 +21,7 @@ FOUND_IN = {
     "late rule ignores what is in flight": (WITHOUT_CANCEL, 3),
     "late rule trusts a stale claim": (WITHOUT_CANCEL, 1),
 }
-"""Per plant: a scene in which it shows, and the switches that it takes."""
+"""Per plant: a scene that finds it, and the switches that this takes."""
 
 
 def test_every_plant_is_looked_for() -> None:

@@ -20,7 +20,7 @@ from tests.support.nodes import Nodes
 from tests.support.usage import put_usage
 
 FIRST = ("put_client", "create_schedule", "put_cron", "create_key", "create_secret", "create_admin_key")
-"""What is there before an example is sent, unless the example makes it."""
+"""Examples that are sent before any other, unless that one creates the same."""
 BEFORE = {
     "put_client": (),
     "list_clients": ("put_client",),
@@ -74,7 +74,7 @@ COUNTED = DayUsage(
     hours=(HourUsage(hour=9, **_USED),),
     **_USED,
 )
-"""What Spark has written when the example is sent."""
+"""Usage that Spark has written before the example is sent."""
 SHAPE = [(re.compile(r"(?<=whsec_).{43}|(?<=whpk_).{43}"), "0"), (re.compile(r"[0-9a-f]"), "0")]
 
 

@@ -17,7 +17,7 @@ from tests.support.two_clients import CANARY, OWNER, THIEF, Attempt, Stage
 
 NAMES = [f"{route.method} {route.path}" for route in ROUTES]
 CASES = 25
-"""For each route."""
+"""Cases for each route."""
 
 
 @pytest.fixture(scope="module")

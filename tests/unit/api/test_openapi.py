@@ -38,7 +38,7 @@ OPERATION_IDS = {
     "list_audit_log", "get_cluster", "drain_node", "undrain_node", "list_pollers", "livez", "readyz", "metrics",
     "get_openapi", "get_docs", "get_problem",
 }  # fmt: skip
-"""Generated clients name their methods by these: adding to them is fine, nothing else."""
+"""Generated clients name their methods by these: they may be added to, but not changed."""
 
 
 def references(value: Any) -> Iterator[str]:

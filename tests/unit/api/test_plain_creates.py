@@ -65,7 +65,7 @@ class Way:
     keys: dict[str, str]
     taken: int = 0
     alike: int = 0
-    """Of those, the ones that were not parsed."""
+    """The number of those that were not parsed."""
     asked: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = field(default_factory=list)
 
     @classmethod
@@ -188,7 +188,7 @@ RIGHT = st.sampled_from(
     st.floats(0, 80_000),
 )
 EVEN = RIGHT.map(lambda right: msgspec.json.encode(right).ljust(500))
-"""Of one length, so that their headers are alike."""
+"""Bodies of one length, so that their headers are equal."""
 TEXTS = (
     st.one_of(RIGHT, BODIES).map(msgspec.json.encode)
     | RIGHT.map(lambda right: msgspec.json.encode(right) + b"  ")

@@ -22,7 +22,7 @@ from tests.support.virtual_clock import VirtualClock
 
 SECRETS = "/v1/clients/shop/signing-secrets"
 GUESSES = OPEN_READS_PER_ADDRESS * BURST_SECONDS
-"""Reads of storage that callers of one address without a key have at once."""
+"""The most reads of storage that callers of one address without a key may cause at once."""
 
 
 async def pair(api: ApiHarness, client_id: str = "shop") -> str:

@@ -20,7 +20,7 @@ COUNTED = {
     "put_cron": 1,
     "put_schedule": 1,
 }
-"""The operations that are creates, and how many the example asks for."""
+"""Operations that create, with the number of creates in their example."""
 
 
 async def create(api: ApiHarness, key: str) -> Reply:

@@ -29,7 +29,7 @@ NAMES = [operation_id(route) for route in ROUTES]
 SHOWS_ONCE = {"create_key", "create_secret", "create_admin_key"}
 HEADERS = {"authorization": f"Bearer {CANARY}", "cookie": CANARY, "x-api-key": CANARY}
 NO_PLACE_FOR_SECRETS = {"timezone", "name"}
-"""What is wrong with a zone's name is told with it; an administrator's name stands on every line of what is done."""
+"""The refusal of a time zone quotes its name, and an administrator's name is on every line about its actions."""
 BEFORE = ("put_client", "create_schedule", "put_cron", "create_key", "create_secret")
 
 

@@ -99,7 +99,7 @@ meanings = st.builds(
     fields(1, 12, tuple(NAMES_OF_MONTHS), plain=4),
     fields(0, 7, tuple(NAMES_OF_WEEKDAYS), plain=2),
 ).filter(lambda meaning: meaning.possible)
-"""Any expression whose dates some year has."""
+"""Any expression whose dates occur in some year."""
 
 near_midnight_or_early = st.builds(
     _meaning,

@@ -13,7 +13,7 @@ from tests.unit.crons.generated import CHANGES, Change, Meaning, near_midnight_o
 
 HALF_A_SPAN = 40 * 3600
 MARGIN = 30 * 3600
-"""Longer than any gap or fold: what happens in the span is decided within it."""
+"""Longer than any gap or fold, so that the span and its margins determine all fires in the span."""
 
 STEP = 30
 """Seconds. Every offset since 1970 is a multiple of it."""

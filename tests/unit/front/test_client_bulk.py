@@ -23,7 +23,7 @@ from tests.support.turns import until
 
 CALL = Callback(url="https://a.example/")
 FAR = 3_600.0
-"""Seconds that no test waits."""
+"""So many seconds that no test reaches them."""
 
 
 def item(number: int) -> NewSchedule:

@@ -98,7 +98,7 @@ class LateWorld:
         # Pauses after unknown answers don't move the clock that the use cases see.
         self.storage = Storage.over(self.connection, clock=ManualClock(LATE), randomness=randomness)
         self.store = Storage.over(self.connection).schedules
-        """Another process's: what it does may come between a request of the use cases and its answer."""
+        """The store of another process, which acts between a request of the use cases and its answer."""
         schedules = self.storage.schedules
         self.writer = ScheduleWriter(
             schedules=schedules,
@@ -116,7 +116,7 @@ class LateWorld:
             randomness=randomness,
             hints=self.hints,
         )
-        """That other process's."""
+        """The schedule writer of that other process."""
         self.resolve = ResolveSchedule(schedules=schedules, writer=self.writer)
         self.cancel = CancelSchedules(schedules=schedules, writer=self.writer, clock=self.clock)
 

@@ -34,7 +34,7 @@ HEEDED = {
     "put_schedule": ("EACH_QUORUM", OF_CREATES),
     "trigger_cron": ("EACH_QUORUM", OF_CREATES),
 }
-"""The operations that heed the settings: with which consistency, in which statements. No other does."""
+"""The only operations that use the settings: with which consistency, in which statements."""
 
 
 async def story_of(api: ApiHarness) -> Story:

@@ -50,7 +50,7 @@ class Unsteady:
         self._place = writer
         self._clock = clock
         self.silent: list[int] = []
-        """Of the coming calls: from which row on there is no answer."""
+        """For each of the next calls the row from which on there is no answer."""
         self.takes = 0.0
         self.asked: list[int] = []
         self.too_large: set[bytes] = set()
