@@ -5,9 +5,9 @@ which clients have pairs; their receivers know them anyway.
 
 Nobody pays for such a request, so it must stay cheap. The keys of up to MAX_CLIENTS clients that have any are served
 from memory and read again after FRESH_SECONDS; without storage the last known ones are served. That a name has none is
-known for as long, of MAX_ABSENT names, so that asking again for one costs no read. Only names that are not in memory
-have to be read first, and the caller bounds how often: a million guesses cost as many answers, but few reads, and no
-guess takes the place of a client with keys.
+known for ABSENT_SECONDS, of MAX_ABSENT names, so that asking again for one costs no read. Only names that are not in
+memory have to be read first, and the caller bounds how often: a million guesses cost as many answers, but few reads,
+and no guess takes the place of a client with keys.
 """
 
 from collections import OrderedDict
@@ -23,6 +23,8 @@ from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.authenticate import Catalog
 
 FRESH_SECONDS = 10.0
+ABSENT_SECONDS = 2.0
+"""Shorter: a client that makes its first pair may look at once whether it is there."""
 MAX_CLIENTS = 1_000
 MAX_ABSENT = 10_000
 
@@ -82,7 +84,7 @@ class ShowPublicKeys:
             self._absent.pop(client_id, None)
             if len(self._absent) >= MAX_ABSENT:
                 self._absent.popitem(last=False)
-            self._absent[client_id] = self._clock.monotonic() + FRESH_SECONDS
+            self._absent[client_id] = self._clock.monotonic() + ABSENT_SECONDS
             return
         known = self._known.get(client_id)
         if known is None:

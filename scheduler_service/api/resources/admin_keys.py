@@ -37,7 +37,9 @@ async def create_admin_key(context: RequestContext) -> web.Response:
 
 
 async def list_admin_keys(context: RequestContext) -> web.Response:
-    return json_response(Items([admin_key_view(key) for key in await context.services.keys.of_administrators()]))
+    keys = await context.services.keys.of_administrators()
+    context.has_read(len(keys), 0)
+    return json_response(Items([admin_key_view(key) for key in keys]))
 
 
 async def revoke_admin_key(context: RequestContext) -> web.Response:

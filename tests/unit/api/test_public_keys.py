@@ -15,7 +15,7 @@ from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.rates import BURST_SECONDS
 from scheduler_service.usecases import public_keys
-from scheduler_service.usecases.public_keys import FRESH_SECONDS
+from scheduler_service.usecases.public_keys import ABSENT_SECONDS, FRESH_SECONDS
 from scheduler_service.usecases.signing_secrets import MAX_KEY_PAIRS
 from tests.support.api import ADMIN_KEY, ApiHarness, Reply
 from tests.support.virtual_clock import VirtualClock
@@ -183,7 +183,7 @@ async def test_a_name_that_has_none_is_read_once_in_a_while(api: ApiHarness, key
     for _ in range(GUESSES + 10):
         assert await keys(api, "nobody") == []
     assert reads == ["nobody"]
-    api.clock.advance(FRESH_SECONDS)
+    api.clock.advance(ABSENT_SECONDS)
     assert await keys(api, "nobody") == []
     assert reads == ["nobody"] * 2
 

@@ -216,6 +216,10 @@ async def test_a_list_of_keys_costs_what_was_read(api: ApiHarness, monkeypatch: 
     owed.clear()
     assert len((await api.send("GET", KEYS)).json["items"]) == 50
     assert cost_of_reading(50, 0) in owed
+    assert (await api.send("POST", "/v1/admin-keys", json={"name": "ops"})).status == 201
+    owed.clear()
+    assert len((await api.send("GET", "/v1/admin-keys")).json["items"]) == 1
+    assert cost_of_reading(1, 0) in owed
 
 
 async def last_used(api: ApiHarness, key: str) -> str | None:
