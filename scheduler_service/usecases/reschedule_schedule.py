@@ -6,6 +6,8 @@
 So one side wins against the owner's claim, and the cancelled row names its replacement. A caller that dies in between
 leaves either the old schedule unchanged, or a new one that others create (`complete_reschedule`).
 
+A schedule with a key is due at the `latest` of that key at the latest, however it is replaced (`schedule_keys`).
+
 The new id's free bits derive from the old id and the request. A repeat of the same request is therefore recognised,
 whenever it comes and whatever instant its delay yields, and gets the answer of the first one.
 """
@@ -35,6 +37,7 @@ from scheduler_service.domain.quotas import PollerChooser, pinned_poller
 from scheduler_service.domain.retry_rows import (
     RESCHEDULED,
     RESCHEDULED_OTHERWISE,
+    key_mark,
     rescheduled,
     with_empty_body,
     with_flow,
@@ -175,6 +178,9 @@ class RescheduleSchedule:
             return AlreadyFinished(row)
         if row.state is None and schedule_id in header.in_flight:
             return InFlight(row)
+        mark = key_mark(row.options)
+        if mark is not None and mark.latest is not None:
+            due = UnixMillis(min(due, max(mark.latest, self._clock.wall_ms())))
         pin = _pin(row, request)
         if pin is None:
             poller_id = self._pollers.choose(client.client_id, minute_of(due), quota=client.poller_quota)

@@ -194,6 +194,19 @@ async def test_never_later_than_the_first_ones_latest(api: ApiHarness, key: str)
     assert third.json["latest"] is None
 
 
+async def test_a_reschedule_by_id_is_due_at_the_latest_of_its_key(api: ApiHarness, key: str) -> None:
+    latest = format_instant(NOW + 1_000_000)
+    first = await put(api, key, latest=latest)
+    path = f"{SCHEDULES}/{first.json['schedule_id']}:reschedule"
+    for _ in range(2):
+        moved = await api.send("POST", path, key=key, json={"delay_seconds": 9_000})
+        assert (moved.json["due"], moved.json["latest"]) == (latest, latest)
+    path = f"{SCHEDULES}/{moved.json['schedule_id']}:reschedule"
+    sooner = await api.send("POST", path, key=key, json={"delay_seconds": 900})
+    assert sooner.json["due"] == format_instant(NOW + 900_000)
+    assert (await states(api, key)).count("scheduled") == 1
+
+
 async def test_repeats_under_an_idempotency_key(api: ApiHarness, key: str) -> None:
     headers = {"Idempotency-Key": "one"}
     first = await put(api, key, headers=headers)
