@@ -66,7 +66,7 @@ class Cluster:
     not_calling: str | None
 
 
-def why_nobody_calls(nodes: Sequence[NodeShown]) -> str | None:
+def why_no_calls_are_made(nodes: Sequence[NodeShown]) -> str | None:
     """None where a node that beats owns pollers."""
     beating = [node for node in nodes if node.member.beats]
     if any(node.pollers for node in beating):
@@ -114,7 +114,7 @@ class ShowCluster:
             capacity_per_minute=sum(
                 node.member.heartbeat.capacity_per_minute for node in nodes if node.member.state is MemberState.LIVE
             ),
-            not_calling=why_nobody_calls(nodes) if self._members.settled and ownership.pollers else None,
+            not_calling=why_no_calls_are_made(nodes) if self._members.settled and ownership.pollers else None,
         )
 
     async def _ownership(self) -> Ownership:

@@ -42,7 +42,7 @@ def trio(cassandra: SuiteCassandra, tmp_path: Path) -> Iterator[Deployment]:
         yield built
 
 
-def test_whatever_befalls_three_nodes_every_schedule_is_called(
+def test_every_schedule_is_called_through_every_fault_of_three_nodes(
     trio: Deployment, cassandra: SuiteCassandra, show: Callable[..., None]
 ) -> None:
     server = cassandra.running

@@ -77,7 +77,7 @@ def test_crons_of_every_minute_fire_once_each_while_nodes_are_restarted_and_kill
         cluster.register(client, poller_quota=QUOTA)
     cluster.await_owners(NODES, pollers=POLLERS)
     run = Run(cluster=cluster)
-    asyncio.run(_with_new_crons(run, _befall))
+    asyncio.run(_with_new_crons(run, _disturb))
 
     until_ms = round(time.time() * 1000)
     expected = run.expected(until_ms)
@@ -97,7 +97,7 @@ def test_crons_of_every_minute_fire_once_each_while_nodes_are_restarted_and_kill
     assert not faults, "\n".join((f"{len(faults)} faults:", *faults[:SHOWN]))
 
 
-def _befall(run: Run) -> None:
+def _disturb(run: Run) -> None:
     """Blocks while the nodes are restarted and killed one after the other."""
     cluster = run.cluster
     run.begin("a quiet time", at_most_late=PLANNED_SECONDS)
@@ -132,12 +132,12 @@ def _pollers_of(cluster: Deployment, node_id: str) -> dict[str, frozenset[int]]:
     }
 
 
-async def _with_new_crons(run: Run, befall: Callable[[Run], None]) -> None:
+async def _with_new_crons(run: Run, disturb: Callable[[Run], None]) -> None:
     async with cron_changes(run.cluster) as changes:
         await asyncio.gather(*(_put(run, changes, number) for number in range(AT_FIRST)))
         putting = asyncio.create_task(_put_steadily(run, changes))
         try:
-            await asyncio.to_thread(befall, run)
+            await asyncio.to_thread(disturb, run)
         finally:
             run.over = True
             await putting

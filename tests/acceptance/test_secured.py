@@ -291,9 +291,7 @@ def test_a_signed_call_end_to_end(
         assert "name the authorities that signed it with --ca-file or MINUTEHAND_CA_FILE." in doubted.stderr
 
 
-def test_jobs_are_let_in_and_say_no_password(
-    secured: Secured, locked_cassandra: SuiteCassandra, tmp_path: Path
-) -> None:
+def test_jobs_log_in_and_show_no_password(secured: Secured, locked_cassandra: SuiteCassandra, tmp_path: Path) -> None:
     """`bulk_load` writes with our own stores in Spark's tasks; `audit_books` and `usage` read with Spark's
     connector.
     """

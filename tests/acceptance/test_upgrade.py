@@ -108,7 +108,7 @@ def test_old_and_new_programs_work_together(both: Deployment, old_tree: Path, sh
     fires = expected_fires(both, key, put_at, until=time.time() - 1)
     wanted = {*by_old.acknowledged.values(), *by_new.acknowledged.values(), *fires}
     calls = await_calls(both, wanted)
-    repeated = unsaid_repetitions(calls)
+    repeated = unmarked_repetitions(calls)
     show(
         f"by the old API: {by_old}",
         f"by the new API: {by_new}",
@@ -192,7 +192,7 @@ def await_calls(cluster: Deployment, wanted: set[str]) -> list[dict[str, Any]]:
         time.sleep(0.5)
 
 
-def unsaid_repetitions(calls: list[dict[str, Any]]) -> list[str]:
+def unmarked_repetitions(calls: list[dict[str, Any]]) -> list[str]:
     """Schedules that were called again without the header that says so."""
     unmarked = Counter(call["id"] for call in calls if not call["redelivery"])
     return [schedule_id for schedule_id, times in unmarked.items() if times > 1]

@@ -109,7 +109,7 @@ async def test_clients_are_listed_by_name(storage: Storage, names: Names) -> Non
     assert [name for name in listed if name in mine] == sorted(mine)
 
 
-async def test_an_unreadable_client_hides_nobody(storage: Storage, names: Names) -> None:
+async def test_an_unreadable_client_hides_no_other(storage: Storage, names: Names) -> None:
     good, bad = names.client("-good"), names.client("-bad")
     await storage.clients.create_client(client(good))
     values = (bad, 1, 1, "active", '{"from": "the future"}', 1, 1, False)
@@ -146,7 +146,7 @@ async def test_all_clients_come_part_by_part_with_their_secrets(storage: Storage
             assert secrets == await storage.clients.list_secrets(one.client_id)
 
 
-async def test_a_client_in_a_state_of_a_later_version_hides_nobody(storage: Storage, names: Names) -> None:
+async def test_a_client_in_a_state_of_a_later_version_hides_no_other(storage: Storage, names: Names) -> None:
     good, bad = names.client("-good"), names.client("-bad")
     await storage.clients.create_client(client(good))
     values = (bad, 1, 1, "asleep", "{}", 1, 1, False)
@@ -246,7 +246,7 @@ async def test_a_key_from_before_there_were_scopes_may_write(storage: Storage, n
     assert key(owner + "-k", owner).scope is Scope.WRITE
 
 
-async def test_a_use_of_a_key_is_recorded_and_announced_to_nobody(storage: Storage, names: Names) -> None:
+async def test_a_use_of_a_key_is_recorded_and_not_announced(storage: Storage, names: Names) -> None:
     one = key(names.client() + "-k", names.client())
     await storage.clients.insert_key(one)
     for used_at in (5, 5, 9):

@@ -26,7 +26,7 @@ def unusual(storage: Storage) -> set[tuple[str, Consistency]]:
     return asked
 
 
-async def test_inserts_of_both_consistencies_meet_in_one_partition(storage: Storage, names: Names) -> None:
+async def test_inserts_of_both_consistencies_share_a_partition(storage: Storage, names: Names) -> None:
     client = names.client()
     for number, consistency in enumerate(WRITES):
         await storage.schedules.insert(definition(client, tail=number), consistency=consistency)

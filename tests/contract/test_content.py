@@ -115,7 +115,7 @@ async def test_a_late_announcement_leaves_the_row_as_it_was_created(
         bytes([FORM]) + b"\x00\x00\x00\x01" * 4 + b"\xff{[{",
     ],
 )
-async def test_content_that_nobody_can_read_hides_no_other_row(
+async def test_unreadable_content_hides_no_other_row(
     storage: Storage, names: Names, monkeypatch: pytest.MonkeyPatch, content: bytes
 ) -> None:
     rows = three(names, 4)

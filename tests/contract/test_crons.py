@@ -284,7 +284,7 @@ async def test_a_standing_tells_the_revision_and_what_overlaps_do(storage: Stora
 
 
 @pytest.mark.parametrize(("column", "text"), [("callback", "{}"), ("options", '{"gap": "later"}'), ("state", "future")])
-async def test_an_unreadable_cron_hides_nobody(storage: Storage, names: Names, column: str, text: str) -> None:
+async def test_an_unreadable_cron_hides_no_other(storage: Storage, names: Names, column: str, text: str) -> None:
     client = names.client()
     crons = [cron(client, f"c{number}") for number in range(8)]
     await create(storage, *crons)
@@ -301,7 +301,7 @@ async def test_an_unreadable_cron_hides_nobody(storage: Storage, names: Names, c
     assert marks == [one.cron_id for one in (good if column == "state" else crons)]
 
 
-async def test_a_write_that_meets_an_unreadable_cron_says_so(storage: Storage, names: Names) -> None:
+async def test_a_write_to_an_unreadable_cron_fails_with_that_reason(storage: Storage, names: Names) -> None:
     client = names.client()
     await create(storage, cron(client, "bad"))
     await spoil(storage, cron(client, "bad"), "options", "no JSON")
@@ -396,7 +396,7 @@ async def test_runs_of_many_crons_are_inserted_at_once(storage: Storage, names: 
     await storage.crons.insert_runs([])
 
 
-async def test_only_a_deleted_cron_that_nobody_changed_since_is_removed(storage: Storage, names: Names) -> None:
+async def test_only_a_deleted_cron_without_later_changes_is_removed(storage: Storage, names: Names) -> None:
     client = names.client()
     deleted, active = cron(client, "a", state=CronState.DELETED, wake_at=None), cron(client, "b", wake_at=None)
     for one in (deleted, active):
@@ -414,9 +414,7 @@ async def test_only_a_deleted_cron_that_nobody_changed_since_is_removed(storage:
     assert isinstance(await storage.crons.write(first, expected_revision=None), Applied)
 
 
-async def test_a_callback_stored_otherwise_leaves_the_rest_and_meets_no_other_revision(
-    storage: Storage, names: Names
-) -> None:
+async def test_a_callback_encrypted_again_keeps_the_rest_and_needs_its_revision(storage: Storage, names: Names) -> None:
     client = names.client()
     one = cron(client)
     await create(storage, one)

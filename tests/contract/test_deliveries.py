@@ -60,7 +60,7 @@ async def test_every_read_shows_the_same(storage: Storage, names: Names, other: 
 
 
 @pytest.mark.parametrize("text", ["", "1 2", "1 soon 204 7 node-1@7", "1 1763836800123 204 seven node-1@7"])
-async def test_a_text_that_nobody_can_read_hides_no_other_row(
+async def test_an_unreadable_text_hides_no_other_row(
     storage: Storage, names: Names, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     monkeypatch.setattr("cql.schedule_rows.pack_delivery", lambda outcome: text)

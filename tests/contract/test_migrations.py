@@ -168,7 +168,7 @@ async def test_the_keyspace_is_replicated_as_configured(settings: StorageSetting
     assert replication[settings.local_dc] == "9"
 
 
-async def test_an_unreachable_cluster_is_told_in_a_sentence(settings: StorageSettings) -> None:
+async def test_an_unreachable_cluster_is_reported_in_a_sentence(settings: StorageSettings) -> None:
     nobody = replace(settings, contact_points=("127.0.0.1",), port=1, connect_timeout_seconds=1)
     for start in (open_storage(nobody), run(nobody)):
         with pytest.raises(StoreUnavailable, match=r"No Cassandra answers at 127\.0\.0\.1, port 1"):

@@ -113,7 +113,7 @@ async def test_the_newest_come_first(storage: Storage, names: Names) -> None:
     assert {one.reconciliation_id.version for one in made} == {7}
 
 
-async def test_a_slot_is_taken_from_who_had_it_last(storage: Storage, names: Names) -> None:
+async def test_a_slot_is_taken_from_its_last_holder(storage: Storage, names: Names) -> None:
     client, store = names.client(), storage.reconciliations
     first, second, third = (asked(client, at=START + number).reconciliation_id for number in range(3))
     assert await store.read_slots(client) == {}

@@ -99,7 +99,7 @@ async def test_nothing_of_a_stale_owner_applies(storage: Storage, names: Names) 
     assert [row.state for row in page.rows] == [None]
 
 
-async def test_a_commit_repeated_word_for_word_meets_its_own_values(storage: Storage, names: Names) -> None:
+async def test_a_commit_repeated_unchanged_is_rejected_with_its_own_values(storage: Storage, names: Names) -> None:
     one = definition(names.client())
     await storage.schedules.open(one.partition, epoch=1, expect_epoch=None)
     claim = commit(one.partition, in_flight=frozenset({one.schedule_id}))
@@ -320,7 +320,7 @@ def _conditional_edits(storage: Storage) -> int:
     )
 
 
-async def test_redelivery_clears_the_old_outcome_and_keeps_the_link_and_who_fired_first(
+async def test_redelivery_clears_the_old_outcome_and_keeps_the_link_and_the_first_sender(
     storage: Storage, names: Names
 ) -> None:
     one = definition(names.client())

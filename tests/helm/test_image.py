@@ -58,7 +58,7 @@ IMAGES = ("minutehand", "spark")
 
 
 @pytest.mark.parametrize("image", IMAGES)
-def test_nobody_runs_as_root(image: str) -> None:
+def test_no_stage_runs_as_root(image: str) -> None:
     users = [one.rest for one in lineage(STEPS, image) if one.word == "USER"]
     assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", users[-1]), "a number: Kubernetes can't tell whether a name is root"
 

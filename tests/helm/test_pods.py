@@ -46,7 +46,7 @@ def test_probes_speak_tls_where_the_api_does(rendered: Mapping[str, list[Documen
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
-def test_a_pause_restarts_nobody_and_a_wedged_loop_is_found(documents: list[Document], kind: str) -> None:
+def test_a_pause_restarts_no_pod_and_a_wedged_loop_is_found(documents: list[Document], kind: str) -> None:
     (workload,) = of_kind(documents, kind)
     (container,) = workload["spec"]["template"]["spec"]["containers"]
     live, started = container["livenessProbe"], container["startupProbe"]
@@ -54,7 +54,7 @@ def test_a_pause_restarts_nobody_and_a_wedged_loop_is_found(documents: list[Docu
     assert started["periodSeconds"] * started["failureThreshold"] >= 60
 
 
-def test_nobody_has_rights_to_lose(documents: list[Document]) -> None:
+def test_no_pod_has_privileges(documents: list[Document]) -> None:
     for name, pod in pod_templates(documents).items():
         spec = pod["spec"]
         assert spec["automountServiceAccountToken"] is False, name
@@ -115,7 +115,7 @@ def test_a_nodes_name_is_its_pods(documents: list[Document]) -> None:
     assert container["args"] == ["node", "--processes", "1"]
 
 
-def test_selectors_meet_their_pods_and_nobody_elses(documents: list[Document]) -> None:
+def test_selectors_match_exactly_their_own_pods(documents: list[Document]) -> None:
     pods = pod_templates(documents)
     for one in documents:
         spec = one.get("spec", {})

@@ -164,7 +164,7 @@ def test_the_example_of_an_application_reaches_the_same_cassandra(rendered: Mapp
     assert conf["spark.cassandra.connection.port"] == "9042"
 
 
-def test_an_application_is_let_in_by_the_secrets_of_all(chart: Chart, rendered: Mapping[str, list[Document]]) -> None:
+def test_an_application_logs_in_by_the_shared_secrets(chart: Chart, rendered: Mapping[str, list[Document]]) -> None:
     """The names are those that `spark.io.submitted` reads."""
     (one,) = of_kind(rendered["secured"], "SparkApplication")
     mounted = [

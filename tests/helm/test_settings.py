@@ -89,7 +89,7 @@ def test_cassandras_password_and_certificates_come_from_mounted_secrets(
         assert (storage.port, storage.local_dc) == (9142, "berlin")
 
 
-def test_certificate_and_key_ring_go_to_those_who_need_them(
+def test_certificate_and_key_ring_go_to_the_pods_that_need_them(
     rendered: Mapping[str, list[Document]], tmp_path: Path
 ) -> None:
     for number, pod in enumerate(ours(rendered["secured"]).values()):

@@ -207,7 +207,7 @@ def test_a_node_is_missed_that_is_wanted(series: dict[str, str], missed: bool, t
     assert_promtool_is_content(alert, [test], tmp_path)
 
 
-def test_nobody_to_scrape_is_nobody_who_calls(tmp_path: Path) -> None:
+def test_no_node_to_scrape_means_no_calls(tmp_path: Path) -> None:
     alert = ALERTS["MinutehandNoNodes"]
     expected = {"exp_labels": alert["labels"], "exp_annotations": alert["annotations"]}
     test = {

@@ -248,7 +248,7 @@ async def test_a_connection_that_ended_a_moment_ago_is_replaced(
     assert (await second).succeeded
 
 
-async def test_bytes_that_came_a_moment_ago_are_no_answer_to_what_may_not_be_repeated(
+async def test_earlier_bytes_are_no_answer_to_an_unrepeatable_request(
     make_engine: EngineMaker, listener: Listener
 ) -> None:
     engine = await make_engine()

@@ -215,9 +215,7 @@ class TestFailures:
         assert (await attempt(engine, post(receiver.url()))).succeeded
         assert len(receiver.requests) == 1
 
-    async def test_a_listener_that_raises_stops_nobody_else(
-        self, engine: DeliveryEngine, receiver: RawReceiver
-    ) -> None:
+    async def test_a_listener_that_raises_stops_no_other(self, engine: DeliveryEngine, receiver: RawReceiver) -> None:
         reported: list[dict[str, object]] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
 

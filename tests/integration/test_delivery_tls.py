@@ -40,7 +40,7 @@ async def test_an_unknown_authority(make_engine: EngineMaker, authority: Authori
         assert receiver.requests == []
 
 
-async def test_a_certificate_for_somebody_else(make_engine: EngineMaker, authority: Authority) -> None:
+async def test_a_certificate_for_another_name(make_engine: EngineMaker, authority: Authority) -> None:
     engine = await make_engine(ca_file=str(authority.bundle))
     async with RawReceiver(tls=authority.server_context("127.0.0.2")) as receiver:
         assert_untrusted(await attempt(engine, post(receiver.url())))

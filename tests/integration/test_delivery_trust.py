@@ -21,7 +21,7 @@ class TestTrust:
         assert (result.error, result.nothing_sent) == ("not-trusted", True)
         assert receiver.connections == 0
 
-    async def test_not_trusted_when_the_connection_stands(self, engine: DeliveryEngine, receiver: RawReceiver) -> None:
+    async def test_not_trusted_once_connected(self, engine: DeliveryEngine, receiver: RawReceiver) -> None:
         result = await attempt(engine, post(receiver.url()), Trust(2))
         assert (result.error, result.nothing_sent) == ("not-trusted", True)
         assert receiver.requests == []

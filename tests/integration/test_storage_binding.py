@@ -132,7 +132,7 @@ async def test_the_largest_write_is_within_the_servers_limit(session: Session) -
     await session.write_batch(_batch(8, 1_000_000, 1))
 
 
-async def test_what_the_server_finds_too_large_is_told_as_that(session: Session) -> None:
+async def test_a_request_too_large_for_the_server_has_an_error_of_its_own(session: Session) -> None:
     many = [*_batch(90, 0, 10), *_batch(50, 400, 10)]
     huge = _batch(17, 1_000_000, 1)
     for items in (many, huge):

@@ -51,7 +51,7 @@ async def storage(cassandra: SuiteCassandra) -> AsyncIterator[Storage]:
     await storage.close()
 
 
-async def test_a_server_that_stands_still(storage: Storage, server: RunningCassandra) -> None:
+async def test_a_frozen_server(storage: Storage, server: RunningCassandra) -> None:
     row = definition("shop")
     clock = SystemClock()
     server.pause()
@@ -105,7 +105,7 @@ async def test_more_requests_than_may_wait(storage: Storage, server: RunningCass
     assert answers[-1] == Unknown("overloaded")
 
 
-async def test_a_connection_that_is_closed_meanwhile(storage: Storage, server: RunningCassandra) -> None:
+async def test_a_connection_closed_during_a_request(storage: Storage, server: RunningCassandra) -> None:
     row = definition("warm")
     server.pause()
     try:

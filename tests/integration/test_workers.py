@@ -96,7 +96,7 @@ def test_who_ends_is_started_again(start: Callable[..., Parent]) -> None:
     assert parent.end()[0] == 0
 
 
-def test_a_killed_parent_leaves_nobody(start: Callable[..., Parent]) -> None:
+def test_a_killed_parent_leaves_no_process(start: Callable[..., Parent]) -> None:
     parent = start("a", "b")
     children = parent.await_running("a", "b")
     parent.process.kill()

@@ -39,7 +39,7 @@ def doubt_is_forgotten_when_deferred(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(outcome, "defer", forgetful)
 
 
-def reschedules_are_completed_by_nobody(patch: pytest.MonkeyPatch) -> None:
+def reschedules_are_not_completed(patch: pytest.MonkeyPatch) -> None:
     """A process that dies between the cancel of the old row and the create of the new one leaves neither."""
 
     async def leave(self: CompleteReschedule, client_id: ClientId, new: ScheduleId, *, at: UnixMillis) -> None:
@@ -86,7 +86,7 @@ def creates_by_a_clock_never_compared(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(JudgeClock, "_doubt", trusting)
 
 
-def stranded_rows_are_nobodys(patch: pytest.MonkeyPatch) -> None:
+def stranded_rows_stay_open(patch: pytest.MonkeyPatch) -> None:
     """A create that was never answered and took effect too late stays open, and keeps its partition."""
 
     async def unseen(self: ScheduleWriter, definition: Definition, header: PartitionHeader) -> bool:
@@ -127,12 +127,12 @@ PROMISE_PLANTS: dict[str, Plant] = {
     for plant in (
         clients_are_read_when_announced_alone,
         doubt_is_forgotten_when_deferred,
-        reschedules_are_completed_by_nobody,
+        reschedules_are_not_completed,
         cancel_of_what_was_rescheduled_is_answered,
         lateness_by_the_wall_clock,
         lateness_from_the_due_alone,
         creates_by_a_clock_never_compared,
-        stranded_rows_are_nobodys,
+        stranded_rows_stay_open,
         steps_of_other_machines_are_unknown,
         what_was_passed_early_stays_passed,
         the_last_node_drains,

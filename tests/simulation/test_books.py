@@ -52,7 +52,7 @@ def test_the_end_of_a_retry_is_booked_where_the_schedule_was_due() -> None:
     simulate(scenario)
 
 
-def test_an_owner_who_dies_before_he_has_counted_misleads_nobody() -> None:
+def test_an_owner_that_dies_before_its_count_leaves_correct_books() -> None:
     async def scenario(world: World) -> None:
         _, minute = await three_failing(world)
 

@@ -90,7 +90,7 @@ async def state_of(world: World, name: ClientId = SHOP) -> ClientState | None:
     return None if client is None else client.state
 
 
-def test_a_suspension_whose_api_died_before_telling_anybody_is_heard_within_a_minute() -> None:
+def test_a_suspension_whose_api_died_before_its_announcement_is_known_within_a_minute() -> None:
     async def scenario(world: World) -> None:
         api = await begin(world)
         suspended = world.now_ms()
@@ -133,7 +133,7 @@ def timeout(world: World, name: str) -> float:
     return client.settings.timeout_seconds
 
 
-def test_a_suspension_that_is_asked_for_again_is_heard_at_once() -> None:
+def test_a_repeated_suspension_is_known_at_once() -> None:
     async def scenario(world: World) -> None:
         api = await begin(world)
         await api.unanswered(api.suspension.suspend(SHOP), FaultPlan(hook=on("catalog.bump", "refuse")))

@@ -127,7 +127,7 @@ def test_what_fell_due_before_the_next_incarnation_is_found_below_the_watermark(
     simulate(scenario)
 
 
-def test_a_client_that_is_suspended_meanwhile_misses_nothing() -> None:
+def test_a_client_suspended_at_that_time_misses_nothing() -> None:
     async def scenario(world: World) -> None:
         await fast(world)
         await world.change_client(SHOP, state=ClientState.SUSPENDED)

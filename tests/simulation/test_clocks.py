@@ -152,7 +152,7 @@ class NobodyIsTold:
 
 
 @pytest.mark.parametrize("wrong_ms", [-3_600_000, 3_600_000])
-def test_an_api_that_has_compared_its_clock_with_nobodys_creates_nothing(wrong_ms: int) -> None:
+def test_an_api_that_has_not_compared_its_clock_creates_nothing(wrong_ms: int) -> None:
     """By its clock the call would be an hour early, or late. Once its clock is set right, it creates."""
 
     async def scenario(world: World) -> None:

@@ -49,7 +49,7 @@ def test_a_node_that_joins_under_load_loses_repeats_and_delays_nothing(seed: int
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_a_node_that_is_told_to_stop_under_load_loses_repeats_and_delays_nothing(seed: int) -> None:
+def test_a_node_stopped_under_load_loses_repeats_and_delays_nothing(seed: int) -> None:
     async def scenario(world: World) -> None:
         await three_nodes(world)
         load = begin_load(world, seconds=40)
@@ -169,7 +169,7 @@ def test_a_node_that_slept_past_its_trust_calls_nothing_under_what_others_took(s
 
 
 @pytest.mark.parametrize("seconds", [2, 12, 120])
-def test_a_store_that_is_away_for_all_three_kills_nobody_and_loses_nothing(seconds: int) -> None:
+def test_an_outage_of_the_store_for_all_three_kills_no_node_and_loses_nothing(seconds: int) -> None:
     async def scenario(world: World) -> None:
         await three_nodes(world)
         load = begin_load(world, seconds=45 + seconds)

@@ -112,7 +112,7 @@ def test_rows_due_later_do_not_hold_the_room_of_those_that_are_due(
     simulate(scenario)
 
 
-def test_a_client_whose_receiver_hangs_delays_nobody_else() -> None:
+def test_a_client_whose_receiver_hangs_delays_no_other() -> None:
     """The client would use more connections than the engine has."""
 
     async def scenario(world: World) -> None:

@@ -95,7 +95,7 @@ def test_a_node_that_storage_does_not_answer_begins_nothing() -> None:
     simulate(scenario)
 
 
-def test_all_nodes_drained_by_force_call_nobody_until_one_is_told_to_take_pollers_again() -> None:
+def test_all_nodes_drained_by_force_make_no_calls_until_one_is_undrained() -> None:
     async def scenario(world: World) -> None:
         await three_nodes(world)
         for name in "abc":

@@ -78,7 +78,7 @@ def test_a_call_may_be_no_earlier_than_most_clocks_are_ahead() -> None:
     drawn(scenario)
 
 
-def test_a_step_of_a_whole_host_is_contradicted_by_nobody_who_is_about_to_accept_it() -> None:
+def test_a_step_of_a_whole_host_is_not_contradicted_by_nodes_about_to_accept_it() -> None:
     async def scenario(world: DrawnWorld) -> None:
         for name, pause in (("a", 0.35), ("b", 0.35), ("c", 20.0)):
             world.start_node(name)
@@ -145,7 +145,7 @@ def test_a_cron_has_its_fires_from_the_instant_that_its_answerer_showed(ahead_ms
     simulate(scenario)
 
 
-def test_fires_of_before_a_cron_was_made_are_invented_unless_a_clock_that_is_believed_is_behind() -> None:
+def test_fires_before_a_crons_creation_are_invented_unless_a_believed_clock_is_behind() -> None:
     async def scenario(world: World) -> None:
         world.api_clock.step(-120_000)
         world.api_clock.discipline().accept()
@@ -184,7 +184,7 @@ def test_a_fire_may_be_called_as_early_as_clocks_differ() -> None:
     simulate(scenario)
 
 
-def test_a_successor_has_come_to_something_though_its_redelivery_was_given_up() -> None:
+def test_a_successor_has_ended_although_its_redelivery_was_given_up() -> None:
     async def scenario(world: DrawnWorld) -> None:
         promises = Promises(world, Administrators(world), Troubles(world))
         due = UnixMillis(world.now_ms())

@@ -90,7 +90,7 @@ def test_a_punctual_create_whose_hint_is_lost_is_called_when_it_is_found(pollers
     simulate(scenario)
 
 
-def test_a_create_told_late_is_called_though_its_owner_reads_the_minute_again_only_then() -> None:
+def test_a_create_hinted_late_is_called_although_its_owner_rereads_the_minute_only_then() -> None:
     async def scenario(world: World) -> None:
         await world.add_client(SHOP, settings=skip_after(0.2))
         world.add_node("a")

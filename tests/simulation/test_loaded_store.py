@@ -47,7 +47,7 @@ async def killed(store: LoadedStore, clients: Sequence[asyncio.Task[Answer[Answe
     [(PREEMPTING, [Unknown, Applied]), (SLOW, [Unknown, Unknown])],
     ids=["preempted", "given up"],
 )
-def test_a_client_is_told_that_the_fate_of_its_write_is_unknown(strength: Strength, told: list[object]) -> None:
+def test_the_result_of_a_contended_write_may_be_unknown(strength: Strength, told: list[object]) -> None:
     async def scenario() -> None:
         store = LoadedStore(InMemoryConnection(), rng=random.Random(1), strength=strength)
         answers = await asyncio.gather(*contending(store))

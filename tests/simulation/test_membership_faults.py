@@ -89,7 +89,7 @@ def test_beats_confirmed_while_lapsed_give_no_trust() -> None:
 
 
 @pytest.mark.parametrize("seconds", [7.0, 30.0, 3_600.0])
-def test_a_process_that_slept_and_finds_everybody_silent_declares_nobody_dead(seconds: float) -> None:
+def test_a_process_that_slept_and_finds_all_silent_declares_none_dead(seconds: float) -> None:
     """All of them sleep; the one that wakes first sees no beat that has advanced since."""
 
     async def scenario(world: World) -> None:
@@ -192,7 +192,7 @@ def test_no_answer_to_a_conditional_write_loses_or_repeats_a_call(write: str, fa
     simulate(scenario)
 
 
-def test_a_death_that_nobody_could_write_down_frees_nothing() -> None:
+def test_a_death_that_was_not_recorded_frees_nothing() -> None:
     """Both others declare the death, and no store applies it: the node that slept wakes up alive, and owns what it
     owned.
     """

@@ -152,7 +152,7 @@ def test_a_drained_node_hands_everything_over_and_stays_a_member() -> None:
     simulate(scenario)
 
 
-def test_a_node_shows_what_it_holds_and_whom_it_sees() -> None:
+def test_a_node_shows_its_pollers_and_the_members_it_sees() -> None:
     async def scenario(world: World) -> None:
         await begin(world, quota=12)
         metrics = metrics_of(world, "b")
@@ -235,7 +235,7 @@ def test_a_backlog_grows_old_while_nothing_may_be_sent_and_is_gone_after() -> No
     simulate(scenario)
 
 
-def test_rows_in_doubt_are_counted_by_who_meets_them() -> None:
+def test_rows_in_doubt_are_counted_by_the_owner_that_finds_them() -> None:
     async def scenario(world: World) -> None:
         await world.add_client(SHOP, quota=4)
         for name in "ab":

@@ -30,17 +30,17 @@ CASES = {
 }
 SCENES: dict[str, Callable[[], None]] = {
     "creates_by_a_clock_never_compared": (
-        lambda: test_clocks.test_an_api_that_has_compared_its_clock_with_nobodys_creates_nothing(3_600_000)
+        lambda: test_clocks.test_an_api_that_has_not_compared_its_clock_creates_nothing(3_600_000)
     ),
     "clients_are_read_when_announced_alone": (
-        test_client_changes.test_a_suspension_whose_api_died_before_telling_anybody_is_heard_within_a_minute
+        test_client_changes.test_a_suspension_whose_api_died_before_its_announcement_is_known_within_a_minute
     ),
     "doubt_is_forgotten_when_deferred": test_doubt.test_what_may_have_been_called_is_not_rescheduled,
-    "reschedules_are_completed_by_nobody": (
+    "reschedules_are_not_completed": (
         lambda: test_reschedule.test_one_of_both_is_called_after_any_crash(State.SCHEDULED, "crash-after", other=False)
     ),
-    "stranded_rows_are_nobodys": (
-        lambda: test_retention.test_what_nobody_would_call_keeps_nothing_once_it_is_past_retention(
+    "stranded_rows_stay_open": (
+        lambda: test_retention.test_stranded_rows_keep_no_partition_past_retention(
             test_retention.stranded_create, archiving=False
         )
     ),

@@ -226,7 +226,7 @@ def test_a_pointer_whose_answer_is_lost_or_that_arrives_late_is_one_redelivery(f
     simulate(scenario)
 
 
-def test_a_retry_row_whose_insert_is_lost_is_placed_by_the_caller_who_asks_again() -> None:
+def test_a_retry_row_whose_insert_is_lost_is_placed_by_a_repeated_request() -> None:
     async def scenario(world: World) -> None:
         redeliveries = await shop(world)
         asked = await ended(world)

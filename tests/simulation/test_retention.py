@@ -94,7 +94,7 @@ def test_settled_partitions_go_after_the_clients_retention() -> None:
 
 
 @pytest.mark.parametrize("before", [(1,), (0, 1)], ids=["taken-over", "back-again"])
-def test_a_poller_that_is_taken_over_is_looked_at_from_its_beginning(before: Sequence[int]) -> None:
+def test_a_poller_that_is_taken_over_is_searched_from_its_beginning(before: Sequence[int]) -> None:
     """Its last owner may have left partitions in the range that this node's sweeps have passed."""
 
     async def scenario(world: World) -> None:
@@ -115,7 +115,7 @@ def test_a_poller_that_is_taken_over_is_looked_at_from_its_beginning(before: Seq
     simulate(scenario)
 
 
-def test_no_hour_is_looked_at_twice_while_the_pollers_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_hour_is_searched_twice_while_the_pollers_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(world: World) -> None:
         old = await one_schedule(world)
         await world.advance(200)
@@ -318,7 +318,7 @@ STRANDED = pytest.mark.parametrize("strand", [stranded_create, stranded_redelive
 
 @STRANDED
 @pytest.mark.parametrize("archiving", [False, True], ids=["at-once", "archived"])
-def test_what_nobody_would_call_keeps_nothing_once_it_is_past_retention(strand: Strand, archiving: bool) -> None:
+def test_stranded_rows_keep_no_partition_past_retention(strand: Strand, archiving: bool) -> None:
     async def scenario(world: World) -> None:
         asked = await strand(world)
         client, retention = client_of(world), retention_of(world, archiving=archiving)
@@ -345,7 +345,7 @@ def test_what_nobody_would_call_keeps_nothing_once_it_is_past_retention(strand: 
 
 
 @STRANDED
-def test_who_asks_for_what_nobody_would_call_sets_it_going(strand: Strand) -> None:
+def test_a_read_of_a_stranded_row_gets_it_called(strand: Strand) -> None:
     async def scenario(world: World) -> None:
         asked = await strand(world)
         await world.advance(600)

@@ -196,7 +196,7 @@ def test_a_step_towards_the_servers_is_believed(names: str) -> None:
 
 @pytest.mark.parametrize("step_ms", [AHEAD_MS, -AHEAD_MS])
 @pytest.mark.parametrize("names", ["a", "abc"])
-def test_a_lasting_step_of_everything_there_is_is_believed(names: str, step_ms: int) -> None:
+def test_a_lasting_step_of_all_clocks_is_believed(names: str, step_ms: int) -> None:
     """All run on one host: there is no other time."""
 
     async def scenario(world: World) -> None:
@@ -217,7 +217,7 @@ def no_server_tells(world: World, name: str) -> None:
     )
 
 
-def test_before_a_server_has_told_a_node_does_nothing() -> None:
+def test_a_node_does_nothing_before_a_server_has_answered() -> None:
     async def scenario(world: World) -> None:
         await nodes(world, "a", skew_ms=AHEAD_MS, seconds=0.0)
         no_server_tells(world, "a")

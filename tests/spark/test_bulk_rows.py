@@ -35,7 +35,7 @@ def faults(reader: Reader, row: str) -> list[str]:
     return reader.reasons(found.errors)
 
 
-def test_a_flat_row_is_the_create_that_it_stands_for() -> None:
+def test_a_flat_row_equals_its_create() -> None:
     row = {
         "due": "2027-01-15T08:00:00Z",
         "url": "https://a.example/",
@@ -92,14 +92,14 @@ def test_a_line_is_a_create_with_its_key_beside_it() -> None:
     assert by_label.label == "l"
 
 
-def test_rules_are_told_with_what_is_malformed() -> None:
+def test_broken_rules_are_reported_with_malformed_fields() -> None:
     found = FLAT.request('{"url": "u", "label": ""}', lambda request: [FieldError("/callback/url", "is bad")])
     assert isinstance(found, Invalid)
     assert FLAT.reasons(found.errors) == ["label: must be a string of length >= 1", "url: is bad"]
     assert FLAT.reasons([FieldError("", "x")] * 25) == [*["x"] * 20, "and 5 more"]
 
 
-def test_what_spark_submit_is_told_of_the_operators_rules() -> None:
+def test_spark_submit_gets_the_operators_rules() -> None:
     nothing = SparkConf(loadDefaults=False)
     assert (submitted_policy(nothing), submitted_bounds(nothing)) == (NetworkPolicy(), ClientBounds())
     assert submitted_secrets(nothing) == SecretSettings()
@@ -128,7 +128,7 @@ def test_what_spark_submit_is_told_of_the_operators_rules() -> None:
         submitted_bounds(SparkConf(loadDefaults=False).set("spark.minutehand.clients.pollers", "3"))
 
 
-def test_what_spark_submit_is_told_of_the_login() -> None:
+def test_spark_submit_gets_the_login() -> None:
     conf = SparkConf(loadDefaults=False)
     assert submitted_storage(conf) == StorageSettings()
     conf.set("spark.cassandra.connection.host", "a.example,b.example").set("spark.cassandra.connection.port", "9142")

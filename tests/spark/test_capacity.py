@@ -192,7 +192,7 @@ def test_the_load_of_the_real_system(spark: SparkSession, cluster: Deployment, t
         (["--charts", __file__], "is no directory"),
     ],
 )
-def test_what_can_not_be_looked_at(spark: SparkSession, shop: Deployment, arguments: list[str], sentence: str) -> None:
+def test_windows_that_are_refused(spark: SparkSession, shop: Deployment, arguments: list[str], sentence: str) -> None:
     with pytest.raises(JobRefused, match=sentence):
         run_job(spark, shop, "capacity", *arguments, now=NOW)
 

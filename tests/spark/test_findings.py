@@ -181,7 +181,7 @@ def test_fires_that_exist_twice(spark: SparkSession) -> None:
     }
 
 
-def test_crons_that_nobody_has_looked_at(spark: SparkSession) -> None:
+def test_crons_that_were_not_examined(spark: SparkSession) -> None:
     crons = frame(
         spark,
         "client_id string, poller_id int, cron_id string, wake_at timestamp",

@@ -79,7 +79,7 @@ def test_columns_hold_where_there_is_no_content(spark: SparkSession) -> None:
     }
 
 
-def test_what_is_left_unset_of_defined_rows_is_said(spark: SparkSession) -> None:
+def test_unset_columns_of_defined_rows_are_reported(spark: SparkSession) -> None:
     rows = [
         {"schedule_id": "call", "created_at": at(1)},
         {"schedule_id": "copy", "created_at": at(1), "kind": "copy", "attempt_base": 2},

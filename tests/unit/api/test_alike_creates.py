@@ -58,7 +58,7 @@ async def test_what_follows_a_request_in_its_piece_is_not_forgotten(held: Held) 
     assert await held.ask(request) == b"400"
 
 
-async def test_headers_that_came_in_pieces_are_not_remembered(held: Held) -> None:
+async def test_headers_in_several_pieces_are_not_remembered(held: Held) -> None:
     request = create(held.key, msgspec.json.encode(schedule()))
     assert await held.ask(f"POST {SCHEDULES} HTTP/1.1\r\nX-A: ".encode(), request) == b"201"
     assert await held.ask(request) == b"201"

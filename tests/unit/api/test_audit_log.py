@@ -132,7 +132,7 @@ async def test_built_in_clients_refuse_it(api: ApiHarness, id_: str) -> None:
 
 
 @pytest.mark.parametrize("id_", AUDITED)
-async def test_an_end_that_can_not_be_recorded_is_told_in_the_log(
+async def test_an_end_that_can_not_be_recorded_is_logged(
     api: ApiHarness, id_: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     story = await story_for(api, id_)
@@ -205,7 +205,7 @@ async def test_whose_key_is_no_administrators_leaves_no_record(api: ApiHarness) 
     assert len(api.connection.rows("audit_log")) == len(before) + 1
 
 
-async def test_a_named_administrator_is_told_apart(api: ApiHarness) -> None:
+async def test_a_named_administrator_is_identified(api: ApiHarness) -> None:
     named = (await api.send("POST", "/v1/admin-keys", json={"name": "configured"})).json
     api.clock.advance(0.1)
     await api.send("PUT", "/v1/clients/shop", key=named["key"], json={"poller_quota": 2})

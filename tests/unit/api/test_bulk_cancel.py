@@ -85,7 +85,7 @@ async def test_no_content_is_read_of_those_of_one_partition(monkeypatch: pytest.
         assert {name for name in asked if "row" in name} == {"schedules.read_lean_rows"}
 
 
-async def test_who_claims_one_of_them_meanwhile_has_that_one_and_no_other() -> None:
+async def test_an_owner_that_claims_one_of_them_has_that_one_and_no_other() -> None:
     connection = Meddled()
     async with ApiHarness(connection=connection) as api:
         key = await api.register("shop", quota=1)

@@ -78,7 +78,7 @@ async def test_a_process_that_once_knew_the_time_takes_creates_while_no_node_run
     assert (await api.send("POST", "/v1/clients/shop/schedules", key=key, json=schedule())).status == 201
 
 
-async def test_a_suspended_client_hears_of_that_first(api: ApiHarness, key: str) -> None:
+async def test_a_suspended_client_is_told_of_its_suspension_first(api: ApiHarness, key: str) -> None:
     await api.send("POST", "/v1/clients/shop:suspend")
     api.clock.trusted = False
     assert (await api.send("POST", "/v1/clients/shop/schedules", key=key, json=schedule())).status == 403

@@ -71,7 +71,7 @@ async def test_nodes_with_what_they_own_and_guarantees_against_capacity(api: Api
     }
 
 
-async def test_only_who_lives_owns_and_only_who_is_live_has_capacity(api: ApiHarness, nodes: Nodes) -> None:
+async def test_only_the_living_own_pollers_and_only_the_live_have_capacity(api: ApiHarness, nodes: Nodes) -> None:
     await api.register("shop", quota=3)
     live, dead, draining = await nodes.add("live"), await nodes.add("dead"), await nodes.add("draining")
     for poller_id, owner in enumerate((live, dead, draining)):
@@ -239,7 +239,7 @@ async def test_a_great_backlog_is_cut_and_said_to_be(
     assert all(one["cut"] for one in await pollers(api))
 
 
-async def test_of_an_outage_of_weeks_the_first_days_are_looked_at(api: ApiHarness, nodes: Nodes) -> None:
+async def test_after_an_outage_of_weeks_the_first_days_are_searched(api: ApiHarness, nodes: Nodes) -> None:
     await api.register("shop", quota=1)
     await nodes.own(PollerKey("shop", 0), None, watermark=PRESENT - 20 * 1440, lagging=True)
     await put(api, 0, PRESENT - 20 * 1440, 2)
@@ -285,33 +285,35 @@ async def test_a_drain_is_taken_back(api: ApiHarness, nodes: Nodes) -> None:
     assert [line["event"] for line in said] == ["node-undrain-asked"]
 
 
-async def why_nobody_calls(api: ApiHarness) -> str | None:
+async def why_no_calls_are_made(api: ApiHarness) -> str | None:
     reason: str | None = (await api.send("GET", "/v1/cluster")).json["not_calling"]
     return reason
 
 
-async def test_the_cluster_says_why_nobody_calls(api: ApiHarness, nodes: Nodes) -> None:
+async def test_the_cluster_says_why_no_calls_are_made(api: ApiHarness, nodes: Nodes) -> None:
     await api.register("shop", quota=1)
     a = await nodes.add("a")
-    assert await why_nobody_calls(api) is None, "nobody knows yet who beats"
+    assert await why_no_calls_are_made(api) is None, "nobody knows yet who beats"
     await nodes.beat(a, seconds=5)
-    assert "no node owns a poller" in str(await why_nobody_calls(api))
+    assert "no node owns a poller" in str(await why_no_calls_are_made(api))
     await nodes.own(PollerKey("shop", 0), a)
     await nodes.beat(a, seconds=3)
-    assert await why_nobody_calls(api) is None
+    assert await why_no_calls_are_made(api) is None
     await nodes.beat(a, seconds=1, state=NodeState.DRAINING)
-    assert await why_nobody_calls(api) is None, "until it has handed over"
+    assert await why_no_calls_are_made(api) is None, "until it has handed over"
     await nodes.own(PollerKey("shop", 0), None)
     await nodes.beat(a, seconds=3, state=NodeState.DRAINING)
-    assert "minutehand nodes undrain NODE" in str(await why_nobody_calls(api))
+    assert "minutehand nodes undrain NODE" in str(await why_no_calls_are_made(api))
     await nodes.own(PollerKey("shop", 0), a)
     await nodes.beat(seconds=9)
-    assert "no node beats" in str(await why_nobody_calls(api)), "also where nobody is left to declare the owner dead"
+    assert "no node beats" in str(await why_no_calls_are_made(api)), (
+        "also where nobody is left to declare the owner dead"
+    )
 
 
-async def test_without_nodes_there_is_nobody_to_call(api: ApiHarness, nodes: Nodes) -> None:
+async def test_without_nodes_no_calls_are_made(api: ApiHarness, nodes: Nodes) -> None:
     await nodes.beat(seconds=9)
-    assert await why_nobody_calls(api) is None
+    assert await why_no_calls_are_made(api) is None
 
 
 async def test_who_is_not_there_cannot_drain(api: ApiHarness, nodes: Nodes) -> None:

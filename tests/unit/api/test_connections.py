@@ -185,7 +185,7 @@ async def test_the_one_that_waits_longest_makes_room(api: ApiHarness) -> None:
     await until(lambda: opened(api) == 0)
 
 
-async def test_where_nobody_waits_a_new_one_is_refused_and_those_under_way_are_answered() -> None:
+async def test_without_waiting_connections_a_new_one_is_refused_and_the_others_are_answered() -> None:
     connection = Gate()
     async with ApiHarness(connection=connection, max_connections=LIMIT) as api:
         await api.register("shop")
@@ -213,7 +213,7 @@ async def test_where_nobody_waits_a_new_one_is_refused_and_those_under_way_are_a
             await caller.close()
 
 
-async def test_a_flood_is_never_more_than_the_limit_and_keeps_nobody_out(api: ApiHarness) -> None:
+async def test_a_flood_never_exceeds_the_limit_and_locks_no_caller_out(api: ApiHarness) -> None:
     most = 0
     flood: list[Caller] = []
     for number in range(60):
@@ -263,7 +263,7 @@ async def stalled(api: ApiHarness) -> Caller:
     return caller
 
 
-async def test_where_nobody_waits_the_answer_that_is_not_taken_for_longest_makes_room(api: ApiHarness) -> None:
+async def test_without_waiting_connections_the_answer_unread_for_longest_makes_room(api: ApiHarness) -> None:
     assert api.server is not None
     assert api.server._kept is not None
     there, slow = api.server._kept._open, []
@@ -448,7 +448,7 @@ async def test_one_caller_waits_to_send_no_more_than_a_quarter_of_the_connection
         await until(lambda: not api.services.body_capacity._awaited)
 
 
-async def test_what_has_been_answered_before_its_body_came_makes_room(api: ApiHarness) -> None:
+async def test_a_request_answered_before_its_body_arrived_makes_room(api: ApiHarness) -> None:
     """Without a key: each would keep its connection for the two seconds for which the API waits for its body."""
     callers = [await Caller.of(api, begun(None)) for _ in range(4 * LIMIT)]
     assert {(await caller.answer())[0] for caller in callers} == {401}

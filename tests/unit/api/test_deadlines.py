@@ -32,7 +32,7 @@ async def test_only_what_is_overdue_is_cancelled() -> None:
     assert all(isinstance(result, asyncio.CancelledError) for result in results)
 
 
-async def test_what_was_met_leaves_nothing_behind() -> None:
+async def test_a_deadline_that_was_kept_leaves_nothing_behind() -> None:
     clock = ManualClock()
     deadlines = Deadlines(5.0, clock=clock)
     for _ in range(100):

@@ -155,7 +155,7 @@ def test_rules_are_heard_beside_the_types_but_not_about_what_is_wrong_anyway() -
     }
 
 
-def test_a_missing_object_stands_in_for_itself() -> None:
+def test_a_missing_object_is_named_instead_of_its_field() -> None:
     assert faults({"name": "x"}, FieldError("/inner/size", "is too small")) == {"/inner": "is required"}
 
 

@@ -172,7 +172,7 @@ async def test_headers_stay_in_the_clear_beside_programs_that_cannot_read_others
     assert encryption.seal_headers(ClientId("shop"), '[["a","b"]]').startswith("sealed:1:")
 
 
-async def test_a_text_of_another_client_opens_for_nobody(sealed: Sealed) -> None:
+async def test_a_text_of_another_client_cannot_be_decrypted(sealed: Sealed) -> None:
     text = sealed.encryption.seal_headers(ClientId("shop"), '[["a","b"]]')
     assert sealed.encryption.open_headers(ClientId("shop"), text) == '[["a","b"]]'
     assert text != sealed.encryption.seal_headers(ClientId("bank"), '[["a","b"]]')

@@ -117,7 +117,7 @@ async def test_a_loop_whose_timers_stand_still_is_not_live(api: ApiHarness) -> N
     assert (reply.status, [one["reason"] for one in reply.json["reasons"]]) == (503, ["loop-stalled"])
 
 
-async def test_an_api_that_is_told_to_end_says_so_and_closes_politely(api: ApiHarness, key: str) -> None:
+async def test_a_stopping_api_reports_it_and_closes_in_good_order(api: ApiHarness, key: str) -> None:
     api.services.health.stopping = True
     assert await reasons(api) == ["stopping"]
     reply = await api.send("POST", SCHEDULES, key=key, json=schedule())

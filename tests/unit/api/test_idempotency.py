@@ -367,7 +367,7 @@ async def test_an_answer_that_is_lost_is_made_good(statement: str) -> None:
         assert (again.status, replayed(again), len(calls(api))) == (200, True, 1)
 
 
-async def test_storage_that_does_not_answer_is_503_and_nothing_is_said() -> None:
+async def test_unavailable_storage_is_503_without_details() -> None:
     connection = Lossy()
     async with ApiHarness(connection=connection) as api:
         key = await api.register("shop", quota=1)

@@ -277,7 +277,7 @@ DRAWN = {
 
 
 @pytest.mark.parametrize("drawn", DRAWN)
-def test_nobody_can_tell_the_short_way_from_the_long_one(drawn: str) -> None:
+def test_the_short_path_cannot_be_told_from_the_long_one(drawn: str) -> None:
     with asyncio.Runner() as runner, capture_logs():
         short_way, long_way = Way.open(short=True), Way.open(short=False)
         short, long = runner.run(short_way.__aenter__()), runner.run(long_way.__aenter__())
@@ -458,7 +458,7 @@ async def test_looking_after_what_is_late_ends_with_the_time_limit(held: Held, m
     await until(lambda: len(held.plain.tasks) == 0)
 
 
-async def test_a_connection_that_was_busy_when_idle_ones_are_closed_is_looked_at_again(held: Held) -> None:
+async def test_a_connection_that_was_busy_when_idle_ones_closed_is_checked_again(held: Held) -> None:
     await held.send()
     connection = connection_of(held)
     assert not connection.waits

@@ -120,7 +120,9 @@ async def test_keys_are_served_from_memory_and_read_again_after_a_while(
     assert reads == ["shop"] * 2
 
 
-async def test_guesses_cost_few_reads_and_harm_nobody_who_has_keys(api: ApiHarness, key: str, reads: list[str]) -> None:
+async def test_guesses_cost_few_reads_and_affect_no_client_with_keys(
+    api: ApiHarness, key: str, reads: list[str]
+) -> None:
     public = await pair(api)
     assert await keys(api) == [public]
     reads.clear()

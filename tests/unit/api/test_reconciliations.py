@@ -44,7 +44,7 @@ async def worked_on(api: ApiHarness, *, finish: bool) -> Reconciliation:
     return further
 
 
-async def test_one_is_asked_for_and_looked_at_while_it_runs(api: ApiHarness, key: str) -> None:
+async def test_one_is_requested_and_read_while_it_runs(api: ApiHarness, key: str) -> None:
     made = await asked(api, key, states=["skipped", "failed", "failed"])
     one = f"{ALL}/{made['reconciliation_id']}"
     assert (await api.send("GET", one, key=key)).json == made
@@ -111,7 +111,7 @@ async def test_they_are_listed_page_by_page_the_newest_first(api: ApiHarness, ke
         ({"from": "x", "action": "cancel"}, {"/from", "/states/0"}),
     ],
 )
-async def test_everything_that_is_wrong_is_said_at_once(
+async def test_all_faults_are_named_at_once(
     api: ApiHarness, key: str, fields: dict[str, object], faults: set[str]
 ) -> None:
     reply = await ask(api, key, **fields)

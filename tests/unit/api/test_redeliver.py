@@ -131,7 +131,7 @@ async def test_every_attempt_stays_known(api: ApiHarness, key: str) -> None:
     assert (found[1]["finished_at"], found[1]["started_at"], found[1]["excerpt"]) == (first_end, None, None)
 
 
-async def test_an_attempt_that_nobody_counted_keeps_its_number(api: ApiHarness, key: str) -> None:
+async def test_an_uncounted_attempt_keeps_its_number(api: ApiHarness, key: str) -> None:
     one = await created(api, key)
     await ended(api, one, State.FAILED, attempts=0, reason="in-doubt", last_status=None)
     assert (await redeliver(api, key, one)).json["attempts"] == 1

@@ -59,7 +59,7 @@ async def test_asked_again_a_window_gives_nothing_again(api: ApiHarness, key: st
     assert await redrive(api, key) == {"redelivered": 1, "passed_over": 2, "next_cursor": None}
 
 
-async def test_what_is_wrong_with_a_window_is_said(api: ApiHarness, key: str) -> None:
+async def test_faults_of_a_window_are_named(api: ApiHarness, key: str) -> None:
     for body, faults in (
         ({"from": "x", "to": "y"}, {"/from", "/to"}),
         ({"limit": 1001}, {"/limit"}),

@@ -235,7 +235,7 @@ async def half_cancelled(api: ApiHarness, key: str, connection: Meddled, request
 
 
 @pytest.mark.parametrize("looks_at", ["old", "new"])
-async def test_a_crash_between_retry_row_and_original_is_made_good_by_who_looks_at_either(looks_at: str) -> None:
+async def test_a_crash_between_retry_row_and_original_is_completed_by_a_read_of_either(looks_at: str) -> None:
     connection = Meddled()
     async with ApiHarness(connection=connection) as api:
         key = await api.register("shop", quota=1)
@@ -251,7 +251,7 @@ async def test_a_crash_between_retry_row_and_original_is_made_good_by_who_looks_
         assert (await shown(api, key, new))["due"] == LATER
 
 
-async def test_a_cancel_that_reached_only_the_retry_row_is_completed_by_who_looks() -> None:
+async def test_a_cancel_that_reached_only_the_retry_row_is_completed_by_a_read() -> None:
     connection = Meddled()
     async with ApiHarness(connection=connection) as api:
         key = await api.register("shop", quota=1)
@@ -259,7 +259,7 @@ async def test_a_cancel_that_reached_only_the_retry_row_is_completed_by_who_look
         assert (await shown(api, key, one))["state"] == "cancelled"
 
 
-async def test_what_is_only_announced_is_nobodys(api: ApiHarness, key: str) -> None:
+async def test_an_announced_schedule_is_not_visible(api: ApiHarness, key: str) -> None:
     """Its caller died before the cancel: it is not shown, listed or counted, and the old one is unchanged."""
     one = await created(api, key)
     row = await row_of(api, one)

@@ -297,7 +297,7 @@ async def test_list_by_state(api: ApiHarness, key: str, state: str) -> None:
         ({"json": ""}, {"body": '""'}),
     ],
 )
-async def test_no_body_is_told_from_an_empty_one_and_from_null(
+async def test_a_missing_body_differs_from_an_empty_one_and_from_null(
     api: ApiHarness, key: str, sent: dict[str, Any], shown: dict[str, str]
 ) -> None:
     made = await create(api, key, callback=callback(**sent), retry={"max_attempts": 2})

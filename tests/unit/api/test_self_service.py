@@ -206,9 +206,7 @@ async def test_a_pause_and_a_suspension_are_lifted_each_by_itself(api: ApiHarnes
     assert await held() == ("active", False, False)
 
 
-async def test_a_client_that_keeps_changing_itself_is_slowed_down_and_nobody_else(
-    api: ApiHarness, manager: str
-) -> None:
+async def test_only_a_client_that_keeps_changing_itself_is_slowed_down(api: ApiHarness, manager: str) -> None:
     for _ in range(20):
         assert (await change(api, manager)).status == 200
     refused = await change(api, manager)

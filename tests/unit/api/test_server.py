@@ -216,7 +216,7 @@ async def test_what_storage_says_is_translated(
         assert batch.json["items"][0]["status"] == 413
 
 
-async def test_losing_storage_is_said_once_and_so_is_its_return(
+async def test_losing_storage_and_its_return_are_each_logged_once(
     api: ApiHarness, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def lost(*arguments: object, **named: object) -> None:

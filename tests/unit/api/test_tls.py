@@ -156,7 +156,7 @@ async def test_an_api_does_not_start_with_a_bad_pair(tmp_path: Path, authority: 
             pass
 
 
-async def test_where_certificates_are_asked_for_nobody_else_gets_in(tmp_path: Path, authority: Authority) -> None:
+async def test_callers_without_a_required_certificate_are_refused(tmp_path: Path, authority: Authority) -> None:
     authority.issue(tmp_path, address=HERE)
     (tmp_path / "others").mkdir()
     clients = Authority(tmp_path / "others")

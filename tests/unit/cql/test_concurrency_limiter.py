@@ -32,7 +32,7 @@ def test_it_halves_while_most_are_unanswered_and_grows_back() -> None:
     assert grown[-1] == PLACES
 
 
-def test_one_server_of_three_that_stands_still_changes_nothing() -> None:
+def test_one_frozen_server_of_three_changes_nothing() -> None:
     windows = Windows()
     assert {windows.window(answered=67, unanswered=33) for _ in range(5)} == {PLACES}
 
@@ -46,7 +46,7 @@ def test_a_small_setting_stays_as_it_is() -> None:
     assert Windows(places=4).window(answered=0, unanswered=50) == 4
 
 
-async def test_who_waits_is_let_in_in_order_as_places_are_left() -> None:
+async def test_waiting_requests_are_sent_in_order_as_places_become_free() -> None:
     limiter = ConcurrencyLimiter(places=1, waiting=2)
     assert limiter.enter() is None
     first, second = limiter.enter(), limiter.enter()
@@ -62,7 +62,7 @@ async def test_who_waits_is_let_in_in_order_as_places_are_left() -> None:
     assert limiter.taken == 0
 
 
-async def test_fewer_places_let_nobody_in_until_enough_have_left() -> None:
+async def test_with_fewer_places_no_request_is_sent_until_enough_have_ended() -> None:
     windows = Windows(places=64)
     limiter = windows.limiter
     for _ in range(64):

@@ -256,7 +256,7 @@ async def test_who_is_refused_with_an_error_is_refused_alone() -> None:
     assert str(answers[1]) == "yours"
 
 
-async def test_who_gives_up_in_time_is_not_sent_and_hurts_nobody() -> None:
+async def test_a_write_given_up_in_time_is_not_sent_and_affects_no_other() -> None:
     connection, storage = opened()
     first = await begin(storage, *crons(3))
     second = await begin(storage, *crons(3, 10))
@@ -270,7 +270,7 @@ async def test_who_gives_up_in_time_is_not_sent_and_hurts_nobody() -> None:
     assert [named(items) for items in connection.sent] == [["c000", "c001", "c002"], ["c010", "c012"]]
 
 
-async def test_closing_leaves_nobody_waiting() -> None:
+async def test_closing_leaves_no_caller_waiting() -> None:
     connection, storage = opened()
     tasks = await begin(storage, *crons(2))
     tasks += await begin(storage, *crons(2, 10))

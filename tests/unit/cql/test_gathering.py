@@ -40,7 +40,7 @@ class Server:
         await self.turns()
 
 
-async def test_a_lone_one_is_sent_at_once_and_others_gather_meanwhile() -> None:
+async def test_a_lone_one_is_sent_at_once_and_later_ones_gather() -> None:
     server = Server()
     first = server.ask(1)
     await server.turns()

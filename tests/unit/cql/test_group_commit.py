@@ -137,7 +137,7 @@ async def test_failures_are_not_shared_objects() -> None:
     assert one is not two
 
 
-async def test_what_the_server_finds_too_large_is_told_to_its_own_create() -> None:
+async def test_a_row_too_large_for_the_server_fails_its_own_create() -> None:
     connection = Gate()
     connection.refuse = lambda items: (
         ContentTooLarge("no") if any(len(values[9]) > 900 for name, values in items if name == DATA) else None
@@ -186,7 +186,7 @@ async def test_a_create_that_was_cancelled_in_time_is_not_sent() -> None:
     assert commit.rows == 0
 
 
-async def test_a_create_cancelled_after_it_was_sent_harms_nobody() -> None:
+async def test_a_create_cancelled_after_it_was_sent_affects_no_other() -> None:
     connection = Gate(held=True)
     commit = committer(connection)
     keep, drop = start(commit, *rows(2))
@@ -224,7 +224,7 @@ async def test_known_partitions_are_bounded() -> None:
     assert indexed == [0, 1, 2, 0]
 
 
-async def test_a_lone_create_waits_for_nobody() -> None:
+async def test_a_lone_create_does_not_wait() -> None:
     commit = committer(Gate(), group_commit_delay_seconds=60.0)
     await commit.insert(definition("shop", tail=1))
     await commit.insert(definition("shop", tail=2))

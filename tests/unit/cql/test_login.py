@@ -59,7 +59,7 @@ def shake_hands(settings: StorageSettings, port: int, *, at: str = HERE) -> str 
             return secured.version()
 
 
-def test_a_server_is_believed_by_its_authority_and_its_address(tmp_path: Path, authority: Authority) -> None:
+def test_a_server_is_verified_by_its_authority_and_its_address(tmp_path: Path, authority: Authority) -> None:
     (tmp_path / "strangers").mkdir()
     stranger = Authority(tmp_path / "strangers")
     right = StorageSettings(tls_ca_file=str(authority.bundle))
@@ -83,7 +83,7 @@ def test_a_name_may_stand_for_every_address(tmp_path: Path, authority: Authority
         assert shake_hands(settings, port, at="10.0.0.7") == "TLSv1.3"
 
 
-def test_new_connections_trust_whom_the_file_names_now(tmp_path: Path, authority: Authority) -> None:
+def test_new_connections_use_the_files_current_authorities(tmp_path: Path, authority: Authority) -> None:
     (tmp_path / "later").mkdir()
     later = Authority(tmp_path / "later")
     trusted = tmp_path / "trusted.pem"
@@ -178,7 +178,7 @@ def test_without_settings_there_is_neither() -> None:
         (ConnectionShutdown("Connection to 10.0.0.1:9042 was closed"), False, "closes plain connections"),
     ],
 )
-def test_why_we_were_not_let_in_is_a_sentence(cause: Exception, login: bool, words: str) -> None:
+def test_the_reason_of_a_failed_login_is_a_sentence(cause: Exception, login: bool, words: str) -> None:
     given = {"username": "u", "password": "the-password"} if login else {}
     error = NoHostAvailable("none", {"10.0.0.1:9042": OSError(111, "refused"), "10.0.0.2:9042": cause})
     refusal = why_not_let_in(error, StorageSettings(**given))
@@ -187,6 +187,6 @@ def test_why_we_were_not_let_in_is_a_sentence(cause: Exception, login: bool, wor
     assert "the-password" not in str(refusal)
 
 
-def test_nobody_there_is_no_refusal() -> None:
+def test_no_server_is_not_a_refusal() -> None:
     error = NoHostAvailable("none", {"10.0.0.1:9042": OSError(111, "Connection refused")})
     assert why_not_let_in(error, StorageSettings()) is None

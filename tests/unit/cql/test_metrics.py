@@ -170,9 +170,7 @@ def test_what_edits_end_is_counted_once_a_schedule() -> None:
         (ContentTooLarge("big"), True),
     ],
 )
-async def test_who_listens_hears_how_long_each_request_took_and_whether_it_was_answered(
-    answer: Any, answered: bool
-) -> None:
+async def test_a_listener_gets_the_duration_and_result_of_each_request(answer: Any, answered: bool) -> None:
     heard: list[tuple[float, bool]] = []
     connection, _ = measured(answer, RequestCounts(lambda seconds, answered: heard.append((seconds, answered))))
     with contextlib.suppress(MinutehandError):

@@ -57,7 +57,7 @@ def test_what_does_not_expand_or_cannot_be_repeated_is_found(statement: str) -> 
     assert faults([parse_migration(9, "narrow", f"-- Why.\n{statement};")]) == [f"0009 narrow: {statement}"]
 
 
-def test_what_takes_away_names_whom_it_needs() -> None:
+def test_a_removing_migration_names_the_one_that_programs_must_know() -> None:
     source = "-- Nobody has read it since 0007.\n-- contract: programs must know 0007\nDROP TABLE IF EXISTS crons;"
     migration = parse_migration(9, "no_crons", source)
     assert migration.must_know == 7

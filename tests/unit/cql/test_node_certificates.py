@@ -71,7 +71,9 @@ def der(certificate: tuple[Path, Path]) -> bytes:
     return ssl.PEM_cert_to_DER_cert(certificate[0].read_text())
 
 
-def test_who_answers_and_is_who_we_mean(tmp_path: Path, knows: Callable[[list[tuple[str, int]]], None]) -> None:
+def test_certificates_of_servers_that_answer_and_match_are_read(
+    tmp_path: Path, knows: Callable[[list[tuple[str, int]]], None]
+) -> None:
     authority = Authority(tmp_path)
     ours = authority.issue(tmp_path, address=HERE, stem="ours")
     elsewhere = authority.issue(tmp_path, address="127.0.0.9", stem="elsewhere")

@@ -100,7 +100,7 @@ def test_a_delivery_is_five_parts_of_which_four_are_numbers_that_fit(said: str) 
     assert unpack_delivery("1 1763836800123 204 7 node 1@2") == (1, 1763836800123, 204, 7, "node 1@2")
 
 
-def test_content_that_cannot_be_read_is_shown_to_nobody() -> None:
+def test_unreadable_content_is_never_shown() -> None:
     """Its body is all that is stored, and credentials may be part of it."""
     stored = b"\x09" + pack_content("POST", "https://a.example", '[["authorization","Bearer s3cret"]]', b"", "{}")
     row = replace(claim().row, **content_stored_as(stored))

@@ -155,7 +155,7 @@ def test_partitions_do_not_wait_for_each_other() -> None:
     on_ground(scenario)
 
 
-def test_who_lost_is_told_what_was_met_and_the_others_go_again() -> None:
+def test_a_rejected_update_gets_the_current_values_and_the_others_are_repeated() -> None:
     async def scenario(ground: Ground) -> None:
         rows = await ground.rows(5)
         stale = ground.ends(rows[1:3], expect_next=NEXT - 1)
@@ -262,7 +262,7 @@ def test_without_answers_a_partition_is_left_alone_longer_and_longer() -> None:
     on_ground(scenario)
 
 
-def test_the_pause_counts_for_everybody_but_an_owner_hears_at_once() -> None:
+def test_the_pause_applies_to_all_but_an_owner_is_answered_at_once() -> None:
     async def scenario(ground: Ground) -> None:
         (row,) = await ground.rows(1)
         where = row.partition
@@ -323,7 +323,7 @@ def test_what_was_cancelled_before_it_was_sent_is_not_sent() -> None:
     on_ground(scenario)
 
 
-def test_who_waits_when_the_store_closes_hears_that_nothing_is_known() -> None:
+def test_requests_waiting_when_the_store_closes_are_unknown() -> None:
     async def scenario(ground: Ground) -> None:
         rows = await ground.rows(2)
         tasks = ground.ends(rows[:1])

@@ -93,7 +93,7 @@ async def test_a_page_and_its_in_flight_are_of_one_version() -> None:
     assert connection.seen.count("schedules.read_first_page") == 3
 
 
-async def test_a_partition_that_never_stands_still_is_given_up() -> None:
+async def test_a_partition_that_keeps_changing_is_given_up() -> None:
     connection = Scripted()
     storage = Storage.over(connection)
     one = definition("shop")
@@ -118,7 +118,7 @@ async def test_idle_pollers_cost_one_read() -> None:
     assert connection.seen == ["schedules.read_first_page"]
 
 
-async def test_rows_nobody_claimed_cost_one_read() -> None:
+async def test_unclaimed_rows_cost_one_read() -> None:
     connection = Scripted()
     storage = Storage.over(connection)
     one = definition("shop")
@@ -142,7 +142,7 @@ async def test_a_lost_answer_is_unknown_and_what_happened_can_be_read() -> None:
     await storage.close()
 
 
-async def test_a_client_whose_change_nobody_hears_of_is_unknown() -> None:
+async def test_a_change_of_a_client_that_was_not_announced_is_unknown() -> None:
     connection = Scripted()
     connection.down = ["catalog.bump"]
     store = CqlClientStore(connection)
@@ -188,7 +188,7 @@ async def test_pollers_survive_lost_answers() -> None:
     assert len(await leases.read_leases("shop")) == 150
 
 
-async def test_pollers_that_can_not_be_created_are_told() -> None:
+async def test_pollers_that_can_not_be_created_are_reported() -> None:
     connection = Scripted()
     connection.down = ["pollers.create"]
     with pytest.raises(StoreUnavailable, match="pollers of client shop"):

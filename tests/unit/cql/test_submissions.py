@@ -36,7 +36,7 @@ async def test_many_of_one_partition_are_cut_to_what_a_request_carries() -> None
     assert [len(items) for items in connection.data] == [2, 2, 1]
 
 
-async def test_of_a_part_that_the_server_finds_too_large_each_row_meets_its_own_fate() -> None:
+async def test_a_row_too_large_for_the_server_fails_alone_in_its_part() -> None:
     connection = Gate()
     connection.refuse = lambda items: (
         ContentTooLarge("no") if any(len(values[9]) > 900 for name, values in items if name == DATA) else None

@@ -211,7 +211,7 @@ def test_an_end_by_the_connection() -> None:
     assert not feed(answer(), CHUNKED + b"3\r\nabc\r\n").ends_with_connection()
 
 
-def test_of_what_came_nothing_is_held_for_long() -> None:
+def test_received_bytes_are_not_held_for_long() -> None:
     """A receiver decides how much it sends, and its connection may be idle for minutes."""
     made = Answer(response_bytes=RESPONSE_BYTES, framing_bytes=1_000_000, excerpt_bytes=1_000)
     made.begin(bodiless=False, observed=True)
@@ -307,7 +307,7 @@ class TestKnownAnswers:
         return made
 
     @given(st.lists(st.tuples(st.sampled_from(CAME), st.booleans(), st.booleans(), st.integers(0, 80)), max_size=12))
-    def test_whatever_came_before_each_comes_to_what_it_does_alone(
+    def test_each_answer_is_parsed_independently_of_earlier_ones(
         self, exchanges: list[tuple[bytes, bool, bool, int]]
     ) -> None:
         known = KnownAnswers()

@@ -405,9 +405,7 @@ class TestWhoSpeaksIt:
         assert [ending(other.result()) for other in others] == [(None, "stopped", True)] * 3
         assert engine.in_flight == 0
 
-    async def test_nothing_is_sent_where_trust_is_lost_meanwhile(
-        self, engine: DeliveryEngine, receiver: Http2Receiver
-    ) -> None:
+    async def test_nothing_is_sent_after_trust_is_lost(self, engine: DeliveryEngine, receiver: Http2Receiver) -> None:
         for yes in (1, 2):
             result = await attempt(engine, post(receiver.url()), Trust(yes))
             assert (result.error, result.nothing_sent) == ("not-trusted", True)

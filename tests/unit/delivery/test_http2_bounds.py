@@ -37,14 +37,14 @@ class TestBounds:
         to.receive(told * 2)
         assert to.broken
 
-    def test_large_frames_that_nobody_knows(self) -> None:
+    def test_large_frames_of_unknown_types(self) -> None:
         to = session()
         to.receive(frame(h2.UNKNOWN, 0, 0, b"x" * 16_000))
         assert not to.broken
         to.receive(frame(h2.UNKNOWN, 0, 0, b"x" * 16_000))
         assert to.broken
 
-    def test_settings_that_nobody_knows_are_not_kept(self) -> None:
+    def test_unknown_settings_are_not_kept(self) -> None:
         to = session()
         known = set(to._h2.remote_settings)
         for first in range(100, 2_000, 200):

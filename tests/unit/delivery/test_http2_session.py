@@ -173,7 +173,7 @@ class TestAnswers:
 
 
 class TestEndsOfStreams:
-    def test_nobody_is_told_of_what_both_sides_are_done_with(self) -> None:
+    def test_a_stream_that_both_sides_have_ended_sends_nothing(self) -> None:
         to = session()
         one = begun(to, b"{}")
         to.take()

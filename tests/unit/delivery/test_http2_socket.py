@@ -269,7 +269,7 @@ class TestSocket:
         assert (sock, loop.remove_reader(sock), loop.remove_writer(sock), first.closed) == (ours, False, False, True)
         assert theirs.recv(100_000) + unsent == b"y" * 100_000
 
-    async def test_settings_that_came_along_with_the_handshake(self, peer: tuple[socket.socket, socket.socket]) -> None:
+    async def test_settings_received_with_the_handshake(self, peer: tuple[socket.socket, socket.socket]) -> None:
         connection = self.connection(peer[0], Events())
         tls: Any = connection._tls
         tls.along = settings(max_concurrent_streams=7)

@@ -25,7 +25,7 @@ def test_pseudo_headers_come_first_and_names_are_small() -> None:
     ]
 
 
-def test_a_length_is_said_where_one_is_expected() -> None:
+def test_a_length_is_sent_where_one_is_expected() -> None:
     assert ("content-length", "0") in written(method="PUT")
     assert "content-length" not in dict(written(method="GET"))
 

@@ -58,7 +58,7 @@ def bench() -> Bench:
     return Bench()
 
 
-def test_those_who_ask_for_the_same_name_share_a_look_up_and_what_it_found(bench: Bench) -> None:
+def test_lookups_of_one_name_share_the_query_and_its_answer(bench: Bench) -> None:
     assert isinstance(bench.find("a"), Waiting)
     assert isinstance(bench.find("a"), Waiting)
     assert bench.open == ["a"]

@@ -56,7 +56,7 @@ def test_urls_that_nothing_is_sent_to(url: str) -> None:
         ("http://h//other/x", "h", "//other/x"),
     ],
 )
-def test_what_is_asked_for_and_of_whom(url: str, authority: str, resource: str) -> None:
+def test_target_and_host_of_a_url(url: str, authority: str, resource: str) -> None:
     endpoint = endpoint_of(url)
     assert endpoint is not None
     assert (endpoint.authority, endpoint.resource) == (authority, resource)
@@ -71,7 +71,7 @@ def test_what_is_asked_for_and_of_whom(url: str, authority: str, resource: str) 
         ("https://localhost/", "localhost"),
     ],
 )
-def test_whom_the_certificate_has_to_be_for(url: str, name: str) -> None:
+def test_the_name_that_the_certificate_must_have(url: str, name: str) -> None:
     endpoint = endpoint_of(url)
     assert endpoint is not None
     assert endpoint.target.server_name == name

@@ -22,7 +22,7 @@ def test_a_burst_then_the_rate() -> None:
     assert rates.take(OTHER, 1_000, rate=100, now=5.011).wait_seconds is None, "nobody else is held up"
 
 
-def test_what_is_left_is_told() -> None:
+def test_the_remaining_tokens_are_reported() -> None:
     rates = Rates()
     assert rates.take(SHOP, 1, rate=10, now=0).left == 99
     assert rates.take(SHOP, 49, rate=10, now=0) == (50, pytest.approx(5), None)

@@ -38,7 +38,7 @@ def test_the_retry_rows_of_a_redelivery_are_equal_from_whatever_row_they_are_mad
         assert (options.timeout_seconds, from_retry_row.ordering_key) == (2.5, None)
 
 
-def test_a_schedule_that_nobody_asked_for_again_is_copied_as_it_is() -> None:
+def test_the_retry_row_of_a_schedule_without_redelivery_is_a_plain_copy() -> None:
     original = definition(SHOP, options=OPTIONS, ordering_key="order")
     retry_row = retry_row_of(definition_of(partition(SHOP), row(original)), at=UnixMillis(original.due + 1), attempts=1)
     assert (retry_row.options, retry_row.ordering_key) == (OPTIONS, "order")

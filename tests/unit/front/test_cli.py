@@ -407,7 +407,7 @@ def test_preview_and_runs_send_what_the_flags_say(script: Script, capsys: pytest
     assert query == {"from": "2026-11-01T00:00:00Z", "to": "2026-12-01T00:00:00Z", "limit": "3"}
 
 
-def test_a_triggered_run_is_told_apart(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_triggered_run_is_distinguished(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
     script.answers = [httpx.Response(200, json={"items": [RUN, {**RUN, "triggered": True}]})]
     assert failures.run(["crons", "runs", "shop", "nightly"]) == 0
     assert ["(triggered)" in line for line in capsys.readouterr().out.splitlines()] == [False, False, True]

@@ -119,7 +119,7 @@ def test_a_refusal_carries_the_whole_problem() -> None:
         problem(500, {"title": 3}),
     ],
 )
-def test_what_is_not_minutehands_answer_is_told_apart(answer: httpx.Response) -> None:
+def test_an_answer_of_another_server_is_recognised(answer: httpx.Response) -> None:
     with Script(answer).api() as api, pytest.raises(MinutehandUnreachable, match="is the address right"):
         api.clients.get("shop")
 
@@ -195,14 +195,14 @@ async def test_both_clients_have_the_same_methods() -> None:
 
 
 @pytest.mark.parametrize("key", ["", "two words", "cl\u00e9", "copied-with-its-end\n"])
-def test_what_cannot_be_a_key_is_said_at_once(key: str) -> None:
+def test_a_malformed_key_is_refused_at_once(key: str) -> None:
     for class_ in (Minutehand, AsyncMinutehand):
         with pytest.raises(ValueError, match="this is no key"):
             class_("http://127.0.0.1:8080", key)
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8080", "localhost", "", "ftp://a.example"])
-def test_what_cannot_be_an_address_is_said_at_once(url: str) -> None:
+def test_a_malformed_address_is_refused_at_once(url: str) -> None:
     for class_ in (Minutehand, AsyncMinutehand):
         with pytest.raises(ValueError, match="begins with http"):
             class_(url, "the-key")

@@ -277,7 +277,7 @@ async def test_a_bulk_is_open_within_its_block_only() -> None:
             other.client("shop").schedules.bulk(wait_seconds=-1.0)
 
 
-async def test_futures_that_nobody_wants_are_passed_over() -> None:
+async def test_abandoned_futures_are_skipped() -> None:
     api = Api()
     with api.plain() as one, one.client("shop").schedules.bulk(wait_seconds=FAR) as bulk:
         assert bulk.add(item(1)).cancel()

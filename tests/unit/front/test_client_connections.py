@@ -160,7 +160,7 @@ class Kept(httpx.AsyncBaseTransport):
             raise OSError("the other end is gone")
 
 
-async def test_connections_that_nobody_uses_any_more_are_closed() -> None:
+async def test_unused_connections_are_closed() -> None:
     made: list[Kept] = []
 
     def make() -> Kept:
@@ -184,7 +184,7 @@ async def test_connections_that_nobody_uses_any_more_are_closed() -> None:
     assert used.closed
 
 
-async def test_one_that_cannot_be_closed_well_is_nobodys_fault() -> None:
+async def test_a_failed_close_raises_nothing() -> None:
     made: list[Kept] = []
 
     def make() -> Kept:

@@ -99,7 +99,7 @@ def test_an_api_that_tells_nothing_or_nonsense_is_asked_under_keys(name: str) ->
         assert unders(script) == ["key", "key"]
 
 
-def test_an_answer_is_heard_whatever_it_is() -> None:
+def test_the_token_header_of_any_answer_is_read() -> None:
     unread = httpx.Response(201, content=b"{", headers={"Minutehand-Once": f"{NOW}.1"})
     script = Script(unread, made())
     with script.api(retries=1, runtime=ScriptedRuntime()) as api:
@@ -120,7 +120,7 @@ def test_what_is_never_repeated_has_no_token_and_a_callers_key_comes_first() -> 
 
 
 @pytest.mark.parametrize("pass_", ["ten-minutes", "a-leap", "a-leap-back"])
-def test_what_was_told_is_not_relied_on_for_ever(pass_: str) -> None:
+def test_a_told_clock_expires(pass_: str) -> None:
     runtime, script = ScriptedRuntime(), Script(made(), made(), made())
     with script.api(retries=1, runtime=runtime) as api:
         CREATES["one"](api.client("shop"))
@@ -189,7 +189,7 @@ def test_a_token_refused_before_anything_can_have_been_made_is_given_up_for_a_ke
     assert len({request.headers["Idempotency-Key"] for request in script.requests[-2:]}) == 1
 
 
-def test_a_token_refused_later_is_told_to_the_caller() -> None:
+def test_a_token_refused_later_is_reported_to_the_caller() -> None:
     script = Script(made(), lost(), refused(409, "once-refused"))
     with script.api(retries=3, runtime=ScriptedRuntime()) as api:
         CREATES["one"](api.client("shop"))
@@ -241,7 +241,7 @@ def test_beside_apis_that_know_no_tokens_none_is_made_for_a_minute() -> None:
     assert [one[:3] for one in unders(script)] == ["key", "179", "key", "key", "179", "179"]
 
 
-def test_what_a_refusal_of_a_token_tells_replaces_what_was_told() -> None:
+def test_a_refused_tokens_answer_replaces_the_known_clock() -> None:
     """Also if it says that the API's clock is further on."""
     other = refused(409, "once-refused")
     other.headers["Minutehand-Once"] = f"{NOW + 90_000}.2"

@@ -138,7 +138,7 @@ def test_the_last_node_is_drained_by_force_and_takes_pollers_again(
 
 
 @pytest.mark.parametrize("options", ["--once", "--json", ""])
-def test_a_cluster_that_calls_nobody_ends_with_1(
+def test_a_cluster_that_makes_no_calls_exits_with_1(
     script: Script, capsys: pytest.CaptureFixture[str], options: str
 ) -> None:
     script.answers = [httpx.Response(200, json={**CLUSTER, "not_calling": "every node\x1b[2J drains"})]
@@ -150,7 +150,9 @@ def test_a_cluster_that_calls_nobody_ends_with_1(
         assert "No calls are made: every node\\x1b[2J drains." in said
 
 
-def test_it_is_said_in_red(script: Script, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_warning_is_red(
+    script: Script, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     colours = Console(force_terminal=True, width=150, color_system="standard")
     monkeypatch.setattr(cluster, "make_console", lambda: colours)
     script.answers = [httpx.Response(200, json={**CLUSTER, "not_calling": "every node drains"})]

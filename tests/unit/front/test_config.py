@@ -37,7 +37,7 @@ def test_the_printed_file_is_the_defaults(tmp_path: Path) -> None:
         assert document[table.name].keys() == given
 
 
-def test_every_setting_is_documented_and_stands_in_the_printed_file() -> None:
+def test_every_setting_is_documented_and_printed() -> None:
     page = render_page(TABLES)
     for table in TABLES:
         docs = field_docs(table.type)

@@ -198,7 +198,7 @@ def test_a_demo_that_never_stored_anything_left_no_data(directory: DemoDirectory
     assert not directory.has_data
 
 
-def test_a_check_hears_how_much_disk_is_freed(directory: DemoDirectory) -> None:
+def test_a_check_counts_the_disk_space_to_be_freed(directory: DemoDirectory) -> None:
     rows, *_ = store(directory)
     rows.write_bytes(b"x" * 1_000_000)
     freed: list[int] = []
@@ -322,7 +322,7 @@ def test_the_written_settings_are_good_ones(directory: DemoDirectory) -> None:
     assert settings.network.check_url("http://10.0.0.1/") is not None
 
 
-def test_programs_do_not_see_the_settings_of_the_one_who_starts_them() -> None:
+def test_programs_do_not_inherit_the_callers_settings() -> None:
     given = {"PATH": "p", "MINUTEHAND_API_PORT": "1", "MINUTEHAND_KEY": "k", "MINUTEHAND_CACHE_DIR": "c"}
     assert clean_environment(given) == {"PATH": "p", "MINUTEHAND_CACHE_DIR": "c"}
 

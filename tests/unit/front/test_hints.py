@@ -166,7 +166,7 @@ async def test_pollers_follow_the_members(scene: Scene) -> None:
     assert {hint(poller, 7) for poller in range(8)} <= await scene.nodes["b"].hear(8)
 
 
-async def test_a_pollers_new_owner_is_told_what_the_old_one_was(scene: Scene) -> None:
+async def test_a_pollers_new_owner_gets_the_old_ones_hints(scene: Scene) -> None:
     scene.members.set(scene.nodes["a"])
     scene.forwarder.hint(*hint(0, 1))
     scene.gathered()
@@ -187,7 +187,7 @@ async def test_a_pollers_new_owner_is_told_what_the_old_one_was(scene: Scene) ->
     assert sum(map(len, scene.nodes["a"].requests)) == 3, "what is old is not told again"
 
 
-async def test_hints_that_had_nobody_to_go_to_go_to_who_comes(scene: Scene) -> None:
+async def test_hints_without_a_receiver_go_to_the_next_node(scene: Scene) -> None:
     scene.members.set()
     scene.forwarder.hint(*hint(0))
     scene.gathered()
@@ -206,7 +206,7 @@ async def test_large_numbers_go_in_several_requests(scene: Scene) -> None:
     assert [len(request) for request in scene.nodes["a"].requests] == [MAX_HINTS, MAX_HINTS, 1]
 
 
-async def test_of_what_does_not_fit_the_partition_is_told_once(scene: Scene) -> None:
+async def test_for_hints_that_do_not_fit_the_partition_is_hinted_once(scene: Scene) -> None:
     """Whether there is no room where hints gather, or in a node's queue."""
     scene.members.set(scene.nodes["a"])
     rows = [hint(0, number) for number in range(5003)]
@@ -226,7 +226,7 @@ async def test_of_what_does_not_fit_the_partition_is_told_once(scene: Scene) -> 
     assert hint(0, 7000) in await scene.nodes["a"].hear(5003)
 
 
-async def test_more_partitions_than_are_told_are_dropped_and_counted(scene: Scene) -> None:
+async def test_partitions_beyond_the_bound_are_dropped_and_counted(scene: Scene) -> None:
     scene.members.set(scene.nodes["a"])
     for number in range(5000):
         scene.forwarder.hint(*hint(0, number))
@@ -239,7 +239,7 @@ async def test_more_partitions_than_are_told_are_dropped_and_counted(scene: Scen
     assert sum(scene.dropped) == 3
 
 
-async def test_a_pollers_new_owner_is_told_of_its_partitions_too(scene: Scene) -> None:
+async def test_a_pollers_new_owner_gets_its_partitions_too(scene: Scene) -> None:
     scene.members.set(scene.nodes["a"])
     for number in range(5001):
         scene.forwarder.hint(*hint(0, number))
@@ -268,7 +268,7 @@ async def test_a_dead_node_costs_its_own_hints_only(scene: Scene) -> None:
     await scene.nodes["b"].hear(16 - lost)
 
 
-async def test_of_rows_that_a_node_did_not_take_the_partitions_are_told(scene: Scene) -> None:
+async def test_for_rows_that_a_node_refused_the_partitions_are_hinted(scene: Scene) -> None:
     node = scene.nodes["a"]
     scene.members.set(node)
     node.refuses = 1

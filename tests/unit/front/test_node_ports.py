@@ -57,7 +57,7 @@ async def node() -> AsyncIterator[Node]:
     await server.stop()
 
 
-async def test_the_incarnation_that_is_meant_drains_as_often_as_it_is_told(node: Node) -> None:
+async def test_the_named_incarnation_drains_at_every_request(node: Node) -> None:
     for _ in range(2):
         await HttpNodePorts(token=TOKEN).drain(INCARNATION, address=node.address, force=False)
     assert node.drains == ["drain"] * 2
@@ -104,7 +104,7 @@ async def test_another_token(node: Node) -> None:
     assert node.drains == []
 
 
-async def test_nobody_at_the_address(node: Node) -> None:
+async def test_no_node_at_the_address(node: Node) -> None:
     for address in ("127.0.0.1:1", "no address", ""):
         with pytest.raises(NodeUnreachable, match="node a does not answer at"):
             await HttpNodePorts(token=TOKEN).drain(INCARNATION, address=address, force=False)

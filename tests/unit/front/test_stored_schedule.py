@@ -146,7 +146,7 @@ async def test_a_partition_without_the_row_shows_the_header(memory: InMemoryConn
     assert found["partition"]["version"] == 1
 
 
-async def test_what_is_not_there_is_told(memory: InMemoryConnection, show: Show) -> None:
+async def test_a_missing_row_is_reported(memory: InMemoryConnection, show: Show) -> None:
     with pytest.raises(NoSuchRow, match="its minute is empty"):
         await show(definition(ClientId("shop")))
     with pytest.raises(NoSuchRow, match="is not the id of a schedule"):

@@ -55,5 +55,5 @@ def test_silence_is_no_cql() -> None:
         assert not answers_cql("127.0.0.1", port, timeout_seconds=0.05)
 
 
-def test_nobody_there_is_no_cql() -> None:
+def test_a_closed_port_is_no_cql() -> None:
     assert not answers_cql("127.0.0.1", free_ports(1)[0])

@@ -28,7 +28,7 @@ def busy() -> Iterator[ProcessIdentity]:
         end_process(identity, grace_seconds=0.0, reap=child.poll)
 
 
-def test_a_frozen_process_stands_still(busy: ProcessIdentity) -> None:
+def test_a_frozen_process_does_nothing(busy: ProcessIdentity) -> None:
     assert freeze(busy)
     with open(f"/proc/{busy.pid}/stat") as stat:
         assert stat.read().rpartition(")")[2].split()[0] == "T"

@@ -24,7 +24,7 @@ def test_a_pause_of_nothing_shows_every_call() -> None:
     silent(1, 2, "nothing")
 
 
-def test_a_share_that_stands_still_is_said_once() -> None:
+def test_an_unchanged_share_is_printed_once() -> None:
     stream = io.StringIO()
     lines = ProgressLines(stream, every_seconds=0.0)
     for done in (8, 9, 9, 9, 10):

@@ -40,7 +40,7 @@ def test_a_system_that_does_not_tell_is_trusted(tmp_path: Path) -> None:
     check_memory(1024, available)
 
 
-def test_too_little_memory_is_told_in_numbers() -> None:
+def test_too_little_memory_is_reported_in_numbers() -> None:
     check_memory(1024, 1424)
     with pytest.raises(TooLittleMemory) as caught:
         check_memory(1024, 1423)
@@ -48,7 +48,7 @@ def test_too_little_memory_is_told_in_numbers() -> None:
     assert "smaller heap" in caught.value.remedy
 
 
-def test_too_little_disk_is_told_in_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_disk_is_reported_in_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check_disk(tmp_path)
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=100 * 1024 * 1024))
     with pytest.raises(DiskFull, match=r"Only 100 MB .* Free at least 512 MB"):

@@ -128,7 +128,7 @@ def test_who_is_no_member_is_not_asked() -> None:
         ({"me": 500}, 0),
     ],
 )
-def test_nobody_is_further_ahead_than_the_first_beats_allow(clocks: dict[str, int], bound: int) -> None:
+def test_no_clock_is_further_ahead_than_the_first_beats_allow(clocks: dict[str, int], bound: int) -> None:
     reading = Reading(**clocks)
     assert reading.ahead_at_most == (None if len(clocks) > 1 else 0)
     reading.read(2)
@@ -209,7 +209,7 @@ def test_a_clock_that_is_apart_stays_so_until_it_is_well_within() -> None:
     assert apart == [0, 5_001, 4_999, 2_501, 0, 0]
 
 
-def test_the_first_bound_is_that_of_members_whom_servers_do_not_contradict() -> None:
+def test_the_first_bound_is_that_of_members_not_contradicted_by_servers() -> None:
     reading = Reading(me=500, a=-600_000, b=-600_000)
     reading.read(2)
     assert reading.ahead_at_most == 600_500 + AGE_MS
@@ -217,7 +217,7 @@ def test_the_first_bound_is_that_of_members_whom_servers_do_not_contradict() -> 
     assert reading.offsets.ahead_at_most_ms(ME, members, servers=[0]) == 0
 
 
-def test_for_who_is_no_member_its_own_clock_does_not_count() -> None:
+def test_a_process_that_is_no_member_does_not_count_its_own_clock() -> None:
     reading = Reading(me=600_000, a=0)
     reading.read(4)
     assert reading.offsets.apart_ms([A], me=None, servers=[0]) == 600_000 + AGE_MS

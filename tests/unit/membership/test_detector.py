@@ -112,7 +112,7 @@ def test_equal_renewals_read_again_leave_the_span_alone(observing: Observing) ->
     assert observing.declarable() == [(A, 3)]
 
 
-def test_nobody_is_declared_dead_whose_record_was_never_read() -> None:
+def test_no_incarnation_is_declared_dead_before_its_record_was_read() -> None:
     observing = Observing()
     observing.silence(0.0, 20.0, heartbeat(B, 1))
     assert observing.declarable() == []

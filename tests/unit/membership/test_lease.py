@@ -56,7 +56,7 @@ class TestTaking:
         lease = Lease.take(FREE, incarnation=ME, start=100).answered(Rejected(row(OTHER, 5)))
         assert lease.phase is Phase.GONE
 
-    def test_a_row_that_is_gone_is_nobodys(self) -> None:
+    def test_a_deleted_row_has_no_owner(self) -> None:
         assert Lease.take(FREE, incarnation=ME, start=100).answered(Rejected(None)).phase is Phase.GONE
 
     def test_an_unknown_take_that_was_applied_is_taken_again_under_a_new_epoch(self) -> None:

@@ -129,7 +129,7 @@ def test_everyone_looks_dead_to_a_process_that_slept() -> None:
     run_virtual(scenario)
 
 
-def test_nobody_dies_because_the_store_was_away() -> None:
+def test_no_incarnation_dies_by_an_outage_of_the_store() -> None:
     async def scenario() -> None:
         cluster = Cluster({})
         processes = [cluster.add(name) for name in "abc"]
@@ -179,7 +179,7 @@ def test_an_unknown_renewal_is_read_and_made_again() -> None:
     run_virtual(scenario)
 
 
-def test_a_row_of_an_incarnation_without_record_is_nobodys() -> None:
+def test_a_row_of_an_incarnation_without_record_is_no_member() -> None:
     async def scenario() -> None:
         cluster = Cluster({"shop": 2})
         ghost = NodeIncarnation(NodeId("ghost"), IncarnationNumber(1))

@@ -107,7 +107,7 @@ def test_no_watermark_is_written_that_is_ahead_of_what_is_credible() -> None:
     run_virtual(scenario)
 
 
-def test_the_host_hears_which_pollers_are_not_its_own_any_more() -> None:
+def test_the_host_is_told_which_pollers_it_has_lost() -> None:
     async def scenario() -> None:
         cluster = Cluster(POLLERS)
         a = cluster.add("a")

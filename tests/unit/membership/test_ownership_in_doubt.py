@@ -209,7 +209,7 @@ def test_takes_are_bounded_in_number_and_size_and_one_a_client() -> None:
     run_virtual(scenario)
 
 
-def test_a_poller_that_stands_in_the_way_of_others_stops_only_itself() -> None:
+def test_a_poller_that_fails_a_shared_write_stops_only_itself() -> None:
     """A write applies to all or none; after a rejection each poller is written alone, and only the changed one is read
     again.
     """

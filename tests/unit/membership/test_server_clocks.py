@@ -56,7 +56,7 @@ def test_all_servers_are_known_at_once_and_asked_every_other_second_from_then_on
 
 
 @pytest.mark.parametrize("number", [1, 5, 12])
-def test_servers_are_known_once_the_last_of_them_has_told(number: int) -> None:
+def test_servers_are_known_once_all_have_answered(number: int) -> None:
     async def scenario() -> None:
         asking = Asking(*[0] * number)
         while not asking.known.done():

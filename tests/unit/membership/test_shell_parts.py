@@ -117,7 +117,7 @@ def test_a_concurrency_limiter_works_in_order_on_few_at_once() -> None:
     run_virtual(scenario)
 
 
-def test_a_notifier_is_heard_by_all() -> None:
+def test_a_notifier_wakes_all_waiters() -> None:
     async def scenario() -> None:
         notifier, heard = Notifier(), list[str]()
         notifier.listen(lambda: heard.append("listener"))
@@ -152,7 +152,7 @@ def test_a_virtual_loop_names_what_was_left_running() -> None:
     run_virtual(leaves, leave_nothing=False)
 
 
-def test_a_virtual_loop_raises_what_nobody_heard() -> None:
+def test_a_virtual_loop_raises_unretrieved_exceptions() -> None:
     async def scenario() -> None:
         asyncio.get_running_loop().call_later(1.0, lambda: 1 // 0)
         await virtual_loop().advance(2.0)

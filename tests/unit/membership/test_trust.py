@@ -77,7 +77,7 @@ def test_an_unknown_renewal_must_be_read_and_its_own_value_is_no_answer() -> Non
     assert trust.renewals == 2
 
 
-def test_nobody_renews_what_was_not_read() -> None:
+def test_a_renewal_after_an_unknown_answer_needs_a_read() -> None:
     trust = trusted_since(10.0)
     trust.renewal_answered(Unknown("timed out"), begun=20.0)
     with pytest.raises(ValueError, match="cannot have been begun"):

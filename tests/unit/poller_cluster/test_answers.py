@@ -153,7 +153,7 @@ async def test_an_unknown_open_is_repeated_and_never_trusted(applied: bool) -> N
     assert len(bench.claims) == 1
 
 
-async def test_an_open_that_meets_a_newer_epoch_ends_the_machine() -> None:
+async def test_an_open_rejected_by_a_newer_epoch_ends_the_machine() -> None:
     bench = MinuteBench(epoch=2)
     await bench.create(definition(20.0))
     await bench.as_owner(epoch=1)
@@ -163,7 +163,7 @@ async def test_an_open_that_meets_a_newer_epoch_ends_the_machine() -> None:
     assert bench.machine.phase is Phase.LOST
 
 
-async def test_an_open_that_meets_another_old_epoch_tries_that_one() -> None:
+async def test_an_open_rejected_by_another_old_epoch_expects_that_one_next() -> None:
     bench = MinuteBench(epoch=3)
     await bench.create(definition(20.0))
     await bench.as_owner(epoch=1)

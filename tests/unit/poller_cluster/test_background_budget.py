@@ -104,7 +104,7 @@ def test_it_trickles_with_jittered_pauses_while_nothing_is_answered_and_recovers
     on_bench(scenario)
 
 
-def test_a_window_that_makes_room_wakes_those_who_wait() -> None:
+def test_a_window_that_adds_slots_wakes_the_waiters() -> None:
     async def scenario(bench: Bench) -> None:
         held = [bench.budget.slot(HOG) for _ in range(4)]
         for slot in held:

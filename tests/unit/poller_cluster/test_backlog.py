@@ -52,12 +52,12 @@ def test_what_a_suspension_holds_is_no_backlog() -> None:
     assert (looked.rows(), looked.oldest_age_seconds()) == (1, 0.5)
 
 
-def test_minutes_that_recovery_has_not_looked_at_are_as_old_as_they_are() -> None:
+def test_minutes_that_recovery_has_not_read_count_with_their_age() -> None:
     looked, _ = backlog(pollers("shop", -500, recover_from=PRESENT - 5))
     assert (looked.rows(), looked.oldest_age_seconds()) == (1, 300.0)
 
 
-def test_a_look_stands_for_a_moment_and_ages() -> None:
+def test_a_result_is_cached_for_a_moment_and_ages() -> None:
     shop = pollers("shop", -500)
     looked, clock = backlog(shop)
     assert looked.rows() == 1

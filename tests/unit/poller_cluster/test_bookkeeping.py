@@ -126,7 +126,7 @@ async def test_what_can_not_be_recorded_is_counted(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("error", [ContentTooLarge("Cassandra refused it"), StoreRefused("Cassandra refused it")])
-async def test_what_storage_refuses_is_counted_and_stops_nobody(bench: Bench, error: MinutehandError) -> None:
+async def test_records_refused_by_storage_are_counted_and_stop_no_other(bench: Bench, error: MinutehandError) -> None:
     bench.store.refuses = error
     bench.fail()
     bench.fail(tail=2)

@@ -123,7 +123,7 @@ async def test_parts_of_deleted_clients_count_too() -> None:
 
 @pytest.mark.parametrize("fraction", [0.0, 0.5, 0.999])
 @pytest.mark.parametrize("clients", [1, PART, 2 * PART + 1])
-async def test_what_nobody_was_told_of_is_known_after_a_round(fraction: float, clients: int) -> None:
+async def test_unannounced_changes_are_known_after_a_round(fraction: float, clients: int) -> None:
     bench = Bench(fraction=fraction)
     await bench.add(clients)
     await bench.clients.refresh()
@@ -139,7 +139,7 @@ async def test_what_nobody_was_told_of_is_known_after_a_round(fraction: float, c
 
 
 @pytest.mark.parametrize(("state", "paused"), [(state, paused) for state in ClientState for paused in (False, True)])
-async def test_only_a_client_that_nobody_holds_is_active(state: ClientState, paused: bool) -> None:
+async def test_only_a_client_that_is_not_held_is_active(state: ClientState, paused: bool) -> None:
     record = msgspec.structs.replace(named("shop", state), paused=paused)
     served = ServedClient(record, record.settings, ())
     assert served.active is (state is ClientState.ACTIVE and not paused)

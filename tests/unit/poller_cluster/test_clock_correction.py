@@ -50,7 +50,7 @@ class Bench:
         return [self.clock_correction.credible(POLLER, HERE + mark) - HERE for mark in marks]
 
 
-def test_what_is_over_is_believed() -> None:
+def test_minutes_that_are_over_are_believed() -> None:
     assert Bench().credible(-1_000, -1, 0) == [-1_000, -1, 0]
 
 

@@ -110,7 +110,7 @@ async def test_fires_that_were_due_before_the_change_stand(fires: Fires, state: 
     assert await fires.verdict(*rows) == [None] * 3 + [(State.CANCELLED, CHANGED)] * 7
 
 
-async def test_a_fire_that_the_change_found_claimed_stands_but_none_that_was_made_again(fires: Fires) -> None:
+async def test_a_fire_claimed_before_the_change_is_made_but_not_a_repeated_one(fires: Fires) -> None:
     rows = await fires.children(await fires.cron())
     renewed = await fires.cron(revision=2, expanded_through=UnixMillis(NOW + 10 * MINUTE_MS))
     for row in (await fires.children(renewed, placed=False))[1:]:
@@ -178,7 +178,7 @@ async def test_skipped_runs_are_walked_over_to_the_one_that_is_under_way(fires: 
     assert await fires.verdict(rows[-1]) == [None]
 
 
-async def test_a_run_that_never_came_to_be_is_nothing_to_wait_for(fires: Fires) -> None:
+async def test_a_run_that_was_never_placed_is_not_waited_for(fires: Fires) -> None:
     rows = await fires.children(await fires.cron(overlap="skip"), placed=False)
     assert await fires.verdict(rows[5]) == [None]
 

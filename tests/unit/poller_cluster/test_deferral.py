@@ -22,7 +22,7 @@ def test_no_row_is_deferred_to_its_own_instant_or_before(due: int, at: int) -> N
     assert found.next_attempt_at == max(at, due + 1)
 
 
-def test_nothing_is_counted_and_nobody_has_fired() -> None:
+def test_deferral_records_no_attempt_and_no_sender() -> None:
     one = claim(attempt_base=4, first_attempt_at=NOW - 60_000)
     found = defer(one, at=AT, in_doubt=False, reason="ordering")
     assert (found.state, found.attempts, found.first_attempt_at) == (State.RETRYING, 4, NOW - 60_000)
@@ -69,7 +69,7 @@ def test_no_row_fails_without_an_attempt() -> None:
     assert until_open_again(again, options=NO_OPTIONS, settings=settings, at=AT, now=NOW) is None
 
 
-def test_a_redelivery_is_judged_by_what_came_since() -> None:
+def test_a_redelivery_is_judged_by_attempts_since_its_request() -> None:
     settings = ClientSettings(retry=RetrySettings(deadline_seconds=60))
     long_ago = {"due": NOW - 600_000, "first_attempt_at": NOW - 600_000, "kind": "copy"}
     fresh = ScheduleOptions(redelivery=Redelivery(at=NOW, attempts=4))

@@ -110,7 +110,7 @@ def test_of_a_rate_too_rows_that_are_not_due_leave_some() -> None:
     assert [host.headroom(part) for part in (DUE, SOON, LATER)] == [8, 6, 4]
 
 
-def test_rows_refused_because_they_are_not_due_are_told_when_there_is_room_for_such() -> None:
+def test_rows_refused_before_their_due_are_notified_of_room_for_such_rows() -> None:
     """Not at each call that ends, because a notification makes all pollers of the client look."""
     known = Known().limit(a_example=DestinationLimit(max_in_flight=40))
     host = known.of()
@@ -219,7 +219,7 @@ def test_rows_of_a_limited_rate_are_not_claimed_long_before_they_may_start() -> 
     assert one.headroom() == 1
 
 
-def test_one_that_found_no_room_is_told_once_when_there_is_some() -> None:
+def test_a_refused_client_is_notified_once_of_room() -> None:
     known = Known().limit(a_example=DestinationLimit(max_in_flight=8))
     one = known.of()
     claim(one, 8)
@@ -243,7 +243,7 @@ def test_the_last_row_that_ends_tells_in_any_case(limit: DestinationLimit) -> No
     assert known.told == [SHOP]
 
 
-def test_a_limit_that_grew_is_told_of_with_the_next_end() -> None:
+def test_a_raised_limit_is_notified_with_the_next_end() -> None:
     known = Known(max_in_flight=10)
     one = known.of()
     claim(one, 8)

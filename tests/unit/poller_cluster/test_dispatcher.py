@@ -318,7 +318,7 @@ async def test_a_row_that_is_not_sent_has_its_outcome_at_once(bench: Bench) -> N
     assert bench.dispatcher.headroom(ClientId("shop")) == 99
 
 
-async def test_rows_of_a_resumed_client_start_when_the_dispatcher_is_told(bench: Bench) -> None:
+async def test_rows_of_a_resumed_client_start_when_the_dispatcher_is_notified(bench: Bench) -> None:
     bench.clients.known = {"shop": client(state=ClientState.SUSPENDED)}
     bench.submit()
     await bench.settle()

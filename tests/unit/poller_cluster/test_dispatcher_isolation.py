@@ -92,7 +92,7 @@ async def test_a_row_whose_rate_lets_it_start_waits_for_trust(bench: Bench) -> N
     assert bench.started == [1, 2]
 
 
-async def test_what_waits_for_its_host_may_be_taken_back_and_nobody_waits_for_it(bench: Bench) -> None:
+async def test_a_row_waiting_for_its_host_may_be_taken_back_and_blocks_no_other(bench: Bench) -> None:
     limited(bench, max_in_flight=1)
     mine, others = bench.owner(), bench.owner()
     bench.submit(host="slow", owner=others)
@@ -223,7 +223,7 @@ async def test_however_many_hang_something_is_left(bench: Bench) -> None:
     assert bench.started[-1] == 501
 
 
-async def test_what_a_hog_gives_back_goes_to_those_who_wait(bench: Bench) -> None:
+async def test_capacity_freed_by_a_greedy_client_goes_to_the_waiting_ones(bench: Bench) -> None:
     bench.clients.known["hog"] = client("hog", quota=50)
     bench.engine.capacity = 3
     for number in range(4):

@@ -82,7 +82,7 @@ async def begun(bench: Bench, *names: str) -> None:
     await asyncio.sleep(0)
 
 
-async def test_those_that_come_meanwhile_go_together(bench: Bench) -> None:
+async def test_wake_ups_arriving_during_an_expansion_share_the_next_one(bench: Bench) -> None:
     await begun(bench, "first")
     bench.wake("other", client_id=BANK)
     await begun(bench, *(f"c{number}" for number in range(EXPANDED_AT_ONCE + 20)))
@@ -138,7 +138,7 @@ async def test_when_trust_is_lost_nothing_more_is_expanded(bench: Bench) -> None
     assert len(bench.asked) == 1
 
 
-async def test_an_unforeseen_error_ends_its_group_and_nobody_else_s(bench: Bench) -> None:
+async def test_an_unhandled_error_ends_its_group_and_no_other(bench: Bench) -> None:
     await begun(bench, "first")
     bench.wake("second")
     bench.wake("third")

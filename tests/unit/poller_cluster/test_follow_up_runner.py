@@ -103,7 +103,7 @@ def test_every_group_takes_a_slot() -> None:
     on_bench(scenario)
 
 
-def test_what_found_no_answer_is_asked_again_after_a_pause_with_what_came_meanwhile() -> None:
+def test_unanswered_follow_ups_are_repeated_after_a_pause_with_new_ones() -> None:
     async def scenario(bench: Bench) -> None:
         bench.submit(10)
         bench.refusals = 13

@@ -212,7 +212,7 @@ def test_another_version_than_known_means_reading_again() -> None:
     assert advance(minute, 9).version == 8
 
 
-def test_a_partition_opened_by_an_older_owner_meanwhile_is_opened_first() -> None:
+def test_a_partition_that_an_older_owner_opened_is_opened_first() -> None:
     minute = reading(row(10))
     assert advance(minute, 9).expect_epoch is None
     minute.committed(rejected(opened_by(OLDER, version=1)))

@@ -122,7 +122,7 @@ def test_a_drain_records_without_waiting_for_company() -> None:
     assert advance(minute, 10).in_flight == ids(slow)
 
 
-def test_a_drain_hears_the_answer_and_the_recheck_of_its_last_claim() -> None:
+def test_a_drain_waits_for_the_answer_and_the_recheck_of_its_last_claim() -> None:
     soon = row(10)
     minute = reading(soon, header=PartitionHeader(edits=EDITS))
     minute.committed(rejected(met_by(advance(minute, 9), edits=OTHER_EDITS)))

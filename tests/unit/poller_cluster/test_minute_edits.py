@@ -54,7 +54,7 @@ def test_rows_claimed_without_the_test_are_read_again_before_they_are_handed_out
     assert minute.claims_under_way == 0
 
 
-def test_a_row_edited_meanwhile_is_not_ours_to_send_and_leaves_in_flight() -> None:
+def test_a_row_edited_during_its_claim_is_not_sent_and_leaves_in_flight() -> None:
     kept, cancelled, gone = row(10, 1), row(10, 2), row(10, 3)
     minute = edited_before_the_claim(kept, cancelled, gone)
     assert apply(minute, 9).in_flight == ids(kept, cancelled, gone)

@@ -52,7 +52,7 @@ def test_what_was_read_before_an_open_is_thrown_away() -> None:
     assert (written.expect_epoch, written.version, written.edits) == (EPOCH, 6, EDITS)
 
 
-def test_nobody_s_partition_is_opened_by_the_first_commit() -> None:
+def test_a_partition_without_an_owner_is_opened_by_the_first_commit() -> None:
     minute = reading(row(10))
     assert advance(minute, 9).expect_epoch is None
 

@@ -78,7 +78,7 @@ def test_minutes_are_found_oldest_first_within_each_poller_s_range() -> None:
     ]
 
 
-def test_a_poller_stands_behind_what_is_swept_and_settled() -> None:
+def test_a_pollers_position_is_after_its_settled_minutes() -> None:
     work = poller()
     assert position(work, 9) == 10
     work.settled = {Minute(HOUR + 10), Minute(HOUR + 11), Minute(HOUR + 13)}
@@ -87,7 +87,7 @@ def test_a_poller_stands_behind_what_is_swept_and_settled() -> None:
     assert not work.knows(Minute(HOUR + 12))
 
 
-def test_a_poller_stands_at_its_oldest_run_or_recovery() -> None:
+def test_a_pollers_position_is_its_oldest_run_or_recovery() -> None:
     work = poller(3, 8)
     assert position(work, 9) == 3
     runs(work, 2, ScriptedRun())
@@ -99,7 +99,7 @@ def test_a_poller_stands_at_its_oldest_run_or_recovery() -> None:
     assert position(work, 9) == 7
 
 
-def test_a_draining_poller_stands_still() -> None:
+def test_a_draining_poller_keeps_its_position() -> None:
     work, run = poller(), ScriptedRun()
     runs(work, 8, run)
     work.drain(Minute(HOUR + 9))

@@ -39,7 +39,7 @@ def renewed(seconds: float = 5.0) -> PollerMinute:
     return minute
 
 
-def test_rows_that_nobody_names_are_found() -> None:
+def test_rows_without_a_hint_are_found() -> None:
     minute = renewed()
     read(minute, KNOWN, NEW, seconds=5)
     assert minute.phase is Phase.RUNNING

@@ -346,7 +346,7 @@ def test_a_stray_in_doubt_stays_so() -> None:
     assert step(minute, SWEEP) == OpenPartition(OLDER)
 
 
-def test_a_stray_that_was_recorded_meanwhile_is_counted_once() -> None:
+def test_a_stray_recorded_before_its_read_is_counted_once() -> None:
     """An external update named it before it was read."""
     stray = row(59)
     minute = reading()

@@ -94,7 +94,7 @@ def test_kept_are_those_that_are_not_handed_over() -> None:
     assert set(bench.node.kept(SHOP)) == set()
 
 
-def test_a_row_in_a_held_poller_is_read_here_and_any_other_told_elsewhere() -> None:
+def test_a_row_of_a_held_poller_is_read_here_and_others_are_hinted() -> None:
     bench = Bench(Pollers(0))
     bench.pollers.told.clear()
     here, there = Partition(SHOP, PollerId(0), Minute(1)), Partition(SHOP, PollerId(1), Minute(1))

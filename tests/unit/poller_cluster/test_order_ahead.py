@@ -83,7 +83,7 @@ async def test_no_content_is_read(bench: MinuteBench, order: OrderingKeys, monke
     assert max(sizes) < 1_000
 
 
-async def test_nothing_else_stands_in_line(bench: MinuteBench, order: OrderingKeys) -> None:
+async def test_no_other_row_is_in_the_order(bench: MinuteBench, order: OrderingKeys) -> None:
     """Future schedules, other pollers' retry rows, retry rows beyond the last minute, retry rows that have ended."""
     at = minute_start(LATER) + 1_000
     await bench.create(keyed(1.0, minute=LATER))
@@ -107,7 +107,7 @@ async def test_nothing_else_stands_in_line(bench: MinuteBench, order: OrderingKe
         ("gone", 0),
     ],
 )
-async def test_a_head_that_never_came_is_asked_how_it_stands(
+async def test_the_state_of_a_head_that_never_appeared_is_read(
     bench: MinuteBench, order: OrderingKeys, found: Outcome | str | None, rank_left: int
 ) -> None:
     head, behind = keyed(1.0), keyed(2.0, tail=2)

@@ -92,12 +92,12 @@ def test_retry_rows_that_their_original_no_longer_names_say_nothing(poller: Poll
     assert poller.rank(keyed(2)) == 1
 
 
-def test_pointers_without_a_definition_are_nobodys_key(poller: Poller) -> None:
+def test_pointers_without_a_definition_have_no_key(poller: Poller) -> None:
     poller.keys.read(msgspec.structs.replace(keyed(1), created_at=None))
     assert poller.rank(keyed(2)) == 0
 
 
-def test_heads_that_should_have_come_long_ago_are_named_where_somebody_waits(poller: Poller) -> None:
+def test_overdue_heads_are_named_where_a_row_waits(poller: Poller) -> None:
     poller.keys.read(keyed(1))
     assert poller.keys.overdue(at(1_000), limit=10) == []
     poller.keys.read(keyed(2))
@@ -105,7 +105,7 @@ def test_heads_that_should_have_come_long_ago_are_named_where_somebody_waits(pol
     assert poller.keys.overdue(at(1_000), limit=10) == [(KEY, keyed(1).schedule_id)]
 
 
-def test_it_asks_once_for_what_there_is_to_know_and_tells_nobody_before(poller: Poller) -> None:
+def test_it_requests_the_order_once_and_admits_no_row_before(poller: Poller) -> None:
     poller.keys.changed()
     assert poller.changes == 0
     poller.keys.want()

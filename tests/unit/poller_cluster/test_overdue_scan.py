@@ -143,7 +143,7 @@ async def test_only_active_clients_and_only_while_trusted(scanned: Scanned) -> N
     assert scanned.expanded[0] == (SHOP, ["old"])
 
 
-async def test_every_client_falls_to_one_of_those_who_share_the_pollers(scanned: Scanned) -> None:
+async def test_every_client_is_assigned_to_one_of_the_owners(scanned: Scanned) -> None:
     names = [f"client-{number}" for number in range(40)]
     scanned.clients = [client(name) for name in names]
     for name in names:

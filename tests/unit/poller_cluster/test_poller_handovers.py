@@ -35,7 +35,7 @@ def test_a_poller_that_drains_while_its_minute_is_swept_has_not_passed_it() -> N
     on_pollers(scenario)
 
 
-def test_a_poller_without_runs_that_drains_stands_where_it_was() -> None:
+def test_a_draining_poller_without_runs_keeps_its_position() -> None:
     async def scenario(bench: PollerBench) -> None:
         await bench.begin()
         await bench.advance(SWEEP_SECONDS - 1)
@@ -111,7 +111,7 @@ def test_a_revoked_poller_sends_and_writes_nothing_more() -> None:
     on_pollers(scenario)
 
 
-def test_a_suspended_client_stands_still_and_goes_on_where_it_stood() -> None:
+def test_a_suspended_client_stops_and_resumes_at_its_position() -> None:
     async def scenario(bench: PollerBench) -> None:
         calls = [definition(20.0), definition(40.0), definition(10.0, minute=MINUTE + 3)]
         await bench.create(*calls)

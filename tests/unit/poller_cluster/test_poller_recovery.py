@@ -22,7 +22,7 @@ def test_a_granted_poller_takes_the_present_at_once_and_recovers_from_its_waterm
     on_pollers(scenario)
 
 
-def test_a_recovery_is_bounded_and_its_poller_stands_at_the_oldest_minute_not_settled() -> None:
+def test_a_recovery_is_bounded_and_its_pollers_position_is_the_oldest_unsettled_minute() -> None:
     async def scenario(bench: PollerBench) -> None:
         past = [definition(10.0, minute=MINUTE - back) for back in (30, 20, 10)]
         await bench.create(*past)

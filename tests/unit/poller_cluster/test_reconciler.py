@@ -162,7 +162,7 @@ def test_one_that_is_asked_for_is_found_soon_and_worked_on_until_its_end() -> No
     run(scenario)
 
 
-def test_nobody_searching_costs_one_small_read_and_what_has_ended_none() -> None:
+def test_an_idle_search_costs_one_small_read_and_ended_ones_none() -> None:
     async def scenario(bench: Bench) -> None:
         await bench.ask()
         await virtual_loop().advance(FULL_SEARCH_SECONDS - 1)
@@ -175,7 +175,7 @@ def test_nobody_searching_costs_one_small_read_and_what_has_ended_none() -> None
 
 
 @pytest.mark.parametrize(("age_ms", "reads"), [(60_000, FULL_SEARCH_SECONDS / CHANGE_SEARCH_SECONDS), (4_000_000, 0)])
-def test_a_slot_of_what_is_not_kept_any_more_is_looked_at_once(age_ms: int, reads: int) -> None:
+def test_a_slot_of_a_deleted_reconciliation_is_read_once(age_ms: int, reads: int) -> None:
     async def scenario(bench: Bench) -> None:
         gone = new_reconciliation_id(at=EPOCH_MS - age_ms, randomness=bench.randomness)
         await bench.storage.reconciliations.take_slot(Slot(SHOP, 0, gone), expected=None)

@@ -21,7 +21,7 @@ def test_few_minutes_hold_what_a_minute_may(minutes: int) -> None:
     assert window(minutes).rows == 2_000
 
 
-def test_many_minutes_share_what_there_is_and_none_stands_still() -> None:
+def test_many_minutes_share_the_window_and_none_starves() -> None:
     assert window(100).rows == BUDGET // ROW_BYTES // 100
     assert window(1_000_000).rows == FEWEST_ROWS
     crowd = window(100)

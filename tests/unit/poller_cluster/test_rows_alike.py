@@ -72,7 +72,7 @@ class Judging:
 
 
 @given(ROWS)
-def test_a_row_is_judged_the_same_whatever_came_before(rows: list[tuple[str, int, str | None, bool]]) -> None:
+def test_a_rows_verdict_does_not_depend_on_earlier_rows(rows: list[tuple[str, int, str | None, bool]]) -> None:
     one, afresh = Judging(forgets=False), Judging(forgets=True)
     for number, row in enumerate(sorted(rows, key=lambda row: row[1])):
         assert one.verdict(number, *row) == afresh.verdict(number, *row)

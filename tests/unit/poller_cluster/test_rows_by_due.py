@@ -53,7 +53,7 @@ def test_an_owner_takes_back_its_own_rows_that_are_not_due_yet(runs: list[list[i
     assert rows.first() is None
 
 
-def test_a_client_that_wanted_room_is_told_once_and_not_before_there_is_enough() -> None:
+def test_a_client_waiting_for_room_is_notified_once_when_there_is_enough() -> None:
     client = ClientRows(ClientId("shop"), [deque(), deque()])
     client.outstanding = 100
     assert not client.gained_headroom(), "nobody wanted any"

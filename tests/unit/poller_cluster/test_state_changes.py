@@ -69,7 +69,7 @@ def heard(changes: StateChangeLog, scene: Scene) -> list[dict[str, Any]]:
     return [{name: value for name, value in line.items() if name not in ("log_level", "address")} for line in logs]
 
 
-def test_each_change_is_told_once() -> None:
+def test_each_change_is_logged_once() -> None:
     scene = Scene(beats=[heartbeat("me"), heartbeat("a")])
     changes = StateChangeLog(node=scene.node, clock=ManualClock())
     assert heard(changes, scene) == [], "who is there at first is nothing new"
@@ -82,7 +82,7 @@ def test_each_change_is_told_once() -> None:
     assert sorted(line["event"] for line in told) == ["node-dead", "node-left"]
 
 
-def test_leases_are_told_in_numbers() -> None:
+def test_leases_are_logged_as_counts() -> None:
     scene = Scene(leases={PollerKey("shop", number): 1 for number in range(3)})
     changes = StateChangeLog(node=scene.node, clock=ManualClock())
     assert heard(changes, scene) == [{"event": "leases-changed", "taken": 3, "given_up": 0, "held": 3}]
@@ -90,7 +90,7 @@ def test_leases_are_told_in_numbers() -> None:
     assert heard(changes, scene) == [{"event": "leases-changed", "taken": 4, "given_up": 2, "held": 5}]
 
 
-def test_losing_trust_is_told_unless_the_incarnation_is_over() -> None:
+def test_losing_trust_is_logged_unless_the_incarnation_is_over() -> None:
     scene = Scene()
     changes = StateChangeLog(node=scene.node, clock=ManualClock())
     heard(changes, scene)

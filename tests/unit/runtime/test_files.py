@@ -28,7 +28,7 @@ def test_a_changed_file_is_read_again_and_an_unchanged_one_is_not(tmp_path: Path
     assert (len(loads), value.generation) == (2, 1)
 
 
-def test_what_cannot_be_used_is_said_once_and_the_value_is_kept(tmp_path: Path) -> None:
+def test_invalid_files_are_logged_once_and_the_value_is_kept(tmp_path: Path) -> None:
     file, refused = tmp_path / "one", list[str]()
     file.write_text("good")
     value = follow(file, refused)

@@ -140,7 +140,7 @@ def test_a_small_step_between_members_that_differ_as_clocks_may_is_judged_by_the
     assert machine.ahead_ms() == pytest.approx(ahead_ms, abs=100)
 
 
-def test_nobody_judges_before_he_wrote_since_the_step() -> None:
+def test_no_member_judges_a_step_before_its_next_heartbeat() -> None:
     """The row read last was written before its machine was stepped as well."""
     machine = Machine((0, 0), servers=[STEP_MS])
     machine.clock.stepped_ms = -STEP_MS

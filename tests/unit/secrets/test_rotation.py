@@ -149,7 +149,7 @@ async def test_what_can_not_be_opened_is_left_alone_and_named(bench: Bench) -> N
     assert await bench.store.list_secrets(SHOP) == before
 
 
-async def test_a_secret_deleted_meanwhile_stays_deleted(bench: Bench) -> None:
+async def test_a_secret_deleted_during_the_rotation_stays_deleted(bench: Bench) -> None:
     await bench.secret(SHOP, bench.encryption)
     bench.ring.write_text(f"{SECOND}\n{FIRST}")
     store = bench.store
@@ -209,7 +209,7 @@ async def test_a_client_with_a_secret_that_does_not_open_waits_until_it_does(ben
     assert clients.locked == 0
 
 
-async def test_a_locked_client_is_looked_at_again_without_any_signal(bench: Bench) -> None:
+async def test_a_locked_client_is_read_again_without_any_signal(bench: Bench) -> None:
     await bench.secret(SHOP, bench.encryption)
     (stored,) = await bench.store.list_secrets(SHOP)
     clear = bench.encryption.open(stored)

@@ -224,7 +224,7 @@ def test_the_sdk_is_compared_with_a_plain_create() -> None:
     assert compared_with_plain({"creates_sdk": results["creates_sdk_async"]}) == []
 
 
-def test_whole_seconds_are_told_of() -> None:
+def test_whole_seconds_are_reported() -> None:
     found = {"calls_at_whole_seconds": {"last_of_a_second_ms": {"least": 90.0, "p50": 150.4, "max": 1_201.0}}}
     (line,) = told_of_seconds(found)
     assert "150 ms" in line

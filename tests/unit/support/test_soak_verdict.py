@@ -32,7 +32,7 @@ def good() -> dict[str, Any]:
     }
 
 
-def test_nothing_is_said_of_a_good_one() -> None:
+def test_a_good_soak_has_no_faults() -> None:
     assert faults(good(), nodes=NODES) == []
 
 
@@ -57,7 +57,7 @@ def test_nothing_is_said_of_a_good_one() -> None:
         pytest.param(lambda found: found["memory_mb"]["api"].__setitem__(0, None), "not measured", id="not-measured"),
     ],
 )
-def test_what_is_wrong_is_said(change: Change, said: str) -> None:
+def test_each_fault_is_named(change: Change, said: str) -> None:
     found = good()
     change(found)
     assert any(said in sentence for sentence in faults(found, nodes=NODES))
@@ -71,7 +71,7 @@ def test_memory_is_compared_within_each_rest() -> None:
     assert RESTS[0][1] < RESTS[1][0]
 
 
-def test_a_late_second_attempt_is_late_if_the_first_never_came() -> None:
+def test_a_late_second_attempt_is_late_if_the_first_never_arrived() -> None:
     calls = Calls()
     head = (
         b"post / http/1.1\r\nwebhook-id: %b\r\nminutehand-attempt: %b\r\nminutehand-due: 1970-01-01t00:00:10.000z\r\n"

@@ -46,7 +46,7 @@ def call(due: float, late: float) -> dict[str, Any]:
         (AFTER + 0.1, 1.9),
     ],
 )
-def test_a_call_is_in_time_by_the_bound_of_its_stage_or_of_the_act_that_came_before_it(
+def test_a_call_is_in_time_by_the_bound_of_its_stage_or_of_the_act_before_it(
     stages: Stages, due: float, late: float
 ) -> None:
     one = call(due, late)

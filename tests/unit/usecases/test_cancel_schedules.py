@@ -183,7 +183,7 @@ async def test_a_claim_of_the_retry_row_that_came_first_wins(late: LateWorld) ->
     assert (await late.found(first_retry_row())).state is None
 
 
-async def test_an_original_that_names_another_retry_row_meanwhile_has_that_cancelled(late: LateWorld) -> None:
+async def test_an_original_that_now_names_another_retry_row_has_that_one_cancelled(late: LateWorld) -> None:
     """It is cancelled only if it still names the cancelled retry row; otherwise the other one could still be called."""
     await late.retrying(original(), T1)
     await late.store.insert(first_retry_row())

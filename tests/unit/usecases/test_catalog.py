@@ -99,7 +99,7 @@ async def test_a_change_elsewhere_is_seen_at_the_next_check(catalog: Catalog, st
     assert (await catalog.client(SHOP)).poller_quota == 9
 
 
-async def test_a_change_nobody_announced_is_seen_at_last(catalog: Catalog, store: Store, clock: ManualClock) -> None:
+async def test_an_unannounced_change_is_seen_in_the_end(catalog: Catalog, store: Store, clock: ManualClock) -> None:
     await catalog.client(SHOP)
     store.clients[SHOP] = client(quota=9)
     clock.advance(MAX_ENTRY_SECONDS)

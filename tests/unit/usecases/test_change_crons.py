@@ -116,7 +116,7 @@ async def test_the_same_rule_again_changes_nothing(world: CronWorld) -> None:
     assert (await world.cron(), world.wake_ups()) == (msgspec.structs.replace(before, confirmations=1), wake_ups)
 
 
-async def test_of_many_who_ask_for_the_same_at_once_none_is_in_anothers_way(world: CronWorld) -> None:
+async def test_identical_concurrent_requests_all_succeed(world: CronWorld) -> None:
     client = await in_state(world, CronState.ACTIVE)
     before = await world.cron()
     asked = [world.change.put(client, TICK, draft()) for _ in range(2 * MAX_CRON_TURNS)]
@@ -242,7 +242,7 @@ async def test_two_who_change_at_once_both_take_effect(world: CronWorld) -> None
     assert (cron.state, cron.expression, cron.revision) == (CronState.PAUSED, "*/5 * * * *", 3)
 
 
-async def test_an_edit_that_meets_a_deletion_makes_the_cron_again(world: CronWorld) -> None:
+async def test_an_edit_after_a_deletion_creates_the_cron_again(world: CronWorld) -> None:
     client = await in_state(world, CronState.ACTIVE)
     world.connection.before["crons.write"] = lambda: world.others_change.delete(SHOP, TICK)
     changed = await world.change.put(client, TICK, draft("*/5 * * * *"))

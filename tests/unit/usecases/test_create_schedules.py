@@ -45,7 +45,7 @@ async def test_the_id_says_where_the_row_is(world: ApiHarness) -> None:
     assert list(occupied.values()) == [[made.poller_id]]
 
 
-async def test_the_owner_hears_of_near_ones_only(world: ApiHarness) -> None:
+async def test_only_near_ones_are_hinted(world: ApiHarness) -> None:
     client = await registered(world)
     near = await world.services.schedules.create.one(client, request(delay_seconds=1))
     await world.services.schedules.create.one(client, request(delay_seconds=3600))

@@ -86,7 +86,7 @@ async def test_counting_is_rare() -> None:
     assert crons.reads == 2
 
 
-async def test_who_asks_is_told_what_was_read() -> None:
+async def test_the_caller_is_told_what_was_read() -> None:
     crons, clock = Crons(), ManualClock()
     crons.add(2 * PAGE)
     crons.add(7, CronState.DELETED)

@@ -212,6 +212,6 @@ def test_a_preview_names_every_fault_at_once() -> None:
         previewed(expression="0 0 29 2 *", **{"from": "2096-03-01T00:00:00Z"})
 
 
-def test_an_empty_body_is_told_from_none() -> None:
+def test_an_empty_body_differs_from_none() -> None:
     assert drafted(cron(callback=callback(body=""))).options == CronOptions(empty_body=True)
     assert drafted(cron(callback=callback(json=None))).callback.body == b"null"

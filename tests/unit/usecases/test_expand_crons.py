@@ -77,7 +77,7 @@ async def test_at_every_step_the_store_may_fail(world: CronWorld, request_name: 
     assert world.faults == []
 
 
-async def test_an_edit_withdraws_what_nobody_has_claimed(world: CronWorld) -> None:
+async def test_an_edit_withdraws_unclaimed_fires(world: CronWorld) -> None:
     client = await world.begin()
     await world.change.put(client, TICK, draft())
     await world.expand(SHOP, [TICK])
@@ -123,7 +123,7 @@ async def test_a_rejected_batch_leaves_the_others_their_progress(world: CronWorl
         assert (await world.cron()).fires == (0 if meddler == "pauses" else 10)
 
 
-async def test_a_cron_that_makes_no_sense_keeps_nobody_waiting(world: CronWorld) -> None:
+async def test_a_cron_that_makes_no_sense_delays_no_other(world: CronWorld) -> None:
     client = await world.begin()
     for cron_id in (TICK, TOCK):
         await world.change.put(client, cron_id, draft())
@@ -136,7 +136,7 @@ async def test_a_cron_that_makes_no_sense_keeps_nobody_waiting(world: CronWorld)
     assert world.faults == ["cron shop/tick"]
 
 
-async def test_a_cron_whose_children_can_t_be_stored_keeps_nobody_waiting(
+async def test_a_cron_whose_children_can_t_be_stored_delays_no_other(
     world: CronWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = await world.begin()

@@ -243,7 +243,7 @@ async def test_what_a_filter_leaves_out_is_not_read_whole(world: ApiHarness, rea
     assert read.rows == read.told_rows == 600
 
 
-async def test_the_bytes_that_are_read_are_bounded_and_told(world: ApiHarness, read: Read) -> None:
+async def test_the_bytes_that_are_read_are_bounded_and_reported(world: ApiHarness, read: Read) -> None:
     made = await insert(world, (definition(NOW + offset, offset % 3, body=LONG) for offset in range(200)))
     list_all = ListSchedules(schedules=world.storage.schedules)
     listing = await list_all(window(), limit=1000, told=read.told)
@@ -263,7 +263,7 @@ async def test_long_rows_behind_many_short_ones_are_read_a_step_at_a_time(world:
     assert ids(await pages(world, window(), limit=1000)) == [one.schedule_id for one in made]
 
 
-async def test_rows_that_are_gone_when_they_are_read_whole_are_left_out(
+async def test_rows_deleted_before_their_full_read_are_left_out(
     world: ApiHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = await insert(world, [definition(NOW + 1), definition(NOW + 60_000), definition(NOW + 120_000)])
@@ -280,7 +280,7 @@ async def test_rows_that_are_gone_when_they_are_read_whole_are_left_out(
     assert [listed.row.schedule_id for listed in listing.items] == [made[0].schedule_id, made[2].schedule_id]
 
 
-async def test_a_page_that_is_not_answered_is_told_in_full(world: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unanswered_page_is_reported_in_full(world: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     await insert(world, [definition(NOW + 1)])
     told: list[tuple[int, int]] = []
 

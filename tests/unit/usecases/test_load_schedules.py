@@ -169,7 +169,7 @@ async def test_what_was_loaded_with_other_values_stays(loading: Loading) -> None
     assert await loading.rows() == before
 
 
-async def test_rules_that_came_later_are_not_for_what_is_there(loading: Loading) -> None:
+async def test_later_rules_do_not_apply_to_stored_rows(loading: Loading) -> None:
     await loading(item("1"))
     strict = ClientSettings(payload_bytes=1)
     loading.client = msgspec.structs.replace(loading.client, settings=strict)

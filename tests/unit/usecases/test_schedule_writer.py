@@ -257,7 +257,7 @@ async def test_moving_an_original_can_be_repeated_after_no_answer(late: LateWorl
     assert (await late.found(original())).next_attempt_at == T2
 
 
-async def test_an_original_nobody_answers_about_is_asked_for_once(late: LateWorld) -> None:
+async def test_an_original_without_an_answer_is_read_once(late: LateWorld) -> None:
     await late.retrying(original(), T1)
     late.connection.refused = MAX_PARTITION_TURNS
     with pytest.raises(StoreUnavailable, match="original"):
@@ -326,7 +326,7 @@ async def test_many_far_ones_that_storage_was_slow_about_are_near_or_late(
     assert (await late.found(far)).state == state
 
 
-async def test_many_without_an_answer_are_each_told_so(late: LateWorld) -> None:
+async def test_each_of_many_unanswered_writes_is_unknown(late: LateWorld) -> None:
     late.clock.now = START
     late.storage.group_commit.close()
     near, far = definition(CLIENT), definition(CLIENT, offset=30 * MINUTE_MS)

@@ -41,7 +41,7 @@ async def test_a_row_that_a_zombie_claimed_is_requeued_in_doubt(late: LateWorld)
     assert [state for _, state in late.rows()] == ["retrying", None]
 
 
-async def test_a_chain_that_somebody_left_half_done_is_completed(late: LateWorld) -> None:
+async def test_a_half_finished_chain_is_completed(late: LateWorld) -> None:
     """Its writer requeued the row and died before its retry row was placed; now it is late beyond the catch-up."""
     await late.retrying(original(), T1)
     await late.writer.ended(original(), state=State.SKIPPED, reason="missed")

@@ -74,7 +74,7 @@ def test_no_client_can_have_its_name() -> None:
     assert re.match(CLIENT_ID_PATTERN, EVERY_CLIENT) is None
 
 
-def test_it_is_looked_at_again_and_an_outage_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_read_again_and_an_outage_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def crashed(name: str, error: BaseException) -> None:
         raise AssertionError(name) from error
 

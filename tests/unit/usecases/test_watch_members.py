@@ -129,7 +129,7 @@ def test_hints_go_to_live_nodes_that_beat() -> None:
     assert watched.seen.alone
 
 
-def test_a_node_that_comes_is_told_before_it_beats_but_not_for_long() -> None:
+def test_a_new_node_is_notified_before_it_beats_but_not_for_long() -> None:
     watched = Watched()
     watched.read(heartbeat(incarnation("a"), 1))
     for beat in range(2, 4):
@@ -141,7 +141,7 @@ def test_a_node_that_comes_is_told_before_it_beats_but_not_for_long() -> None:
     assert set(watched.seen.targets.addresses) == {"a"}
 
 
-def test_an_older_incarnation_of_a_node_is_told_nothing() -> None:
+def test_an_older_incarnation_of_a_node_is_not_notified() -> None:
     watched = Watched()
     watched.read(heartbeat(incarnation("a", 1), 1), heartbeat(incarnation("a", 2), 1))
     watched.read(heartbeat(incarnation("a", 1), 2), heartbeat(incarnation("a", 2), 2))
@@ -174,7 +174,7 @@ def test_what_all_know_is_what_every_incarnation_that_has_not_ended_tells() -> N
     assert watched.seen.knows == 15, "it is dead"
 
 
-def test_a_time_in_which_nobody_looked_makes_no_incarnation_silent() -> None:
+def test_a_time_without_reads_makes_no_incarnation_silent() -> None:
     watched = Watched()
     watched.read(heartbeat(incarnation("a"), 1))
     watched.read(heartbeat(incarnation("a"), 2))
@@ -307,7 +307,7 @@ class Members:
         return {member.incarnation.node_id: str(member.state) for member in self.watch.members()}
 
 
-def test_it_reads_once_a_second_and_asks_about_who_stands_still() -> None:
+def test_it_reads_once_a_second_and_checks_silent_incarnations() -> None:
     async def scenario() -> None:
         members = Members("a", "b")
         await members.beat(1)
@@ -432,7 +432,7 @@ def test_a_record_that_does_not_come_holds_up_no_read() -> None:
     run_virtual(scenario)
 
 
-def test_an_offset_over_250_ms_is_said_once() -> None:
+def test_an_offset_over_250_ms_is_logged_once() -> None:
     async def scenario() -> None:
         members = Members("a")
         await members.watch.start()

@@ -34,7 +34,7 @@ def test_a_row_that_no_request_can_be_made_of_fails_alone(monkeypatch: pytest.Mo
     simulate(scenario)
 
 
-def test_a_minute_that_meets_an_error_is_tried_again_and_harms_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_minute_that_fails_is_retried_and_affects_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(world: World) -> None:
         await world.add_client("shop")
         await world.add_client("other")

@@ -111,7 +111,7 @@ def wrong(value: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("id_", NAMES)
-async def test_no_secret_is_said(said: Said, id_: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_secret_is_written(said: Said, id_: str, monkeypatch: pytest.MonkeyPatch) -> None:
     route = next(route for route in ROUTES if operation_id(route) == id_)
     connection = Broken()
     async with ApiHarness(connection=connection) as api:
@@ -179,7 +179,7 @@ async def test_bytes_that_are_no_request_are_not_repeated(said: Said) -> None:
     assert CANARY not in said.text
 
 
-async def test_what_is_said_is_captured(said: Said) -> None:
+async def test_everything_written_is_captured(said: Said) -> None:
     logging.getLogger("aiohttp.server").debug("a library's %s", CANARY)
     structlog.get_logger("minutehand.test").debug("ours", key=CANARY + "2", exc_info=ValueError(CANARY + "3"))
     assert {one for one in (CANARY, CANARY + "2", CANARY + "3") if one in said.text} == {
