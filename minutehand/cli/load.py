@@ -2,20 +2,31 @@
 
 A batch of them is created under an idempotency key made of its place and content. So a load that was interrupted is
 run again from the beginning: what was created is answered as it was, and nothing is created twice, for as long as an
-API remembers keys (24 hours).
+API remembers keys (24 hours) and the file stays as it was. Lines that are added make the batch they fall into another
+one, which is created as a whole.
 """
 
 import csv
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TextIO
+from typing import Any, Final, NamedTuple, NoReturn, TextIO, TypeVar
+
+import msgspec
 
 from minutehand.client import Callback, LocalTime, NewSchedule, Retry
 
+T = TypeVar("T", bound=msgspec.Struct)
+
 BATCH: Final = 500
 _IN_CALLBACK: Final = ("url", "method", "body")
+CSV_COLUMNS: Final = (
+    *_IN_CALLBACK,
+    *("due", "latest", "key", "label", "ordering_key"),
+    *("delay_seconds", "window_seconds", "timeout_seconds", "skip_after_seconds"),
+)
 _NUMBERS: Final = ("delay_seconds", "window_seconds", "timeout_seconds", "skip_after_seconds")
 
 
@@ -38,9 +49,8 @@ def read_lines(file: Path) -> Iterator[Line]:
         for number, fields in found:
             try:
                 schedule = _schedule(dict(fields))
-            except (KeyError, TypeError, ValueError) as error:
-                why = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-                raise Unreadable(f"line {number} of {file} is no schedule: {why}") from None
+            except ValueError as error:
+                raise Unreadable(f"line {number} of {file} is no schedule: {error}") from None
             yield Line(number, json.dumps(fields, sort_keys=True), schedule)
 
 
@@ -57,12 +67,16 @@ def _of_json(opened: TextIO) -> Iterator[tuple[int, dict[str, Any]]]:
         if not text.strip():
             continue
         try:
-            fields = json.loads(text)
-        except ValueError as error:
+            fields = json.loads(text, parse_constant=_refuse_constant)
+        except (ValueError, RecursionError) as error:
             raise Unreadable(f"line {number} of {opened.name} is no JSON: {error}") from None
         if not isinstance(fields, dict):
             raise Unreadable(f"line {number} of {opened.name} is no JSON object")
         yield number, fields
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number of JSON")
 
 
 def _of_csv(opened: TextIO) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -70,6 +84,9 @@ def _of_csv(opened: TextIO) -> Iterator[tuple[int, dict[str, Any]]]:
     cell leaves its field out."""
     rows = csv.DictReader(opened, strict=True)
     try:
+        unknown = [name for name in rows.fieldnames or () if name not in CSV_COLUMNS]
+        if unknown:
+            raise Unreadable(f"the head of {opened.name} has columns that are unknown: {', '.join(unknown)}")
         for row in rows:
             if None in row or None in row.values():
                 raise Unreadable(f"line {rows.line_num} of {opened.name} has not as many cells as the head")
@@ -85,16 +102,39 @@ def _number(cell: str, name: str, line: int) -> float:
     try:
         number = float(cell)
     except ValueError:
-        raise Unreadable(f"line {line}: {name} is no number") from None
+        number = math.nan
+    if not math.isfinite(number):
+        raise Unreadable(f"line {line}: {name} is no number")
     return int(number) if number.is_integer() else number
 
 
 def _schedule(fields: dict[str, Any]) -> NewSchedule:
-    """Raises KeyError, TypeError, ValueError. What else may not be is the API's to refuse."""
-    callback = Callback(**fields.pop("callback"))
+    """Raises ValueError. What else may not be is the API's to refuse."""
+    callback = _made(Callback, fields.pop("callback", None), "callback")
     due, retry = fields.get("due"), fields.get("retry")
     if isinstance(due, dict):
-        fields["due"] = LocalTime(**due)
+        fields["due"] = _made(LocalTime, due, "due")
     if isinstance(retry, dict):
-        fields["retry"] = Retry(**retry)
-    return NewSchedule(callback=callback, **fields)
+        fields["retry"] = _made(Retry, retry, "retry")
+    return _made(NewSchedule, {"callback": callback, **fields}, "")
+
+
+def _made(kind: type[T], given: object, where: str) -> T:
+    """An object of the SDK from fields by their names. Raises ValueError, which names all that are unknown or missing.
+
+    `where`: the field that holds the object; empty for the schedule itself.
+    """
+    inside = f"{where}." if where else ""
+    if given is None:
+        raise ValueError(f"{where} is missing")
+    if not isinstance(given, dict):
+        raise ValueError(f"{where} is no JSON object")
+    known = {field.name: field.required for field in msgspec.structs.fields(kind)}
+    faults = [f"{inside}{name} is unknown" for name in given if name not in known]
+    faults += [f"{inside}{name} is missing" for name, required in known.items() if required and name not in given]
+    if faults:
+        raise ValueError(", ".join(faults))
+    try:
+        return kind(**given)
+    except TypeError as error:
+        raise ValueError(str(error)) from None

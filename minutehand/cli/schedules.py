@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from minutehand.cli import load as load_file
 from minutehand.cli.callbacks import (
     Body,
     BodyFile,
@@ -249,8 +250,8 @@ def load(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="One JSON object a line, as the API takes it; or, named .csv, a head of url, due, delay_seconds, "
-            "label and other fields, and a schedule a line.",
+            help=f"One JSON object a line, as the API takes it; or, named .csv, a head and a schedule a line. "
+            f"Columns: {', '.join(load_file.CSV_COLUMNS)}.",
             show_default=False,
         ),
     ],
@@ -260,23 +261,33 @@ def load(
 ) -> None:
     """Create the schedules that a file lists.
 
-    After an interruption run it again within 24 hours, with the same file: what was created is not created twice.
+    After an interruption run it again within 24 hours, with the same file unchanged: what was created is not created
+    twice, and counted as created again. Lines are sent in batches of 500; lines that were added since make a batch
+    another one, whose schedules are all created. A line with a `key` replaces what waits under it.
+
     Millions are for `minutehand spark run bulk_load`. Ends with 1 if any schedule was refused.
     """
-    from minutehand.cli.load import BATCH, batch_key, read_lines
-
-    lines, created, refused = read_lines(file), 0, list[dict[str, Any]]()
-    with connect(url, key) as api:
-        schedules = api.client(client_id).schedules
-        while batch := list(islice(lines, BATCH)):
-            items = schedules.create_batch([line.schedule for line in batch], idempotency_key=batch_key(batch))
-            for line, item in zip(batch, items, strict=True):
-                if item.problem is None:
-                    created += 1
-                else:
-                    why = str(MinutehandApiError(item.problem))
-                    refused.append({"line": line.number, "status": item.status, "detail": why})
-            progress(f"{created + len(refused):,} done, to line {batch[-1].number:,}")
+    lines, created, refused = load_file.read_lines(file), 0, list[dict[str, Any]]()
+    done = 0
+    try:
+        with connect(url, key) as api:
+            schedules = api.client(client_id).schedules
+            while batch := list(islice(lines, load_file.BATCH)):
+                sent = [line.schedule for line in batch]
+                items = schedules.create_batch(sent, idempotency_key=load_file.batch_key(batch))
+                for line, item in zip(batch, items, strict=True):
+                    if item.problem is None:
+                        created += 1
+                    else:
+                        why = str(MinutehandApiError(item.problem))
+                        refused.append({"line": line.number, "status": item.status, "detail": why})
+                done = batch[-1].number
+                progress(f"{created + len(refused):,} done, to line {done:,}")
+    except BaseException:
+        # Also an interruption: what was sent so far is told beside the reason.
+        if done:
+            typer.echo(f"Stopped after line {done:,}: {created:,} are created, {len(refused):,} refused.", err=True)
+        raise
     if as_json:
         print_json({"created": created, "refused": refused})
     else:

@@ -42,7 +42,9 @@ def test_it_sends_batches_and_repeats_them_under_the_same_keys(
     script.answers = [*batches[:2], httpx.Response(404, text="not ours"), *batches]
     assert failures.run(["schedules", "load", "shop", str(file)]) == 1
     assert failures.run(["schedules", "load", "shop", str(file)]) == 0
-    assert "5 are created, 0 refused." in capsys.readouterr().out
+    said = capsys.readouterr()
+    assert "Stopped after line 7: 4 are created, 0 refused." in said.err
+    assert "5 are created, 0 refused." in said.out
     assert keys(script)[:3] == keys(script)[3:]
     assert len(set(keys(script))) == 3, "two batches of one content are two batches"
     assert [len(script.sent(at)["items"]) for at in range(3)] == [2, 2, 1]
@@ -100,11 +102,16 @@ def test_what_is_refused_is_named_by_its_line(
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("x.ndjson", "{}", "line 1 of .* is no schedule: 'callback' is missing"),
+        ("x.ndjson", "{}", "line 1 of .* is no schedule: callback is missing"),
         ("x.ndjson", "{", "line 1 of .* is no JSON"),
         ("x.ndjson", "[1]", "line 1 of .* is no JSON object"),
-        ("x.ndjson", '{"callback": {"uri": "x"}}', "line 1 of .* is no schedule"),
-        ("x.ndjson", '{"callback": {"url": "x"}, "delay": 5}', "line 1 of .* is no schedule"),
+        ("x.ndjson", '{"callback": {"uri": "x"}}', "callback.uri is unknown, callback.url is missing"),
+        ("x.ndjson", '{"callback": {"url": "x"}, "delay": 5, "on": 1}', "schedule: delay is unknown, on is unknown"),
+        ("x.ndjson", '{"callback": "x"}', "line 1 of .* is no schedule: callback is no JSON object"),
+        ("x.ndjson", '{"callback": {"url": "x"}, "delay_seconds": NaN}', "line 1 of .* is no JSON: NaN is no number"),
+        ("x.csv", "url,delay_seconds\nhttps://a.example/,nan", "line 2: delay_seconds is no number"),
+        ("x.csv", "url,delay_seconds\nhttps://a.example/,-inf", "line 2: delay_seconds is no number"),
+        ("x.csv", "url,delay,when\nhttps://a.example/,5,6", "columns that are unknown: delay, when"),
         ("x.csv", "url,delay_seconds\nhttps://a.example/,soon", "line 2.*delay_seconds is no number"),
         ("x.csv", "url,label\nhttps://a.example/", "line 2 of .* has not as many cells"),
         ("x.csv", "url\nhttps://a.example/,more", "line 2 of .* has not as many cells"),
