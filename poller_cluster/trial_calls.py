@@ -24,12 +24,14 @@ from poller_cluster.dispatch.destinations import Destination, Destinations
 from poller_cluster.dispatch.job import Claim
 from poller_cluster.dispatch.request import Prepared, Sender, prepare
 from poller_cluster.settings import DestinationSettings
+from scheduler_service.domain.clients import ClientSettings
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.domain.schedules import Row
 from scheduler_service.domain.trial_calls import (
     TRIAL_HEADER,
     Exchange,
+    Preview,
     TooManyTrialCalls,
     TrialCall,
     TrialCallsFull,
@@ -83,15 +85,27 @@ class TrialCalls:
         settings = client.settings.effective(poller_quota=client.poller_quota)
         destination = self._destinations.of(client.client_id, trial_call.definition.url, settings, share=1.0)
         self._admit(client.client_id, destination)
-        served = ServedClient(client, settings, trial_call.secrets, private_keys=trial_call.private_keys)
-        columns: dict[str, Any] = {name: getattr(trial_call.definition, name, None) for name in Row.__struct_fields__}
-        claim = Claim(row=Row(**columns), redelivery=False, first_attempt_at=None)
-        prepared = prepare(
-            claim, client=served, epoch=_FENCE, sender=self._sender, now=max(trial_call.definition.due, 0)
-        )
-        assert isinstance(prepared, Prepared)
+        prepared = self._prepared(trial_call, settings, now=max(trial_call.definition.due, 0))
+        assert prepared is not None
         request = replace(prepared.request, headers=(*prepared.request.headers, TRIAL_HEADER))
         return _exchange(request, await self._attempt(request, client.client_id, destination))
+
+    def preview(self, trial_call: TrialCall) -> Preview | None:
+        client = trial_call.client
+        settings = client.settings.effective(poller_quota=client.poller_quota)
+        prepared = self._prepared(trial_call, settings, now=self._clock.wall_ms())
+        if prepared is None:
+            return None
+        request = prepared.request
+        return Preview(method=request.method, url=request.url, headers=request.headers, body=request.body)
+
+    def _prepared(self, trial_call: TrialCall, settings: ClientSettings, *, now: int) -> Prepared | None:
+        """None for a row that can't be decoded. It is never late: that is for a schedule's owner to judge."""
+        served = ServedClient(trial_call.client, settings, trial_call.secrets, private_keys=trial_call.private_keys)
+        columns: dict[str, Any] = {name: getattr(trial_call.definition, name, None) for name in Row.__struct_fields__}
+        claim = Claim(row=Row(**columns), redelivery=False, first_attempt_at=None)
+        prepared = prepare(claim, client=served, epoch=_FENCE, sender=self._sender, now=now, judged_at=0)
+        return prepared if isinstance(prepared, Prepared) else None
 
     def _admit(self, client_id: ClientId, destination: Destination[None]) -> None:
         now = self._clock.monotonic()

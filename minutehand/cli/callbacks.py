@@ -7,7 +7,7 @@ import msgspec
 import typer
 
 from minutehand.cli.output import fail
-from minutehand.client import Callback
+from minutehand.client import Callback, CallbackUpdate
 
 CallbackUrl = Annotated[
     str, typer.Argument(metavar="CALLBACK_URL", help="Where the call goes: http or https.", show_default=False)
@@ -75,6 +75,24 @@ def read_callback(
     given: dict[str, Any] = {f"flow_{name}": value for name, value in flow.items() if value is not None}
     content = _content(body, body_json, body_file)
     return Callback(url=url, method=method, headers=_headers(header or []), **content, **given)
+
+
+def read_callback_update(
+    url: str | None,
+    *,
+    method: str | None,
+    header: list[str] | None,
+    body: str | None,
+    body_json: str | None,
+    body_file: Path | None,
+    **flow: object,
+) -> CallbackUpdate | None:
+    """The same for what changes of a callback; None where nothing does."""
+    given: dict[str, Any] = {"url": url, "method": method, "headers": _headers(header or []) or None}
+    given |= {f"flow_{name}": value for name, value in flow.items()}
+    changes = {name: value for name, value in given.items() if value is not None}
+    changes |= _content(body, body_json, body_file)
+    return CallbackUpdate(**changes) if changes else None
 
 
 def _headers(given: list[str]) -> dict[str, str]:

@@ -29,7 +29,7 @@ from minutehand.cli.options import (
 )
 from minutehand.cli.output import at_most, print_fields, print_json, print_table, say
 from minutehand.cli.output import show as as_text
-from minutehand.cli.schedules import show_schedule
+from minutehand.cli.schedule_view import show_schedule
 from minutehand.client import Cron, Dst, Retry
 
 app = typer.Typer(help="Put crons, look at them, pause, resume, trigger and delete them. Takes the client's own key.")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from minutehand.cli.output import print_fields, say, show
-from minutehand.client import Exchange
+from minutehand.client import Exchange, SentCallback
 
 _TIMES = (
     ("resolved", "resolved_seconds"),
@@ -32,8 +32,13 @@ def show_exchange(exchange: Exchange) -> None:
     )
 
 
-def _lines(exchange: Exchange) -> Iterator[str]:
-    request = exchange.request
+def show_request(request: SentCallback) -> None:
+    """A request that is not sent."""
+    for line in _request_lines(request):
+        say(line)
+
+
+def _request_lines(request: SentCallback) -> Iterator[str]:
     yield f"> {request.method} {request.url}"
     for name, value in (request.headers or {}).items():
         yield f"> {name}: {value}"
@@ -42,6 +47,10 @@ def _lines(exchange: Exchange) -> Iterator[str]:
         yield f"> ({len(request.body_base64)} bytes that are not text)"
     for line in (request.body or "").splitlines():
         yield f"> {line}"
+
+
+def _lines(exchange: Exchange) -> Iterator[str]:
+    yield from _request_lines(exchange.request)
     if exchange.status is not None:
         yield f"< HTTP/{exchange.http_version or '?'} {exchange.status}"
         for name, value in exchange.response_headers.items():

@@ -18,7 +18,9 @@ from minutehand.cli.callbacks import (
     Header,
     Method,
     read_callback,
+    read_callback_update,
 )
+from minutehand.cli.exchange import show_request
 from minutehand.cli.options import (
     DEFAULT_URL,
     AsJson,
@@ -33,81 +35,32 @@ from minutehand.cli.options import (
     environment,
     limit_of,
 )
-from minutehand.cli.output import at_most, fail, print_fields, print_json, print_table, progress, say
-from minutehand.client import Attempt, LocalTime, MinutehandApiError, Schedule
+from minutehand.cli.output import at_most, print_fields, print_json, print_table, progress, say
+from minutehand.cli.schedule_options import (
+    Delay,
+    Due,
+    Fold,
+    Gap,
+    Key,
+    Label,
+    Latest,
+    NewMethod,
+    NewUrl,
+    OrderingKey,
+    RetryDeadline,
+    ScheduleId,
+    SkipAfter,
+    Window,
+    Zone,
+    due_of,
+    schedule_options,
+)
+from minutehand.cli.schedule_view import IN_DOUBT, show_schedule, state_of
+from minutehand.client import Attempt, MinutehandApiError
 
 app = typer.Typer(
     help="Create, look at, cancel and list schedules. Takes the client's own key; `show` reads Cassandra instead."
 )
-
-IN_DOUBT = "in-doubt"
-"""The reason of a schedule that a node may have called before it stopped."""
-ScheduleId = Annotated[
-    str, typer.Argument(metavar="SCHEDULE_ID", help="The id that create answered.", show_default=False)
-]
-Due = Annotated[
-    str | None,
-    typer.Option(
-        "--due",
-        help="When, in RFC 3339 with an offset: 2026-11-21T09:30:15Z. With --timezone a local time: 2026-11-21T10:30.",
-        show_default=False,
-    ),
-]
-Delay = Annotated[float | None, typer.Option("--delay-seconds", help="When, in seconds from now.", show_default=False)]
-Zone = Annotated[
-    str | None,
-    typer.Option(
-        "--timezone", metavar="ZONE", help="IANA name of the zone of --due: Europe/Berlin.", show_default=False
-    ),
-]
-Gap = Annotated[
-    str | None,
-    typer.Option(
-        "--dst-gap",
-        help="A local time that a change of clocks skips: shift (call right after it; without this option) or skip "
-        "(refuse it).",
-        show_default=False,
-    ),
-]
-Fold = Annotated[
-    str | None,
-    typer.Option(
-        "--dst-fold",
-        help="A local time that a change of clocks repeats: first (without this option) or second.",
-        show_default=False,
-    ),
-]
-Window = Annotated[
-    int | None,
-    typer.Option("--window-seconds", help="At some instant less than this later.", show_default=False),
-]
-OrderingKey = Annotated[
-    str | None,
-    typer.Option("--ordering-key", help="Schedules with the same key are called one at a time.", show_default=False),
-]
-SkipAfter = Annotated[
-    float | None,
-    typer.Option(
-        "--skip-after-seconds",
-        min=0,
-        help="Skip the call if it can't be made within this time of its due, instead of the client's late policy.",
-        show_default=False,
-    ),
-]
-RetryDeadline = Annotated[
-    float | None,
-    typer.Option(
-        "--retry-deadline-seconds",
-        help="No retry begins later than this after the due, instead of the client's own.",
-        show_default=False,
-    ),
-]
-Key = Annotated[str, typer.Argument(metavar="KEY", help="Your own name for it.", show_default=False)]
-Latest = Annotated[
-    str | None,
-    typer.Option("--latest", help="When at the latest, however often it is replaced.", show_default=False),
-]
-Label = Annotated[str | None, typer.Option("--label", help="A name to find schedules by.", show_default=False)]
 
 
 @app.command(
@@ -157,8 +110,8 @@ def create(
         rate=flow_rate,
         parallelism=flow_parallelism,
     )
-    options = _options(
-        due=_due(due, timezone, dst_gap, dst_fold),
+    options = schedule_options(
+        due=due_of(due, timezone, dst_gap, dst_fold),
         delay_seconds=delay_seconds,
         window_seconds=window_seconds,
         label=label,
@@ -223,8 +176,8 @@ def put(
         rate=flow_rate,
         parallelism=flow_parallelism,
     )
-    options = _options(
-        due=_due(due, timezone, dst_gap, dst_fold),
+    options = schedule_options(
+        due=due_of(due, timezone, dst_gap, dst_fold),
         delay_seconds=delay_seconds,
         window_seconds=window_seconds,
         latest=latest,
@@ -426,11 +379,101 @@ def reschedule(
         schedules = api.client(client_id).schedules
         moved = schedules.reschedule(
             schedule_id,
-            due=_due(due, timezone, dst_gap, dst_fold),
+            due=due_of(due, timezone, dst_gap, dst_fold),
             delay_seconds=delay_seconds,
             idempotency_key=idempotency_key,
         )
         show_schedule(moved, as_json)
+
+
+@app.command(
+    epilog="Example: minutehand schedules update shop 01a1fe8c-3c6a-8000-8000-1f6d8a5bd3c1 --label order-18 "
+    "--header 'X-Shop: 2'"
+)
+def update(
+    client_id: ClientId,
+    schedule_id: ScheduleId,
+    due: Due = None,
+    timezone: Zone = None,
+    dst_gap: Gap = None,
+    dst_fold: Fold = None,
+    delay_seconds: Delay = None,
+    callback_url: NewUrl = None,
+    method: NewMethod = None,
+    header: Header = None,
+    body: Body = None,
+    body_json: BodyJson = None,
+    body_file: BodyFile = None,
+    flow_key: FlowKey = None,
+    flow_rate: FlowRate = None,
+    flow_parallelism: FlowParallelism = None,
+    label: Label = None,
+    timeout_seconds: AttemptTimeout = None,
+    skip_after_seconds: SkipAfter = None,
+    max_attempts: MaxAttempts = None,
+    retry_deadline_seconds: RetryDeadline = None,
+    idempotency_key: IdempotencyKey = None,
+    url: Url = DEFAULT_URL,
+    key: KeyText = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change a waiting schedule. It goes on under another id, which is shown; what is not given stays.
+
+    Headers are merged by name. A retry option replaces all of the schedule's own retry options.
+    """
+    callback = read_callback_update(
+        callback_url,
+        method=method,
+        header=header,
+        body=body,
+        body_json=body_json,
+        body_file=body_file,
+        key=flow_key,
+        rate=flow_rate,
+        parallelism=flow_parallelism,
+    )
+    changes = schedule_options(
+        label=label,
+        timeout_seconds=timeout_seconds,
+        skip_after_seconds=skip_after_seconds,
+        max_attempts=max_attempts,
+        retry_deadline_seconds=retry_deadline_seconds,
+    )
+    with connect(url, key) as api:
+        changed = api.client(client_id).schedules.update(
+            schedule_id,
+            due=due_of(due, timezone, dst_gap, dst_fold),
+            delay_seconds=delay_seconds,
+            callback=callback,
+            idempotency_key=idempotency_key,
+            **changes,
+        )
+        show_schedule(changed, as_json)
+
+
+@app.command(epilog="Example: minutehand schedules run shop 01a1fe8c-3c6a-8000-8000-1f6d8a5bd3c1 --dry-run")
+def run(
+    client_id: ClientId,
+    schedule_id: ScheduleId,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the signed request that would be sent, and send nothing.")
+    ] = False,
+    idempotency_key: IdempotencyKey = None,
+    url: Url = DEFAULT_URL,
+    key: KeyText = None,
+    as_json: AsJson = False,
+) -> None:
+    """Call a waiting schedule now instead of at its due. It goes on under another id, which is shown."""
+    with connect(url, key) as api:
+        schedules = api.client(client_id).schedules
+        if not dry_run:
+            show_schedule(schedules.run(schedule_id, idempotency_key=idempotency_key), as_json)
+            return
+        request = schedules.preview(schedule_id)
+    if as_json:
+        print_json(request)
+    else:
+        show_request(request)
 
 
 @app.command(epilog="Example: minutehand schedules redeliver shop 01a1fe8c-3c6a-8000-8000-1f6d8a5bd3c1")
@@ -519,7 +562,7 @@ def list_(
         print_json(schedules, more=more)
         return
     rows = [
-        (one.schedule_id, one.due, _state(one), one.attempts, one.last_status, one.label, one.callback.url)
+        (one.schedule_id, one.due, state_of(one), one.attempts, one.last_status, one.label, one.callback.url)
         for one in schedules
     ]
     print_table(
@@ -527,64 +570,4 @@ def list_(
         rows,
         yielding={"LABEL", "URL"},
         more=more,
-    )
-
-
-def _state(schedule: Schedule) -> str:
-    if schedule.in_flight:
-        return f"{schedule.state} (in flight)"
-    return f"{schedule.state} (in doubt)" if schedule.reason == IN_DOUBT else schedule.state
-
-
-def _options(*, max_attempts: int | None, retry_deadline_seconds: float | None, **given: Any) -> dict[str, Any]:
-    """The options of a new schedule that were given, as the SDK takes them."""
-    retry = _given({"max_attempts": max_attempts, "deadline_seconds": retry_deadline_seconds})
-    return _given({**given, "retry": retry or None})
-
-
-def _given(options: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
-
-
-def _due(due: str | None, timezone: str | None, gap: str | None, fold: str | None) -> str | LocalTime | None:
-    """Exits with a sentence where the options don't make an instant."""
-    dst = {name: value for name, value in (("gap", gap), ("fold", fold)) if value is not None}
-    if timezone is None:
-        if dst:
-            fail("--dst-gap and --dst-fold are for a --due in a --timezone.")
-        return due
-    if due is None:
-        fail("--timezone is for a --due: give that, too.")
-    return LocalTime(local=due, timezone=timezone, **dst)
-
-
-def show_schedule(schedule: Schedule, as_json: bool) -> None:
-    """Print a schedule and its outcome, a field a line."""
-    if as_json:
-        print_json(schedule)
-        return
-    print_fields(
-        [
-            ("schedule", schedule.schedule_id),
-            ("due", schedule.due),
-            ("asked for", schedule.nominal_due),
-            ("state", _state(schedule)),
-            ("attempts", schedule.attempts),
-            ("next attempt", schedule.next_attempt_at),
-            ("first attempt", schedule.first_attempt_at),
-            ("finished", schedule.finished_at),
-            ("redelivered", schedule.redelivered_at),
-            ("last status", schedule.last_status),
-            ("last error", schedule.last_error),
-            ("reason", schedule.reason),
-            ("calls", f"{schedule.callback.method} {schedule.callback.url}"),
-            ("label", schedule.label),
-            ("key", schedule.key),
-            ("at the latest", schedule.latest),
-            ("cron", schedule.cron_id),
-            ("rescheduled from", schedule.rescheduled_from),
-            ("rescheduled to", schedule.rescheduled_to),
-            ("poller", schedule.poller_id),
-            ("created", schedule.created_at),
-        ]
     )

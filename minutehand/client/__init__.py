@@ -16,9 +16,9 @@ and `Conflict`, are those of single statuses), `MinutehandUnreachable` when ther
 may have taken effect. Values are plain and frozen; fields that a newer server adds are ignored.
 
 Retries. Reads, PUT and DELETE, creates (create, create_batch, bulk) and requests under an `Idempotency-Key` (redeliver,
-reschedule, reconciliations.create) are safe to repeat. They are sent again when there was no answer, and after 429 and
-503, with growing pauses, jitter and Retry-After: `Minutehand(..., retries=4, retry_deadline_seconds=60)`. Everything
-else, and `health()`, is sent once, unless it was answered 429: then nothing was done.
+reschedule, update, run, reconciliations.create) are safe to repeat. They are sent again when there was no answer, and
+after 429 and 503, with growing pauses, jitter and Retry-After: `Minutehand(..., retries=4, retry_deadline_seconds=60)`.
+Everything else, and `health()`, is sent once, unless it was answered 429: then nothing was done.
 
 Creates carry a token from which the API derives the same schedules each time. It stores nothing for it, so these
 creates take no conditional write. The first create of a connection for a client, and one after ten quiet minutes,
@@ -59,6 +59,7 @@ from minutehand.client._models import (
     AdminKey,
     BatchItem,
     Callback,
+    CallbackUpdate,
     Client,
     Cluster,
     Cron,
@@ -120,6 +121,7 @@ __all__ = [
     "Bulk",
     "BulkItem",
     "Callback",
+    "CallbackUpdate",
     "CancelItem",
     "Client",
     "ClientScope",

@@ -13,6 +13,7 @@ from minutehand.client._models import (
     AdminKey,
     Batch,
     Callback,
+    CallbackUpdate,
     Client,
     Cluster,
     Cron,
@@ -33,6 +34,7 @@ from minutehand.client._models import (
     Poller,
     PublicKey,
     Schedule,
+    SentCallback,
     SigningSecret,
 )
 from minutehand.client._once import Creating
@@ -314,6 +316,32 @@ def reschedule_schedule(
     body = _encode({name: value for name, value in asked.items() if value is not None})
     path = f"{_schedules(client_id)}/{segment(schedule_id)}:reschedule"
     return keyed(path, Schedule, key=key, body=body)
+
+
+def update_schedule(
+    client_id: str,
+    schedule_id: str,
+    *,
+    due: datetime | str | LocalTime | None,
+    delay_seconds: float | None,
+    callback: CallbackUpdate | None,
+    changes: Mapping[str, Any],
+    key: str | None,
+) -> Operation[Schedule]:
+    when = due if isinstance(due, LocalTime) else instant(due)
+    asked = {"due": when, "delay_seconds": delay_seconds, "callback": callback}
+    body = _encode({name: value for name, value in asked.items() if value is not None} | dict(changes))
+    path = f"{_schedules(client_id)}/{segment(schedule_id)}"
+    return keyed(path, Schedule, key=key, body=body, method="PATCH")
+
+
+def run_schedule(client_id: str, schedule_id: str, *, key: str | None) -> Operation[Schedule]:
+    return keyed(f"{_schedules(client_id)}/{segment(schedule_id)}:run", Schedule, key=key)
+
+
+def preview_schedule(client_id: str, schedule_id: str) -> Operation[SentCallback]:
+    path = f"{_schedules(client_id)}/{segment(schedule_id)}:preview"
+    return Operation(method="POST", path=path, answer=SentCallback)
 
 
 def redeliver_schedule(client_id: str, schedule_id: str, *, key: str | None) -> Operation[Schedule]:

@@ -38,6 +38,30 @@ class Callback(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     flow_parallelism: int | UnsetType = UNSET
 
 
+class CallbackUpdate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an update changes of the request to make. `headers` are merged by name; None takes one away. A new body
+    takes the old content type away; `body` None is the default body."""
+
+    url: str | UnsetType = UNSET
+    method: str | UnsetType = UNSET
+    headers: Mapping[str, str | None] | UnsetType = UNSET
+    body: str | UnsetType | None = UNSET
+    json: Any = UNSET
+    body_base64: bytes | UnsetType = UNSET
+    flow_key: str | UnsetType | None = UNSET
+    flow_rate: float | UnsetType | None = UNSET
+    flow_parallelism: int | UnsetType | None = UNSET
+
+
+class ScheduleChanges(TypedDict, total=False):
+    """What an update changes beside the instant and the callback; None takes it away."""
+
+    label: str | None
+    retry: "Retry | None"
+    timeout_seconds: float | None
+    skip_after_seconds: float | None
+
+
 class LocalTime(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The instant at which clocks in `timezone` (an IANA name) show `local`, such as 2027-03-28T02:30. When clocks
     change, a skipped time is the instant right after (`gap` shift) or refused (skip), and of a repeated one it is the

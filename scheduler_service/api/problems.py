@@ -81,6 +81,11 @@ KINDS: Final[Mapping[str, Kind]] = {
     "already-finished": Kind(
         409, "The schedule has ended", "`state` says how. A schedule that has ended can't be cancelled."
     ),
+    "undecodable": Kind(
+        409,
+        "The schedule can't be read",
+        "What is stored of it is damaged, or was written by a newer program: its call would fail. Create it again.",
+    ),
     "already-open": Kind(
         409,
         "The schedule has not ended",

@@ -12,6 +12,7 @@ pointing row.
 If a schedule was redelivered, its original records when and after how many attempts, and every retry row made since has
 the same in its options. Such retry rows have no ordering key: redeliveries do not queue."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -161,6 +162,13 @@ def with_flow(options: str, flow: Flow | None) -> str:
     if flow is None and MARK_FLOW not in options:
         return options
     return _with_mark(options, MARK_FLOW, None if flow is None else msgspec.to_builtins(flow))
+
+
+def with_options(options: str, asked: Mapping[str, object]) -> str:
+    """The options of the same call with these set, by name; None: taken away."""
+    for name, value in asked.items():
+        options = _with_mark(options, name, value)
+    return options
 
 
 def _marked(options: str, *, in_doubt: bool) -> str:

@@ -26,6 +26,15 @@ class TrialCall(msgspec.Struct, frozen=True, kw_only=True):
     private_keys: tuple[bytes, ...] = ()
 
 
+class Preview(msgspec.Struct, frozen=True, kw_only=True):
+    """The request that a call would make now, signed."""
+
+    method: str
+    url: str
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+
 class TrialCallTimes(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds from the start until each step was done; None: it was not reached (`secured`: or there was no TLS)."""
 

@@ -27,7 +27,7 @@ from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
 from scheduler_service.usecases.create_schedules import Chosen, CreateSchedules
 from scheduler_service.usecases.redeliver import RedeliverResult, RedeliverSchedule, may_be_deleted
-from scheduler_service.usecases.reschedule_schedule import RescheduleRequest, RescheduleResult, RescheduleSchedule
+from scheduler_service.usecases.reschedule_schedule import Change, RescheduleResult, RescheduleSchedule
 from scheduler_service.usecases.resolve_schedule import Resolved, ResolveSchedule
 from scheduler_service.usecases.schedule_keys import PutResult, ScheduleKeys
 from scheduler_service.usecases.schedule_request import ScheduleRequest, asked_latest
@@ -161,7 +161,7 @@ class CreateIdempotently:
         return await self._redeliver(client, schedule_id, since=known.at), known.replayed
 
     async def reschedule(
-        self, client: Client, schedule_id: ScheduleId, request: RescheduleRequest, keyed: Keyed
+        self, client: Client, schedule_id: ScheduleId, request: Change, keyed: Keyed
     ) -> tuple[RescheduleResult, bool]:
         """As `RescheduleSchedule`, and whether it was requested before."""
         known = await self._remember.known(keyed)

@@ -10,12 +10,16 @@ A schedule with a key is due at the `latest` of that key at the latest, however 
 
 The new id's free bits derive from the old id and the request. A repeat of the same request is therefore recognised,
 whenever it comes and whatever instant its delay yields, and gets the answer of the first one.
+
+An update (`schedule_update`) is carried out in the same way, at the same instant unless it asks for another.
 """
 
 import hashlib
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import msgspec
+from msgspec import UNSET
 
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.clients import Client
@@ -31,16 +35,18 @@ from scheduler_service.domain.ids import (
     partition_of,
     poller_of,
 )
-from scheduler_service.domain.options import encode_headers, pin_of
+from scheduler_service.domain.options import Undecodable, decode_headers, decode_options, encode_headers, pin_of
 from scheduler_service.domain.ports import ScheduleStore
 from scheduler_service.domain.quotas import PollerChooser, pinned_poller
 from scheduler_service.domain.retry_rows import (
     RESCHEDULED,
     RESCHEDULED_OTHERWISE,
+    definition_of,
     key_mark,
     rescheduled,
     with_empty_body,
     with_flow,
+    with_options,
 )
 from scheduler_service.domain.schedules import Definition, PartitionHeader, Row
 from scheduler_service.runtime.clock import Clock
@@ -65,6 +71,7 @@ from scheduler_service.usecases.schedule_request import (
     asks_for_empty_body,
     draft_callback,
 )
+from scheduler_service.usecases.schedule_update import UpdateRequest, updated_callback
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
 
@@ -77,6 +84,9 @@ class RescheduleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     callback: CallbackRequest | None = None
 
 
+Change: TypeAlias = RescheduleRequest | UpdateRequest
+
+
 @dataclass(frozen=True, slots=True)
 class Rescheduled:
     """The old one will not be called, the new one will be."""
@@ -84,11 +94,20 @@ class Rescheduled:
     new: Resolved
 
 
-RescheduleResult = Rescheduled | InFlight | InDoubt | WasRescheduled | AlreadyFinished | NoSuchSchedule
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """The schedule is as the update wants it. Nothing was written."""
+
+    present: Resolved
+
+
+RescheduleResult: TypeAlias = (
+    Rescheduled | Unchanged | InFlight | InDoubt | WasRescheduled | AlreadyFinished | NoSuchSchedule
+)
 
 
 class RescheduleSchedule:
-    """Reschedules schedules of clients that the caller has looked up, and that may create."""
+    """Reschedules and updates schedules of clients that the caller has looked up, and that may create."""
 
     def __init__(
         self,
@@ -107,18 +126,19 @@ class RescheduleSchedule:
         self._writer = writer
         self._pollers = pollers
         self._check_url = policy.check_url
-        self._seal_headers = policy.encryption.seal_headers
+        self._bounds = policy.bounds
+        self._encryption = policy.encryption
         self._clock = clock
 
-    def faults(self, client: Client, request: RescheduleRequest) -> list[FieldError]:
-        """All faults of a request."""
-        return self._judged(client, request)[1]
+    def faults(self, client: Client, request: Change) -> list[FieldError]:
+        """All faults of a request that show without its schedule."""
+        return self._judged(client, request, None)[1]
 
     async def __call__(
         self,
         client: Client,
         schedule_id: ScheduleId,
-        request: RescheduleRequest,
+        request: Change,
         *,
         chosen: ScheduleId | None = None,
     ) -> RescheduleResult:
@@ -141,7 +161,7 @@ class RescheduleSchedule:
         result = await self._cancel.one(
             client.client_id,
             schedule_id,
-            reason=RESCHEDULED if request.callback is None else RESCHEDULED_OTHERWISE,
+            reason=_reason(request),
             rescheduled_to=chosen,
         )
         match result:
@@ -152,16 +172,14 @@ class RescheduleSchedule:
             case _:
                 return result
 
-    async def choose(
-        self, client: Client, schedule_id: ScheduleId, request: RescheduleRequest
-    ) -> ScheduleId | RescheduleResult:
+    async def choose(self, client: Client, schedule_id: ScheduleId, request: Change) -> ScheduleId | RescheduleResult:
         """The id that the new schedule would get, or the result where none is needed. Nothing is written. Raises as
         above."""
         choice = await self._choose(client, schedule_id, request)
         return choice[0] if isinstance(choice, tuple) else choice
 
     async def _choose(
-        self, client: Client, schedule_id: ScheduleId, request: RescheduleRequest
+        self, client: Client, schedule_id: ScheduleId, request: Change
     ) -> tuple[ScheduleId, Row] | RescheduleResult:
         """The same, with the row as it was read."""
         name = _name(schedule_id, request)
@@ -171,7 +189,7 @@ class RescheduleSchedule:
         header, row = known
         if row.rescheduled_to is not None:
             return await self._recognised(client, row, name, request)
-        due, faults = self._judged(client, request)
+        due, faults = self._judged(client, request, row)
         if faults:
             raise Invalid(faults)
         if row.ended:
@@ -181,7 +199,9 @@ class RescheduleSchedule:
         mark = key_mark(row.options)
         if mark is not None and mark.latest is not None:
             due = UnixMillis(min(due, max(mark.latest, self._clock.wall_ms())))
-        pin = _pin(row, request)
+        if isinstance(request, UpdateRequest) and self._changes_nothing(client, row, request, due=due):
+            return Unchanged(Resolved(row, in_flight=False, header=header))
+        pin = _pin(row, self._callback(client, row, request, []))
         if pin is None:
             poller_id = self._pollers.choose(client.client_id, minute_of(due), quota=client.poller_quota)
         else:
@@ -194,17 +214,47 @@ class RescheduleSchedule:
         row = rows.get(key)
         return None if row is None or not row.defined else (header, row)
 
-    def _judged(self, client: Client, request: RescheduleRequest) -> tuple[UnixMillis, list[FieldError]]:
-        """The instant to store, and all faults of the request."""
+    def _judged(self, client: Client, request: Change, row: Row | None) -> tuple[UnixMillis, list[FieldError]]:
+        """The instant to store, and all faults of the request; without the row, those of its callback are left out
+        where it changes only a part of the old one."""
         faults: list[FieldError] = []
         now = self._clock.wall_ms()
-        due = UnixMillis(max(asked_instant(request, now=now, settings=client.settings, faults=faults), now))
-        if request.callback is not None:
-            draft_callback(request.callback, settings=client.settings, check_url=self._check_url, faults=faults)
-        return due, faults
+        if not isinstance(request, UpdateRequest) or not request.keeps_instant:
+            due = asked_instant(request, now=now, settings=client.settings, faults=faults)
+        else:
+            due = UnixMillis(now) if row is None else row.next_attempt_at or row.due
+        callback = self._callback(client, row, request, faults)
+        if callback is not None:
+            draft_callback(callback, settings=client.settings, check_url=self._check_url, faults=faults)
+        if isinstance(request, UpdateRequest):
+            faults += self._bounds.faults_of_schedule(request.retry or None, request.timeout_seconds or None)
+        return UnixMillis(max(due, now)), faults
+
+    def _callback(
+        self, client: Client, row: Row | None, request: Change, faults: list[FieldError]
+    ) -> CallbackRequest | None:
+        """The whole callback that is asked for; None: it stays, or is not known for lack of the row. Raises
+        SecretLocked."""
+        if isinstance(request, RescheduleRequest):
+            return request.callback
+        if request.callback is None or row is None:
+            return None
+        try:
+            headers = decode_headers(self._encryption.open_headers(client.client_id, row.headers or ""))
+            options = decode_options(row.options)
+        except Undecodable:
+            faults.append(FieldError("/callback", "the stored one can't be read; create the schedule again"))
+            return None
+        return updated_callback(request.callback, row, headers=headers, options=options)
+
+    def _changes_nothing(self, client: Client, row: Row, request: UpdateRequest, *, due: UnixMillis) -> bool:
+        if due != (row.next_attempt_at or row.due):
+            return False
+        old = definition_of(partition_of(client.client_id, row.schedule_id), row)
+        return old == self._updated(client, old, row, request)
 
     async def _recognised(
-        self, client: Client, row: Row, name: str, request: RescheduleRequest
+        self, client: Client, row: Row, name: str, request: Change
     ) -> Rescheduled | WasRescheduled | AlreadyFinished:
         """The result for a row that is rescheduled already; if by this request, the new row is created unless it
         exists."""
@@ -222,26 +272,48 @@ class RescheduleSchedule:
             raise StoreUnavailable("the schedule was deleted while it was being created")
         return Rescheduled(known)
 
-    def _definition(self, client: Client, row: Row, request: RescheduleRequest) -> Definition:
+    def _definition(self, client: Client, row: Row, request: Change) -> Definition:
         same = rescheduled(client.client_id, row)
-        if request.callback is None:
-            return same
+        if isinstance(request, UpdateRequest):
+            if request.keeps_instant and same.due == row.due:
+                same = msgspec.structs.replace(same, nominal_due=row.nominal_due)
+            return self._updated(client, same, row, request)
+        return same if request.callback is None else self._calling(client, same, request.callback)
+
+    def _updated(self, client: Client, same: Definition, row: Row, request: UpdateRequest) -> Definition:
+        """`same`, the row's definition under this id or another, with what the update asks for."""
+        callback = self._callback(client, row, request, [])
+        if callback is not None:
+            same = self._calling(client, same, callback)
+        asked = request.options()
+        return msgspec.structs.replace(
+            same,
+            label=same.label if request.label is UNSET else request.label,
+            options=with_options(same.options, asked) if asked else same.options,
+        )
+
+    def _calling(self, client: Client, same: Definition, callback: CallbackRequest) -> Definition:
         # It was valid when the old schedule was cancelled; refusing it now would leave neither of the two.
-        callback = request.callback
         headers, body = accepted_content(callback)
-        sealed = self._seal_headers(client.client_id, encode_headers(headers))
+        sealed = self._encryption.seal_headers(client.client_id, encode_headers(headers))
         options = with_flow(with_empty_body(same.options, asked=asks_for_empty_body(callback)), asked_flow(callback))
         return msgspec.structs.replace(
             same, method=callback.method, url=callback.url, headers=sealed, body=body, options=options
         )
 
 
-def _pin(row: Row, request: RescheduleRequest) -> str | None:
+def _pin(row: Row, callback: CallbackRequest | None) -> str | None:
     """The name that decides the poller of the new schedule."""
-    if request.callback is None:
+    if callback is None:
         return pin_of(row.options, row.ordering_key)
-    key = request.callback.flow_key
-    return row.ordering_key if key is None else key
+    return row.ordering_key if callback.flow_key is None else callback.flow_key
+
+
+def _reason(request: Change) -> str:
+    """Only the same call at another instant can be derived from the cancelled row."""
+    if isinstance(request, UpdateRequest) or request.callback is not None:
+        return RESCHEDULED_OTHERWISE
+    return RESCHEDULED
 
 
 def _naming(row: Row, new: ScheduleId) -> Row:
@@ -249,6 +321,6 @@ def _naming(row: Row, new: ScheduleId) -> Row:
     return msgspec.structs.replace(row, rescheduled_to=new)
 
 
-def _name(schedule_id: ScheduleId, request: RescheduleRequest) -> str:
+def _name(schedule_id: ScheduleId, request: Change) -> str:
     asked = hashlib.blake2b(msgspec.json.encode(request), digest_size=16).hexdigest()
     return f"reschedule {schedule_id} {asked}"

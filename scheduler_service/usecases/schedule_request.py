@@ -57,6 +57,7 @@ CheckUrl: TypeAlias = Callable[[str], Refusal | None]
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT)]
 Instant = Annotated[str, Meta(description="RFC 3339 with an offset", extra_json_schema={"format": "date-time"})]
 TimeoutSeconds = Annotated[float, Meta(ge=0.1, le=60)]
+SkipAfterSeconds = Annotated[float, Meta(ge=0, le=604_800)]
 CallbackHeaders = Annotated[
     dict[str, Annotated[str, Meta(extra_json_schema={"pattern": HEADER_VALUE_PATTERN})]],
     Meta(max_length=MAX_HEADERS, extra_json_schema={"propertyNames": {"pattern": HEADER_NAME_PATTERN}}),
@@ -116,7 +117,7 @@ class ScheduleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     ordering_key: Name | None = None
     retry: RetryOverride | None = None
     timeout_seconds: TimeoutSeconds | None = None
-    skip_after_seconds: Annotated[float, Meta(ge=0, le=604_800)] | None = None
+    skip_after_seconds: SkipAfterSeconds | None = None
     key: Annotated[str, Meta(pattern=KEY_PATTERN)] | None = None
     latest: Instant | None = None
 

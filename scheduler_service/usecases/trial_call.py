@@ -1,5 +1,5 @@
 """Send a trial call: one call of a client, made now to look at its receiver. It is judged like a schedule's and never
-stored."""
+stored. A preview shows the request of a stored schedule's call, and sends nothing."""
 
 from typing import Annotated
 
@@ -8,11 +8,12 @@ from msgspec import Meta
 
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.errors import FieldError, Invalid
-from scheduler_service.domain.ids import PollerId, UnixMillis, new_schedule_id
+from scheduler_service.domain.ids import PollerId, UnixMillis, new_schedule_id, partition_of
 from scheduler_service.domain.options import ScheduleOptions, encode_headers, encode_options
 from scheduler_service.domain.ports import ClientStore, TrialCaller
-from scheduler_service.domain.schedules import Definition
-from scheduler_service.domain.trial_calls import Exchange, TrialCall
+from scheduler_service.domain.retry_rows import definition_of
+from scheduler_service.domain.schedules import Definition, Row
+from scheduler_service.domain.trial_calls import Exchange, Preview, TrialCall
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.admission import AdmitCreates
@@ -72,7 +73,6 @@ class SendTrialCall:
         if faults:
             raise Invalid(faults)
         now = UnixMillis(self._clock.wall_ms())
-        stored = await self._clients.list_secrets(client.client_id)
         options = ScheduleOptions(timeout_seconds=request.timeout_seconds, empty_body=asks_for_empty_body(callback))
         definition = Definition(
             client_id=client.client_id,
@@ -86,6 +86,19 @@ class SendTrialCall:
             options=encode_options(options),
             created_at=now,
         )
+        return await self._signed(client, definition, now=now)
+
+    async def preview(self, client: Client, row: Row) -> Preview | None:
+        """The request that a call of this stored schedule would make now; nothing is sent. None: the row can't be
+        decoded. Raises SecretLocked, StoreUnavailable."""
+        definition = definition_of(partition_of(client.client_id, row.schedule_id), row)
+        headers = self._encryption.open_headers(client.client_id, definition.headers)
+        now = UnixMillis(self._clock.wall_ms())
+        call = await self._signed(client, msgspec.structs.replace(definition, headers=headers), now=now)
+        return self._caller.preview(call)
+
+    async def _signed(self, client: Client, definition: Definition, *, now: UnixMillis) -> TrialCall:
+        stored = await self._clients.list_secrets(client.client_id)
         active = active_secrets(stored, encryption=self._encryption, now=now)
         return TrialCall(client=client, definition=definition, secrets=active.secrets, private_keys=active.private_keys)
 

@@ -1,6 +1,7 @@
 """Trial calls over loopback: the request that a receiver gets, the answer for the caller, and how many are made."""
 
 import asyncio
+import json
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -75,6 +76,29 @@ async def test_it_is_sent_while_the_client_is_paused(api: TrialCallApi, receiver
     assert (await api.send("POST", "/v1/clients/shop:pause")).status == 200
     shown = await api.trial_call(receiver.url("/hook"))
     assert (shown["status"], len(receiver.requests)) == (200, 1), shown
+
+
+async def test_a_preview_shows_what_the_call_would_send_and_sends_nothing(
+    api: TrialCallApi, receiver: RawReceiver
+) -> None:
+    body = {
+        "delay_seconds": 600,
+        "skip_after_seconds": 0,
+        "callback": {"url": receiver.url("/hook"), "headers": {"Authorization": "Bearer s3cret", "X-Mine": "1"}},
+    }
+    made = await api.send("POST", "/v1/clients/shop/schedules", key=api.key, json=body)
+    schedule_id = made.json["schedule_id"]
+    reply = await api.send("POST", f"/v1/clients/shop/schedules/{schedule_id}:preview", key=api.key)
+    assert reply.status == 200, reply.body
+    shown = reply.json
+    assert b"s3cret" not in reply.body
+    assert (shown["method"], shown["url"]) == ("POST", receiver.url("/hook"))
+    headers = {name.lower(): value for name, value in shown["headers"].items()}
+    assert (headers["authorization"], headers["x-mine"], headers["webhook-id"]) == ("***", "1", schedule_id)
+    assert "minutehand-trial" not in headers
+    verify(shown["body"].encode(), shown["headers"], api.secret, now=CLOCK.wall_ms() / 1000)
+    assert json.loads(shown["body"])["schedule_id"] == schedule_id
+    assert receiver.requests == []
 
 
 async def test_it_is_sent_as_a_schedule_would_be_and_marked(api: TrialCallApi, receiver: RawReceiver) -> None:

@@ -12,6 +12,7 @@ from tests.simulation import (
     test_clocks,
     test_doubt,
     test_drain,
+    test_late_policy,
     test_reschedule,
     test_retention,
 )
@@ -49,6 +50,13 @@ SCENES: dict[str, Callable[[], None]] = {
     ),
     "what_was_passed_early_stays_passed": (
         test_clock_set_right.test_a_call_on_the_wire_keeps_no_passed_minutes_while_a_lone_node_is_set_right
+    ),
+    "lateness_by_the_wall_clock": (
+        lambda: (
+            test_late_policy.test_a_node_whose_clock_differs_within_the_permitted_second_skips_nothing_that_is_on_time(
+                900, 45.0
+            )
+        )
     ),
     "the_last_node_drains": test_drain.test_the_last_node_does_not_hand_over,
 }

@@ -23,11 +23,11 @@ from scheduler_service.api.services import ApiServices, build_services
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.errors import Conflict, NodeUnreachable
 from scheduler_service.domain.ids import Partition, RowKey
-from scheduler_service.domain.options import decode_headers
+from scheduler_service.domain.options import Undecodable, decode_headers
 from scheduler_service.domain.ports import SecretEncryption, TrialCaller
 from scheduler_service.domain.ports.schedules import Answered
 from scheduler_service.domain.schedules import Definition
-from scheduler_service.domain.trial_calls import TRIAL_HEADER, Exchange, TrialCall, TrialCallTimes
+from scheduler_service.domain.trial_calls import TRIAL_HEADER, Exchange, Preview, TrialCall, TrialCallTimes
 from scheduler_service.usecases.clients import create_built_in_clients
 from scheduler_service.usecases.members import WatchMembers
 from scheduler_service.usecases.secret_encryption import NoEncryption
@@ -171,6 +171,19 @@ class RecordedTrialCalls:
             status=204,
             http_version="2",
             response_headers=(("date", "Sat, 21 Nov 2026 09:30:00 GMT"), ("set-cookie", "session=of-the-receiver")),
+        )
+
+    def preview(self, trial_call: TrialCall) -> Preview | None:
+        definition = trial_call.definition
+        try:
+            headers = decode_headers(definition.headers)
+        except Undecodable:
+            return None
+        return Preview(
+            method=definition.method,
+            url=definition.url,
+            headers=(*headers, ("webhook-id", str(definition.schedule_id))),
+            body=definition.body,
         )
 
 

@@ -11,6 +11,7 @@ from minutehand.client._bulk import DEFAULT_BYTES, DEFAULT_IN_FLIGHT, DEFAULT_WA
 from minutehand.client._models import (
     BatchItem,
     Callback,
+    CallbackUpdate,
     Client,
     Cron,
     CronOptions,
@@ -25,7 +26,9 @@ from minutehand.client._models import (
     Poller,
     PublicKey,
     Schedule,
+    ScheduleChanges,
     ScheduleOptions,
+    SentCallback,
     SigningSecret,
 )
 from minutehand.client._outcomes import Attempt, AuditEntry, CancelItem, DeadLetter, Exchange, Redriven
@@ -270,6 +273,39 @@ class Schedules(Part):
             key=idempotency_key,
         )
         return self._perform(operation)
+
+    def update(
+        self,
+        schedule_id: str,
+        *,
+        due: datetime | str | LocalTime | None = None,
+        delay_seconds: float | None = None,
+        callback: CallbackUpdate | None = None,
+        idempotency_key: str | None = None,
+        **changes: Unpack[ScheduleChanges],
+    ) -> Schedule:
+        """Change a waiting schedule; what is not named stays. It goes on under the id of its successor, which is
+        returned, and its key follows; repeated with the same arguments, it returns the same one. Raises
+        MinutehandApiError as `reschedule` does."""
+        operation = calls.update_schedule(
+            self._client_id,
+            schedule_id,
+            due=due,
+            delay_seconds=delay_seconds,
+            callback=callback,
+            changes=changes,
+            key=idempotency_key,
+        )
+        return self._perform(operation)
+
+    def run(self, schedule_id: str, *, idempotency_key: str | None = None) -> Schedule:
+        """Call a waiting schedule now instead of at its due, once, however often it is asked for. Returns its successor
+        and raises as `reschedule` does."""
+        return self._perform(calls.run_schedule(self._client_id, schedule_id, key=idempotency_key))
+
+    def preview(self, schedule_id: str) -> SentCallback:
+        """The signed request that a call of it would make now, with credentials masked. Nothing is sent."""
+        return self._perform(calls.preview_schedule(self._client_id, schedule_id))
 
     def redeliver(self, schedule_id: str, *, idempotency_key: str | None = None) -> Schedule:
         """Call again, under the same id, a schedule that was delivered, skipped or has failed. Raises

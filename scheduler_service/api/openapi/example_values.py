@@ -27,10 +27,14 @@ CALLBACK: Final = {
     "flow_key": "customer-4711",
     "flow_rate": 0.5,
 }
-CALLBACK_SHOWN: Final = {
+CALLBACK_SHOWN: Final[dict[str, Any]] = {
     **CALLBACK,
     "headers": {"content-type": "application/json", "authorization": "***"},
 }
+REQUEST_SENT: Final[dict[str, Any]] = {
+    name: value for name, value in CALLBACK_SHOWN.items() if not name.startswith("flow_")
+}
+"""What a receiver gets of it."""
 NEW_SCHEDULE: Final = {
     "due": "2026-11-21T09:30:15Z",
     "callback": CALLBACK,

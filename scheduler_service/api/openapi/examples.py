@@ -56,6 +56,32 @@ EXAMPLES: Final[Mapping[str, Example]] = {
             "rescheduled_from": of.SCHEDULE_ID,
         },
     ),
+    "update_schedule": Example(
+        request={"label": "order-18", "callback": {"headers": {"X-Shop": "2"}}, "timeout_seconds": 5},
+        answer={
+            **of.SCHEDULE,
+            "callback": {**of.CALLBACK_SHOWN, "headers": {**of.CALLBACK_SHOWN["headers"], "X-Shop": "2"}},
+            "label": "order-18",
+            "timeout_seconds": 5.0,
+            "rescheduled_from": of.SCHEDULE_ID,
+        },
+    ),
+    "run_schedule": Example(
+        answer={
+            **of.SCHEDULE,
+            "minute": of.NOW,
+            "due": of.NOW,
+            "next_attempt_at": of.NOW,
+            "rescheduled_from": of.SCHEDULE_ID,
+        }
+    ),
+    "preview_schedule": Example(
+        answer={
+            **of.REQUEST_SENT,
+            "headers": {**of.REQUEST_SENT["headers"], "webhook-id": of.SCHEDULE_ID},
+        },
+        partial=True,
+    ),
     "put_schedule": Example(
         request={
             "delay_seconds": 90,
@@ -114,7 +140,7 @@ EXAMPLES: Final[Mapping[str, Example]] = {
             "sent": True,
             "started_at": of.NOW,
             "request": {
-                **of.CALLBACK_SHOWN,
+                **of.REQUEST_SENT,
                 "headers": {
                     "content-type": "application/json",
                     "authorization": "***",

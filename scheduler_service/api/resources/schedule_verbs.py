@@ -1,7 +1,7 @@
-"""Further operations on existing schedules: list attempts, redeliver, reschedule, cancel many."""
+"""Further operations on existing schedules: list attempts, redeliver, update, run, reschedule, cancel many."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 from uuid import UUID
 
 import msgspec
@@ -23,7 +23,7 @@ from scheduler_service.api.http.route import (
     keyed_of,
 )
 from scheduler_service.api.rate_limit import RATE_HEADERS, RATED
-from scheduler_service.api.resources.schedule_views import AttemptView, attempt_view, schedule_view
+from scheduler_service.api.resources.schedule_views import AttemptView, attempt_view, request_view, schedule_view
 from scheduler_service.api.resources.schedules import (
     MAX_LIMIT,
     Query,
@@ -35,7 +35,7 @@ from scheduler_service.api.resources.schedules import (
     schedule_id_of,
     state_of,
 )
-from scheduler_service.api.schemas import ScheduleView
+from scheduler_service.api.schemas import CallbackView, ScheduleView
 from scheduler_service.domain.clients import Scope
 from scheduler_service.domain.errors import Conflict, FieldError, Invalid
 from scheduler_service.domain.ids import ClientId, ScheduleId, is_schedule_id
@@ -57,7 +57,8 @@ from scheduler_service.usecases.redeliver import (
     StillOpen,
     WasCancelled,
 )
-from scheduler_service.usecases.reschedule_schedule import Rescheduled, RescheduleRequest
+from scheduler_service.usecases.reschedule_schedule import Change, Rescheduled, RescheduleRequest, Unchanged
+from scheduler_service.usecases.schedule_update import UpdateRequest
 
 _SCHEDULES = "/v1/clients/{client_id}/schedules"
 _SCHEDULE = _SCHEDULES + "/{schedule_id}"
@@ -80,6 +81,8 @@ class CancelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
 _CANCEL = Body(CancelRequest)
 _RESCHEDULE = Body(RescheduleRequest)
+_UPDATE = Body(UpdateRequest)
+_NOW: Final = RescheduleRequest(delay_seconds=0)
 
 
 class CancelItemView(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -197,11 +200,45 @@ async def redeliver_schedule(context: RequestContext) -> web.Response:
 
 
 async def reschedule_schedule(context: RequestContext) -> web.Response:
-    client, schedule_id, reschedule = context.client, schedule_id_of(context), context.services.schedules.reschedule
+    return await _change(context, _RESCHEDULE, status=201)
+
+
+async def update_schedule(context: RequestContext) -> web.Response:
+    return await _change(context, _UPDATE, status=200)
+
+
+async def _change(context: RequestContext, body: Body[Any], *, status: int) -> web.Response:
+    client, reschedule = context.client, context.services.schedules.reschedule
     context.services.schedules.create.admit(client)
     rate = context.services.rate_limit.take(client)
     data = await context.read()
-    request = _RESCHEDULE.decode(data, lambda wrong: reschedule.faults(client, wrong))
+    request: Change = body.decode(data, lambda wrong: reschedule.faults(client, wrong))
+    return await _changed(context, request, rate, status=status)
+
+
+async def run_schedule(context: RequestContext) -> web.Response:
+    """The same as a reschedule to now: repeated, it is recognised, so that the schedule is called once."""
+    client = context.client
+    context.services.schedules.create.admit(client)
+    rate = context.services.rate_limit.take(client)
+    await context.no_body()
+    return await _changed(context, _NOW, rate, status=201)
+
+
+async def preview_schedule(context: RequestContext) -> web.Response:
+    client, services = context.client, context.services
+    await context.no_body()
+    known = await services.schedules.resolve(client.client_id, schedule_id_of(context))
+    if known is None:
+        raise no_such_schedule()
+    preview = await services.send_trial_call.preview(client, known.row)
+    if preview is None:
+        raise Conflict("undecodable", "what is stored of this schedule can't be read, so its call would fail")
+    return json_response(request_view(preview))
+
+
+async def _changed(context: RequestContext, request: Change, rate: Mapping[str, str], *, status: int) -> web.Response:
+    client, schedule_id, reschedule = context.client, schedule_id_of(context), context.services.schedules.reschedule
     keyed, replayed = keyed_of(context, request), False
     if keyed is None:
         result = await reschedule(client, schedule_id, request)
@@ -211,14 +248,59 @@ async def reschedule_schedule(context: RequestContext) -> web.Response:
         case Rescheduled(new=new):
             context.record(schedule_id=str(new.row.schedule_id))
             view = schedule_view(client.client_id, new.row, context.services.encryption, in_flight=new.in_flight)
+            headers = {**location_of(client, new.row.schedule_id), **rate}
             if replayed:
-                return json_response(view, headers={**REPLAYED, **rate})
-            return json_response(view, status=201, headers={**location_of(client, new.row.schedule_id), **rate})
+                return json_response(view, headers={**REPLAYED, **headers})
+            return json_response(view, status=status, headers=headers)
+        case Unchanged(present=present):
+            view = schedule_view(client.client_id, present.row, context.services.encryption, in_flight=False)
+            return json_response(view, headers={**location_of(client, schedule_id), **rate})
         case refusal:
             raise refused(refusal)
 
 
 ROUTES = (
+    Route(
+        method="PATCH",
+        path=_SCHEDULE,
+        access=Access.CLIENT,
+        scope=Scope.WRITE,
+        handler=update_schedule,
+        summary="Change a waiting schedule. It goes on under the id of its successor, which is answered",
+        request=UpdateRequest,
+        response=ScheduleView,
+        headers={**LOCATION, **RATE_HEADERS},
+        idempotent=True,
+        problems=(*CREATES, *RATED, "in-flight", "in-doubt", "rescheduled", "already-finished", "secret-locked"),
+        cost=0,
+    ),
+    Route(
+        method="POST",
+        path=_SCHEDULE + ":run",
+        access=Access.CLIENT,
+        scope=Scope.WRITE,
+        handler=run_schedule,
+        summary="Call a waiting schedule now, instead of at its due",
+        request=NoRequest,
+        response=ScheduleView,
+        status=201,
+        headers={**LOCATION, **RATE_HEADERS},
+        others={200: ScheduleView},
+        idempotent=True,
+        problems=(*CREATES, *RATED, "in-flight", "in-doubt", "rescheduled", "already-finished"),
+        cost=0,
+    ),
+    Route(
+        method="POST",
+        path=_SCHEDULE + ":preview",
+        access=Access.CLIENT,
+        scope=Scope.WRITE,
+        handler=preview_schedule,
+        summary="Show the signed request that a call of this schedule would make now; nothing is sent",
+        request=NoRequest,
+        response=CallbackView,
+        problems=("secret-locked", "undecodable"),
+    ),
     Route(
         method="POST",
         path=_SCHEDULE + ":reschedule",

@@ -1,5 +1,6 @@
 """The views of schedules, attempts and dead letters."""
 
+from collections.abc import Iterable
 from typing import Final
 from uuid import UUID
 
@@ -19,6 +20,7 @@ from scheduler_service.domain.instants import format_instant, format_instant_or_
 from scheduler_service.domain.options import NO_OPTIONS, ScheduleOptions, Undecodable, decode_headers, decode_options
 from scheduler_service.domain.ports import SecretEncryption
 from scheduler_service.domain.schedules import Definition, Row, State
+from scheduler_service.domain.trial_calls import Exchange, Preview
 from scheduler_service.usecases.dead_letters import LetterShown
 from scheduler_service.usecases.show_attempts import AttemptShown
 
@@ -111,6 +113,26 @@ def callback_view(
         view.flow_rate = UNSET if flow.rate is None else flow.rate
         view.flow_parallelism = UNSET if flow.parallelism is None else flow.parallelism
     return view
+
+
+def request_view(request: Exchange | Preview) -> CallbackView:
+    """A request as it is sent, with its credentials masked."""
+    headers = masked(request.headers)
+    try:
+        return CallbackView(url=request.url, method=request.method, headers=headers, body=request.body.decode())
+    except UnicodeDecodeError:
+        return CallbackView(url=request.url, method=request.method, headers=headers, body_base64=request.body)
+
+
+def masked(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Headers with their credentials masked; repeated ones are joined by commas."""
+    shown: dict[str, str] = {}
+    for name, value in headers:
+        if name.lower() in MASKED_HEADERS:
+            shown[name] = MASK
+        else:
+            shown[name] = f"{shown[name]}, {value}" if name in shown else value
+    return shown
 
 
 def _options(text: str | None) -> ScheduleOptions:

@@ -1,7 +1,6 @@
 """Trial calls: one callback without a schedule, sent now; the answer shows the whole exchange."""
 
 import math
-from collections.abc import Iterable
 from uuid import UUID
 
 import msgspec
@@ -11,7 +10,7 @@ from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.decoding import Body
 from scheduler_service.api.http.route import CREATES, RequestContext, Route, json_response
 from scheduler_service.api.problems import Refusal
-from scheduler_service.api.resources.schedule_views import MASK, MASKED_HEADERS
+from scheduler_service.api.resources.schedule_views import masked, request_view
 from scheduler_service.api.schemas import CallbackView, Instant
 from scheduler_service.domain.clients import Scope
 from scheduler_service.domain.instants import format_instant
@@ -63,35 +62,17 @@ def exchange_view(schedule_id: UUID, exchange: Exchange) -> ExchangeView:
         delivered=exchange.delivered,
         sent=exchange.sent,
         started_at=format_instant(exchange.started_at),
-        request=_request(exchange),
+        request=request_view(exchange),
         addresses=list(exchange.addresses),
         connected_to=exchange.connected_to,
         times=_times(exchange.times),
         status=exchange.status,
         http_version=exchange.http_version,
-        response_headers=_masked(exchange.response_headers),
+        response_headers=masked(exchange.response_headers),
         excerpt=exchange.excerpt,
         error=exchange.error,
         detail=exchange.detail or None,
     )
-
-
-def _request(exchange: Exchange) -> CallbackView:
-    headers = _masked(exchange.headers)
-    try:
-        return CallbackView(url=exchange.url, method=exchange.method, headers=headers, body=exchange.body.decode())
-    except UnicodeDecodeError:
-        return CallbackView(url=exchange.url, method=exchange.method, headers=headers, body_base64=exchange.body)
-
-
-def _masked(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
-    shown: dict[str, str] = {}
-    for name, value in headers:
-        if name.lower() in MASKED_HEADERS:
-            shown[name] = MASK
-        else:
-            shown[name] = f"{shown[name]}, {value}" if name in shown else value
-    return shown
 
 
 def _times(times: TrialCallTimes) -> TrialCallTimesView:

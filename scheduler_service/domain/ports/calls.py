@@ -7,7 +7,7 @@ from scheduler_service.domain.ids import (
     Partition,
     RowKey,
 )
-from scheduler_service.domain.trial_calls import Exchange, TrialCall
+from scheduler_service.domain.trial_calls import Exchange, Preview, TrialCall
 
 
 class HintSender(Protocol):
@@ -33,3 +33,7 @@ class TrialCaller(Protocol):
     async def call(self, trial_call: TrialCall) -> Exchange:
         """Send it once, as the client's schedules are sent, and wait for the end; any behaviour of the receiver is a
         result. Raises TooManyTrialCalls; Overloaded if too many of all clients are under way."""
+
+    def preview(self, trial_call: TrialCall) -> Preview | None:
+        """The request that it would send, without the header that marks trial calls. None: it would send none, because
+        the row can't be decoded. Nothing is sent."""

@@ -16,7 +16,7 @@ from scheduler_service.api.services import ApiServices, build_services
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.errors import ClockInDoubt, Conflict, NodeUnreachable, Overloaded, SecretLocked
 from scheduler_service.domain.ports import HintSender
-from scheduler_service.domain.trial_calls import Exchange, TrialCall
+from scheduler_service.domain.trial_calls import Exchange, Preview, TrialCall
 from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.runtime.timekeeper import Timekeeper
 from scheduler_service.usecases.members import WatchMembers
@@ -67,6 +67,9 @@ class _Ports:
 
     async def call(self, trial_call: TrialCall) -> Exchange:
         raise Overloaded("trial calls are not simulated")
+
+    def preview(self, trial_call: TrialCall) -> Preview | None:
+        raise Overloaded("previews are not simulated")
 
 
 class ApiProcess:

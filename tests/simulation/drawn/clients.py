@@ -18,9 +18,10 @@ from scheduler_service.domain.schedules import Definition, Row, State
 from scheduler_service.usecases.cancel_schedules import Cancelled, CancelOutcome, CancelResult, InDoubt, InFlight
 from scheduler_service.usecases.idempotency import Made
 from scheduler_service.usecases.redeliver import Redelivering, RedeliverResult
-from scheduler_service.usecases.reschedule_schedule import Rescheduled, RescheduleRequest, RescheduleResult
+from scheduler_service.usecases.reschedule_schedule import Change, Rescheduled, RescheduleRequest, RescheduleResult
 from scheduler_service.usecases.schedule_keys import Put, PutResult, Unchanged
 from scheduler_service.usecases.schedule_request import CallbackRequest, ScheduleRequest
+from scheduler_service.usecases.schedule_update import CallbackUpdate, UpdateRequest
 from tests.simulation.asked import IN_TIME_MS
 from tests.simulation.drawn.api import RETRYABLE, Unanswered
 from tests.simulation.drawn.schedules import Schedule
@@ -229,10 +230,18 @@ class DrawnClients:
     async def reschedule(
         self, schedule: Schedule, *, delay_seconds: float, otherwise: bool, key: str | None, patience: int | None
     ) -> None:
-        schedule.cancel_wishes += 1
         request = RescheduleRequest(
             delay_seconds=delay_seconds, callback=CallbackRequest(url=OTHERWISE) if otherwise else None
         )
+        await self._change(schedule, request, key=key, patience=patience)
+
+    async def update(self, schedule: Schedule, *, label: str, key: str | None, patience: int | None) -> None:
+        """Its instant stays, so that the update competes with the claim of both."""
+        request = UpdateRequest(callback=CallbackUpdate(url=OTHERWISE), label=label)
+        await self._change(schedule, request, key=key, patience=patience)
+
+    async def _change(self, schedule: Schedule, request: Change, *, key: str | None, patience: int | None) -> None:
+        schedule.cancel_wishes += 1
         client_id, schedule_id = schedule.client_id, schedule.schedule_id
 
         async def verb(services: ApiServices) -> RescheduleResult:

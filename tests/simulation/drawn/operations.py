@@ -29,6 +29,8 @@ CLIENTS = {
     "cancel_many": 3,
     "redeliver": 8,
     "reschedule": 6,
+    "update": 5,
+    "run": 3,
     "put": 6,
     "look": 3,
     "reconcile": 4,

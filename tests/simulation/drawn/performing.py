@@ -124,6 +124,25 @@ class Performing:
             )
         )
 
+    async def _update(self, operation: Operation, dice: random.Random) -> None:
+        """One to three callers at once, of which some want the same."""
+        if (schedule := self._one(dice, ended=False)) is None:
+            return
+        for _ in range(dice.choice((1, 1, 2, 3))):
+            label = dice.choice("ab")
+            key = f"update {operation.dice} {label}" if dice.random() < 0.3 else None
+            self.world.spawn(self.clients.update(schedule, label=label, key=key, patience=dice.choice(PATIENCE)))
+
+    async def _run(self, operation: Operation, dice: random.Random) -> None:
+        if (schedule := self._one(dice, ended=False)) is None:
+            return
+        for _ in range(dice.choice((1, 2))):
+            self.world.spawn(
+                self.clients.reschedule(
+                    schedule, delay_seconds=0, otherwise=False, key=None, patience=dice.choice(PATIENCE)
+                )
+            )
+
     async def _put(self, operation: Operation, dice: random.Random) -> None:
         """One to three callers at once move one of a few keys forward, near its due or far from it."""
         client, key = self._client(dice), f"own-{dice.randrange(3)}"

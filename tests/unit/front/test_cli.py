@@ -65,7 +65,10 @@ def test_there_is_a_command_for_everything_promised() -> None:
     wanted |= {f"minutehand clients {verb}" for verb in ("trial-call", "set", "pause", "unpause")}
     wanted |= {f"minutehand keys {verb}" for verb in ("create", "list", "revoke")}
     wanted |= {f"minutehand schedules {verb}" for verb in ("create", "get", "show", "cancel", "list")}
-    wanted |= {f"minutehand schedules {verb}" for verb in ("redeliver", "reschedule", "attempts", "cancel-window")}
+    wanted |= {
+        f"minutehand schedules {verb}"
+        for verb in ("redeliver", "reschedule", "update", "run", "attempts", "cancel-window")
+    }
     wanted |= {f"minutehand dead-letters {verb}" for verb in ("list", "redeliver")}
     wanted |= {f"minutehand reconciliations {verb}" for verb in ("create", "show", "list", "stop")}
     verbs = ("put", "list", "show", "pause", "resume", "trigger", "delete", "runs", "preview")
@@ -184,6 +187,17 @@ def test_attempts_show_the_end_of_a_retried_success_and_tell_an_empty_answer_fro
             [httpx.Response(201, json={**SCHEDULE, "rescheduled_from": "the-old-one"})],
             "the-old-one",
         ),
+        (
+            "schedules update shop x --label y --callback-url https://b.example/ --header X-A:1",
+            [httpx.Response(200, json={**SCHEDULE, "rescheduled_from": "the-old-one"})],
+            "the-old-one",
+        ),
+        ("schedules run shop x", [httpx.Response(201, json=SCHEDULE)], "scheduled"),
+        (
+            "schedules run shop x --dry-run",
+            [httpx.Response(200, json={"url": "https://a.example/", "method": "PUT", "headers": {"webhook-id": "x"}})],
+            "> PUT https://a.example/",
+        ),
         ("schedules attempts shop x", [httpx.Response(200, json={"items": [ATTEMPT]})], "try later"),
         (
             f"reconciliations create shop --action redeliver --state failed --from {DAY} --to {DAY} --wait",
@@ -277,6 +291,8 @@ def test_a_request_goes_under_the_key_that_is_given(script: Script) -> None:
         "create shop https://a.example/ --delay-seconds 3",
         "redeliver shop x",
         "reschedule shop x --delay-seconds 5",
+        "update shop x --label y",
+        "run shop x",
     ):
         script.answers = [httpx.Response(200, json=SCHEDULE)] * 2
         assert failures.run(["schedules", *command.split(), "--idempotency-key", "mine"]) == 0

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
-from minutehand.client import Callback, MinutehandApiError
+from minutehand.client import Callback, CallbackUpdate, MinutehandApiError
 from tests.support.scripted_api import ATTEMPT, EXCHANGE, LETTER, SCHEDULE, Script
 
 ID = SCHEDULE["schedule_id"]
@@ -108,6 +108,34 @@ async def test_reschedule() -> None:
     assert {one.url.path for one in script.requests} == {f"{ONE}:reschedule"}
     assert script.sent() == {"due": "2026-11-22T00:00:00+00:00"}
     assert script.sent(1) == {"delay_seconds": 5, "callback": {"url": "https://b.example/"}}
+
+
+async def test_update_run_and_preview() -> None:
+    shown = {**SCHEDULE, "rescheduled_from": "the-old-one"}
+    request = {"url": "https://a.example/", "method": "POST", "headers": {"webhook-id": "x"}, "body": "{}"}
+    script = Script(*(httpx.Response(200, json=shown) for _ in range(3)), httpx.Response(200, json=request))
+    with script.api() as api:
+        schedules = api.client("shop").schedules
+        change = CallbackUpdate(headers={"X-A": "1", "X-B": None}, json=None)
+        found = schedules.update(str(ID), delay_seconds=5, callback=change, label=None, timeout_seconds=3)
+        assert schedules.update(str(ID), idempotency_key="mine") == found
+    async with script.async_api() as waiting:
+        assert await waiting.client("shop").schedules.run(str(ID)) == found
+        assert (await waiting.client("shop").schedules.preview(str(ID))).body == "{}"
+    assert [(one.method, one.url.path) for one in script.requests] == [
+        ("PATCH", ONE),
+        ("PATCH", ONE),
+        ("POST", f"{ONE}:run"),
+        ("POST", f"{ONE}:preview"),
+    ]
+    assert script.sent() == {
+        "delay_seconds": 5,
+        "callback": {"headers": {"X-A": "1", "X-B": None}, "json": None},
+        "label": None,
+        "timeout_seconds": 3,
+    }
+    assert script.sent(1) == {}
+    assert script.requests[1].headers["Idempotency-Key"] == "mine"
 
 
 async def test_a_trial_call_is_sent_and_its_exchange_read() -> None:

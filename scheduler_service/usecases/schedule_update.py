@@ -1,0 +1,129 @@
+"""Updates of a waiting schedule: what is asked, and the call that comes of it. Pure.
+
+An update is a JSON merge patch (RFC 7396) of what a create takes: what is left out stays, and null takes away. It is
+carried out as a reschedule (`reschedule_schedule`): a row's content never changes, so the schedule goes on under the id
+of its successor, and a key that names it follows. Old and new are decided by one conditional write against the owner's
+claim, so exactly one of the two contents is called, and never a mixture.
+"""
+
+import base64
+from collections.abc import Mapping
+from typing import Annotated, TypeVar
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from scheduler_service.domain.callback_rules import HEADER_NAME_PATTERN, HEADER_VALUE_PATTERN, MAX_HEADERS, METHODS
+from scheduler_service.domain.flows import FlowKey, FlowParallelism, FlowRate
+from scheduler_service.domain.options import Headers, RetryOverride, ScheduleOptions
+from scheduler_service.domain.schedules import Row
+from scheduler_service.usecases.schedule_request import (
+    CallbackRequest,
+    Instant,
+    LocalTime,
+    Name,
+    SkipAfterSeconds,
+    TimeoutSeconds,
+    asked_retry,
+)
+
+T = TypeVar("T")
+_CONTENT_TYPE = "content-type"
+
+
+class CallbackUpdate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What changes of the request to make. `headers` are merged by name, in any case; null takes one away. A new body
+    is `body`, `json` or `body_base64`, one of them, and takes the old content type away; `"body": null` stands for the
+    default body, `"json": null` for the text `null`."""
+
+    url: str | UnsetType = UNSET
+    method: Annotated[str, Meta(extra_json_schema={"enum": sorted(METHODS)})] | UnsetType = UNSET
+    headers: (
+        Annotated[
+            dict[str, Annotated[str, Meta(extra_json_schema={"pattern": HEADER_VALUE_PATTERN})] | None],
+            Meta(max_length=MAX_HEADERS, extra_json_schema={"propertyNames": {"pattern": HEADER_NAME_PATTERN}}),
+        ]
+        | UnsetType
+    ) = UNSET
+    body: str | UnsetType | None = UNSET
+    json: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
+    body_base64: Annotated[str, Meta(extra_json_schema={"contentEncoding": "base64"})] | UnsetType = UNSET
+    flow_key: FlowKey | UnsetType | None = UNSET
+    flow_rate: FlowRate | UnsetType | None = UNSET
+    flow_parallelism: FlowParallelism | UnsetType | None = UNSET
+
+    @property
+    def has_body(self) -> bool:
+        return self.body is not UNSET or bool(bytes(self.json)) or self.body_base64 is not UNSET
+
+
+class UpdateRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What changes of a waiting schedule; null takes a label, retry policy, time-out or `skip_after_seconds` away. The
+    instant stays unless `due` or `delay_seconds` is given; of a schedule that is retried or deferred that is its next
+    attempt, and its attempts are counted from the start."""
+
+    due: Instant | LocalTime | None = None
+    delay_seconds: float | None = None
+    callback: CallbackUpdate | None = None
+    label: Name | UnsetType | None = UNSET
+    retry: RetryOverride | UnsetType | None = UNSET
+    timeout_seconds: TimeoutSeconds | UnsetType | None = UNSET
+    skip_after_seconds: SkipAfterSeconds | UnsetType | None = UNSET
+
+    @property
+    def keeps_instant(self) -> bool:
+        return self.due is None and self.delay_seconds is None
+
+    def options(self) -> Mapping[str, object]:
+        """The options to set, by name; None: to take away."""
+        asked: dict[str, object] = {}
+        if self.retry is not UNSET:
+            retry = asked_retry(self.retry)
+            asked["retry"] = None if retry is None else msgspec.to_builtins(retry)
+        if self.timeout_seconds is not UNSET:
+            asked["timeout_seconds"] = self.timeout_seconds
+        if self.skip_after_seconds is not UNSET:
+            asked["skip_after_seconds"] = self.skip_after_seconds
+        return asked
+
+
+def updated_callback(
+    update: CallbackUpdate, row: Row, *, headers: Headers, options: ScheduleOptions
+) -> CallbackRequest:
+    """The whole callback as a create would ask for it. `headers` and `options` are the row's, in the clear. A flow key
+    that is taken away takes its limits with it."""
+    kept = {name: value for name, value in headers if not (update.has_body and name.lower() == _CONTENT_TYPE)}
+    if update.headers is not UNSET:
+        kept = _merged(kept, update.headers)
+    body: str | None = None
+    encoded: str | None = None
+    if update.has_body:
+        body = None if update.body is UNSET else update.body
+        encoded = None if update.body_base64 is UNSET else update.body_base64
+    elif row.body:
+        encoded = base64.b64encode(row.body).decode()
+    elif options.empty_body:
+        body = ""
+    flow = None if update.flow_key is None else options.flow
+    return CallbackRequest(
+        url=(row.url or "") if update.url is UNSET else update.url,
+        method=(row.method or "POST") if update.method is UNSET else update.method,
+        headers=kept,
+        body=body,
+        json=update.json,
+        body_base64=encoded,
+        flow_key=_either(update.flow_key, None if flow is None else flow.key),
+        flow_rate=_either(update.flow_rate, None if flow is None else flow.rate),
+        flow_parallelism=_either(update.flow_parallelism, None if flow is None else flow.parallelism),
+    )
+
+
+def _either(asked: T | UnsetType, kept: T) -> T:
+    return kept if asked is UNSET else asked
+
+
+def _merged(kept: Mapping[str, str], asked: Mapping[str, str | None]) -> dict[str, str]:
+    """The headers with those asked for in the place of their namesakes, or behind all others; None: taken away."""
+    named = {name.lower(): (name, value) for name, value in asked.items()}
+    merged = [named.pop(name.lower(), (name, value)) for name, value in kept.items()]
+    return {name: value for name, value in (*merged, *named.values()) if value is not None}
