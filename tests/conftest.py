@@ -55,6 +55,14 @@ def unicode_table() -> None:
     st.text().validate()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_profiles_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
+    """Commands neither use nor change what the user keeps, also in the programs that tests start."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+        yield
+
+
 def suite_of(path: Path) -> str | None:
     """The directory right under `tests` that holds `path`; None for what is elsewhere or belongs to no suite."""
     parts = path.relative_to(TESTS).parts if path.is_relative_to(TESTS) else ()

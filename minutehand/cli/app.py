@@ -18,6 +18,7 @@ from minutehand.cli import (
     dead_letters,
     demo,
     keys,
+    login,
     metrics,
     nodes,
     reconciliations,
@@ -49,6 +50,7 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def main(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
@@ -62,10 +64,20 @@ def main(
             show_default=False,
         ),
     ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            "--profile",
+            metavar="NAME",
+            help=f"Take address and key from what `minutehand login NAME` kept. Also: {login.PROFILE_VARIABLE}.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Minutehand calls your service at the second you asked for."""
     if ca_file is not None:
         trust(ca_file)
+    login.use_profile(context.invoked_subcommand, profile)
 
 
 def _add(command: Callable[..., None], what: str, example: str) -> None:
@@ -73,6 +85,9 @@ def _add(command: Callable[..., None], what: str, example: str) -> None:
 
 
 _add(demo.demo, "Run everything here and watch callbacks arrive.", "demo --once")
+_add(login.login, "Keep an address and a key under a name.", "login shop --url https://minutehand.example")
+_add(login.logout, "Forget an address and its key.", "logout shop")
+_add(login.profiles, "List the addresses that are kept.", "profiles")
 _add(servers.api, "Run an API process.", "api --config minutehand.toml --port 8080")
 _add(servers.node, "Run a node.", "node --config minutehand.toml --processes 2")
 _add(servers.migrate, "Create the keyspace, or bring it up to date.", "migrate --config minutehand.toml")

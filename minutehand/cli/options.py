@@ -67,7 +67,7 @@ MaxAttempts = Annotated[
 def connect(url: str, key: str | None) -> Minutehand:
     """A connection for one command."""
     if not key:
-        fail("No key is given: set MINUTEHAND_KEY, or use --key.")
+        fail("No key is given: use `minutehand login`, set MINUTEHAND_KEY, or use --key.")
     trusted = _trusted()
     return Minutehand(url, key) if trusted is None else Minutehand(url, key, ssl_context=trusted)
 

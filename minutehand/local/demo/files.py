@@ -10,7 +10,6 @@ Folders of these names that hold anything else are refused (`folders`).
 """
 
 import json
-import os
 import secrets
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +25,7 @@ from minutehand.local.errors import DataDirLocked
 from minutehand.local.file_lock import FileLock
 from minutehand.local.machine import check_port, free_ports
 from minutehand.local.state import holder_of, lock_path
+from minutehand.profiles import write_private
 from minutehand.reference_pages import toml
 
 
@@ -175,11 +175,11 @@ class DemoDirectory:
             lines += ["", f"[{name}]", *(f"{key} = {toml(value)}" for key, value in values.items())]
         text = "\n".join(lines) + "\n"
         tomllib.loads(text)
-        _write(self.settings, text)
-        _write(self.ports, json.dumps({"api": plan.api_port, "receiver": plan.receiver_port}))
+        write_private(self.settings, text)
+        write_private(self.ports, json.dumps({"api": plan.api_port, "receiver": plan.receiver_port}))
 
     def write_state(self, state: DemoState) -> None:
-        _write(self.state, json.dumps(asdict(state), indent=2) + "\n")
+        write_private(self.state, json.dumps(asdict(state), indent=2) + "\n")
 
     def clear_state(self) -> None:
         self.state.unlink(missing_ok=True)
@@ -193,14 +193,3 @@ def _if_free(port: object) -> int | None:
     except LocalError:
         return None
     return port
-
-
-def _write(path: Path, text: str) -> None:
-    """Replace a file atomically; only its owner may read it."""
-    scratch = path.with_name(path.name + ".new")
-    scratch.unlink(missing_ok=True)
-    # O_EXCL: an existing file would keep its owner and mode, and a link would be followed.
-    descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-    scratch.replace(path)

@@ -492,7 +492,7 @@ def test_an_unhandled_exception_is_a_sentence_too() -> None:
 def test_no_key(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.delenv("MINUTEHAND_KEY", raising=False)
     assert failures.run(["clients", "list"]) == 1
-    assert capsys.readouterr().err == "No key is given: set MINUTEHAND_KEY, or use --key.\n"
+    assert capsys.readouterr().err == "No key is given: use `minutehand login`, set MINUTEHAND_KEY, or use --key.\n"
 
 
 def test_no_command_is_summed_up_by_half_a_sentence() -> None:
