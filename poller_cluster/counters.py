@@ -49,6 +49,7 @@ _OF_ERROR: Final[dict[AttemptError, str]] = {
     "connect-refused": "connect",
     "forbidden-address": "refused_by_policy",
     "forbidden-port": "refused_by_policy",
+    "proxy-failed": "connect",
     "reset": "reset",
     "resolve-failed": "dns",
     "timeout": "timeout",

@@ -10,12 +10,14 @@ Overview
 One attempt is one HTTP request. The engine makes no decision about retries, limits or order: its caller has claimed the
 row and decides what follows from the result.
 
-Modules: `target` reads the URL and `request` writes the request; `naming` finds addresses; `connection` is a socket on
-the loop, `tls` the TLS layer on bytes; `answer` parses responses; `pool` chooses which connection to reuse, `deadlines`
-which attempts are due; `engine` coordinates them; `result.Verdict` names what went wrong. For HTTP/2,
+Modules: `channel` says how connections are made beyond the URL, `client_contexts` has the TLS contexts of those with a
+client certificate; `target` reads the URL and `request` writes the request; `naming` finds addresses; `connection` is a
+socket on the loop, `tls` the TLS layer on bytes; `answer` parses responses; `pool` chooses which connection to reuse,
+`deadlines` which attempts are due; `engine` coordinates them; `result.Verdict` names what went wrong. For HTTP/2,
 `http2.header_block` encodes headers, `http2.session` is the protocol, `http2.stream` one request of it,
-`http2.connection` the socket, and `http2.attempts` decides which attempt uses which connection. All but `naming`,
-`connection`, `http2.connection`, `http2.attempts` and `engine` are pure. `DeliveryEngine` draws the engine's states.
+`http2.connection` the socket, and `http2.attempts` decides which attempt uses which connection. All but
+`client_contexts`, `naming`, `connection`, `http2.connection`, `http2.attempts` and `engine` are pure. `DeliveryEngine`
+draws the engine's states.
 
 Rules
 -----
@@ -45,8 +47,8 @@ Rules
    has read everything; its connection is not reused then.
 10. A header's name or value never holds a line break on the wire, whatever was stored: `request` refuses it, and also
     names that belong to the framing.
-11. Connections are kept separately for each client, scheme, host, port and address, bounded in number, idle time and
-    age. An idle connection holds nothing of past answers; over HTTP/2, a header table and an incomplete frame.
+11. Connections are kept separately for each client, scheme, host, port, address and channel, bounded in number, idle
+    time and age. An idle connection holds nothing of past answers; over HTTP/2, a header table and an incomplete frame.
 
 What is not guaranteed
 ----------------------
@@ -68,6 +70,19 @@ and search domains apply as the system has them.
 Of a name with several addresses, the families take turns, eight addresses of each at most. The next one is tried
 beside the first after a quarter of a second, or at once if one failed. At most two are tried at a time, and neither is
 given up for another within the time for connecting: if two don't answer at all the rest are not tried.
+
+Channels
+--------
+A request may name a channel: a client certificate to present to the receiver, a forward proxy to go through, or both.
+No connection, idle or shared over HTTP/2, serves a request of another channel, so no receiver takes one client
+certificate for another and no proxy one set of credentials for another. Channels are compared by content. Contexts of
+client certificates are bounded in number (`client_contexts`).
+
+Only proxies that the network policy lists are used, at whatever address. A proxy resolves the receiver's name itself:
+so the policy judges the text of the URL only (scheme, port, an address written out), and rule 4 holds for the proxy's
+part of the way if the proxy itself refuses the addresses that callbacks may not reach. Through a proxy https is a
+tunnel, so the proxy sees the receiver's name and no more; http it reads. A request that finds no tunnel ends as
+`proxy-failed`, with nothing sent. What a proxy answers to a request over http can't be told from the receiver's answer.
 
 HTTP/2
 ------

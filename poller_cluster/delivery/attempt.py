@@ -5,8 +5,8 @@ from collections.abc import Callable
 from poller_cluster.delivery.answer import retry_after_seconds
 from poller_cluster.delivery.connection import Connection
 from poller_cluster.delivery.request import CallbackRequest
-from poller_cluster.delivery.result import AttemptResult, Verdict
-from poller_cluster.delivery.sight import AnyAnswer, Sight
+from poller_cluster.delivery.result import AttemptResult, Verdict, not_connected, refused, timed_out
+from poller_cluster.delivery.sight import AnyAnswer, Sight, socket_name
 from poller_cluster.delivery.target import Endpoint
 from scheduler_service.domain.network import Refusal
 
@@ -15,9 +15,10 @@ MayStart = Callable[[], bool]
 
 
 class Attempt:
-    """`addresses` are tried in order, from `next_address` on. `opening`: connections being made. `sends`: how often the
-    request was written. `due`: when the engine has to look at it next, `deadline`: when it times out. `answer_due`:
-    when the answer is cut off, and its status decides. `repeated_at`: when it was last repeated, 0 if never.
+    """`addresses` are tried in order, from `next_address` on. `peer`: what connections are made to, the receiver or a
+    forward proxy. `opening`: connections being made. `sends`: how often the request was written. `due`: when the engine
+    has to look at it next, `deadline`: when it times out. `answer_due`: when the answer is cut off, and its status
+    decides. `repeated_at`: when it was last repeated, 0 if never.
 
     Instants are monotonic seconds. `tick` belongs to `Deadlines`.
     """
@@ -50,6 +51,8 @@ class Attempt:
     ) -> None:
         self.request = request
         self.endpoint = endpoint
+        channel = request.channel
+        self.peer = endpoint if channel is None or channel.peer is None else channel.peer
         self.head = head
         self.on_done = on_done
         self.may_start = may_start
@@ -60,10 +63,33 @@ class Attempt:
         self.deadline = self.due = started + request.timeout_seconds
         self.opening: list[Connection[Attempt]] = []
 
+    @property
+    def proxied(self) -> bool:
+        return self.peer is not self.endpoint
+
+    def socket_name(self, address: str) -> str:
+        """How an observation names the socket; a forward proxy's address is the operator's and is not shown."""
+        return self.peer.authority if self.proxied else socket_name(address, self.peer.target.port)
+
     def repeat(self, now: float) -> None:
         """Start over, with the whole time for connecting again."""
         self.repeated_at = now
         self.connect_deadline = min(self.deadline, now + self.connect_timeout_seconds)
+
+    @property
+    def no_connection(self) -> Verdict:
+        """Why none could be made to any address."""
+        if self.refusal is not None and not self.opened:
+            return refused(self.refusal)
+        return not_connected(self.last_error or OSError(), proxied=self.proxied)
+
+    @property
+    def timed_out(self) -> Verdict:
+        return timed_out(
+            self.sends,
+            timeout_seconds=self.request.timeout_seconds,
+            connect_timeout_seconds=self.connect_timeout_seconds,
+        )
 
     def without_status(self, verdict: Verdict, now: float) -> AttemptResult:
         """The result if no final status came."""

@@ -1,6 +1,6 @@
 """An HTTP/1.1 connection to a receiver: a socket on the loop, TLS, and the answer to the request under way on it.
 
-    connect --on_connected--> [secure --on_secured-->] send --on_answer, until the answer has ended--> send ...
+    connect --on_connected--> [tunnel --on_tunnelled-->] [secure --on_secured-->] send --on_answer ...--> send ...
        `------------------------- on_lost: the receiver ended it, or it broke --------------------------'
 
 It decides nothing and reports events to its owner. It uses a raw socket instead of a transport of the loop, so that it
@@ -16,6 +16,7 @@ import ssl
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from poller_cluster.delivery.answer import Answer
+from poller_cluster.delivery.channel import tunnel_failure
 from poller_cluster.delivery.pool import PoolKey
 from poller_cluster.delivery.tls import Tls
 
@@ -41,6 +42,9 @@ class ConnectionEvents(Protocol):
 
     def on_connected(self, connection: Any, error: OSError | None) -> None:
         """TCP is connected, or failed with `error`."""
+
+    def on_tunnelled(self, connection: Any, failure: str) -> None:
+        """The forward proxy has opened the tunnel (""), or has not, for the reason that `failure` says."""
 
     def on_secured(self, connection: Any, error: Exception | None) -> None:
         """The TLS handshake is complete, or failed with `error`."""
@@ -105,7 +109,7 @@ class Connection(Generic[A]):
         self._sock.setblocking(False)
         self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with contextlib.suppress(BlockingIOError):
-            self._sock.connect((self.key.address, self.key.target.port))
+            self._sock.connect((self.key.address, self.key.port))
         self._loop.add_writer(self.descriptor, self._connected)
 
     def _connected(self) -> None:
@@ -114,6 +118,21 @@ class Connection(Generic[A]):
             self._loop.add_reader(self.descriptor, self._read)
         self._loop.remove_writer(self.descriptor)
         self._events.on_connected(self, OSError(code, errno.errorcode.get(code, "")) if code else None)
+
+    def tunnel(self, head: bytes) -> None:
+        """Ask the forward proxy for a tunnel with this request; `on_tunnelled` follows."""
+        self._loop.add_reader(self.descriptor, self._hear_proxy, bytearray())
+        with contextlib.suppress(OSError):  # a broken connection is seen by the reader
+            self._sock.send(head)
+
+    def _hear_proxy(self, answer: bytearray) -> None:
+        data = receive(self._sock)
+        if data is None:
+            return
+        answer += data
+        failure = tunnel_failure(bytes(answer)) if data else "the forward proxy closed the connection"
+        if failure is not None:
+            self._events.on_tunnelled(self, failure)
 
     def secure(self, tls: Tls) -> None:
         """Begin the handshake; `on_secured` follows."""

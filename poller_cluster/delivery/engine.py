@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from poller_cluster.delivery.answer import Answer, KnownAnswers
 from poller_cluster.delivery.attempt import Attempt, MayStart, OnDone
+from poller_cluster.delivery.client_contexts import ClientContexts
 from poller_cluster.delivery.connection import Connection
 from poller_cluster.delivery.deadlines import Deadlines
 from poller_cluster.delivery.http2.attempts import Http2Attempts, Steps
@@ -22,13 +23,13 @@ from poller_cluster.delivery.result import (
     AttemptResult,
     Verdict,
     because,
-    not_connected,
+    not_begun,
+    not_presented,
+    not_resolved,
     not_secured,
-    refused,
-    timed_out,
 )
 from poller_cluster.delivery.settings import DeliverySettings
-from poller_cluster.delivery.sight import AnyAnswer, Sight, socket_name
+from poller_cluster.delivery.sight import AnyAnswer, Sight
 from poller_cluster.delivery.target import endpoint_of, judge_socket_address
 from poller_cluster.delivery.tls import Tls, client_context
 from scheduler_service.domain.network import NetworkPolicy
@@ -85,6 +86,7 @@ class DeliveryEngine:
         self._starting: Attempt | None = None
         self._loop: asyncio.AbstractEventLoop
         self._tls_context: ssl.SSLContext
+        self._client_contexts: ClientContexts
         self._naming: Naming
         self._pool: Pool[Connection[Attempt]]
         self._http2: Http2Attempts
@@ -114,6 +116,7 @@ class DeliveryEngine:
             kept = sockets - in_flight
         self._capacity = in_flight
         self._tls_context = client_context(settings.ca_file)
+        self._client_contexts = ClientContexts(lambda: client_context(settings.ca_file))
         self._naming = Naming(self._loop, settings=settings)
         kept_http2 = max(kept // _SHARE_OF_HTTP2, 1)
         kept = max(kept - kept_http2, 1)
@@ -191,6 +194,14 @@ class DeliveryEngine:
         except BadRequest as error:
             self._refuse(on_done, "bad-request", str(error), started_at_ms, final=True)
             return
+        channel, shown = request.channel, head
+        if channel is not None and channel.proxy is not None:
+            refusal = channel.refusal(self._policy, request.url)
+            if refusal is not None:
+                self._refuse(on_done, refusal.code, refusal.detail, started_at_ms, final=True)
+                return
+            if endpoint.target.scheme == "http":
+                head = channel.head_for_proxy(head, endpoint)
         attempt = Attempt(
             request,
             endpoint,
@@ -202,11 +213,11 @@ class DeliveryEngine:
             connect_timeout_seconds=min(request.timeout_seconds, self._settings.connect_timeout_seconds),
         )
         if self._observe:
-            attempt.sight = Sight(started=started, head=head)
+            attempt.sight = Sight(started=started, head=shown)
         self._in_flight += 1
         # While it is set, `_conclude` defers `on_done`: the caller must not get a result from within this call.
         self._starting = attempt
-        addresses = self._naming.find(attempt, endpoint.target, self._named)
+        addresses = self._naming.find(attempt, attempt.peer.target, self._named)
         if addresses is not None:
             self._watch(attempt, attempt.deadline)
             attempt.addresses = addresses
@@ -218,24 +229,14 @@ class DeliveryEngine:
     def _refuse(
         self, on_done: OnDone, error: AttemptError, detail: str, started_at_ms: int, *, final: bool = False
     ) -> None:
-        result = AttemptResult(
-            status=None,
-            error=error,
-            detail=detail,
-            nothing_sent=True,
-            final=final,
-            started_at_ms=started_at_ms,
-            duration_seconds=0.0,
-        )
-        self._loop.call_soon(on_done, result)
+        self._loop.call_soon(on_done, not_begun(Verdict(error, detail, final), started_at_ms))
 
     def _named(self, attempt: Attempt, found: Found | None) -> None:
         """The look-up ended. `found` is None: not within the time for connecting."""
         if found is None:
-            self._fail(attempt, self._timed_out(attempt))
+            self._fail(attempt, attempt.timed_out)
         elif found.failure is not None:
-            detail = "the name has no address" if found.failure == "no-address" else "no name server answered"
-            self._fail(attempt, Verdict("resolve-failed", detail))
+            self._fail(attempt, not_resolved(found.failure, proxied=attempt.proxied))
         else:
             attempt.addresses = found.addresses
             self._watch(attempt, attempt.deadline)
@@ -246,7 +247,7 @@ class DeliveryEngine:
         """Whether a kept connection was used: the request was written to it, or the attempt ended meanwhile."""
         request, target = attempt.request, attempt.endpoint.target
         for address in attempt.addresses:
-            key = PoolKey(request.client_id, target, address)
+            key = PoolKey(request.client_id, target, address, request.channel)
             while (connection := self._pool.take(key, now)) is not None:
                 if request.at_most_once and not connection.looks_alive():
                     connection.close()
@@ -283,7 +284,7 @@ class DeliveryEngine:
             if opened:
                 break
         if not attempt.opening:
-            self._fail(attempt, self._no_connection(attempt))
+            self._fail(attempt, attempt.no_connection)
             return
         now = self._clock.monotonic()
         more = attempt.next_address < len(attempt.addresses) and len(attempt.opening) < _OPENING_AT_ONCE
@@ -294,7 +295,7 @@ class DeliveryEngine:
         """Whether a connection is being made; if not, the address is refused or the attempt is over. Raises OSError if
         connecting fails at once."""
         target = attempt.endpoint.target
-        refusal = judge_socket_address(self._policy, (address, target.port))
+        refusal = None if attempt.proxied else judge_socket_address(self._policy, (address, target.port))
         if refusal is not None:
             attempt.refusal = refusal
             return False
@@ -311,7 +312,7 @@ class DeliveryEngine:
             events=self,
             loop=self._loop,
             sock=sock,
-            key=PoolKey(attempt.request.client_id, target, address),
+            key=PoolKey(attempt.request.client_id, target, address, attempt.request.channel),
             attempt=attempt,
             opened_at=self._clock.monotonic(),
             answer=Answer(
@@ -323,7 +324,7 @@ class DeliveryEngine:
         )
         attempt.opened = True
         if attempt.sight is not None:
-            attempt.sight.addresses.append(socket_name(address, target.port))
+            attempt.sight.addresses.append(attempt.socket_name(address))
         try:
             connection.connect()
         except OSError:
@@ -347,17 +348,37 @@ class DeliveryEngine:
         attempt.connection = connection
         if attempt.sight is not None:
             attempt.sight.connected = self._clock.monotonic()
-            attempt.sight.connected_to = socket_name(connection.key.address, connection.key.target.port)
+            attempt.sight.connected_to = attempt.socket_name(connection.key.address)
         if attempt.endpoint.target.scheme == "http":
             self._send_on_fresh(attempt, connection)
             return
         attempt.due = attempt.connect_deadline
+        channel = attempt.request.channel
+        if channel is not None and channel.proxy is not None:
+            connection.tunnel(channel.connect_head(attempt.endpoint.target))
+        else:
+            self._secure(attempt, connection)
+
+    def on_tunnelled(self, connection: Connection[Attempt], failure: str) -> None:
+        attempt = connection.attempt
+        assert attempt is not None
+        if failure:
+            self._fail(attempt, Verdict("proxy-failed", failure))
+        else:
+            self._secure(attempt, connection)
+
+    def _secure(self, attempt: Attempt, connection: Connection[Attempt]) -> None:
+        context, request = self._tls_context, attempt.request
         try:
-            tls = Tls(self._tls_context, attempt.endpoint.target.server_name)
+            if request.channel is not None and request.channel.certificate is not None:
+                context = self._client_contexts.of(request.client_id, request.channel)
+            tls = Tls(context, attempt.endpoint.target.server_name)
         except ValueError:
             self._fail(attempt, Verdict("bad-url", "the URL's host can't be a server's name", final=True))
-            return
-        connection.secure(tls)
+        except OSError as error:
+            self._fail(attempt, not_presented(error))
+        else:
+            connection.secure(tls)
 
     def on_secured(self, connection: Connection[Attempt], error: Exception | None) -> None:
         attempt = connection.attempt
@@ -487,18 +508,6 @@ class DeliveryEngine:
         except Exception:
             self._conclude(attempt, attempt.without_status(verdict, self._clock.monotonic()))
 
-    def _no_connection(self, attempt: Attempt) -> Verdict:
-        if attempt.refusal is not None and not attempt.opened:
-            return refused(attempt.refusal)
-        return not_connected(attempt.last_error or OSError())
-
-    def _timed_out(self, attempt: Attempt) -> Verdict:
-        return timed_out(
-            attempt.sends,
-            timeout_seconds=attempt.request.timeout_seconds,
-            connect_timeout_seconds=attempt.connect_timeout_seconds,
-        )
-
     def _conclude(self, attempt: Attempt, result: AttemptResult, answer: AnyAnswer | None = None) -> None:
         """Release everything the attempt holds and report its result."""
         if attempt.sight is not None and result.observation is None:
@@ -571,7 +580,7 @@ class DeliveryEngine:
                 connection.answer.end = "too-long"
             self._answered(attempt, connection)
         else:
-            self._fail(attempt, self._timed_out(attempt))
+            self._fail(attempt, attempt.timed_out)
 
     def _close(self) -> None:
         """End all attempts and close all connections."""

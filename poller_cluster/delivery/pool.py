@@ -1,20 +1,30 @@
 """Chooses which kept connections to reuse and which to close. It only decides; the caller closes them.
 
-A pool holds one client's connections to one address for one scheme, host and port. The newest is used first, so that
-the others grow old and are closed. Connections are bounded in number, per pool and over all (the one unused for the
-longest time is evicted), in idle time and in age.
+A pool holds one client's connections over one channel to one address for one scheme, host and port. The newest is used
+first, so that the others grow old and are closed. Connections are bounded in number, per pool and over all (the one
+unused for the longest time is evicted), in idle time and in age.
 """
 
 from itertools import takewhile
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
+from poller_cluster.delivery.channel import Channel
 from poller_cluster.delivery.target import Target
 
 
 class PoolKey(NamedTuple):
+    """`target` is the receiver's. `address` is that of the channel's proxy, if it has one."""
+
     client_id: str
     target: Target
     address: str
+    channel: Channel | None = None
+
+    @property
+    def port(self) -> int:
+        """The port that the connection is to."""
+        channel = self.channel
+        return self.target.port if channel is None or channel.peer is None else channel.peer.target.port
 
 
 class Kept(Protocol):

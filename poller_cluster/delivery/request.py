@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from poller_cluster.delivery.channel import Channel
 from poller_cluster.delivery.target import Endpoint
 from scheduler_service.domain.callback_rules import belongs_to_connection, is_token
 
@@ -18,7 +19,8 @@ _known_names: set[str] = set()
 class CallbackRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What goes on the wire: `headers` are all headers, the user's and ours, in order.
 
-    `client_id`: whose share of look-ups it uses, and whose connections.
+    `client_id`: whose share of look-ups it uses, and whose connections. `channel`: how these are made, None: directly
+    and without a client certificate.
 
     `at_most_once`: never repeat the request if something of it may have been sent, not even when a kept connection
     turned out to be dead.
@@ -31,6 +33,7 @@ class CallbackRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     timeout_seconds: float
     at_most_once: bool = False
     client_id: str = ""
+    channel: Channel | None = None
 
 
 class BadRequest(Exception):

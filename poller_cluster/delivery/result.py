@@ -20,6 +20,7 @@ AttemptError = Literal[
     "forbidden-port",
     "internal",
     "not-trusted",
+    "proxy-failed",
     "reset",
     "resolve-failed",
     "stopped",
@@ -32,6 +33,7 @@ bad-url, bad-request               the request can't be made (final)
 forbidden-address, forbidden-port  the network policy refuses the address or port (final)
 resolve-failed                     the name has no address
 connect-refused, connect-failed    no connection
+proxy-failed                       there is no connection to the forward proxy, or from it to the receiver
 tls-failed                         the handshake failed or the certificate is not to be trusted
 timeout                            no answer within the request's time-out, or no connection within the connect time-out
 reset                              the connection broke before an answer
@@ -105,6 +107,19 @@ def because(error: AttemptError) -> Verdict:
     return Verdict(error, _SENTENCES[error])
 
 
+def not_begun(verdict: Verdict, started_at_ms: int) -> AttemptResult:
+    """The result of an attempt that was refused when it was handed in."""
+    return AttemptResult(
+        status=None,
+        error=verdict.error,
+        detail=verdict.detail,
+        nothing_sent=True,
+        final=verdict.final,
+        started_at_ms=started_at_ms,
+        duration_seconds=0.0,
+    )
+
+
 def refused(refusal: Refusal) -> Verdict:
     """The network policy left no address to try."""
     return Verdict(refusal.code, refusal.detail, final=True)
@@ -117,12 +132,25 @@ def timed_out(sends: int, *, timeout_seconds: float, connect_timeout_seconds: fl
     return Verdict("timeout", f"no connection within {connect_timeout_seconds:g} s")
 
 
-def not_connected(error: OSError) -> Verdict:
-    """No address could be connected to; `error` is that of the last one."""
-    refusing = error.errno == errno.ECONNREFUSED
-    return Verdict(
-        "connect-refused" if refusing else "connect-failed", f"could not connect: {os.strerror(error.errno or 0)}"
-    )
+def not_resolved(failure: str, *, proxied: bool) -> Verdict:
+    """The look-up of the receiver's name, or of its forward proxy's, has failed: `no-address`, or no answer."""
+    detail = "the name has no address" if failure == "no-address" else "no name server answered"
+    return Verdict("proxy-failed", f"the forward proxy: {detail}") if proxied else Verdict("resolve-failed", detail)
+
+
+def not_connected(error: OSError, *, proxied: bool = False) -> Verdict:
+    """No address of the receiver, or of its forward proxy, could be connected to; `error` is that of the last one."""
+    detail = f"could not connect: {os.strerror(error.errno or 0)}"
+    if proxied:
+        return Verdict("proxy-failed", f"the forward proxy: {detail}")
+    return Verdict("connect-refused" if error.errno == errno.ECONNREFUSED else "connect-failed", detail)
+
+
+def not_presented(error: OSError) -> Verdict:
+    """The client certificate can't be used by this process."""
+    if isinstance(error, ssl.SSLError):
+        return Verdict("tls-failed", f"the client certificate is not usable: {error.reason}"[:_DETAIL_LENGTH])
+    return Verdict("internal", f"the client certificate could not be loaded: {error.strerror}")
 
 
 def not_secured(error: Exception) -> Verdict:

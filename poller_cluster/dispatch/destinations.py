@@ -45,9 +45,10 @@ _PORTS = {"http:": "80", "https:": "443"}
 
 J = TypeVar("J")
 
-_HOST_ERRORS = frozenset(
-    {"connect-failed", "connect-refused", "resolve-failed", "tls-failed", "timeout", "reset", "bad-response"}
-)
+_HOST_ERRORS = frozenset({
+    "bad-response", "connect-failed", "connect-refused", "proxy-failed", "reset", "resolve-failed", "timeout",
+    "tls-failed",
+})  # fmt: skip
 _TOO_MANY_REQUESTS = 429
 _LARGEST_DOUBLING = 30
 

@@ -79,17 +79,22 @@ class NetworkPolicy:
     """What callbacks may reach, as the operator configures it.
 
     `allow` and `deny` are networks, compared also with the IPv4 address that an IPv6 form carries. `allow_ports` None
-    means every port. `schemes` is a subset of http and https.
+    means every port. `schemes` is a subset of http and https. `proxies` are the forward proxies that callbacks may go
+    through, as host:port in lower case; `allow`, `deny` and `allow_ports` do not apply to them.
     """
 
     allow: tuple[Network, ...] = ()
     deny: tuple[Network, ...] = ()
     allow_ports: frozenset[int] | None = None
     schemes: frozenset[str] = frozenset(DEFAULT_PORTS)
+    proxies: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if not self.schemes or not self.schemes <= DEFAULT_PORTS.keys():
             raise ValueError("schemes of a network policy: http, https or both")
+        for proxy in self.proxies:
+            if not _is_host_and_port(proxy):
+                raise ValueError(f"proxies: {proxy!r} is not host:port in lower case, such as proxy.internal:3128")
 
     @classmethod
     def parse(
@@ -99,6 +104,7 @@ class NetworkPolicy:
         deny: Iterable[str] = (),
         allow_ports: Iterable[int] | None = None,
         schemes: Iterable[str] = ("http", "https"),
+        proxies: Iterable[str] = (),
     ) -> "NetworkPolicy":
         """The policy from configured texts. Raises ValueError naming the network that can't be parsed."""
         return cls(
@@ -106,6 +112,7 @@ class NetworkPolicy:
             deny=tuple(ip_network(text) for text in deny),
             allow_ports=None if allow_ports is None else frozenset(allow_ports),
             schemes=frozenset(schemes),
+            proxies=frozenset(proxies),
         )
 
     def judge(self, address: str, port: int) -> Refusal | None:
@@ -138,6 +145,19 @@ class NetworkPolicy:
         if "@" in authority:
             return Refusal("bad-url", "the URL carries credentials; send them in an Authorization header")
         return self._check_authority(authority, DEFAULT_PORTS[scheme])
+
+    def check_proxy(self, url: str) -> Refusal | None:
+        """None if callbacks may go through the forward proxy at this URL, http://host:port."""
+        parts = _URL.match(url) if len(url) <= MAX_URL_LENGTH else None
+        if parts is None or parts[1].lower() != "http" or parts[3] not in (None, "/"):
+            return Refusal("bad-url", "a forward proxy is named as http://host:port")
+        if "@" in parts[2]:
+            return Refusal(
+                "bad-url", "the URL of a forward proxy carries no credentials: they have fields of their own"
+            )
+        if parts[2].lower() in self.proxies:
+            return None
+        return Refusal("forbidden-address", "the operator does not allow this forward proxy")
 
     def _check_authority(self, authority: str, default_port: int) -> Refusal | None:
         host, bracket, rest = authority.partition("]")
@@ -179,6 +199,12 @@ class NetworkPolicy:
         if (refusal := _by_table(address, _REFUSED_V6)) is not None:
             return refusal
         return None if address in _GLOBAL_UNICAST else _forbidden(address, "reserved")
+
+
+def _is_host_and_port(text: str) -> bool:
+    host, _, port = text.rpartition(":")
+    known = not isinstance(literal_address(host), Refusal) and text == text.lower()
+    return known and re.fullmatch(r"[0-9]{1,5}", port) is not None and 1 <= int(port) <= 65_535
 
 
 def _forbidden(address: Address, name: str) -> Refusal:

@@ -7,18 +7,19 @@
       |
       `--none is being made--> False: the engine makes one for this attempt (the "maker")
 
-A receiver is one scheme, host and port as one client calls it. For each at most one connection is being made while
-other attempts wait for it; if that fails, or turns out to speak HTTP/1.1, they open their own. While a receiver is
-remembered as speaking HTTP/1.1, none waits. Of a receiver's connections the newest with room is used, so that the
-others grow old. The engine keeps the deadlines of all attempts.
+A receiver is one scheme, host and port as one client calls it over one channel. For each at most one connection is
+being made while other attempts wait for it; if that fails, or turns out to speak HTTP/1.1, they open their own. While a
+receiver is remembered as speaking HTTP/1.1, none waits. Of a receiver's connections the newest with room is used, so
+that the others grow old. The engine keeps the deadlines of all attempts.
 """
 
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from poller_cluster.delivery.attempt import Attempt
+from poller_cluster.delivery.channel import Channel
 from poller_cluster.delivery.connection import Connection
 from poller_cluster.delivery.http2.connection import Http2Connection
 from poller_cluster.delivery.http2.header_block import block_of, headers_of
@@ -87,10 +88,22 @@ class Steps:
     conclude: Callable[[Attempt, AttemptResult, Stream[Attempt]], None]
 
 
+_Name: TypeAlias = tuple[str, Target, Channel | None]
+
+
+def _receiver_of(attempt: Attempt) -> _Name:
+    return attempt.request.client_id, attempt.endpoint.target, attempt.request.channel
+
+
+def _used_by(connection: Http2Connection[Attempt]) -> _Name:
+    key = connection.key
+    return key.client_id, key.target, key.channel
+
+
 class _Receiver:
-    """Connections of one client to one receiver; those in `with_headroom` may have room. Attempts are `waiting` while
-    there is a `maker`: first the attempt that a connection is being made for, then that connection until its first
-    SETTINGS say how many streams it admits."""
+    """Connections of one client over one channel to one receiver; those in `with_headroom` may have room. Attempts are
+    `waiting` while there is a `maker`: first the attempt that a connection is being made for, then that connection
+    until its first SETTINGS say how many streams it admits."""
 
     __slots__ = ("connections", "maker", "waiting", "with_headroom")
 
@@ -121,7 +134,7 @@ class Http2Attempts:
         self._observe = observe
         self._steps = steps
         self._http1 = Http1Receivers()
-        self._receivers: dict[tuple[str, Target], _Receiver] = {}
+        self._receivers: dict[_Name, _Receiver] = {}
         self._under_way: dict[Attempt, tuple[Http2Connection[Attempt], Stream[Attempt]]] = {}
         self._sweep: asyncio.Handle | None = None
         self._pool: Pool[Http2Connection[Attempt]] = Pool(
@@ -136,7 +149,7 @@ class Http2Attempts:
         target = attempt.endpoint.target
         if self._observe or target.scheme != "https":
             return False
-        now, name = self._clock.monotonic(), (attempt.request.client_id, target)
+        now, name = self._clock.monotonic(), _receiver_of(attempt)
         receiver = self._receivers.get(name)
         if receiver is None:
             if self._http1.has(target, now):
@@ -156,7 +169,7 @@ class Http2Attempts:
         """The connection made for the attempt chose HTTP/2; this class takes ownership of it."""
         target = attempt.endpoint.target
         self._http1.forget(target)
-        receiver = self._receivers.setdefault((attempt.request.client_id, target), _Receiver())
+        receiver = self._receivers.setdefault(_receiver_of(attempt), _Receiver())
         attempt.connection = None
         made = Http2Connection(events=self, loop=self._loop, made=connection)
         if receiver.maker is attempt:
@@ -355,7 +368,7 @@ class Http2Attempts:
         """After any change of the connection: give its room to waiting attempts, and keep or close it if it is idle."""
         if connection.closed:
             return
-        receiver = self._receivers[connection.key.client_id, connection.key.target]
+        receiver = self._receivers[_used_by(connection)]
         if connection.has_headroom:
             receiver.with_headroom[connection] = None
         if receiver.maker is connection and connection.session.settled:
@@ -385,7 +398,7 @@ class Http2Attempts:
 
     def _not_made_by(self, attempt: Attempt) -> None:
         """The attempt no longer waits, nor makes a connection to share: those that waited for it open their own."""
-        name = (attempt.request.client_id, attempt.endpoint.target)
+        name = _receiver_of(attempt)
         receiver = self._receivers.get(name)
         if receiver is None:
             return
@@ -400,14 +413,14 @@ class Http2Attempts:
             if not other.over:
                 self._steps.open_for(other)
 
-    def _forget_empty(self, name: tuple[str, Target], receiver: _Receiver) -> None:
+    def _forget_empty(self, name: _Name, receiver: _Receiver) -> None:
         if not receiver.connections and not receiver.waiting and receiver.maker is None:
             self._receivers.pop(name, None)
 
     def _close(self, connection: Http2Connection[Attempt], now: float) -> None:
         connection.close()
         self._pool.drop(connection)
-        name = (connection.key.client_id, connection.key.target)
+        name = _used_by(connection)
         receiver = self._receivers[name]
         receiver.with_headroom.pop(connection, None)
         receiver.connections.pop(connection, None)

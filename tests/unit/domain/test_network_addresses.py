@@ -163,3 +163,31 @@ def test_socket_addresses(address: object) -> None:
 
 def test_a_public_socket_address() -> None:
     assert judge_socket_address(DEFAULT, ("2606:4700::1111", 443, 0, 0)) is None
+
+
+def test_proxies_of_the_operator() -> None:
+    policy = NetworkPolicy.parse(proxies=["proxy.internal:3128", "10.0.0.1:80", "[fd00::1]:3128"])
+    for url in (
+        "http://proxy.internal:3128",
+        "HTTP://Proxy.Internal:3128/",
+        "http://10.0.0.1:80",
+        "http://[fd00::1]:3128",
+    ):
+        assert policy.check_proxy(url) is None
+        assert DEFAULT.check_proxy(url) is not None
+    for url in (
+        "https://proxy.internal:3128", "proxy.internal:3128", "http://proxy.internal", "http://proxy.internal:3129",
+        "http://a:b@proxy.internal:3128", "http://proxy.internal:3128/path", "http://proxy.internal:3128?a",
+        "http://proxy.internal.:3128", "http://" + "x" * 5_000, "",
+    ):  # fmt: skip
+        refusal = policy.check_proxy(url)
+        assert refusal is not None, url
+        assert "x" * 100 not in refusal.detail
+
+
+@pytest.mark.parametrize(
+    "proxy", ["proxy.internal", "Proxy:80", "proxy:0", "proxy:65536", "proxy:x", "http://p:80", ":80", ""]
+)
+def test_what_names_no_proxy(proxy: str) -> None:
+    with pytest.raises(ValueError, match="proxies"):
+        NetworkPolicy.parse(proxies=[proxy])

@@ -25,6 +25,7 @@ def failed(breaker: Breaker, times: int, now: float = 0.0) -> list[bool]:
         (None, "timeout", Health.BAD),
         (None, "connect-refused", Health.BAD),
         (None, "resolve-failed", Health.BAD),
+        (None, "proxy-failed", Health.BAD),
         (None, "reset", Health.BAD),
         (None, "not-trusted", Health.SILENT),
         (None, "stopped", Health.SILENT),

@@ -34,6 +34,7 @@ def job(client_id: ClientId = SHOP, *, over_quota: bool = False, **row: Any) -> 
         (None, "connect-refused", "connect"),
         (None, "resolve-failed", "dns"),
         (None, "tls-failed", "tls"),
+        (None, "proxy-failed", "connect"),
         (None, "forbidden-address", "refused_by_policy"),
         (None, "internal", "other"),
     ],
