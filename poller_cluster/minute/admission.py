@@ -27,7 +27,7 @@ from poller_cluster.dispatch.outcome import BEHIND_ITS_KEY, defer
 from poller_cluster.minute.context import MinuteContext
 from poller_cluster.minute.flow_admission import FlowAdmission
 from poller_cluster.minute.ordering import OrderingKeys
-from poller_cluster.minute.rows import FLOW, HOST, KEY, Again, Hold, PendingRow, Verdict, WaitQueue
+from poller_cluster.minute.rows import FLOW, HOST, KEY, LATER, Again, Hold, PendingRow, Verdict, WaitQueue
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.ids import ClientId, Minute, UnixMillis, key_of
 from scheduler_service.domain.options import says_flow
@@ -133,9 +133,10 @@ class MinuteAdmission:
 
     def judge(self, entry: PendingRow, now: int) -> Verdict:
         row, alike = entry.row, self._alike
-        plain = row.ordering_key is None and not says_flow(row.options)
-        if plain and alike is not None and row.url == alike.url and row.due <= alike.due_until:
-            return self._judge_alike(entry, alike)
+        known = alike if alike is not None and row.url == alike.url and row.due <= alike.due_until else None
+        flowing = says_flow(row.options)
+        if known is not None and row.ordering_key is None and not flowing:
+            return self._judge_alike(entry, known)
         client = self._find_client(self._client_id)
         if client is None:
             return None
@@ -143,13 +144,10 @@ class MinuteAdmission:
             verdict = self._judge_order(entry, entry.row.ordering_key, client, now)
             if verdict is not None:
                 return verdict
-        return self._judge_destination(entry, client, now) if plain else self._judge_flow(entry, client, now)
-
-    def _judge_flow(self, entry: PendingRow, client: ServedClient, now: int) -> Verdict:
-        turn = self._flows.judge(entry, client, now)
+        turn = self._flows.judge(entry, client, now) if flowing else None
         if isinstance(turn, Hold | Outcome):
             return turn
-        verdict = self._judge_destination(entry, client, now)
+        verdict = self._judge_destination(entry, client, now) if known is None else self._judge_alike(entry, known)
         if verdict is None and turn is not None:
             self._flows.claiming(turn)
         return verdict
@@ -217,8 +215,8 @@ class MinuteAdmission:
         if kind == KEY:
             return Again(self._headroom_in_queue(key, first, now))
         client = self._find_client(self._client_id)
-        if kind == FLOW:
-            return self._flows.again(key, first, client, now)
+        if kind in (FLOW, LATER):
+            return self._flows.again(queue, first, client, now)
         if client is None:
             return Again(0)
         destination = self._dispatcher.destination(client, first.row.url or "")

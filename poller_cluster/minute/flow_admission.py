@@ -1,25 +1,26 @@
 """Which rows with a flow key may be claimed now: those for whose key there is room.
 
-Without room a row is held in memory while its turn comes within `HOLD_MS`, else deferred until about then: a retry row
-with no attempt counted. Rows of a key come back one after the other, as far apart as its calls are. So a key whose
-receiver hangs, or whose rate is used up, keeps a bounded number of rows in memory, lets its minutes settle, and costs a
-write for each of its other rows, repeated every 5 to 10 minutes (`LONGEST_MS`).
+A row that is not due, and would take the room of those that are, is held until it is. A due row without room is held in
+memory while its turn comes within `HOLD_SECONDS`, else deferred until about then: a retry row with no attempt counted.
+Rows of a key come back one after the other, as far apart as its calls are. So a key whose receiver hangs, or whose rate
+is used up, keeps a bounded number of rows in memory, lets its minutes settle, and costs a write for each of its other
+rows, repeated every 5 to 10 minutes (`LONGEST_SECONDS`).
 
-Held rows may fill a third of the minute's window. No key takes more of that than it leaves free, so one key has at most
-half of it.
+Due rows that are held may fill a third of the minute's window. No key takes more of that than it leaves free, so one
+key has at most half of it.
 """
 
 from collections.abc import Mapping, Sized
 from typing import TypeAlias
 
 from poller_cluster.clients import ServedClient
-from poller_cluster.dispatch.destinations import due_within, part_for
+from poller_cluster.dispatch.destinations import DUE, part_for
 from poller_cluster.dispatch.dispatcher import Dispatcher
 from poller_cluster.dispatch.flows import FlowPlace, TooManyFlows
 from poller_cluster.dispatch.job import Job
 from poller_cluster.dispatch.outcome import FLOW_FULL, defer
 from poller_cluster.minute.limits import RowWindow
-from poller_cluster.minute.rows import FLOW, Again, Hold, PendingRow, WaitQueue
+from poller_cluster.minute.rows import FLOW, LATER, Again, Hold, PendingRow, WaitQueue
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.flows import Flow
 from scheduler_service.domain.ids import UnixMillis
@@ -34,6 +35,8 @@ LONGEST_SECONDS = 600.0
 """A deferred row comes back after this time at the latest: the key may have become faster."""
 ALL = 1 << 30
 """More than the rows of any minute."""
+UNTIL_DUE: WaitQueue = (LATER, "")
+"""The queue of rows that are not due: one for all keys."""
 _FRACTIONS = 1024
 
 Turn: TypeAlias = FlowPlace[Job] | Hold | Outcome | None
@@ -53,14 +56,20 @@ class FlowAdmission:
         self._claiming: list[FlowPlace[Job]] = []
         self._held: dict[str, int] = {}
         self._free = 0
+        self._now: float | None = None
+        """When the rows of this claim are judged (monotonic seconds), once it was asked for."""
 
     def begin(self, held: Mapping[WaitQueue, Sized]) -> None:
         self._held = {key: len(rows) for (kind, key), rows in held.items() if kind == FLOW and rows}
         self._free = self._row_window.rows // 3 - sum(self._held.values())
+        self._now = None
 
     def answered(self) -> None:
+        if not self._claiming:
+            return
+        now = self._dispatcher.flows.monotonic()
         for place in self._claiming:
-            place.claimed(self._dispatcher.flows.monotonic())
+            place.claimed(now)
         self._claiming.clear()
 
     def claiming(self, place: FlowPlace[Job]) -> None:
@@ -70,7 +79,9 @@ class FlowAdmission:
 
     def judge(self, entry: PendingRow, client: ServedClient, now_ms: int) -> Turn:
         row, flow = entry.row, flow_of(entry.row.options)
-        now = self._dispatcher.flows.monotonic()
+        if self._now is None:
+            self._now = self._dispatcher.flows.monotonic()
+        now = self._now
         try:
             place = self._place(flow, client)
         except TooManyFlows:
@@ -78,8 +89,11 @@ class FlowAdmission:
         if place is None or flow is None:
             return None
         part = part_for(row.due - now_ms, lead_ms=self._settings.claim_lead_ms)
-        if place.headroom(now, part) > 0:
+        # No row passes one of its key that was refused before, even if there is room again.
+        if not place.state.refused and place.headroom(now, part) > 0:
             return place
+        if part < DUE:
+            return Hold(UNTIL_DUE, entry.key)
         held = self._held.get(flow.key, 0)
         if held < self._free and place.room_in(now, before=held) <= HOLD_SECONDS:
             place.refuse(now)
@@ -103,11 +117,13 @@ class FlowAdmission:
         at = UnixMillis(now_ms + round(seconds * 1000))
         return defer(entry.claim(), at=at, in_doubt=in_doubt, reason=FLOW_FULL)
 
-    def again(self, key: str, first: PendingRow, client: ServedClient | None, now_ms: int) -> Again:
-        """Which of the rows held for a key are to be judged again."""
+    def again(self, queue: WaitQueue, first: PendingRow, client: ServedClient | None, now_ms: int) -> Again:
+        """Which of the rows held for a key are to be judged again, or of those held until they are due."""
         if client is None:
             return Again(0)
-        state = self._dispatcher.flows.known(client.client_id, key)
+        if queue == UNTIL_DUE:
+            return Again(ALL, due_by=now_ms)
+        state = self._dispatcher.flows.known(client.client_id, queue[1])
         if state is not None and state.refused:
             # Nothing has changed since they were refused.
             return Again(0)
@@ -118,10 +134,8 @@ class FlowAdmission:
             place = None
         if place is None:
             return Again(ALL)
-        lead_ms, ahead_ms = self._settings.claim_lead_ms, self._settings.claim_ahead_ms
-        part = part_for(first.row.due - now_ms, lead_ms=lead_ms)
-        if (room := place.headroom(now, part)) > 0:
-            return Again(room, due_by=now_ms + due_within(part, lead_ms=lead_ms, ahead_ms=ahead_ms))
+        if (room := place.headroom(now)) > 0:
+            return Again(room)
         if place.room_in(now, before=0) > HOLD_SECONDS:
             # All of them are to be deferred.
             return Again(ALL)

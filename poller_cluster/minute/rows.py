@@ -59,7 +59,7 @@ class PendingRow:
 
 WaitQueue: TypeAlias = tuple[str, str]
 """The queue that rows are held in: its kind and its name."""
-KEY, HOST, FLOW = "key", "host", "flow"
+KEY, HOST, FLOW, LATER = "key", "host", "flow", "later"
 """The kinds of queues."""
 
 
@@ -218,7 +218,7 @@ class PendingRows:
 
     def claim_instants(self, now: int, *, lead_ms: int) -> list[int]:
         """When to step again without an event: `lead_ms` before the first waiting row is due, and when the first row
-        held for each host and flow is due."""
+        held for another reason than its key is due."""
         held = [rows[0][1].row.due for queue, rows in self.held.items() if queue[0] != KEY and rows]
         first = self.next_due()
         return [due for due in held if due > now] + ([] if first is None else [first - lead_ms])

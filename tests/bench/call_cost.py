@@ -1,11 +1,12 @@
 """Measures what calls cost one node, in its own process: CPU microseconds each, and the kernel's part of them.
 
-    python -m tests.bench.call_cost [--rows N] [--pollers N] [--rounds N] [--spread SECONDS] [--profile N]
+    python -m tests.bench.call_cost [--rows N] [--pollers N] [--rounds N] [--spread SECONDS] [--flow-keys N]
 
 The minutes' runs, the dispatcher and the delivery engine are real, and so are the sockets to a receiver in a process of
 its own. Cassandra is not: pages are available at once, and owner commits are encoded as requests and applied a turn of
 the loop later. So the driver is left out; the best of many rounds differs little from run to run. All rows of a round
-are due within the `--spread` seconds before it begins; if this is negative, they are due after it begins.
+are due within the `--spread` seconds before it begins; if this is negative, they are due after it begins. With
+`--flow-keys` the rows have so many flow keys in turn, whose limits keep none of them waiting.
 """
 
 import argparse
@@ -50,6 +51,7 @@ from poller_cluster.minute.runner import MinuteRun
 from poller_cluster.node_runtime import NodeRuntime
 from poller_cluster.settings import BackgroundSettings, MinuteSettings
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
+from scheduler_service.domain.flows import Flow
 from scheduler_service.domain.ids import (
     MINUTE_MS,
     ClientId,
@@ -62,6 +64,7 @@ from scheduler_service.domain.ids import (
     minute_start,
 )
 from scheduler_service.domain.network import NetworkPolicy
+from scheduler_service.domain.options import ScheduleOptions, encode_options
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.runtime.randomness import SystemRandomness
@@ -189,8 +192,8 @@ class WokenPollers(GivenPollers):
 class Bench:
     """One node's parts, and the rounds in which it makes calls."""
 
-    def __init__(self, *, pollers: int, url: str) -> None:
-        self.pollers, self._url = pollers, url
+    def __init__(self, *, pollers: int, url: str, flow_keys: int) -> None:
+        self.pollers, self._url, self._flow_keys = pollers, url, flow_keys
         self.clock = ShiftedClock()
         self.connection = InstantConnection()
         self._settings = MinuteSettings()
@@ -258,12 +261,15 @@ class Bench:
         start = minute_start(minute)
         connection = self.connection
         connection.rows.clear()
-        content = pack_content("POST", self._url, "[]", b"x" * 200, "{}")
+        flows = [Flow(f"customer-{number}", 10_000.0, 1_000) for number in range(self._flow_keys)]
+        options = [ScheduleOptions(flow=flow) for flow in flows] or [ScheduleOptions()]
+        contents = [pack_content("POST", self._url, "[]", b"x" * 200, encode_options(each)) for each in options]
         for poller in range(self.pollers):
             found: list[tuple[Any, ...]] = []
             for number in range(rows // self.pollers):
                 due = UnixMillis(start + number * abs(spread_ms) * self.pollers // rows)
                 id_ = compose_schedule_id(due=due, poller_id=poller, tail=number)
+                content = contents[(number * self.pollers + poller) % len(contents)]
                 found.append((due, id_, *UNSET_BEFORE, start, *UNSET_BEHIND, content))
             connection.rows[poller] = found
         connection.states = {
@@ -317,7 +323,7 @@ def receiver() -> Iterator[str]:
 
 async def measure(options: argparse.Namespace, url: str, show: Callable[[str], None]) -> dict[str, float]:
     """CPU microseconds per call: of the process in the best round, and of the kernel in the round with the least."""
-    bench = Bench(pollers=options.pollers, url=url)
+    bench = Bench(pollers=options.pollers, url=url, flow_keys=options.flow_keys)
     await asyncio.sleep(0.5)
     await bench.start()
     figures: list[tuple[float, float]] = []
@@ -359,6 +365,7 @@ def main() -> None:
     parser.add_argument(
         "--profile", type=int, default=0, metavar="N", help="show the N costliest functions of the last"
     )
+    parser.add_argument("--flow-keys", type=int, default=0, help="flow keys of the rows (default: none)")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     options = parser.parse_args()
     show = (lambda line: print(line, file=sys.stderr)) if options.json else print

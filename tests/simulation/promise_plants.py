@@ -1,16 +1,23 @@
 """Planted bugs around the protocol's core: each breaks one promise made to clients or operators."""
 
+from typing import Any
+
+import msgspec
 import pytest
 
 from membership.ports import Heartbeat
 from poller_cluster.clients import ServedClients
 from poller_cluster.clock_correction import ClockCorrection
 from poller_cluster.dispatch import outcome
+from poller_cluster.dispatch.destinations import DUE
 from poller_cluster.dispatch.due_clock import DueClock
+from poller_cluster.dispatch.flows import FlowPlace, Flows
 from poller_cluster.dispatch.job import Claim
 from poller_cluster.hand_over import HandOver
 from poller_cluster.minute.rows import PendingRow
 from poller_cluster.retention import Retention
+from scheduler_service.domain.clients import ClientSettings
+from scheduler_service.domain.flows import Flow
 from scheduler_service.domain.ids import ClientId, Partition, ScheduleId, UnixMillis
 from scheduler_service.domain.schedules import Definition, Outcome, Page, PartitionHeader, Row, State
 from scheduler_service.usecases.admission import JudgeClock
@@ -122,6 +129,31 @@ def the_last_node_drains(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(HandOver, "_require_another", alone_or_not)
 
 
+def flows_have_any_parallelism(patch: pytest.MonkeyPatch) -> None:
+    """Rows of a flow key are claimed however many are claimed already."""
+    headroom = FlowPlace.headroom
+
+    def unlimited(self: FlowPlace[Any], now: float, part: float = DUE) -> int:
+        return headroom(msgspec.structs.replace(self, parallelism=None), now, part)
+
+    patch.setattr(FlowPlace, "headroom", unlimited)
+
+
+def flows_start_whatever_is_claimed(patch: pytest.MonkeyPatch) -> None:
+    """The rate of a flow key is looked at when its rows are claimed, not when they start."""
+    patch.setattr(FlowPlace, "delay", lambda self, now: 0.0)
+
+
+def flows_of_a_new_owner_are_fresh(patch: pytest.MonkeyPatch) -> None:
+    """A new owner believes that no call of a flow key has started before it came."""
+    place = Flows.place
+
+    def fresh(self: Flows[Any], client_id: ClientId, flow: Flow, settings: ClientSettings, **known: float) -> Any:
+        return place(self, client_id, flow, settings)
+
+    patch.setattr(Flows, "place", fresh)
+
+
 PROMISE_PLANTS: dict[str, Plant] = {
     plant.__name__: plant
     for plant in (
@@ -136,5 +168,8 @@ PROMISE_PLANTS: dict[str, Plant] = {
         steps_of_other_machines_are_unknown,
         what_was_passed_early_stays_passed,
         the_last_node_drains,
+        flows_have_any_parallelism,
+        flows_start_whatever_is_claimed,
+        flows_of_a_new_owner_are_fresh,
     )
 }

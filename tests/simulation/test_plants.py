@@ -12,6 +12,7 @@ from tests.simulation import (
     test_clocks,
     test_doubt,
     test_drain,
+    test_flows,
     test_late_policy,
     test_reschedule,
     test_retention,
@@ -58,6 +59,7 @@ SCENES: dict[str, Callable[[], None]] = {
             )
         )
     ),
+    "flows_of_a_new_owner_are_fresh": test_flows.test_a_new_owner_starts_no_call_before_an_interval_is_over,
     "the_last_node_drains": test_drain.test_the_last_node_does_not_hand_over,
 }
 """Tests of one scene each, for plants that random runs find too rarely."""

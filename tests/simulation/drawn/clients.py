@@ -10,6 +10,7 @@ from membership.errors import MinutehandError
 from scheduler_service.api.services import ApiServices
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.errors import ClientSuspended, FieldError, Invalid, NotFound
+from scheduler_service.domain.flows import Flow
 from scheduler_service.domain.idempotency import Keyed, fingerprint_of
 from scheduler_service.domain.ids import ClientId, ScheduleId, minute_of, minute_start
 from scheduler_service.domain.instants import format_instant
@@ -33,6 +34,7 @@ URL = "http://receiver.test/"
 OTHER_HOST = "http://other.test/"
 OTHERWISE = "http://receiver.test/otherwise"
 """What a reschedule may call instead."""
+FLOWS = (Flow("one", None, 1), Flow("paced", 0.5), Flow("both", 4.0, 2))
 REFUSED = (ClientSuspended, Invalid, NotFound)
 
 
@@ -46,14 +48,15 @@ class DrawnClients:
     # Create.
 
     def requests(self, dice: random.Random, *, count: int, spread_seconds: float) -> list[ScheduleRequest]:
-        """Draw requests: a third have one of a few ordering keys, a third go to another host."""
+        """Draw requests: a third have one of a few ordering keys, a third go to another host, a third have one of a few
+        flow keys; some have both keys."""
         made = []
         for _ in range(count):
             chance, delay = dice.random(), 0.2 + spread_seconds * dice.random()
             absolute = dice.random() < 0.3
             made.append(
                 ScheduleRequest(
-                    callback=CallbackRequest(url=OTHER_HOST if 1 / 3 <= chance < 2 / 3 else URL),
+                    callback=_callback(chance),
                     due=format_instant(int(self.world.now_ms() + 1000 * delay)) if absolute else None,
                     delay_seconds=None if absolute else delay,
                     ordering_key=f"key-{int(chance * 9)}" if chance < 1 / 3 else None,
@@ -307,6 +310,14 @@ class DrawnClients:
         client = await services.catalog.client(client_id)
         services.schedules.create.admit(client)
         return client
+
+
+def _callback(chance: float) -> CallbackRequest:
+    """`chance`: from 0 to 1."""
+    if 1 / 9 <= chance < 2 / 3:
+        return CallbackRequest(url=OTHER_HOST if chance >= 1 / 3 else URL)
+    flow = FLOWS[int(chance * 99) % len(FLOWS)]
+    return CallbackRequest(url=URL, flow_key=flow.key, flow_rate=flow.rate, flow_parallelism=flow.parallelism)
 
 
 def says_so(row: Row, last: Call) -> bool:

@@ -9,6 +9,7 @@ from cql.connection import UNSET, Consistency, Item, Parameters
 from cql.packed import unpack_content
 from cql.statement import load_statements
 from scheduler_service.domain.ids import ScheduleId
+from scheduler_service.domain.options import flow_of
 from scheduler_service.domain.retry_rows import key_mark
 from scheduler_service.domain.schedules import Kind
 from tests.simulation.asked import Asked
@@ -80,4 +81,5 @@ def schedule_of(columns: dict[str, object]) -> Schedule:
         cron_id=columns["cron_id"],  # type: ignore[arg-type]
         rescheduled_from=columns["rescheduled_from"],  # type: ignore[arg-type]
         key=None if mark is None else mark.name,
+        flow=flow_of(options) if isinstance(options, str) else None,
     )

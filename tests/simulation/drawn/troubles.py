@@ -62,6 +62,9 @@ class Troubles:
 
     def excuse(self, schedule: Schedule, *, late_ms: float) -> bool:
         """Whether something prevented its call at its due or until that much later, or prevented finding it."""
+        if schedule.flow is not None:
+            # Other calls of its key may have been before it.
+            return True
         first = schedule.due - CLAIMED_MS
         last = max(schedule.due + late_ms, minute_end(minute_of(schedule.due)) + SWEPT_MS)
         if schedule.ordering_key is not None:

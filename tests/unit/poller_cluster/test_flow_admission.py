@@ -165,6 +165,18 @@ def test_a_row_that_is_not_due_leaves_the_room_to_one_that_is() -> None:
     assert judged.pick(9) == [later]
 
 
+def test_no_row_passes_one_of_its_key_that_waits() -> None:
+    judged = Judged()
+    rows = [flowing(number, "one") for number in range(2)]
+    assert judged.judge(rows) == rows[:1]
+    judged.admission.answered()
+    late = flowing(2, "one")
+    assert judged.judge([late]) == []
+    judged.tell()
+    assert judged.pick(5.1) == rows[1:]
+    assert judged.deferred([late]) == []
+
+
 def test_rows_of_further_keys_are_deferred_while_too_many_have_state() -> None:
     judged = Judged(flows_per_client=10)
     rows = [flowing(number, f"key-{number}") for number in range(12)]
