@@ -19,6 +19,7 @@ import httpx
 from minutehand.local.demo.files import DemoDirectory
 from minutehand.processes.identity import ProcessIdentity, identify, is_alive
 from minutehand.processes.programs import clean_environment
+from minutehand.profiles import read_profiles
 
 KEYS = {"api_url", "admin_key", "client_id", "client_key", "signing_secret", "receiver_url", "pids"}
 GONE_SECONDS = 15.0
@@ -94,7 +95,12 @@ def test_the_demo_from_its_first_start_to_its_second(tmp_path: Path) -> None:
         first.wait()
         assert_gone(processes)
     with demo(directory, "--once") as again:
-        processes = identities(await_state(directory, again))
+        second = await_state(directory, again)
+        kept = ("api_url", "receiver_url", "admin_key", "client_key", "signing_secret")
+        assert [second[name] for name in kept] == [state[name] for name in kept]
+        profile = read_profiles()["demo"]
+        assert (profile.url, profile.key) == (state["api_url"], state["admin_key"])
+        processes = identities(second)
         output, errors = again.communicate(timeout=120)
         assert again.returncode == 0, output + errors
         assert "Its data is that of an earlier demo: calls that came due while nothing ran are made now." in output

@@ -76,7 +76,9 @@ class DemoCluster:
             self._await_orphan(lambda: directory.delete_data(self._check_cassandra))
         directory.mark()
         cassandra = self._start_cassandra(running)
+        keys = directory.last_keys()
         plan = DemoPlan(
+            **({} if keys is None else {"admin_key": keys.admin_key}),
             cassandra_port=cassandra.port,
             api_port=api_port,
             receiver_port=receiver_port,

@@ -4,6 +4,7 @@
 .minutehand/demo.toml      the settings of its API and nodes
 .minutehand/demo.json      while it runs: addresses, keys and process ids, for scripts
 .minutehand/ports.json     the ports of the last run
+.minutehand/keys.json      the keys of the last run, which the next one takes again
 .minutehand/logs/          output of the processes
 
 Folders of these names that hold anything else are refused (`folders`).
@@ -52,6 +53,17 @@ class DemoState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DemoKeys:
+    """The content of `keys.json`: what is shown once only, with the ids under which the API lists it."""
+
+    admin_key: str = field(repr=False)
+    client_key_id: str
+    client_key: str = field(repr=False)
+    secret_id: str
+    signing_secret: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DemoPlan:
     """Ports and secrets of one run."""
 
@@ -83,6 +95,7 @@ class DemoDirectory:
         self.settings = self.path / "demo.toml"
         self.state = self.path / "demo.json"
         self.ports = self.path / "ports.json"
+        self.keys = self.path / "keys.json"
 
     def claim(self, running: ExitStack) -> None:
         """Create the directory and keep other demos out of it while `running`. Raises LocalError when one is in it, and
@@ -177,6 +190,18 @@ class DemoDirectory:
         tomllib.loads(text)
         write_private(self.settings, text)
         write_private(self.ports, json.dumps({"api": plan.api_port, "receiver": plan.receiver_port}))
+
+    def last_keys(self) -> DemoKeys | None:
+        """The keys of an earlier demo here, if they can be read."""
+        try:
+            known = json.loads(self.keys.read_text(encoding="utf-8"))
+            keys = DemoKeys(**known)
+        except (OSError, ValueError, TypeError):
+            return None
+        return keys if all(isinstance(value, str) and value for value in asdict(keys).values()) else None
+
+    def write_keys(self, keys: DemoKeys) -> None:
+        write_private(self.keys, json.dumps(asdict(keys), indent=2) + "\n")
 
     def write_state(self, state: DemoState) -> None:
         write_private(self.state, json.dumps(asdict(state), indent=2) + "\n")

@@ -11,10 +11,12 @@ from pathlib import Path
 
 from minutehand.client import AsyncMinutehand, Callback
 from minutehand.errors import LocalError
-from minutehand.local.demo.files import DemoDirectory, DemoPlan, DemoProcesses, DemoState
+from minutehand.local.demo.files import DemoDirectory, DemoKeys, DemoPlan, DemoProcesses, DemoState
 from minutehand.local.demo.receiver import Arrival, DemoReceiver
+from minutehand.profiles import Profile, write_profile
 
 CLIENT_ID = "demo"
+PROFILE = "demo"
 POLLER_QUOTA = 4
 SCHEDULES = 5
 AHEAD_SECONDS = 3
@@ -45,21 +47,23 @@ class DemoShow:
         """
         plan = self._plan
         async with AsyncMinutehand(plan.api_url, plan.admin_key) as admin:
-            client_key, secret = await _register(admin)
-        receiver = DemoReceiver(port=plan.receiver_port, secret=secret, on_arrival=self._tell)
+            keys = await register(admin, admin_key=plan.admin_key, known=self._directory.last_keys())
+        self._directory.write_keys(keys)
+        receiver = DemoReceiver(port=plan.receiver_port, secret=keys.signing_secret, on_arrival=self._tell)
         await receiver.start()
         try:
             state = DemoState(
                 api_url=plan.api_url,
                 admin_key=plan.admin_key,
                 client_id=CLIENT_ID,
-                client_key=client_key,
-                signing_secret=secret,
+                client_key=keys.client_key,
+                signing_secret=keys.signing_secret,
                 receiver_url=plan.receiver_url,
                 pids=self._pids,
             )
             self._directory.write_state(state)
-            async with AsyncMinutehand(plan.api_url, client_key) as api:
+            self._keep_profile(state)
+            async with AsyncMinutehand(plan.api_url, keys.client_key) as api:
                 await self._fire(api, receiver)
                 if not self._once:
                     await self._invite(api, state)
@@ -67,6 +71,12 @@ class DemoShow:
                 await self._stay(watched)
         finally:
             await receiver.stop()
+
+    def _keep_profile(self, state: DemoState) -> None:
+        try:
+            write_profile(PROFILE, Profile(url=state.api_url, key=state.admin_key))
+        except (OSError, LocalError) as error:
+            self._say(f"The profile {PROFILE} is not kept: {error}")
 
     async def _fire(self, api: AsyncMinutehand, receiver: DemoReceiver) -> None:
         """Create schedules a few seconds ahead and wait for their callbacks. Raises LocalError when they don't come."""
@@ -108,7 +118,14 @@ class DemoShow:
                     f"  curl {schedules}/{later.schedule_id} {bearer}",
                     f"  curl -X DELETE {schedules}/{later.schedule_id} {bearer}",
                     "",
-                    "Callbacks are shown here as they come. Ctrl-C stops everything.",
+                    "Or by the command, which needs no variables with the profile that is kept of this demo:",
+                    "",
+                    f"  {command()} --profile {PROFILE} schedules create {CLIENT_ID} {self._plan.receiver_url} "
+                    "--delay-seconds 10",
+                    f"  {command()} --profile {PROFILE} schedules list {CLIENT_ID}",
+                    "",
+                    "Callbacks are shown here as they come; those signed by another secret than the one above are",
+                    "refused. Keys, secret and ports stay the same at the next start. Ctrl-C stops everything.",
                     f"The next demo goes on with what is stored in {self._directory.path};",
                     "`make demo ARGS=--fresh` deletes it first.",
                     "",
@@ -154,26 +171,46 @@ def shell_lines(state: DemoState, *, settings: Path) -> list[str]:
         "MINUTEHAND_CONFIG": str(settings),
     }
     lines = [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
-    programs = Path(sysconfig.get_path("scripts"))
-    found = shutil.which("minutehand")
-    if found is None or Path(found).parent != programs:
-        lines.append(f"export PATH={shlex.quote(str(programs))}:$PATH")
+    if command() != "minutehand":
+        lines.append(f"export PATH={shlex.quote(sysconfig.get_path('scripts'))}:$PATH")
     return lines
 
 
-async def _register(admin: AsyncMinutehand) -> tuple[str, str]:
-    """The demo's client with a new key and a new secret; those of earlier runs are removed."""
+def command() -> str:
+    """How a shell like this process's calls this installation's command: by its name, or by its path."""
+    programs = Path(sysconfig.get_path("scripts"))
+    found = shutil.which("minutehand")
+    return (
+        "minutehand" if found is not None and Path(found).parent == programs else shlex.quote(f"{programs}/minutehand")
+    )
+
+
+async def register(admin: AsyncMinutehand, *, admin_key: str, known: DemoKeys | None) -> DemoKeys:
+    """The demo's client, with the key and the secret of the run before as far as the API has them still; other keys and
+    secrets are removed."""
     client = admin.client(CLIENT_ID)
     registered = await admin.clients.register(CLIENT_ID, poller_quota=POLLER_QUOTA)
-    key = await client.keys.create()
-    secret = registered.signing_secret or await client.signing_secrets.create()
-    for old in await client.keys.list():
-        if old.key_id != key.key_id and old.revoked_at is None:
+    keys = [one for one in await client.keys.list() if one.revoked_at is None]
+    secrets = list(await client.signing_secrets.list())
+    if known is not None and known.client_key_id in {one.key_id for one in keys}:
+        key_id, key = known.client_key_id, known.client_key
+    else:
+        made = await client.keys.create()
+        key_id, key = made.key_id, made.key
+    if known is not None and known.secret_id in {one.secret_id for one in secrets}:
+        secret_id, secret = known.secret_id, known.signing_secret
+    else:
+        new = registered.signing_secret or await client.signing_secrets.create()
+        secret_id, secret = new.secret_id, new.secret
+    for old in keys:
+        if old.key_id != key_id:
             await client.keys.revoke(old.key_id)
-    for older in await client.signing_secrets.list():
-        if older.secret_id != secret.secret_id:
+    for older in secrets:
+        if older.secret_id != secret_id:
             await client.signing_secrets.delete(older.secret_id)
-    return key.key, secret.secret
+    return DemoKeys(
+        admin_key=admin_key, client_key_id=key_id, client_key=key, secret_id=secret_id, signing_secret=secret
+    )
 
 
 def _clock(instant: datetime, precision: str = "seconds") -> str:
