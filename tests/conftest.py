@@ -5,12 +5,13 @@ hangs.
 """
 
 import os
+import secrets
 import time
 from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, core, settings
 from hypothesis import strategies as st
 
 from minutehand.__main__ import heed_interrupts
@@ -39,14 +40,23 @@ HANGING_SECONDS = {
 }
 HANGING_SECONDS_WITH_CASSANDRA = 180
 
-settings.register_profile(
-    "minutehand",
-    deadline=None,
-    derandomize="CI" in os.environ,
-    print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-settings.load_profile("minutehand")
+_GENERATED = settings(deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("fixed", _GENERATED, derandomize=True)
+settings.register_profile("random", _GENERATED, derandomize=False)
+# The same cases on every machine, whatever its environment says; others by --hypothesis-profile random, whose seed the
+# head of the run shows for --hypothesis-seed.
+settings.load_profile("fixed")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--hypothesis-profile") == "random" and config.getoption("--hypothesis-seed") is None:
+        # As an option it reaches the processes of pytest-xdist, too.
+        config.option.hypothesis_seed = core.global_force_seed = secrets.randbits(32)
+
+
+def pytest_report_header() -> list[str]:
+    return [] if settings.default.derandomize else [f"--hypothesis-seed={core.global_force_seed}"]
 
 
 @pytest.fixture(scope="session", autouse=True)
