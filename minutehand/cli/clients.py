@@ -14,7 +14,7 @@ from minutehand.client import Client, Minutehand, MinutehandApiError, OwnSetting
 
 app = typer.Typer(
     help="Register clients, look at them, hold their calls. Takes an administrator's key; show, set, pause and unpause "
-    "also take the client's own of scope manage."
+    "also take the client's own of scope manage; trial-call takes one of scope write, pollers any."
 )
 
 Quota = Annotated[

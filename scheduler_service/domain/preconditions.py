@@ -21,13 +21,13 @@ class Precondition:
         """`tag`: of the present thing, None if there is none. `absent`: whether it counts as none although it has a
         tag. Raises PreconditionFailed."""
         if self.absent and not (tag is None if absent is None else absent):
-            raise PreconditionFailed(f"it is there, with the entity tag {tag}")
+            raise PreconditionFailed(f'it is there, with the entity tag "{tag}"')
         if self.matches is None:
             return
         if tag is None:
             raise PreconditionFailed("there is none")
         if ANY not in self.matches and tag not in self.matches:
-            raise PreconditionFailed(f"it has changed: its entity tag is {tag}")
+            raise PreconditionFailed(f'it has changed: its entity tag is "{tag}"')
 
 
 NO_PRECONDITION: Final = Precondition()
