@@ -53,6 +53,8 @@ class ForwardProxy:
             pass
         finally:
             writer.transport.abort()
+            with contextlib.suppress(OSError, asyncio.CancelledError):
+                await writer.wait_closed()
             self._tasks.discard(task)
 
     async def _proxy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -75,7 +77,12 @@ class ForwardProxy:
         else:
             theirs, out = await asyncio.open_connection("127.0.0.1", int(target.rpartition(":")[2]))
             writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-        await asyncio.gather(_pass_on(reader, out), _pass_on(theirs, writer))
+        try:
+            await asyncio.gather(_pass_on(reader, out), _pass_on(theirs, writer))
+        finally:
+            out.transport.abort()
+            with contextlib.suppress(OSError):
+                await out.wait_closed()
 
 
 async def _pass_on(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
@@ -83,4 +90,4 @@ async def _pass_on(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> 
         while data := await source.read(65_536):
             sink.write(data)
             await sink.drain()
-    sink.close()
+        sink.close()
