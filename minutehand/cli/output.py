@@ -26,6 +26,7 @@ T = TypeVar("T")
 _UNBOUNDED = 10_000
 _GAP = 2
 _INSTANT_WIDTH = len("2026-11-21 09:30:15.250Z")
+_UNITS = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 _WORD_WIDTH = 56
 """Longer words are wrapped where they have to be. `reconciliation_id=` and an id are shorter."""
 _KEPT = "\t\n"
@@ -162,10 +163,21 @@ def _say_whether(more: bool) -> None:
 
 def print_fields(fields: Iterable[tuple[str, Any]]) -> None:
     """Print names and values line by line, lists with an item a line; fields of None are left out."""
-    make_console().print(FieldLines([(name, _field(value)) for name, value in fields if value is not None]))
+    console = make_console()
+    # Programs that read a pipe get the instant alone, as they do from tables.
+    now = _now() if console.is_terminal else None
+    console.print(FieldLines([(name, _field(value, now)) for name, value in fields if value is not None]))
 
 
-def _field(value: Any) -> Text:
+def _now() -> datetime:
+    from scheduler_service.runtime.clock import SystemClock
+
+    return datetime.fromtimestamp(SystemClock().wall_ms() / 1000, UTC)
+
+
+def _field(value: Any, now: datetime | None) -> Text:
+    if isinstance(value, datetime) and now is not None:
+        return Text(f"{show(value)} ({', '.join(_beside(value, now))})")
     return Text("\n".join(map(show, value)) if isinstance(value, (list, tuple)) else show(value))
 
 
@@ -200,6 +212,27 @@ def show(value: Any) -> str:
 
 def _in_utc(instant: datetime, *, separator: str) -> str:
     return instant.astimezone(UTC).isoformat(sep=separator, timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _beside(instant: datetime, now: datetime) -> Iterator[str]:
+    """How far the instant is away, and the clock's time here, where that is not UTC."""
+    away = (instant - now).total_seconds()
+    yield f"in {span(away)}" if away >= 0 else f"{span(-away)} ago"
+    local = instant.astimezone()
+    if local.utcoffset():
+        yield local.strftime("%a %H:%M:%S %Z here")
+
+
+def span(seconds: float) -> str:
+    """A length of time in its largest two units, cut to whole ones: 2 h 5 min."""
+    left, parts = int(seconds), list[str]()
+    for unit, size in _UNITS:
+        count, left = divmod(left, size)
+        if count or (unit == "s" and not parts):
+            parts.append(f"{count} {unit}")
+        elif parts:
+            break
+    return " ".join(parts[:2])
 
 
 def make_console() -> Console:

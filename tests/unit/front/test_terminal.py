@@ -4,18 +4,29 @@ whole.
 
 import json
 import re
+import time
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
 import pytest
 
 from minutehand.cli import failures
-from minutehand.cli.output import print_fields, printable
+from minutehand.cli.output import print_fields, printable, span
 from minutehand.reference_pages import documented
+from scheduler_service.runtime.clock import SystemClock
 from tests.support.scripted_api import ATTEMPT, CRON, EXCHANGE, LETTER, PROBLEM, SCHEDULE, Script, problem
 
 HOSTILE = "a\x1b]0;owned\x07b\x9b2Jc\x7fd\u202ee\u2028f"
 CONTROLS = {chr(code) for code in (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x202E)} - {"\n"}
+
+
+NOW = datetime(2026, 11, 22, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def now(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SystemClock, "wall_ms", lambda _: int(NOW.timestamp() * 1000))
 
 
 ANSWERS = [
@@ -151,3 +162,40 @@ def test_values_are_below_their_names_where_an_id_does_not_fit_beside(
         *("empty", ""),
         *("parts", "one", "two"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0.9, "0 s"),
+        (59.9, "59 s"),
+        (60, "1 min"),
+        (3_600 + 61, "1 h 1 min"),
+        (86_400 + 59, "1 d"),
+        (86_400 * 30 + 7_200, "30 d 2 h"),
+    ],
+)
+def test_a_length_of_time_has_two_units_at_most(seconds: float, said: str) -> None:
+    assert span(seconds) == said
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
+def test_a_terminal_gets_instants_relative_and_local_beside_utc(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, zone: str
+) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    fields = [("due", NOW + timedelta(hours=1, seconds=30)), ("ended", NOW - timedelta(days=1, seconds=1))]
+    try:
+        print_fields(fields)
+        assert "(" not in capsys.readouterr().out, "a pipe gets more than the instant"
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        monkeypatch.setenv("COLUMNS", "200")
+        print_fields(fields)
+        local = [f", {at.astimezone():%a %H:%M:%S %Z} here" if zone != "UTC" else "" for _, at in fields]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    due, ended = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
+    assert f"Z (in 1 h{local[0]})" in due
+    assert f"Z (1 d ago{local[1]})" in ended
