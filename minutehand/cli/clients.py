@@ -33,7 +33,7 @@ Settings = Annotated[
         "--settings",
         metavar="JSON",
         help="Settings as a JSON object; the options below win. What neither gives has its default, also where the "
-        "client had another value before.",
+        "client had another value before or had set it itself: `clients set` changes single ones.",
         show_default=False,
     ),
 ]
