@@ -16,13 +16,15 @@ from poller_cluster.dispatch.job import Claim
 from poller_cluster.hand_over import HandOver
 from poller_cluster.minute.rows import PendingRow
 from poller_cluster.retention import Retention
-from scheduler_service.domain.clients import ClientSettings
+from scheduler_service.domain.clients import Client, ClientSettings
 from scheduler_service.domain.flows import Flow
 from scheduler_service.domain.ids import ClientId, Partition, ScheduleId, UnixMillis
 from scheduler_service.domain.schedules import Definition, Outcome, Page, PartitionHeader, Row, State
 from scheduler_service.usecases.admission import JudgeClock
 from scheduler_service.usecases.cancel_schedules import AlreadyFinished, Cancelled, CancelResult, CancelSchedules
 from scheduler_service.usecases.complete_reschedule import CompleteReschedule
+from scheduler_service.usecases.reschedule_schedule import RescheduleSchedule
+from scheduler_service.usecases.schedule_update import UpdateRequest
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from tests.simulation.plants import Plant
 
@@ -66,6 +68,27 @@ def cancel_of_what_was_rescheduled_is_answered(patch: pytest.MonkeyPatch) -> Non
         return Cancelled(row) if row.state == State.CANCELLED else AlreadyFinished(row)
 
     patch.setattr(CancelSchedules, "_ended", ended)
+
+
+def updates_change_nothing(patch: pytest.MonkeyPatch) -> None:
+    """An update is answered, and its successor makes the old call."""
+
+    def unchanged(
+        self: RescheduleSchedule, client: Client, same: Definition, row: Row, request: UpdateRequest
+    ) -> Definition:
+        return same
+
+    patch.setattr(RescheduleSchedule, "_updated", unchanged)
+    patch.setattr(RescheduleSchedule, "_changes_nothing", lambda *asked, due: False)
+
+
+def successors_are_created_before_the_cancel(patch: pytest.MonkeyPatch) -> None:
+    """A run that loses against the claim has made its successor already."""
+
+    async def create(self: ScheduleWriter, definition: Definition) -> None:
+        await self(definition)
+
+    patch.setattr(ScheduleWriter, "announce", create)
 
 
 def lateness_by_the_wall_clock(patch: pytest.MonkeyPatch) -> None:
@@ -161,6 +184,8 @@ PROMISE_PLANTS: dict[str, Plant] = {
         doubt_is_forgotten_when_deferred,
         reschedules_are_not_completed,
         cancel_of_what_was_rescheduled_is_answered,
+        updates_change_nothing,
+        successors_are_created_before_the_cancel,
         lateness_by_the_wall_clock,
         lateness_from_the_due_alone,
         creates_by_a_clock_never_compared,

@@ -14,6 +14,7 @@ from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.domain.quotas import PollerChooser
 from scheduler_service.usecases.cancel_schedules import CancelSchedules
 from scheduler_service.usecases.reschedule_schedule import (
+    Change,
     Rescheduled,
     RescheduleRequest,
     RescheduleResult,
@@ -76,7 +77,23 @@ class DyingApi:
 
 async def reschedule_once(world: World, asked: Asked, request: RescheduleRequest) -> RescheduleResult:
     """Make one request. Raises StoreUnavailable."""
-    verb = RescheduleSchedule(
+    return await verb_of(world)(world.clients[asked.client_id], asked.schedule_id, request)
+
+
+async def change_once(world: World, verb: RescheduleSchedule, asked: Asked, request: Change) -> RescheduleResult:
+    """Make one request, whose successor the world knows before it is announced: it may be called before the answer
+    arrives. Raises StoreUnavailable."""
+    client = world.clients[asked.client_id]
+    chosen = await verb.choose(client, asked.schedule_id, request)
+    if not isinstance(chosen, UUID):
+        return chosen
+    world.asked.setdefault(str(chosen), Asked(asked.client_id, chosen, due_of(chosen)))
+    return await verb(client, asked.schedule_id, request, chosen=chosen)
+
+
+def verb_of(world: World) -> RescheduleSchedule:
+    """The verb of the world's API process."""
+    return RescheduleSchedule(
         schedules=world.api_storage.schedules,
         resolve=world.resolve_schedule,
         cancel=world.cancel_schedules,
@@ -85,7 +102,6 @@ async def reschedule_once(world: World, asked: Asked, request: RescheduleRequest
         policy=CallbackPolicy(network=NetworkPolicy(), encryption=NoEncryption()),
         clock=world.api_clock,
     )
-    return await verb(world.clients[asked.client_id], asked.schedule_id, request)
 
 
 async def reschedule(world: World, asked: Asked, delay_seconds: float) -> bool:

@@ -16,6 +16,7 @@ from tests.simulation import (
     test_late_policy,
     test_reschedule,
     test_retention,
+    test_update,
 )
 from tests.simulation.drawn.run import run
 from tests.simulation.plants import PLANTS
@@ -40,6 +41,10 @@ SCENES: dict[str, Callable[[], None]] = {
     "doubt_is_forgotten_when_deferred": test_doubt.test_what_may_have_been_called_is_not_rescheduled,
     "reschedules_are_not_completed": (
         lambda: test_reschedule.test_one_of_both_is_called_after_any_crash(State.SCHEDULED, "crash-after", other=False)
+    ),
+    "updates_change_nothing": (lambda: test_update.test_old_or_new_is_called_at_the_claim("update", False, 1)),
+    "successors_are_created_before_the_cancel": (
+        lambda: test_update.test_old_or_new_is_called_at_the_claim("run", False, 1)
     ),
     "stranded_rows_stay_open": (
         lambda: test_retention.test_stranded_rows_keep_no_partition_past_retention(
