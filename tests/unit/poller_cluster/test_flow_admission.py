@@ -165,6 +165,14 @@ def test_a_row_that_is_not_due_leaves_the_room_to_one_that_is() -> None:
     assert judged.pick(9) == [later]
 
 
+def test_rows_that_only_are_not_due_are_never_deferred() -> None:
+    judged = Judged()
+    rows = [flowing(number, f"key-{number}", seconds=9) for number in range(500)]
+    assert judged.judge(rows) == []
+    assert judged.deferred(rows) == []
+    assert judged.pick(9) == rows
+
+
 def test_no_row_passes_one_of_its_key_that_waits() -> None:
     judged = Judged()
     rows = [flowing(number, "one") for number in range(2)]
