@@ -50,17 +50,17 @@ def test_a_client_does_without_an_administrator_what_its_tour_shows(cluster: Dep
     cluster.register("shop", poller_quota=2)
     with cluster.admin() as api:
         manage = api.client("shop").keys.create(scope="manage").key
-    before = what_stands(cluster)
+    before = remaining_state(cluster)
     done = own_corner(cluster, manage)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     assert done.stdout.splitlines()[-1] == "what the tour made is taken back: all as it should be"
-    assert what_stands(cluster) == before, "the tour left something behind"
+    assert remaining_state(cluster) == before, "the tour left something behind"
     done = own_corner(cluster, "not-a-key-of-the-client")
     assert done.returncode == 1
     assert done.stderr.startswith("not as it should be: ")
 
 
-def what_stands(cluster: Deployment) -> tuple[object, ...]:
+def remaining_state(cluster: Deployment) -> tuple[object, ...]:
     """What a client has besides schedules: valid keys, signing secrets, settings, and whether it is paused."""
     with cluster.admin() as api:
         client = api.client("shop")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from scheduler_service.domain.flows import FlowLimits
 from scheduler_service.domain.ids import PollerId, poller_of
-from tests.simulation.asked import Asked
+from tests.simulation.creates import CreateRecord
 from tests.simulation.receivers import Call
 
 SAVED_SECONDS = 0.1
@@ -30,12 +30,12 @@ class FlowWatch:
         self.most: dict[str, int] = {}
         """The most calls of each key that were under way at a time."""
 
-    def _of(self, asked: Asked) -> _Calls:
+    def _of(self, asked: CreateRecord) -> _Calls:
         assert asked.flow is not None
         place = (asked.client_id, poller_of(asked.schedule_id), asked.flow.key)
         return self._calls.setdefault(place, _Calls())
 
-    def started(self, asked: Asked, call: Call, limits: FlowLimits) -> str | None:
+    def started(self, asked: CreateRecord, call: Call, limits: FlowLimits) -> str | None:
         """What is wrong with this call, if anything is."""
         assert asked.flow is not None
         calls, key = self._of(asked), asked.flow.key
@@ -55,5 +55,5 @@ class FlowWatch:
                 return f"{len(starts) - first} calls of flow key {key} in {call.at_ms - start:.0f} ms"
         return None
 
-    def ended(self, asked: Asked, call: Call) -> None:
+    def ended(self, asked: CreateRecord, call: Call) -> None:
         self._of(asked).under_way[call.fence].discard(call.schedule_id)

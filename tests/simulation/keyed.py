@@ -19,7 +19,7 @@ from scheduler_service.usecases.schedule_keys import ScheduleKeys
 from scheduler_service.usecases.schedule_request import CallbackPolicy, CallbackRequest, ScheduleRequest
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from scheduler_service.usecases.secret_encryption import NoEncryption
-from tests.simulation.asked import Asked
+from tests.simulation.creates import CreateRecord
 from tests.simulation.sim_clock import AgreedClock
 from tests.simulation.world import World
 
@@ -42,7 +42,7 @@ class _Registering(ScheduleWriter):
 
     def register(self, definition: Definition) -> None:
         if definition.kind is Kind.CALL:
-            asked = Asked(definition.client_id, definition.schedule_id, definition.due)
+            asked = CreateRecord(definition.client_id, definition.schedule_id, definition.due)
             self.world.asked.setdefault(str(definition.schedule_id), asked)
 
 
@@ -96,7 +96,7 @@ class Callers:
             clock=clock,
         )
 
-    async def create(self, key: str, *delays: float) -> list[Asked]:
+    async def create(self, key: str, *delays: float) -> list[CreateRecord]:
         """Send one request. Raises StoreUnavailable unless every item of it was acknowledged."""
         client = self.world.clients["shop"]
         requests = [
@@ -115,7 +115,7 @@ class Callers:
             found.append(asked)
         return found
 
-    async def acknowledged(self, key: str, *delays: float) -> list[Asked]:
+    async def acknowledged(self, key: str, *delays: float) -> list[CreateRecord]:
         """Repeat a create until it is acknowledged."""
         while True:
             try:
@@ -123,7 +123,7 @@ class Callers:
             except StoreUnavailable:
                 await self.world.api_clock.sleep(0.5)
 
-    async def redelivered(self, key: str, asked: Asked) -> None:
+    async def redelivered(self, key: str, asked: CreateRecord) -> None:
         """Repeat a redelivery until there is an answer."""
         keyed = Keyed(asked.client_id, key, fingerprint_of("POST", f"/{asked.schedule_id}:redeliver", b""))
         if asked.in_line is None:

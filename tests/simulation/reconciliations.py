@@ -16,7 +16,7 @@ from scheduler_service.usecases.idempotency import RememberRequest
 from scheduler_service.usecases.reconcile import Reconcile
 from scheduler_service.usecases.reconciliations import ReconciliationRequest, RequestReconciliations
 from scheduler_service.usecases.redeliver import RedeliverSchedule
-from tests.simulation.asked import Asked
+from tests.simulation.creates import CreateRecord
 from tests.simulation.sim_clock import AgreedClock
 from tests.simulation.world import World
 
@@ -98,11 +98,11 @@ class Reconciliations:
             await self.advance(1.0)
         raise self.world.violation(f"it has not ended: {await self.read(asked_id)}")
 
-    async def rows(self, asked: Sequence[Asked]) -> list[Row]:
+    async def rows(self, asked: Sequence[CreateRecord]) -> list[Row]:
         rows = [await self.world.row_of(one) for one in asked]
         return [row for row in rows if row is not None]
 
-    async def check_redelivered_once(self, asked: Sequence[Asked]) -> None:
+    async def check_redelivered_once(self, asked: Sequence[CreateRecord]) -> None:
         """When all has ended, each schedule was called again once per redelivery."""
         for one, row in zip(asked, await self.rows(asked), strict=True):
             attempts = sorted({call.attempt for call in one.calls})
@@ -139,7 +139,7 @@ class Reconciliations:
                 continue
 
 
-async def given_up(world: World, count: int, *, spread_ms: int = 3_000) -> list[Asked]:
+async def given_up(world: World, count: int, *, spread_ms: int = 3_000) -> list[CreateRecord]:
     """Failed schedules over some minutes of both pollers, called once each. Every other one fails again when called
     again.
     """

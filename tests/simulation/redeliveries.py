@@ -7,7 +7,7 @@ from membership.errors import StoreUnavailable
 from scheduler_service.domain.ids import ScheduleId
 from scheduler_service.domain.schedules import State
 from scheduler_service.usecases.redeliver import Redelivering, RedeliverResult, RedeliverSchedule, WasCancelled
-from tests.simulation.asked import Asked
+from tests.simulation.creates import CreateRecord
 from tests.simulation.faults import FaultPlan
 from tests.simulation.world import World
 
@@ -25,7 +25,7 @@ class Redeliveries:
             clock=world.api_clock,
         )
 
-    async def ask(self, asked: Asked) -> RedeliverResult | None:
+    async def ask(self, asked: CreateRecord) -> RedeliverResult | None:
         """Make one request. None: there was no answer, and it may have taken effect."""
         if asked.in_line is None:
             asked.in_line = len(asked.calls)
@@ -43,7 +43,7 @@ class Redeliveries:
             raise self.world.violation(f"{asked.schedule_id} was cancelled and is redelivered")
         return result
 
-    async def answered(self, asked: Asked) -> RedeliverResult:
+    async def answered(self, asked: CreateRecord) -> RedeliverResult:
         """Repeat the request until there is an answer."""
         while True:
             result = await self.ask(asked)
@@ -51,7 +51,7 @@ class Redeliveries:
                 return result
             await self.world.api_clock.sleep(1.0)
 
-    async def in_doubt(self, asked: Asked, *, callers: int) -> int:
+    async def in_doubt(self, asked: CreateRecord, *, callers: int) -> int:
         """Make several requests at once over a store that loses answers; returns how many answers promised another
         call.
         """

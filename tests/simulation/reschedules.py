@@ -24,7 +24,7 @@ from scheduler_service.usecases.resolve_schedule import ResolveSchedule
 from scheduler_service.usecases.schedule_request import CallbackPolicy
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from scheduler_service.usecases.secret_encryption import NoEncryption
-from tests.simulation.asked import Asked
+from tests.simulation.creates import CreateRecord
 from tests.simulation.faults import FaultPlan, FaultyConnection
 from tests.simulation.world import World
 
@@ -61,7 +61,7 @@ class DyingApi:
         self._writes += kind != "select"
         return self._fault if kind != "select" and self._writes == self._write else None
 
-    async def ask(self, asked: Asked, request: RescheduleRequest, *, within: float = 2.0) -> None:
+    async def ask(self, asked: CreateRecord, request: RescheduleRequest, *, within: float = 2.0) -> None:
         """Make one request, which may never be answered."""
         world = self._world
         client = world.clients[asked.client_id]
@@ -72,22 +72,22 @@ class DyingApi:
         for row in world.memory.rows("schedules"):
             if row["rescheduled_from"] is not None:
                 new = ScheduleId(UUID(str(row["schedule_id"])))
-                world.asked.setdefault(str(new), Asked(asked.client_id, new, due_of(new)))
+                world.asked.setdefault(str(new), CreateRecord(asked.client_id, new, due_of(new)))
 
 
-async def reschedule_once(world: World, asked: Asked, request: RescheduleRequest) -> RescheduleResult:
+async def reschedule_once(world: World, asked: CreateRecord, request: RescheduleRequest) -> RescheduleResult:
     """Make one request. Raises StoreUnavailable."""
     return await verb_of(world)(world.clients[asked.client_id], asked.schedule_id, request)
 
 
-async def change_once(world: World, verb: RescheduleSchedule, asked: Asked, request: Change) -> RescheduleResult:
+async def change_once(world: World, verb: RescheduleSchedule, asked: CreateRecord, request: Change) -> RescheduleResult:
     """Make one request, whose successor the world knows before it is announced: it may be called before the answer
     arrives. Raises StoreUnavailable."""
     client = world.clients[asked.client_id]
     chosen = await verb.choose(client, asked.schedule_id, request)
     if not isinstance(chosen, UUID):
         return chosen
-    world.asked.setdefault(str(chosen), Asked(asked.client_id, chosen, due_of(chosen)))
+    world.asked.setdefault(str(chosen), CreateRecord(asked.client_id, chosen, due_of(chosen)))
     return await verb(client, asked.schedule_id, request, chosen=chosen)
 
 
@@ -104,7 +104,7 @@ def verb_of(world: World) -> RescheduleSchedule:
     )
 
 
-async def reschedule(world: World, asked: Asked, delay_seconds: float) -> bool:
+async def reschedule(world: World, asked: CreateRecord, delay_seconds: float) -> bool:
     """Repeat the request until there is an answer: whether the new schedule is called instead."""
     while True:
         try:
@@ -120,10 +120,10 @@ async def reschedule(world: World, asked: Asked, delay_seconds: float) -> bool:
         return False
 
 
-async def register(world: World, asked: Asked) -> Asked:
+async def register(world: World, asked: CreateRecord) -> CreateRecord:
     """The schedule that replaced it, or itself if none did."""
     row = await world.row_of(asked)
     if row is None or row.rescheduled_to is None:
         return asked
     new = ScheduleId(UUID(str(row.rescheduled_to)))
-    return world.asked.setdefault(str(new), Asked(asked.client_id, new, due_of(new)))
+    return world.asked.setdefault(str(new), CreateRecord(asked.client_id, new, due_of(new)))

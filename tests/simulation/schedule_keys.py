@@ -16,7 +16,7 @@ from scheduler_service.usecases.schedule_keys import Put, PutResult, ScheduleKey
 from scheduler_service.usecases.schedule_request import CallbackPolicy, CallbackRequest, ScheduleRequest
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from scheduler_service.usecases.secret_encryption import NoEncryption
-from tests.simulation.asked import Asked
+from tests.simulation.creates import CreateRecord
 from tests.simulation.sim_clock import AgreedClock
 from tests.simulation.world import World
 
@@ -27,7 +27,7 @@ class _Registering(ScheduleKeys):
     """Registers every schedule with the world before it is announced: it may be called before the put is answered."""
 
     world: World
-    drawn: list[Asked]
+    drawn: list[CreateRecord]
 
     def _new(
         self,
@@ -38,13 +38,13 @@ class _Registering(ScheduleKeys):
         chosen: Chosen | None,
     ) -> Definition:
         made = super()._new(client, request, key, present, chosen)
-        asked = Asked(client.client_id, made.schedule_id, made.due)
+        asked = CreateRecord(client.client_id, made.schedule_id, made.due)
         self.drawn.append(self.world.asked.setdefault(str(made.schedule_id), asked))
         return made
 
 
 def keys_of(
-    world: World, schedules: ScheduleStore, writer: ScheduleWriter, *, drawn: list[Asked] | None = None
+    world: World, schedules: ScheduleStore, writer: ScheduleWriter, *, drawn: list[CreateRecord] | None = None
 ) -> ScheduleKeys:
     """Puts of an API process that writes through these stores. `drawn` gets every schedule that is drawn."""
     drawn = [] if drawn is None else drawn
@@ -107,7 +107,7 @@ async def judge(world: World, keys: ScheduleKeys) -> int:
     return calls
 
 
-async def stored(world: World, asked: Asked) -> Row | None:
+async def stored(world: World, asked: CreateRecord) -> Row | None:
     """The original as stored, announced or created."""
     partition, key = partition_of(asked.client_id, asked.schedule_id), key_of(asked.schedule_id)
     return (await world.truth.schedules.find_rows(partition, [key])).get(key)

@@ -11,8 +11,8 @@ from scheduler_service.domain.clients import ClientSettings, RetrySettings
 from scheduler_service.domain.ids import ClientId, Minute, minute_of
 from scheduler_service.usecases.balance import Position, ShowBalance
 from scheduler_service.usecases.cancel_schedules import Cancelled
-from tests.simulation.asked import Asked
 from tests.simulation.books import check_books, shown_books
+from tests.simulation.creates import CreateRecord
 from tests.simulation.faults import INSERTS
 from tests.simulation.world import World, simulate
 
@@ -26,7 +26,7 @@ async def balance_of(world: World, minute: Minute) -> tuple[MinuteBalance, bool]
     return balance, balance.holds(await world.truth.schedules.read_stamp(balance.partition))
 
 
-async def three_failing(world: World) -> tuple[list[Asked], Minute]:
+async def three_failing(world: World) -> tuple[list[CreateRecord], Minute]:
     """Three calls of one minute that fail once; the minute is settled with all of them open."""
     await world.add_client("shop", settings=RETRY)
     world.add_node("a")

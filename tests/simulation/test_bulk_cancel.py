@@ -8,13 +8,13 @@ import pytest
 from cql.connection import Item
 from membership.errors import StoreUnavailable
 from scheduler_service.usecases.cancel_schedules import Cancelled
-from tests.simulation.asked import Asked
+from tests.simulation.creates import CreateRecord
 from tests.simulation.faults import FaultPlan
 from tests.simulation.world import World, simulate
 from tests.support.virtual_loop import virtual_loop
 
 
-async def cancel_many(world: World, asked: Sequence[Asked]) -> int:
+async def cancel_many(world: World, asked: Sequence[CreateRecord]) -> int:
     """Cancel several schedules of one client, repeated until there is an answer; returns how many were cancelled."""
     left = {one.schedule_id: one for one in asked}
     cancelled = 0

@@ -141,7 +141,7 @@ def test_a_virtual_machine_resumed_an_hour_ahead_fires_nothing_early_and_the_oth
     simulate(scenario)
 
 
-class NobodyIsTold:
+class NoDrains:
     """`Told` for tests in which no node is asked to drain."""
 
     async def drain(self, incarnation: NodeIncarnation, *, force: bool) -> bool:
@@ -167,7 +167,7 @@ def test_an_api_that_has_not_compared_its_clock_creates_nothing(wrong_ms: int) -
             rng=random.Random(1),
             store=world.store,
             hints=world,
-            told=NobodyIsTold(),
+            told=NoDrains(),
             on_crash=world.crashed,
         )
 

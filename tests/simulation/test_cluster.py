@@ -9,7 +9,6 @@ import pytest
 from cql.connection import Item
 from membership.membership_agent import DEAD
 from scheduler_service.domain.ids import MINUTE_MS, minute_start
-from tests.simulation.asked import Asked
 from tests.simulation.cluster import (
     GRACEFUL_MS,
     SHOP,
@@ -27,6 +26,7 @@ from tests.simulation.cluster import (
     three_nodes,
     until,
 )
+from tests.simulation.creates import CreateRecord
 from tests.simulation.world import World, simulate
 
 FIRES_AGAIN_MS = 12_000
@@ -237,7 +237,7 @@ def test_cancels_while_pollers_move_have_one_winner() -> None:
         base = minute_start(world.now_ms() // MINUTE_MS + 1)
         asked = [await world.create(SHOP, base + 8_000 + 60 * number) for number in range(500)]
 
-        async def cancel_in_time(one: Asked) -> None:
+        async def cancel_in_time(one: CreateRecord) -> None:
             lead = world.rng.choice((8_000, 5_010, 5_000, 4_000, 1_020, 1_000, 900, 0))
             await world.api_clock.sleep(max(one.due - lead - world.now_ms(), 0) / 1_000.0)
             await world.cancel(one)

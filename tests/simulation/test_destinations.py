@@ -7,7 +7,7 @@ from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.clients import ClientSettings, DestinationLimit, RetrySettings
 from scheduler_service.domain.ids import ClientId, minute_of
 from scheduler_service.domain.schedules import State
-from tests.simulation.asked import Asked
+from tests.simulation.creates import CreateRecord
 from tests.simulation.receivers import Call
 from tests.simulation.world import World, simulate
 
@@ -49,7 +49,7 @@ def test_a_host_that_is_down_is_left_alone_and_nothing_is_lost(answer: int | Att
             return 200
 
         world.receiver.script = script
-        rows: list[Asked] = []
+        rows: list[CreateRecord] = []
         for number in range(200):
             rows.append(await world.create("shop", base + 2_000 + 1_000 * number, url=DOWN))
             await world.create("shop", base + 2_000 + 1_000 * number, url=UP)

@@ -10,8 +10,8 @@ from scheduler_service.domain.ids import PollerId
 from scheduler_service.domain.schedules import Row, State
 from scheduler_service.usecases.cancel_schedules import Cancelled, InDoubt
 from scheduler_service.usecases.reschedule_schedule import RescheduleRequest
-from tests.simulation.asked import Asked
 from tests.simulation.cluster import owner_of, three_nodes, until
+from tests.simulation.creates import CreateRecord
 from tests.simulation.receivers import Call
 from tests.simulation.reschedules import reschedule_once
 from tests.simulation.world import World, simulate
@@ -20,13 +20,13 @@ TOUCHY = DestinationSettings(breaker_failures=2, breaker_open_seconds=120, break
 PATIENT = RetrySettings(base_seconds=200, cap_seconds=600, max_attempts=20)
 
 
-async def found(world: World, asked: Asked) -> Row:
+async def found(world: World, asked: CreateRecord) -> Row:
     row = await world.row_of(asked)
     assert row is not None
     return row
 
 
-async def created_in(world: World, poller_id: int, due_ms: float) -> Asked:
+async def created_in(world: World, poller_id: int, due_ms: float) -> CreateRecord:
     """A schedule of this poller."""
     while True:
         asked, definition = world.define("shop", due_ms)
@@ -37,7 +37,7 @@ async def created_in(world: World, poller_id: int, due_ms: float) -> Asked:
         del world.asked[str(asked.schedule_id)]
 
 
-async def deferred_in_doubt(world: World) -> Asked:
+async def deferred_in_doubt(world: World) -> CreateRecord:
     """The receiver has got the call, its owner dies before the answer arrives, and the next owner's breaker is open."""
     await three_nodes(world, quota=2, names="ab", settings=ClientSettings(retry=PATIENT))
     mine = 0

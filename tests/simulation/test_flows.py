@@ -9,7 +9,7 @@ from scheduler_service.domain.clients import ClientSettings, RetrySettings
 from scheduler_service.domain.flows import Flow, FlowLimits, FlowRules
 from scheduler_service.domain.ids import ClientId, minute_of, minute_start
 from scheduler_service.domain.schedules import State
-from tests.simulation.asked import Asked
+from tests.simulation.creates import CreateRecord
 from tests.simulation.receivers import Call
 from tests.simulation.world import World, simulate
 from tests.support.virtual_loop import virtual_loop
@@ -28,15 +28,15 @@ async def begin(world: World, *, nodes: int = 1, quota: int = 1, settings: Clien
     return world.now_ms()
 
 
-async def create(world: World, base: int, seconds: list[float], flow: Flow, url: str = FREE) -> list[Asked]:
+async def create(world: World, base: int, seconds: list[float], flow: Flow, url: str = FREE) -> list[CreateRecord]:
     return [await world.create("shop", base + 1_000 * each, flow=flow, url=url) for each in seconds]
 
 
-def calls_of(rows: list[Asked]) -> list[Call]:
+def calls_of(rows: list[CreateRecord]) -> list[Call]:
     return sorted((call for asked in rows for call in asked.calls), key=lambda call: call.at_ms)
 
 
-def latest(rows: list[Asked]) -> float:
+def latest(rows: list[CreateRecord]) -> float:
     return max(asked.calls[0].at_ms - asked.due for asked in rows)
 
 

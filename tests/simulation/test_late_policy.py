@@ -7,8 +7,8 @@ import pytest
 from scheduler_service.domain.clients import ClientSettings, LatePolicy
 from scheduler_service.domain.ids import minute_of, minute_start
 from scheduler_service.domain.schedules import State
-from tests.simulation.asked import Asked
 from tests.simulation.cluster import SHOP, begin_load, calls_since, everything, owned, pollers_of, until
+from tests.simulation.creates import CreateRecord
 from tests.simulation.world import World, simulate
 
 
@@ -16,7 +16,7 @@ def skip_after(seconds: float) -> ClientSettings:
     return ClientSettings(late_policy=LatePolicy(kind="skip", after_seconds=seconds))
 
 
-async def states(world: World, asked: list[Asked]) -> set[str | None]:
+async def states(world: World, asked: list[CreateRecord]) -> set[str | None]:
     found = set()
     for each in asked:
         row = await world.row_of(each)

@@ -7,7 +7,7 @@ import pytest
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.clients import ClientSettings, ClientState, RetrySettings
 from scheduler_service.domain.schedules import State
-from tests.simulation.asked import Asked
+from tests.simulation.creates import CreateRecord
 from tests.simulation.receivers import Call
 from tests.simulation.world import World, simulate
 
@@ -24,7 +24,7 @@ async def begin(world: World, *, nodes: int = 1, quota: int = 1, retry: RetrySet
     return world.now_ms()
 
 
-def fail(*asked: Asked, times: int = 99) -> "dict[str, int]":
+def fail(*asked: CreateRecord, times: int = 99) -> "dict[str, int]":
     return {str(each.schedule_id): times for each in asked}
 
 
@@ -32,11 +32,11 @@ def script(world: World, failing: "dict[str, int]") -> None:
     world.receiver.script = lambda call: 500 if call.attempt <= failing.get(call.schedule_id, 0) else 200
 
 
-async def create(world: World, base: int, seconds: "list[float]", key: str = KEY) -> list[Asked]:
+async def create(world: World, base: int, seconds: "list[float]", key: str = KEY) -> list[CreateRecord]:
     return [await world.create("shop", base + 1_000 * each, ordering_key=key) for each in seconds]
 
 
-def sequence(world: World, rows: list[Asked]) -> list[int]:
+def sequence(world: World, rows: list[CreateRecord]) -> list[int]:
     """The numbers of the rows in the order of their calls."""
     numbers = {str(asked.schedule_id): number for number, asked in enumerate(rows)}
     return [numbers[call.schedule_id] for call in world.receiver.calls if call.schedule_id in numbers]
@@ -56,7 +56,7 @@ def test_rows_that_are_due_together_go_one_at_a_time() -> None:
     simulate(scenario)
 
 
-def rows_calls(world: World, rows: list[Asked]) -> list[Call]:
+def rows_calls(world: World, rows: list[CreateRecord]) -> list[Call]:
     ids = {str(asked.schedule_id) for asked in rows}
     return [call for call in world.receiver.calls if call.schedule_id in ids]
 

@@ -12,8 +12,8 @@ from scheduler_service.domain.ids import minute_of, minute_start
 from scheduler_service.domain.schedules import State
 from scheduler_service.usecases.cancel_schedules import Cancelled, CancelResult, InFlight
 from tests.simulation import cases
-from tests.simulation.asked import Asked
 from tests.simulation.cluster import SHOP, all_delivered_once, everything, owned, until
+from tests.simulation.creates import CreateRecord
 from tests.simulation.sim_node import SimNode
 from tests.simulation.world import World, simulate
 
@@ -331,7 +331,7 @@ def test_hundreds_of_cancels_a_second_in_one_partition_while_its_owner_dies() ->
         asked = [await world.create(SHOP, base + 40 * number) for number in range(250)]
         world.add_node("b")
 
-        async def cancel_before(one: Asked) -> None:
+        async def cancel_before(one: CreateRecord) -> None:
             await world.api_clock.sleep((one.due - 7_000 - world.now_ms()) / 1_000)
             await world.cancel(one)
 

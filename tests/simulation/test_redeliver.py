@@ -10,7 +10,7 @@ from scheduler_service.domain.clients import ClientSettings, LatePolicy, RetrySe
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.schedules import Row, State
 from scheduler_service.usecases.redeliver import Redelivering, StillOpen, WasCancelled
-from tests.simulation.asked import Asked
+from tests.simulation.creates import CreateRecord
 from tests.simulation.crons import with_crons
 from tests.simulation.faults import INSERTS
 from tests.simulation.redeliveries import Redeliveries
@@ -28,13 +28,13 @@ async def shop(world: World, *, names: str = "a", **settings: object) -> Redeliv
     return Redeliveries(world)
 
 
-async def found(world: World, asked: Asked) -> Row:
+async def found(world: World, asked: CreateRecord) -> Row:
     row = await world.row_of(asked)
     assert row is not None
     return row
 
 
-async def ended(world: World, *, after: float = 30.0) -> Asked:
+async def ended(world: World, *, after: float = 30.0) -> CreateRecord:
     asked = await world.create("shop", world.now_ms() + 3_000)
     await world.advance(after)
     assert asked.end is not None
@@ -298,7 +298,7 @@ def test_a_skipped_fire_of_a_cron_that_has_changed_since_is_called() -> None:
         await world.advance(60)
         world.receiver.script = lambda call: 200
         skipped = next(row for row in (await crons.rows("ticks")).values() if row.state == State.SKIPPED)
-        asked = Asked(ClientId("shop"), skipped.schedule_id, skipped.due)
+        asked = CreateRecord(ClientId("shop"), skipped.schedule_id, skipped.due)
         world.asked[str(asked.schedule_id)] = asked
         assert isinstance(await Redeliveries(world).answered(asked), Redelivering)
         await world.advance(20)

@@ -15,13 +15,13 @@ from scheduler_service.domain.clients import ClientSettings, ClientState, RetryS
 from scheduler_service.domain.ids import ClientId, PollerId, UnixMillis, minute_of, partition_of
 from scheduler_service.domain.schedules import ExternalUpdate, Outcome, RowWrite, State
 from scheduler_service.usecases.cancel_schedules import Cancelled
-from tests.simulation.asked import Asked
+from tests.simulation.creates import CreateRecord
 from tests.simulation.world import World, simulate
 from tests.support.memory import InMemoryConnection
 from tests.support.node_parts import GivenPollers, node_runtime
 
 DAY_SECONDS = 86_400.0
-Strand = Callable[[World], Awaitable[Asked]]
+Strand = Callable[[World], Awaitable[CreateRecord]]
 
 
 def retention_of(world: World, *, archiving: bool = False) -> Retention:
@@ -45,7 +45,7 @@ def later(world: World, *, days: float) -> None:
     world.api_clock.discipline().accept()
 
 
-async def one_schedule(world: World, retry: RetrySettings | None = None) -> Asked:
+async def one_schedule(world: World, retry: RetrySettings | None = None) -> CreateRecord:
     """Due in ten seconds, of a client that keeps its schedules for a day, with one node."""
     settings = ClientSettings(retention_days=1) if retry is None else ClientSettings(retention_days=1, retry=retry)
     await world.add_client("shop", settings=settings)
@@ -54,7 +54,7 @@ async def one_schedule(world: World, retry: RetrySettings | None = None) -> Aske
     return await world.create("shop", world.now_ms() + 10_000)
 
 
-def let_go(world: World, asked: Asked) -> None:
+def deleted_by_retention(world: World, asked: CreateRecord) -> None:
     """Forget a schedule that retention deletes, so that the scenario's end does not look for it."""
     asked.end = None
     del world.asked[str(asked.schedule_id)]
@@ -80,7 +80,7 @@ def test_settled_partitions_go_after_the_clients_retention() -> None:
         retention = retention_of(world)
         assert await retention.sweep(client_of(world)) == 0
         assert await world.row_of(old) is not None
-        let_go(world, old)
+        deleted_by_retention(world, old)
         later(world, days=2)
         assert await retention.sweep(client_of(world)) == 1
         assert await world.row_of(old) is None
@@ -104,7 +104,7 @@ def test_a_poller_that_is_taken_over_is_searched_from_its_beginning(before: Sequ
         here = retention._pollers.positions(client.client_id)[PollerId(0)]
         pollers = retention._pollers = GivenPollers(dict.fromkeys(map(PollerId, before), here))
         assert await retention.sweep(client) == 0
-        let_go(world, old)
+        deleted_by_retention(world, old)
         later(world, days=2)
         pollers.held = {PollerId(1): here}
         assert await retention.sweep(client) == 0
@@ -119,7 +119,7 @@ def test_no_hour_is_searched_twice_while_the_pollers_stay(monkeypatch: pytest.Mo
     async def scenario(world: World) -> None:
         old = await one_schedule(world)
         await world.advance(200)
-        let_go(world, old)
+        deleted_by_retention(world, old)
         later(world, days=3)
         retention, client = retention_of(world), client_of(world)
         with monkeypatch.context() as patched:
@@ -158,7 +158,7 @@ def test_no_content_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
         nonlocal asked
         old = await one_schedule(world)
         await world.advance(200)
-        let_go(world, old)
+        deleted_by_retention(world, old)
         later(world, days=2)
         with monkeypatch.context() as patched:
             asked = watch_reads(patched)
@@ -174,7 +174,7 @@ def test_no_content_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
 RUN = UUID(int=1)
 
 
-async def archive(world: World, asked: Asked, **other: Any) -> None:
+async def archive(world: World, asked: CreateRecord, **other: Any) -> None:
     """Mark the day as archived now."""
     store = world.truth.archives
     shop = ClientId("shop")
@@ -183,7 +183,7 @@ async def archive(world: World, asked: Asked, **other: Any) -> None:
     await store.mark(ArchivedDay(client_id=shop, day=day_of(asked.due), **{**given, **other}), run=RUN)
 
 
-async def is_stale(world: World, asked: Asked) -> bool:
+async def is_stale(world: World, asked: CreateRecord) -> bool:
     day = day_of(asked.due)
     (one,) = await world.truth.archives.read(ClientId("shop"), first=day, last=day)
     return one.stale
@@ -193,7 +193,7 @@ def test_retention_waits_for_the_archive() -> None:
     async def scenario(world: World) -> None:
         old = await one_schedule(world)
         await world.advance(200)
-        let_go(world, old)
+        deleted_by_retention(world, old)
         later(world, days=3)
         retention = retention_of(world, archiving=True)
         assert await retention.sweep(client_of(world)) == 0
@@ -215,7 +215,7 @@ def test_what_ended_after_its_day_was_archived_stays_until_it_is_archived_again(
         assert row.finished_at is not None
         await archive(world, old, as_of=row.finished_at)
         await world.advance(200)
-        let_go(world, old)
+        deleted_by_retention(world, old)
         later(world, days=3)
         retention = retention_of(world, archiving=True)
         assert await retention.sweep(client_of(world)) == 0
@@ -260,7 +260,7 @@ def test_a_retry_row_that_was_left_behind_keeps_nothing() -> None:
         row = await world.row_of(old)
         assert row is not None
         assert row.state == State.FAILED
-        let_go(world, old)
+        deleted_by_retention(world, old)
         later(world, days=3)
         assert await retention_of(world).sweep(client_of(world)) == 4
         assert not world.memory.rows("schedules")
@@ -268,7 +268,7 @@ def test_a_retry_row_that_was_left_behind_keeps_nothing() -> None:
     simulate(scenario)
 
 
-async def stranded_create(world: World) -> Asked:
+async def stranded_create(world: World) -> CreateRecord:
     """A create that was never answered and took effect after its minute was settled."""
     await one_schedule(world)
     asked, definition = world.define("shop", world.now_ms() + 10_000)
@@ -277,7 +277,7 @@ async def stranded_create(world: World) -> Asked:
     return asked
 
 
-async def stranded_redelivery(world: World) -> Asked:
+async def stranded_redelivery(world: World) -> CreateRecord:
     """A redelivery whose caller died after its pointer was written."""
     asked = await one_schedule(world)
     await world.advance(900)
@@ -305,7 +305,7 @@ def test_a_redelivery_that_was_cancelled_before_its_retry_row_was_placed_keeps_n
         asked = await stranded_redelivery(world)
         assert isinstance(await world.cancel_schedules.one(asked.client_id, asked.schedule_id), Cancelled)
         await world.advance(200)
-        let_go(world, asked)
+        deleted_by_retention(world, asked)
         later(world, days=3)
         assert await retention_of(world).sweep(client_of(world)) == 2
         assert not world.memory.rows("schedules")

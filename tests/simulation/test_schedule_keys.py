@@ -14,7 +14,7 @@ from scheduler_service.domain.schedules import State
 from scheduler_service.usecases.cancel_schedules import InFlight
 from scheduler_service.usecases.schedule_keys import Put, PutResult, ScheduleKeys
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
-from tests.simulation.asked import Asked
+from tests.simulation.creates import CreateRecord
 from tests.simulation.faults import FaultPlan, FaultyConnection
 from tests.simulation.schedule_keys import judge, keys_of, put, stored
 from tests.simulation.world import World, simulate
@@ -27,7 +27,7 @@ MOST_WRITES = 6
 class _Dying:
     """An API process that dies before or after its `write`th write; its pending requests are never answered."""
 
-    def __init__(self, world: World, *, write: int, fault: str, drawn: list[Asked]) -> None:
+    def __init__(self, world: World, *, write: int, fault: str, drawn: list[CreateRecord]) -> None:
         self._world, self._write, self._fault, self._writes = world, write, fault, 0
         connection = FaultyConnection(world.memory, clock=world.api_clock, rng=random.Random(write))
         connection.plan = FaultPlan(hook=self._hook)
@@ -54,12 +54,12 @@ class _Dying:
         await self._storage.close()
 
 
-async def _ready(world: World) -> tuple[ScheduleKeys, list[Asked]]:
+async def _ready(world: World) -> tuple[ScheduleKeys, list[CreateRecord]]:
     await world.add_client("shop", quota=2)
     for name in "ab":
         world.add_node(name)
     await world.advance(8)
-    drawn: list[Asked] = []
+    drawn: list[CreateRecord] = []
     return keys_of(world, world.api_storage.schedules, world.writer, drawn=drawn), drawn
 
 

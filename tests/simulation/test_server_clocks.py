@@ -2,7 +2,6 @@
 
 import pytest
 
-from tests.simulation.asked import Asked
 from tests.simulation.cluster import (
     SHOP,
     all_delivered_once,
@@ -13,6 +12,7 @@ from tests.simulation.cluster import (
     owned,
     until,
 )
+from tests.simulation.creates import CreateRecord
 from tests.simulation.sim_clock import SimClock
 from tests.simulation.world import World, simulate
 
@@ -33,7 +33,7 @@ async def nodes(world: World, names: str, *, skew_ms: int = 0, seconds: float = 
     await world.advance(seconds)
 
 
-async def rows(world: World, count: int, *, every_ms: int, first_ms: int = 5_000) -> list[Asked]:
+async def rows(world: World, count: int, *, every_ms: int, first_ms: int = 5_000) -> list[CreateRecord]:
     """Schedules from `first_ms` on, without hints."""
     world.hints_lost = 1.0
     asked = [await world.create(SHOP, world.now_ms() + first_ms + every_ms * number) for number in range(count)]

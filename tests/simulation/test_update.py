@@ -10,7 +10,7 @@ from scheduler_service.domain.clients import ClientSettings, RetrySettings
 from scheduler_service.domain.schedules import State
 from scheduler_service.usecases.reschedule_schedule import Change, Rescheduled, RescheduleRequest
 from scheduler_service.usecases.schedule_update import CallbackUpdate, UpdateRequest
-from tests.simulation.asked import Asked
+from tests.simulation.creates import CreateRecord
 from tests.simulation.faults import FaultPlan
 from tests.simulation.reschedules import DyingApi, change_once, register, verb_of
 from tests.simulation.world import World, simulate
@@ -27,7 +27,7 @@ MOST_WRITES = 6
 """The most writes of one change."""
 
 
-async def changed(world: World, asked: Asked, request: Change) -> bool:
+async def changed(world: World, asked: CreateRecord, request: Change) -> bool:
     """Repeat the request until there is an answer: whether the successor is called instead."""
     while True:
         try:

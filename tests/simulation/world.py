@@ -42,8 +42,8 @@ from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.cancel_schedules import Cancelled, CancelResult, CancelSchedules
 from scheduler_service.usecases.resolve_schedule import ResolveSchedule
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
-from tests.simulation.asked import IN_TIME_MS, Asked, met, out_of_order
 from tests.simulation.books import check_books
+from tests.simulation.creates import IN_TIME_MS, CreateRecord, out_of_order, record_of
 from tests.simulation.faults import FaultyConnection
 from tests.simulation.flows import FlowWatch
 from tests.simulation.receivers import Call, Receiver
@@ -76,7 +76,7 @@ class World:
         self.leaving: list[SimNode] = []
         self.incarnations = 0
         self.skewed = self.faults_planted = False
-        self.asked: dict[str, Asked] = {}
+        self.asked: dict[str, CreateRecord] = {}
         self.trace: list[tuple[float, str, str]] = []
         self.crashes: list[tuple[str, BaseException]] = []
         self.truth = Storage.over(self.memory)
@@ -264,14 +264,14 @@ class World:
         url: str = "http://receiver.test/",
         ordering_key: str | None = None,
         flow: Flow | None = None,
-    ) -> tuple[Asked, Definition]:
+    ) -> tuple[CreateRecord, Definition]:
         due, quota = UnixMillis(int(due_ms)), self.clients[client].poller_quota
         poller = PollerId(self.rng.randrange(quota))
         options = encode_options(ScheduleOptions(flow=flow))
         if (pin := pin_of(options, ordering_key)) is not None:
             poller = pinned_poller(ClientId(client), pin, quota=quota)
         schedule_id = new_schedule_id(due=due, poller_id=poller, randomness=self.api_randomness)
-        asked = self.asked[str(schedule_id)] = Asked(ClientId(client), schedule_id, due, ordering_key, flow=flow)
+        asked = self.asked[str(schedule_id)] = CreateRecord(ClientId(client), schedule_id, due, ordering_key, flow=flow)
         return asked, Definition(
             client_id=ClientId(client),
             poller_id=poller,
@@ -286,7 +286,7 @@ class World:
             created_at=UnixMillis(self.now_ms()),
         )
 
-    async def create(self, client: str, due_ms: float, **columns: Any) -> Asked:
+    async def create(self, client: str, due_ms: float, **columns: Any) -> CreateRecord:
         """Create a schedule; with an unavailable store it stays unacknowledged."""
         asked, definition = self.define(client, due_ms, **columns)
         try:
@@ -298,7 +298,7 @@ class World:
             asked.in_time = self.now_ms() < minute_start(minute_of(asked.due)) - IN_TIME_MS
         return asked
 
-    async def cancel(self, asked: Asked) -> CancelResult | None:
+    async def cancel(self, asked: CreateRecord) -> CancelResult | None:
         try:
             result = await self.cancel_schedules.one(asked.client_id, asked.schedule_id)
         except StoreUnavailable:
@@ -321,7 +321,7 @@ class World:
 
     def called(self, node: SimNode, call: Call) -> None:
         self.note(node.name, f"calls {call.schedule_id} attempt {call.attempt} fence {call.fence}")
-        asked = met(self.asked, call)
+        asked = record_of(self.asked, call)
         early = asked.due - call.at_ms
         if early > self.tolerance_ms(node):
             raise self.violation(f"{call.schedule_id} was called {early:.0f} ms early")
@@ -363,7 +363,7 @@ class World:
             if row is not None and row.ended:
                 asked.end = state
 
-    def lease_of(self, asked: Asked) -> tuple[str, int, int] | None:
+    def lease_of(self, asked: CreateRecord) -> tuple[str, int, int] | None:
         """Current owner and epoch of a schedule's poller in the store."""
         poller_id = poller_of(asked.schedule_id)
         for row in self.memory.rows("pollers"):
@@ -377,12 +377,12 @@ class World:
         self.crashes.append(("violation", error))
         return error
 
-    async def row_of(self, asked: Asked) -> Row | None:
+    async def row_of(self, asked: CreateRecord) -> Row | None:
         partition, key = partition_of(asked.client_id, asked.schedule_id), key_of(asked.schedule_id)
         _, rows = await self.truth.schedules.read_rows(partition, [key], serial=True)
         return rows.get(key)
 
-    async def unfinished(self) -> list[Asked]:
+    async def unfinished(self) -> list[CreateRecord]:
         """Acknowledged creates without an end."""
         left = []
         for asked in self.asked.values():

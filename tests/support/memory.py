@@ -112,7 +112,7 @@ class InMemoryConnection:
         if all(_holds(table, partition, write) for write in bound):
             self._apply(bound)
             return APPLIED
-        return Rejected(_met(table, key, partition, bound))
+        return Rejected(_current_values(table, key, partition, bound))
 
     def replicas(self, name: str, parameters: Parameters) -> Hashable:
         return None
@@ -187,7 +187,7 @@ def _holds(table: Table, partition: Partition | None, write: _Bound) -> bool:
     return True
 
 
-def _met(table: Table, key: Key, partition: Partition | None, writes: Sequence[_Bound]) -> AnswerRows:
+def _current_values(table: Table, key: Key, partition: Partition | None, writes: Sequence[_Bound]) -> AnswerRows:
     """The current values that a rejected conditional write returns; see `cql.connection.AnswerRows`."""
     if partition is None:
         return []

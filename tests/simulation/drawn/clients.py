@@ -23,7 +23,7 @@ from scheduler_service.usecases.reschedule_schedule import Change, Rescheduled, 
 from scheduler_service.usecases.schedule_keys import Put, PutResult, Unchanged
 from scheduler_service.usecases.schedule_request import CallbackRequest, ScheduleRequest
 from scheduler_service.usecases.schedule_update import CallbackUpdate, UpdateRequest
-from tests.simulation.asked import IN_TIME_MS
+from tests.simulation.creates import IN_TIME_MS
 from tests.simulation.drawn.api import RETRYABLE, Unanswered
 from tests.simulation.drawn.schedules import Schedule
 from tests.simulation.drawn.setting import SHORT_DAY_MS

@@ -6,8 +6,8 @@ from uuid import UUID
 from poller_cluster.retention import EXPIRED
 from scheduler_service.domain.clients import ClientState
 from scheduler_service.domain.schedules import Row, State
-from tests.simulation.asked import out_of_order
 from tests.simulation.books import check_books
+from tests.simulation.creates import out_of_order
 from tests.simulation.drawn.administrators import Administrators
 from tests.simulation.drawn.clients import says_so
 from tests.simulation.drawn.schedules import Schedule
@@ -119,7 +119,7 @@ class Promises:
 
     # When all has been well for a while.
 
-    def check_heard(self) -> None:
+    def check_known(self) -> None:
         """Every node has the current state of every client."""
         for row in self.world.memory.rows("clients"):
             for node in self.world.nodes.values():

@@ -120,7 +120,7 @@ class _Run:
         for _ in range(HEARD_SECONDS):
             await world.revive()
             await world.advance(1)
-        self.promises.check_heard()
+        self.promises.check_known()
         for client in world.clients:
             await asyncio.wait_for(self.administrators.resume(client), 120)
         await world.callers_gone(within=300)

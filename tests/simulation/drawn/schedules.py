@@ -12,13 +12,13 @@ from scheduler_service.domain.ids import ScheduleId
 from scheduler_service.domain.options import flow_of
 from scheduler_service.domain.retry_rows import key_mark
 from scheduler_service.domain.schedules import Kind
-from tests.simulation.asked import Asked
+from tests.simulation.creates import CreateRecord
 from tests.simulation.faults import INSERTS
 from tests.support.memory import InMemoryConnection
 
 
 @dataclass
-class Schedule(Asked):
+class Schedule(CreateRecord):
     """A row of kind `call`. Requests about it are counted when they are sent, whatever the answer."""
 
     cron_id: str | None = None

@@ -91,7 +91,7 @@ class Held:
             world.plain.begin = counted  # type: ignore[method-assign, assignment]
             world.plain.begin_alike = counted_alike  # type: ignore[method-assign, assignment]
             yield world
-            world.let_go()
+            world.release()
             world.writer.close()
 
     async def ask(self, *pieces: bytes) -> bytes:
@@ -126,7 +126,7 @@ class Held:
         await until(lambda: bool(self.gate.held))
         assert self.begun == begun + 1
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         self.gate.hold = False
         for held in self.gate.held:
             if not held.done():

@@ -327,7 +327,7 @@ async def test_storage_that_does_not_answer_is_503_in_time_and_the_connection_go
     assert headers["Retry-After"] == "1"
     assert msgspec.json.decode(body)["type"] == "/problems/storage-unavailable"
     assert held.api.storage.group_commit.rows == 0
-    held.let_go()
+    held.release()
     held.writer.write(create(held.key, msgspec.json.encode(schedule())))
     assert (await read_answer(held.reader))[0] == b"HTTP/1.1 201 Created"
     assert held.plain.series.by_status == {503: 1, 201: 1}
@@ -338,7 +338,7 @@ async def test_what_has_run_out_of_time_before_it_was_sent_is_not_sent(held: Hel
     await held.send()
     held.api.clock.advance(held.api.settings.request_timeout_seconds)
     await read_answer(held.reader)
-    held.let_go()  # of its index row
+    held.release()  # of its index row
     await until(lambda: held.api.storage.group_commit._index_in_flight == 0)
     assert held.gate.data == []
 
@@ -347,7 +347,7 @@ async def test_requests_that_follow_wait_for_their_turn(held: Held) -> None:
     await held.send()
     held.writer.write(2 * create(held.key, msgspec.json.encode(schedule())))
     await until(lambda: len(connection_of(held)._messages) == 2)
-    held.let_go()
+    held.release()
     ids = [msgspec.json.decode((await read_answer(held.reader))[2])["schedule_id"] for _ in range(3)]
     assert len(set(ids)) == 3
 
@@ -368,13 +368,13 @@ async def test_hanging_up_leaves_nothing_behind(held: Held, after: bool) -> None
     with capture_logs() as logs:
         await held.send()
         if after:
-            held.let_go()
+            held.release()
             await read_answer(held.reader)
         held.writer.close()
         assert held.api.server is not None
         server = held.api.server
         await until(lambda: server.connections == 1)
-        held.let_go()
+        held.release()
         await until(lambda: held.plain.series.by_status == {201: 1})
     assert logs == []
     assert held.api.services.body_capacity._held == {}
@@ -413,7 +413,7 @@ async def test_one_that_is_under_way_when_connections_are_closed_is_waited_for(h
     shutting = asyncio.ensure_future(connection.shutdown(30.0))
     await asyncio.sleep(0)
     assert not shutting.done()
-    held.let_go()
+    held.release()
     assert (await read_answer(held.reader))[0] == b"HTTP/1.1 201 Created"
     assert await held.reader.read() == b""
     await shutting
@@ -423,7 +423,7 @@ async def test_what_is_acknowledged_late_is_looked_after_before_it_is_answered(h
     await held.send(delay_seconds=0)
     late = NOW + MINUTE_MS + LATE_AFTER_MS + 1
     held.api.clock.now = late
-    held.let_go()
+    held.release()
     assert (await read_answer(held.reader))[0] == b"HTTP/1.1 201 Created"
     original, copy = sorted(held.gate.rows("schedules"), key=lambda row: row["kind"])
     assert (original["state"], original["next_attempt_at"], original["reason"]) == ("retrying", late, "late-create")
@@ -437,7 +437,7 @@ async def test_what_can_not_be_looked_after_is_not_acknowledged(held: Held, monk
     monkeypatch.setattr(type(held.api.storage.schedules), "read_rows", lost)
     await held.send(delay_seconds=0)
     held.api.clock.now = NOW + MINUTE_MS + LATE_AFTER_MS + 1
-    held.let_go()
+    held.release()
     assert (await read_answer(held.reader))[0].startswith(b"HTTP/1.1 503")
 
 
@@ -451,7 +451,7 @@ async def test_looking_after_what_is_late_ends_with_the_time_limit(held: Held, m
     monkeypatch.setattr(type(held.api.storage.schedules), "read_rows", hang)
     await held.send(delay_seconds=0)
     held.api.clock.now = NOW + MINUTE_MS + LATE_AFTER_MS + 1
-    held.let_go()
+    held.release()
     await looked.wait()
     held.api.clock.advance(0)
     assert (await read_answer(held.reader))[0].startswith(b"HTTP/1.1 503")
@@ -467,7 +467,7 @@ async def test_a_connection_that_was_busy_when_idle_ones_closed_is_checked_again
     connection._keepalive_handle.cancel()
     connection._process_keepalive()
     assert connection._keepalive_handle is None
-    held.let_go()
+    held.release()
     assert (await read_answer(held.reader))[0] == b"HTTP/1.1 201 Created"
     assert connection.waits
     assert connection._keepalive_handle is not None
@@ -547,12 +547,12 @@ async def test_what_was_answered_is_gone_without_a_search_for_cycles(held: Held)
     gc.disable()
     try:
         await held.send()
-        held.let_go()
+        held.release()
         await read_answer(held.reader)
         await held.send()
         held.api.clock.advance(held.api.settings.request_timeout_seconds)
         await read_answer(held.reader)
-        held.let_go()
+        held.release()
         await until(lambda: held.api.storage.group_commit._in_flight == 0)
         assert there() == 0
     finally:

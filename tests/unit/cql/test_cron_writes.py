@@ -67,13 +67,13 @@ class Held(InMemoryConnection):
     def sizes(self) -> list[int]:
         return [len(items) for items in self.sent]
 
-    async def let_go(self, fate: Answer[Any] | Exception | None = None) -> None:
+    async def release(self, fate: Answer[Any] | Exception | None = None) -> None:
         self._gates.pop(0).set_result(fate)
         await turns()
 
-    async def let_all_go(self) -> None:
+    async def release_all(self) -> None:
         while self._gates:
-            await self.let_go()
+            await self.release()
 
 
 def opened(**settings: Any) -> tuple[Held, Storage]:
@@ -91,7 +91,7 @@ async def begin(storage: Storage, *crons: Cron, expected: int | None = None) -> 
 async def create(connection: Held, storage: Storage, *crons: Cron) -> None:
     """Create crons before the test's own requests."""
     tasks = await begin(storage, *crons)
-    await connection.let_all_go()
+    await connection.release_all()
     await asyncio.gather(*tasks)
     connection.sent.clear()
 
@@ -118,9 +118,9 @@ async def test_one_request_of_a_client_is_under_way_and_the_others_gather() -> N
         tasks += await begin(storage, *crons(40, start))
     assert (connection.sizes, connection.waiting) == ([1], 1)
     for sizes in ([1, 50], [1, 50, 50], [1, 50, 50, 20]):
-        await connection.let_go()
+        await connection.release()
         assert (connection.sizes, connection.waiting) == (sizes, 1)
-    await connection.let_all_go()
+    await connection.release_all()
     assert await asyncio.gather(*tasks) == [APPLIED] * 121
     assert named(connection.sent[1]) == [one.cron_id for one in crons(WRITES_PER_REQUEST, 1)]
     assert len(storage.tasks) == 0
@@ -130,7 +130,7 @@ async def test_clients_do_not_wait_for_each_other() -> None:
     connection, storage = opened()
     tasks = await begin(storage, *(cron(ClientId(f"client-{number}")) for number in range(5)))
     assert connection.waiting == 5
-    await connection.let_all_go()
+    await connection.release_all()
     assert await asyncio.gather(*tasks) == [APPLIED] * 5
 
 
@@ -139,7 +139,7 @@ async def test_writes_of_one_cron_go_one_after_the_other() -> None:
     one, other = crons(2)
     tasks = await begin(storage, one, one, other)
     assert [named(items) for items in connection.sent] == [["c000", "c001"]]
-    await connection.let_all_go()
+    await connection.release_all()
     assert await asyncio.gather(*tasks) == [APPLIED, Rejected(one), APPLIED]
 
 
@@ -149,7 +149,7 @@ async def test_large_crons_go_in_requests_of_their_own_and_in_their_turn() -> No
     half = msgspec.structs.replace(CALLBACK, body=bytes(REQUEST_BYTES // 3))
     first, small = crons(1), crons(20, 60)
     tasks = await begin(storage, *first, *crons(1, 10, callback=large), *crons(4, 20, callback=half), *small)
-    await connection.let_all_go()
+    await connection.release_all()
     assert await asyncio.gather(*tasks) == [APPLIED] * 26
     assert [named(items)[0] for items in connection.sent] == ["c000", "c010", "c022"]
     assert connection.sizes == [1 + 2 + 20, 1, 2]
@@ -163,7 +163,7 @@ async def test_a_commit_goes_alone_and_is_not_passed_twice() -> None:
     tasks += await begin(storage, *crons(2, 11))
     tasks.append(await begin_commit(storage, *crons(1, 2)))
     tasks += await begin(storage, *crons(2, 13))
-    await connection.let_all_go()
+    await connection.release_all()
     assert await asyncio.gather(*tasks) == [APPLIED] * 7
     assert [[name for name, _ in items] for items in connection.sent] == [
         ["crons.write"],
@@ -181,7 +181,7 @@ async def test_a_commit_that_full_requests_pass_is_next() -> None:
     tasks += await begin(storage, *crons(1, 20))
     tasks += [await begin_commit(storage, one) for one in crons(1, 1)]
     tasks += await begin(storage, *crons(2 * WRITES_PER_REQUEST, 30))
-    await connection.let_all_go()
+    await connection.release_all()
     assert await asyncio.gather(*tasks) == [APPLIED] * (4 + 2 * WRITES_PER_REQUEST)
     # The first write was under way already. Each commit is overtaken only by writes that share the request of an older
     # one.
@@ -193,13 +193,13 @@ async def test_an_unknown_answer_is_everybodys_and_nothing_is_sent_again() -> No
     connection, storage = opened()
     tasks = await begin(storage, *crons(3))
     others = await begin(storage, *crons(2, 10))
-    await connection.let_go(Unknown("lost"))
-    await connection.let_all_go()
+    await connection.release(Unknown("lost"))
+    await connection.release_all()
     assert await asyncio.gather(*tasks) == [Unknown("lost")] * 3
     assert await asyncio.gather(*others) == [APPLIED] * 2
     assert connection.sizes == [3, 2]
     advance = await begin_commit(storage, *crons(1))
-    await connection.let_go(Unknown("lost"))
+    await connection.release(Unknown("lost"))
     assert await advance == Unknown("lost")
 
 
@@ -207,7 +207,7 @@ async def test_a_conflict_costs_one_more_request_and_one_read() -> None:
     connection, storage = opened()
     await create(connection, storage, *crons(2))
     tasks = await begin(storage, *crons(WRITES_PER_REQUEST))
-    await connection.let_all_go()
+    await connection.release_all()
     old = crons(2)
     assert await asyncio.gather(*tasks) == [*map(Rejected, old), *[APPLIED] * 48]
     assert (connection.sizes, connection.reads) == ([50, 48], [("crons.read", True)])
@@ -217,10 +217,10 @@ async def test_what_others_change_between_two_requests_is_rejected_too() -> None
     connection, storage = opened()
     await create(connection, storage, *crons(1))
     tasks = await begin(storage, *crons(3))
-    await connection.let_go()
+    await connection.release()
     (others,) = crons(1, 1, expression="@daily")
     await InMemoryConnection.conditional(connection, [write_item(others, expected_revision=None)])
-    await connection.let_all_go()
+    await connection.release_all()
     assert await asyncio.gather(*tasks) == [Rejected(crons(1)[0]), Rejected(others), APPLIED]
     assert connection.sizes == [3, 2, 1]
 
@@ -230,15 +230,15 @@ async def test_a_rejection_that_can_not_be_read_is_unknown() -> None:
     await create(connection, storage, *crons(1))
     tasks = await begin(storage, *crons(2))
     connection.down = True
-    await connection.let_all_go()
+    await connection.release_all()
     assert await asyncio.gather(*tasks) == [Unknown("down"), APPLIED]
 
 
 async def test_a_rejection_without_a_conflict_in_it_is_asked_again_one_by_one() -> None:
     connection, storage = opened()
     tasks = await begin(storage, *crons(2))
-    await connection.let_go(Rejected([]))
-    await connection.let_all_go()
+    await connection.release(Rejected([]))
+    await connection.release_all()
     assert await asyncio.gather(*tasks) == [APPLIED, APPLIED]
     assert connection.sizes == [2, 1, 1]
 
@@ -246,10 +246,10 @@ async def test_a_rejection_without_a_conflict_in_it_is_asked_again_one_by_one() 
 async def test_who_is_refused_with_an_error_is_refused_alone() -> None:
     connection, storage = opened()
     tasks = await begin(storage, *crons(3))
-    await connection.let_go(ContentTooLarge("all of it"))
-    await connection.let_go()
-    await connection.let_go(ContentTooLarge("yours"))
-    await connection.let_all_go()
+    await connection.release(ContentTooLarge("all of it"))
+    await connection.release()
+    await connection.release(ContentTooLarge("yours"))
+    await connection.release_all()
     answers = await asyncio.gather(*tasks, return_exceptions=True)
     assert [answers[0], answers[2]] == [APPLIED, APPLIED]
     assert isinstance(answers[1], ContentTooLarge)
@@ -264,7 +264,7 @@ async def test_a_write_given_up_in_time_is_not_sent_and_affects_no_other() -> No
     for task in (first[0], second[1], *third):
         task.cancel()
     await turns()
-    await connection.let_all_go()
+    await connection.release_all()
     answers = await asyncio.gather(*first[1:], second[0], second[2])
     assert answers == [APPLIED] * 4
     assert [named(items) for items in connection.sent] == [["c000", "c001", "c002"], ["c010", "c012"]]
@@ -285,10 +285,10 @@ async def test_more_than_memory_is_for_is_not_taken() -> None:
     connection, storage = opened(queue_bytes=300_000)
     large = msgspec.structs.replace(CALLBACK, body=bytes(150_000))
     tasks = await begin(storage, *crons(3, callback=large))
-    await connection.let_all_go()
+    await connection.release_all()
     assert await asyncio.gather(*tasks) == [APPLIED, Unknown("overloaded"), Unknown("overloaded")]
     again = await begin(storage, *crons(1, 1, callback=large))
-    await connection.let_all_go()
+    await connection.release_all()
     assert await again[0] == APPLIED
 
 

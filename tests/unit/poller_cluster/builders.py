@@ -184,6 +184,6 @@ def rejected(header: PartitionHeader, *rows: Row) -> Rejected[WriteRejection]:
     return Rejected(WriteRejection(header, {each.key: (each.state, each.next_attempt_at) for each in rows}))
 
 
-def met_by(written: OwnerCommit, *in_flight: Row, edits: UUID | None) -> PartitionHeader:
+def header_expected_by(written: OwnerCommit, *in_flight: Row, edits: UUID | None) -> PartitionHeader:
     """The header that `written` expects, with other `edits`."""
     return PartitionHeader(written.expect_epoch, written.version, ids(*in_flight), edits)

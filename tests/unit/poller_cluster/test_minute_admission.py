@@ -22,8 +22,8 @@ from tests.unit.poller_cluster.builders import (
     at,
     claim,
     expect,
+    header_expected_by,
     ids,
-    met_by,
     opened_by,
     outcome,
     page,
@@ -157,10 +157,10 @@ def test_a_row_cancelled_before_it_was_deferred_stays_cancelled() -> None:
     judge.verdicts[dead] = DEFERRED
     minute = judged(judge, dead)
     written = advance(minute, 0)
-    minute.committed(rejected(met_by(written, edits=EDITS)))
+    minute.committed(rejected(header_expected_by(written, edits=EDITS)))
     written = advance(minute, 0)
     assert [write.expect_state for write in written.writes] == [State.SCHEDULED]
-    minute.committed(rejected(met_by(written, edits=EDITS), with_state(dead, State.CANCELLED)))
+    minute.committed(rejected(header_expected_by(written, edits=EDITS), with_state(dead, State.CANCELLED)))
     apply(minute, 0)
     assert minute.follow_ups.take() == []
 

@@ -11,9 +11,9 @@ from tests.unit.poller_cluster.builders import (
     at,
     by_key,
     claim,
+    header_expected_by,
     ids,
     machine,
-    met_by,
     opened_by,
     outcome,
     read,
@@ -76,7 +76,7 @@ def test_a_rejected_release_is_written_again() -> None:
     minute.draining = True
     minute.unclaimed(waiting.key)
     first = advance(minute, 10)
-    minute.committed(rejected(met_by(first, started, waiting, edits=OTHER_EDITS)))
+    minute.committed(rejected(header_expected_by(first, started, waiting, edits=OTHER_EDITS)))
     again = advance(minute, 10)
     assert (again.in_flight, again.edits_known) == (ids(started), False)
 
@@ -125,7 +125,7 @@ def test_a_drain_records_without_waiting_for_company() -> None:
 def test_a_drain_waits_for_the_answer_and_the_recheck_of_its_last_claim() -> None:
     soon = row(10)
     minute = reading(soon, header=PartitionHeader(edits=EDITS))
-    minute.committed(rejected(met_by(advance(minute, 9), edits=OTHER_EDITS)))
+    minute.committed(rejected(header_expected_by(advance(minute, 9), edits=OTHER_EDITS)))
     advance(minute, 9)
     minute.draining = True
     minute.committed(APPLIED)

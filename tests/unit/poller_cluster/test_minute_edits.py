@@ -13,8 +13,8 @@ from tests.unit.poller_cluster.builders import (
     by_key,
     claim,
     expect,
+    header_expected_by,
     ids,
-    met_by,
     opened_by,
     outcome,
     read,
@@ -30,7 +30,7 @@ def edited_before_the_claim(*rows: Row) -> PollerMinute:
     """A machine whose claim was rejected because only `edits` had changed."""
     minute = reading(*rows, header=PartitionHeader(edits=EDITS))
     written = advance(minute, 9)
-    minute.committed(rejected(met_by(written, edits=OTHER_EDITS)))
+    minute.committed(rejected(header_expected_by(written, edits=OTHER_EDITS)))
     return minute
 
 
@@ -84,7 +84,7 @@ def test_an_outcome_already_on_its_way_tests_its_row_in_the_fallback() -> None:
     minute.attempt_ended(soon.key, outcome(), now=at(10))
     first = advance(minute, 10)
     assert [write.expect_state for write in first.writes] == [None]
-    minute.committed(rejected(met_by(first, soon, edits=OTHER_EDITS)))
+    minute.committed(rejected(header_expected_by(first, soon, edits=OTHER_EDITS)))
     second = advance(minute, 10)
     assert [write.expect_state for write in second.writes] == [State.SCHEDULED]
     minute.committed(APPLIED)
@@ -99,7 +99,7 @@ def test_an_outcome_is_never_written_over_one_that_an_external_update_made() -> 
     for each in (edited, other):
         minute.attempt_ended(each.key, outcome(), now=at(10))
     written = advance(minute, 10)
-    met = met_by(written, edited, other, edits=OTHER_EDITS)
+    met = header_expected_by(written, edited, other, edits=OTHER_EDITS)
     minute.committed(rejected(met, with_state(edited, State.CANCELLED), other))
     again = advance(minute, 10)
     assert [write.key for write in again.writes] == [other.key]
@@ -115,7 +115,7 @@ def test_a_claim_is_not_lost_when_an_outcome_beside_it_is_void() -> None:
     minute.attempt_ended(edited.key, outcome(), now=at(10))
     written = advance(minute, 15)
     assert written.in_flight == ids(later)
-    met = met_by(written, edited, edits=OTHER_EDITS)
+    met = header_expected_by(written, edited, edits=OTHER_EDITS)
     minute.committed(rejected(met, with_state(edited, State.CANCELLED)))
     again = advance(minute, 15)
     assert (again.in_flight, again.writes) == (ids(later), ())
@@ -161,7 +161,7 @@ def test_a_row_edited_behind_the_sweep_is_read_and_counted_once() -> None:
     claim(minute, 9)
     read(minute, soon, seconds=SWEEP, header=opened_by(EPOCH, soon, edits=EDITS))
     minute.attempt_ended(soon.key, outcome(), now=at(SWEEP))
-    met = met_by(advance(minute, SWEEP), soon, edits=OTHER_EDITS)
+    met = header_expected_by(advance(minute, SWEEP), soon, edits=OTHER_EDITS)
     minute.committed(rejected(met))
     advance(minute, SWEEP)
     minute.committed(rejected(met, with_state(soon, State.CANCELLED)))

@@ -14,7 +14,7 @@ IN_TIME_MS = 6_000
 
 
 @dataclass
-class Asked:
+class CreateRecord:
     """One create, as its caller knows it."""
 
     client_id: ClientId
@@ -35,19 +35,19 @@ class Asked:
         return self.calls[: self.in_line]
 
 
-def met(asked: dict[str, Asked], call: Call) -> Asked:
+def record_of(asked: dict[str, CreateRecord], call: Call) -> CreateRecord:
     """The schedule that a call is for. Fires of crons are created by no caller; their first call adds them."""
     if call.schedule_id not in asked and call.cron_id is not None:
         schedule_id = ScheduleId(UUID(call.schedule_id))
-        asked[call.schedule_id] = Asked(ClientId(call.client_id), schedule_id, due_of(schedule_id))
+        asked[call.schedule_id] = CreateRecord(ClientId(call.client_id), schedule_id, due_of(schedule_id))
     return asked[call.schedule_id]
 
 
-def out_of_order(asked: Iterable[Asked]) -> tuple[ScheduleId, ScheduleId] | None:
+def out_of_order(asked: Iterable[CreateRecord]) -> tuple[ScheduleId, ScheduleId] | None:
     """Two rows of one key that were called out of order, or None. If both were created before their minutes were read,
     the later row is called only after the last call of the earlier one.
     """
-    keys: dict[tuple[ClientId, PollerId, str], list[Asked]] = {}
+    keys: dict[tuple[ClientId, PollerId, str], list[CreateRecord]] = {}
     for each in asked:
         if each.ordering_key is not None and each.calls_in_line and each.in_time:
             poller = poller_of(each.schedule_id)  # the key's poller may differ under another quota
