@@ -231,6 +231,7 @@ async def preview_schedule(context: RequestContext) -> web.Response:
     known = await services.schedules.resolve(client.client_id, schedule_id_of(context))
     if known is None:
         raise no_such_schedule()
+    context.record(state=state_of(known.row))
     preview = await services.send_trial_call.preview(client, known.row)
     if preview is None:
         raise Conflict("undecodable", "what is stored of this schedule can't be read, so its call would fail")

@@ -16,6 +16,8 @@ COUNTED = {
     "create_schedule": 1,
     "create_batch": 2,
     "reschedule_schedule": 1,
+    "update_schedule": 1,
+    "run_schedule": 1,
     "trigger_cron": 1,
     "put_cron": 1,
     "put_schedule": 1,

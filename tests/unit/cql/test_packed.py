@@ -24,6 +24,7 @@ from poller_cluster.dispatch.job import Claim
 from poller_cluster.dispatch.request import prepare
 from scheduler_service.api.resources.schedule_views import callback_view
 from scheduler_service.domain.ids import ClientId, UnixMillis, partition_of
+from scheduler_service.domain.options import NO_OPTIONS
 from scheduler_service.domain.retry_rows import definition_of, retry_row_of
 from scheduler_service.domain.schedules import Outcome, State
 from scheduler_service.usecases.secret_encryption import NoEncryption
@@ -104,5 +105,5 @@ def test_unreadable_content_is_never_shown() -> None:
     """Its body is all that is stored, and credentials may be part of it."""
     stored = b"\x09" + pack_content("POST", "https://a.example", '[["authorization","Bearer s3cret"]]', b"", "{}")
     row = replace(claim().row, **content_stored_as(stored))
-    shown = callback_view(SHOP, row, NoEncryption(), empty_body=False)
+    shown = callback_view(SHOP, row, NoEncryption(), NO_OPTIONS)
     assert (shown.body, shown.body_base64, shown.headers) == (UNSET, UNSET, None)

@@ -35,7 +35,7 @@ def derived(items: list[tuple[int, str | None, bool]], ids: OnceIds) -> list[obj
                 ids.pass_over(due)
             found.append(None)
         else:
-            found.append(ids.at(position, due=due, ordering_key=key))
+            found.append(ids.at(position, due=due, pin=key))
     return found
 
 
@@ -55,7 +55,7 @@ def test_ids_are_of_their_item_and_within_the_quota_of_the_token(
     ids = OnceIds(SHOP, once, b"")
     seen = set()
     for position, (due, key, _) in enumerate(items):
-        poller, schedule_id = ids.at(position, due=due, ordering_key=key)
+        poller, schedule_id = ids.at(position, due=due, pin=key)
         assert (due_of(schedule_id), poller_of(schedule_id)) == (due, poller)
         assert is_schedule_id(schedule_id)
         assert poller < once.pollers
@@ -68,7 +68,7 @@ def test_ids_are_of_their_item_and_within_the_quota_of_the_token(
 @given(tokens(), tokens(), st.binary(max_size=64), st.binary(max_size=64))
 def test_another_token_body_or_client_is_another_schedule(once: Once, other: Once, body: bytes, more: bytes) -> None:
     def id_of(client: str, token: Once, sent: bytes) -> object:
-        return OnceIds(ClientId(client), token, sent).at(0, due=AT, ordering_key="k")[1]
+        return OnceIds(ClientId(client), token, sent).at(0, due=AT, pin="k")[1]
 
     one = id_of("shop", once, body)
     assert (id_of("shop", once, more) == one) == (more == body)
@@ -78,10 +78,10 @@ def test_another_token_body_or_client_is_another_schedule(once: Once, other: Onc
 
 def test_what_is_due_in_one_minute_fills_pollers_by_turns() -> None:
     ids = OnceIds(SHOP, parse_once(f"{AT}.3.2.{NONCE}"), b"")
-    pollers = [ids.at(position, due=AT, ordering_key=None)[0] for position in range(150)]
+    pollers = [ids.at(position, due=AT, pin=None)[0] for position in range(150)]
     # Without a constant of ours: whatever version answers a repeat has to derive the same.
     assert pollers == [2] * 50 + [0] * 50 + [1] * 50
-    spread = Counter(ids.at(0, due=AT + minute * MINUTE_MS, ordering_key=None)[0] for minute in range(1, 20))
+    spread = Counter(ids.at(0, due=AT + minute * MINUTE_MS, pin=None)[0] for minute in range(1, 20))
     assert spread == {2: 19}
 
 
