@@ -5,6 +5,7 @@ from typing import Any
 
 from cql.books import CqlAttemptStore, CqlBalanceStore, CqlDeadLetterStore
 from cql.connection import Item
+from cql.gathering import Gathering
 from cql.group_commit import GroupCommit
 from cql.leases import CqlLeaseStore
 from cql.metrics import PauseCounts
@@ -62,6 +63,14 @@ class AtOnce(PartitionTurns):
         return await work()
 
 
+class NotGathered(Gathering[Any, Any, Any]):
+    """Sends each request by itself, at once."""
+
+    async def ask(self, place: Any, asked: Any) -> Any:
+        (answer,) = await self._send(place, [asked])
+        return answer
+
+
 class LossySchedules(CqlScheduleStore):
     """`lose`: the next conditional write is applied and its answer lost."""
 
@@ -73,6 +82,7 @@ class LossySchedules(CqlScheduleStore):
         nobody: dict[str, Any] = dict.fromkeys(("tasks", "clock", "randomness"))
         commits: dict[WriteConsistency, GroupCommit] = {"LOCAL_QUORUM": directly, "EACH_QUORUM": directly}
         super().__init__(memory, commits=commits, settings=StorageSettings(), **nobody)
+        self._reads = NotGathered(self._read_gathered, tasks=nobody["tasks"], most=1)
         self._turns = AtOnce(update=self._send_update, read=self._read_serially, pauses=PauseCounts(), **nobody)
 
     async def open(self, partition: Partition, *, epoch: int, expect_epoch: int | None) -> Answer[PartitionHeader]:
