@@ -311,11 +311,8 @@ def reschedule_schedule(
     callback: Callback | None,
     key: str | None,
 ) -> Operation[Schedule]:
-    when = due if isinstance(due, LocalTime) else instant(due)
-    asked = {"due": when, "delay_seconds": delay_seconds, "callback": callback}
-    body = _encode({name: value for name, value in asked.items() if value is not None})
     path = f"{_schedules(client_id)}/{segment(schedule_id)}:reschedule"
-    return keyed(path, Schedule, key=key, body=body)
+    return keyed(path, Schedule, key=key, body=_encode(_change(due, delay_seconds, callback)))
 
 
 def update_schedule(
@@ -328,11 +325,18 @@ def update_schedule(
     changes: Mapping[str, Any],
     key: str | None,
 ) -> Operation[Schedule]:
+    path = f"{_schedules(client_id)}/{segment(schedule_id)}"
+    body = _encode(_change(due, delay_seconds, callback) | dict(changes))
+    return keyed(path, Schedule, key=key, body=body, method="PATCH")
+
+
+def _change(
+    due: datetime | str | LocalTime | None, delay_seconds: float | None, callback: Callback | CallbackUpdate | None
+) -> dict[str, Any]:
+    """What is given of another instant and another call."""
     when = due if isinstance(due, LocalTime) else instant(due)
     asked = {"due": when, "delay_seconds": delay_seconds, "callback": callback}
-    body = _encode({name: value for name, value in asked.items() if value is not None} | dict(changes))
-    path = f"{_schedules(client_id)}/{segment(schedule_id)}"
-    return keyed(path, Schedule, key=key, body=body, method="PATCH")
+    return {name: value for name, value in asked.items() if value is not None}
 
 
 def run_schedule(client_id: str, schedule_id: str, *, key: str | None) -> Operation[Schedule]:

@@ -16,7 +16,7 @@ An update (`schedule_update`) is carried out in the same way, at the same instan
 
 import hashlib
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import UNSET
@@ -106,6 +106,14 @@ RescheduleResult: TypeAlias = (
 )
 
 
+class _Judged(NamedTuple):
+    """The instant to store, the whole callback that is asked for (None: it stays), and all faults of the request."""
+
+    due: UnixMillis
+    callback: CallbackRequest | None
+    faults: list[FieldError]
+
+
 class RescheduleSchedule:
     """Reschedules and updates schedules of clients that the caller has looked up, and that may create."""
 
@@ -132,7 +140,7 @@ class RescheduleSchedule:
 
     def faults(self, client: Client, request: Change) -> list[FieldError]:
         """All faults of a request that show without its schedule."""
-        return self._judged(client, request, None)[1]
+        return self._judged(client, request, None).faults
 
     async def __call__(
         self,
@@ -189,7 +197,7 @@ class RescheduleSchedule:
         header, row = known
         if row.rescheduled_to is not None:
             return await self._recognised(client, row, name, request)
-        due, faults = self._judged(client, request, row)
+        due, callback, faults = self._judged(client, request, row)
         if faults:
             raise Invalid(faults)
         if row.ended:
@@ -199,9 +207,11 @@ class RescheduleSchedule:
         mark = key_mark(row.options)
         if mark is not None and mark.latest is not None:
             due = UnixMillis(min(due, max(mark.latest, self._clock.wall_ms())))
-        if isinstance(request, UpdateRequest) and self._changes_nothing(client, row, request, due=due):
-            return Unchanged(Resolved(row, in_flight=False, header=header))
-        pin = _pin(row, self._callback(client, row, request, []))
+        if isinstance(request, UpdateRequest) and due == (row.next_attempt_at or row.due):
+            present = definition_of(partition_of(client.client_id, schedule_id), row)
+            if self._updated(client, present, request, callback) == present:
+                return Unchanged(Resolved(row, in_flight=False, header=header))
+        pin = _pin(row, callback)
         if pin is None:
             poller_id = self._pollers.choose(client.client_id, minute_of(due), quota=client.poller_quota)
         else:
@@ -214,9 +224,8 @@ class RescheduleSchedule:
         row = rows.get(key)
         return None if row is None or not row.defined else (header, row)
 
-    def _judged(self, client: Client, request: Change, row: Row | None) -> tuple[UnixMillis, list[FieldError]]:
-        """The instant to store, and all faults of the request; without the row, those of its callback are left out
-        where it changes only a part of the old one."""
+    def _judged(self, client: Client, request: Change, row: Row | None) -> _Judged:
+        """Without the row, the callback and its faults are left out where it changes only a part of the old one."""
         faults: list[FieldError] = []
         now = self._clock.wall_ms()
         if not isinstance(request, UpdateRequest) or not request.keeps_instant:
@@ -228,7 +237,7 @@ class RescheduleSchedule:
             draft_callback(callback, settings=client.settings, check_url=self._check_url, faults=faults)
         if isinstance(request, UpdateRequest):
             faults += self._bounds.faults_of_schedule(request.retry or None, request.timeout_seconds or None)
-        return UnixMillis(max(due, now)), faults
+        return _Judged(UnixMillis(max(due, now)), callback, faults)
 
     def _callback(
         self, client: Client, row: Row | None, request: Change, faults: list[FieldError]
@@ -246,12 +255,6 @@ class RescheduleSchedule:
             faults.append(FieldError("/callback", "the stored one can't be read; create the schedule again"))
             return None
         return updated_callback(request.callback, row, headers=headers, options=options)
-
-    def _changes_nothing(self, client: Client, row: Row, request: UpdateRequest, *, due: UnixMillis) -> bool:
-        if due != (row.next_attempt_at or row.due):
-            return False
-        old = definition_of(partition_of(client.client_id, row.schedule_id), row)
-        return old == self._updated(client, old, row, request)
 
     async def _recognised(
         self, client: Client, row: Row, name: str, request: Change
@@ -273,16 +276,17 @@ class RescheduleSchedule:
         return Rescheduled(known)
 
     def _definition(self, client: Client, row: Row, request: Change) -> Definition:
-        same = rescheduled(client.client_id, row)
-        if isinstance(request, UpdateRequest):
-            if request.keeps_instant and same.due == row.due:
-                same = msgspec.structs.replace(same, nominal_due=row.nominal_due)
-            return self._updated(client, same, row, request)
-        return same if request.callback is None else self._calling(client, same, request.callback)
+        same, callback = rescheduled(client.client_id, row), self._callback(client, row, request, [])
+        if isinstance(request, RescheduleRequest):
+            return same if callback is None else self._calling(client, same, callback)
+        if request.keeps_instant and same.due == row.due:
+            same = msgspec.structs.replace(same, nominal_due=row.nominal_due)
+        return self._updated(client, same, request, callback)
 
-    def _updated(self, client: Client, same: Definition, row: Row, request: UpdateRequest) -> Definition:
-        """`same`, the row's definition under this id or another, with what the update asks for."""
-        callback = self._callback(client, row, request, [])
+    def _updated(
+        self, client: Client, same: Definition, request: UpdateRequest, callback: CallbackRequest | None
+    ) -> Definition:
+        """`same`, the row's definition under its id or another, with what the update asks for."""
         if callback is not None:
             same = self._calling(client, same, callback)
         asked = request.options()

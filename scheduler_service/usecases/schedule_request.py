@@ -58,11 +58,12 @@ Name = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT)]
 Instant = Annotated[str, Meta(description="RFC 3339 with an offset", extra_json_schema={"format": "date-time"})]
 TimeoutSeconds = Annotated[float, Meta(ge=0.1, le=60)]
 SkipAfterSeconds = Annotated[float, Meta(ge=0, le=604_800)]
-CallbackHeaders = Annotated[
-    dict[str, Annotated[str, Meta(extra_json_schema={"pattern": HEADER_VALUE_PATTERN})]],
-    Meta(max_length=MAX_HEADERS, extra_json_schema={"propertyNames": {"pattern": HEADER_NAME_PATTERN}}),
-]
+Method = Annotated[str, Meta(extra_json_schema={"enum": sorted(METHODS)})]
+Base64 = Annotated[str, Meta(extra_json_schema={"contentEncoding": "base64"})]
+HeaderValue = Annotated[str, Meta(extra_json_schema={"pattern": HEADER_VALUE_PATTERN})]
 """The patterns are for the document only: `check_headers` reports every fault."""
+BOUND_OF_HEADERS = Meta(max_length=MAX_HEADERS, extra_json_schema={"propertyNames": {"pattern": HEADER_NAME_PATTERN}})
+CallbackHeaders = Annotated[dict[str, HeaderValue], BOUND_OF_HEADERS]
 
 
 class CallbackRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, gc=False):
@@ -76,11 +77,11 @@ class CallbackRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     """
 
     url: str
-    method: Annotated[str, Meta(extra_json_schema={"enum": sorted(METHODS)})] = "POST"
+    method: Method = "POST"
     headers: CallbackHeaders = {}
     body: str | None = None
     json: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
-    body_base64: Annotated[str, Meta(extra_json_schema={"contentEncoding": "base64"})] | None = None
+    body_base64: Base64 | None = None
     flow_key: FlowKey | None = None
     flow_rate: FlowRate | None = None
     flow_parallelism: FlowParallelism | None = None

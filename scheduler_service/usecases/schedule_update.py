@@ -11,16 +11,19 @@ from collections.abc import Mapping
 from typing import Annotated, TypeVar
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, UnsetType
 
-from scheduler_service.domain.callback_rules import HEADER_NAME_PATTERN, HEADER_VALUE_PATTERN, MAX_HEADERS, METHODS
 from scheduler_service.domain.flows import FlowKey, FlowParallelism, FlowRate
 from scheduler_service.domain.options import Headers, RetryOverride, ScheduleOptions
 from scheduler_service.domain.schedules import Row
 from scheduler_service.usecases.schedule_request import (
+    BOUND_OF_HEADERS,
+    Base64,
     CallbackRequest,
+    HeaderValue,
     Instant,
     LocalTime,
+    Method,
     Name,
     SkipAfterSeconds,
     TimeoutSeconds,
@@ -37,17 +40,11 @@ class CallbackUpdate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     default body, `"json": null` for the text `null`."""
 
     url: str | UnsetType = UNSET
-    method: Annotated[str, Meta(extra_json_schema={"enum": sorted(METHODS)})] | UnsetType = UNSET
-    headers: (
-        Annotated[
-            dict[str, Annotated[str, Meta(extra_json_schema={"pattern": HEADER_VALUE_PATTERN})] | None],
-            Meta(max_length=MAX_HEADERS, extra_json_schema={"propertyNames": {"pattern": HEADER_NAME_PATTERN}}),
-        ]
-        | UnsetType
-    ) = UNSET
+    method: Method | UnsetType = UNSET
+    headers: Annotated[dict[str, HeaderValue | None], BOUND_OF_HEADERS] | UnsetType = UNSET
     body: str | UnsetType | None = UNSET
     json: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
-    body_base64: Annotated[str, Meta(extra_json_schema={"contentEncoding": "base64"})] | UnsetType = UNSET
+    body_base64: Base64 | UnsetType = UNSET
     flow_key: FlowKey | UnsetType | None = UNSET
     flow_rate: FlowRate | UnsetType | None = UNSET
     flow_parallelism: FlowParallelism | UnsetType | None = UNSET

@@ -62,6 +62,8 @@ from scheduler_service.usecases.schedule_update import UpdateRequest
 
 _SCHEDULES = "/v1/clients/{client_id}/schedules"
 _SCHEDULE = _SCHEDULES + "/{schedule_id}"
+_CHANGES: Final = (*CREATES, *RATED, "in-flight", "in-doubt", "rescheduled", "already-finished")
+"""How a change of a waiting schedule is refused."""
 CANCELS_PER_UNIT: Final = 3
 """If each is in a partition of its own; within few partitions a cancel costs a third of that."""
 
@@ -207,22 +209,9 @@ async def update_schedule(context: RequestContext) -> web.Response:
     return await _change(context, _UPDATE, status=200)
 
 
-async def _change(context: RequestContext, body: Body[Any], *, status: int) -> web.Response:
-    client, reschedule = context.client, context.services.schedules.reschedule
-    context.services.schedules.create.admit(client)
-    rate = context.services.rate_limit.take(client)
-    data = await context.read()
-    request: Change = body.decode(data, lambda wrong: reschedule.faults(client, wrong))
-    return await _changed(context, request, rate, status=status)
-
-
 async def run_schedule(context: RequestContext) -> web.Response:
     """The same as a reschedule to now: repeated, it is recognised, so that the schedule is called once."""
-    client = context.client
-    context.services.schedules.create.admit(client)
-    rate = context.services.rate_limit.take(client)
-    await context.no_body()
-    return await _changed(context, _NOW, rate, status=201)
+    return await _change(context, None, status=201)
 
 
 async def preview_schedule(context: RequestContext) -> web.Response:
@@ -238,8 +227,16 @@ async def preview_schedule(context: RequestContext) -> web.Response:
     return json_response(request_view(preview))
 
 
-async def _changed(context: RequestContext, request: Change, rate: Mapping[str, str], *, status: int) -> web.Response:
+async def _change(context: RequestContext, body: Body[Any] | None, *, status: int) -> web.Response:
+    """`body` None: the request has none, and asks for a call now."""
     client, schedule_id, reschedule = context.client, schedule_id_of(context), context.services.schedules.reschedule
+    context.services.schedules.create.admit(client)
+    rate = context.services.rate_limit.take(client)
+    if body is None:
+        await context.no_body()
+        request: Change = _NOW
+    else:
+        request = body.decode(await context.read(), lambda wrong: reschedule.faults(client, wrong))
     keyed, replayed = keyed_of(context, request), False
     if keyed is None:
         result = await reschedule(client, schedule_id, request)
@@ -272,7 +269,7 @@ ROUTES = (
         response=ScheduleView,
         headers={**LOCATION, **RATE_HEADERS},
         idempotent=True,
-        problems=(*CREATES, *RATED, "in-flight", "in-doubt", "rescheduled", "already-finished", "secret-locked"),
+        problems=(*_CHANGES, "secret-locked"),
         cost=0,
     ),
     Route(
@@ -288,7 +285,7 @@ ROUTES = (
         headers={**LOCATION, **RATE_HEADERS},
         others={200: ScheduleView},
         idempotent=True,
-        problems=(*CREATES, *RATED, "in-flight", "in-doubt", "rescheduled", "already-finished"),
+        problems=_CHANGES,
         cost=0,
     ),
     Route(
@@ -315,7 +312,7 @@ ROUTES = (
         headers={**LOCATION, **RATE_HEADERS},
         others={200: ScheduleView},
         idempotent=True,
-        problems=(*CREATES, *RATED, "in-flight", "in-doubt", "rescheduled", "already-finished"),
+        problems=_CHANGES,
         cost=0,
     ),
     Route(

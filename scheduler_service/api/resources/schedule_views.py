@@ -94,9 +94,7 @@ def callback_view(
     body = source.body or b""
     try:
         sent = decode_headers(encryption.open_headers(client_id, source.headers or ""))
-        headers: dict[str, str] | None = (
-            {name: MASK if name.lower() in MASKED_HEADERS else value for name, value in sent} if sent else {}
-        )
+        headers: dict[str, str] | None = masked(sent)
     except SecretLocked:
         headers = None
     except Undecodable:
@@ -104,10 +102,7 @@ def callback_view(
         headers, body = None, b""
     view = CallbackView(url=source.url or "", method=source.method or "", headers=headers)
     if body or options.empty_body:
-        try:
-            view.body = body.decode()
-        except UnicodeDecodeError:
-            view.body_base64 = body
+        _show_body(view, body)
     if (flow := options.flow) is not None:
         view.flow_key = flow.key
         view.flow_rate = UNSET if flow.rate is None else flow.rate
@@ -117,11 +112,16 @@ def callback_view(
 
 def request_view(request: Exchange | Preview) -> CallbackView:
     """A request as it is sent, with its credentials masked."""
-    headers = masked(request.headers)
+    view = CallbackView(url=request.url, method=request.method, headers=masked(request.headers))
+    _show_body(view, request.body)
+    return view
+
+
+def _show_body(view: CallbackView, body: bytes) -> None:
     try:
-        return CallbackView(url=request.url, method=request.method, headers=headers, body=request.body.decode())
+        view.body = body.decode()
     except UnicodeDecodeError:
-        return CallbackView(url=request.url, method=request.method, headers=headers, body_base64=request.body)
+        view.body_base64 = body
 
 
 def masked(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
