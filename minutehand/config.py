@@ -33,9 +33,9 @@ from poller_cluster.delivery.settings import DeliverySettings
 from poller_cluster.ops.server import OpsSettings
 from poller_cluster.settings import (
     BackgroundSettings,
-    DestinationSettings,
     MinuteSettings,
     NodeSettings,
+    ReceiverSettings,
     ReconciliationSettings,
 )
 from scheduler_service.api.settings import ApiSettings
@@ -102,7 +102,7 @@ TABLES = (
     Table("hints", HintSettings),
     Table("node", NodeSettings),
     Table("minute", MinuteSettings),
-    Table("destinations", DestinationSettings),
+    Table("receivers", ReceiverSettings),
     Table("reconciliations", ReconciliationSettings),
     Table("background", BackgroundSettings),
     Table("ops", OpsSettings),

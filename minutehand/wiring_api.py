@@ -109,7 +109,7 @@ def _trial_calls(settings: Settings, *, clock: Clock) -> TrialCalls:
         clock=clock,
         policy=settings.network,
         settings=settings.delivery,
-        destinations=settings.node.destinations,
+        receivers=settings.node.receivers,
         version=VERSION,
     )
 

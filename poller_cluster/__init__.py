@@ -79,7 +79,7 @@ Late rows:
     with pauses between (`minute.partition.RescanThrottle`), so such rows are called within seconds. The sweep finds
     rows whose hint was lost.
 
-Fairness and limits (`dispatch.dispatcher`, `dispatch.destinations`, `minute.admission`):
+Fairness and limits (`dispatch.dispatcher`, `dispatch.receivers`, `minute.admission`):
 
 18. Clients take turns by quota, rows within the guaranteed thousand a minute before all rows beyond it. No client has
     more attempts under way than a multiple of the engine's free capacity, or more than half of the node's places for
@@ -89,7 +89,7 @@ Fairness and limits (`dispatch.dispatcher`, `dispatch.destinations`, `minute.adm
     heartbeats are outside it.
 20. A client's limits hold over all nodes: each node takes the share that corresponds to its pollers. Each host of a
     client has its own limits; rows for a host without room stay unclaimed, and claimed ones let rows for other hosts
-    pass. Rows that are not due leave a part of each limit to those that are (`dispatch.destinations.part_for`).
+    pass. Rows that are not due leave a part of each limit to those that are (`dispatch.receivers.part_for`).
 21. Lateness is judged by the clock that starts calls (`dispatch.due_clock`), from the due on; for a row found after its
     minute had been read completely (its hint was lost, or its poller was empty), from when it was found. So a late
     policy never skips a row that was created in time because of the node's own delay; rows that an outage or a takeover

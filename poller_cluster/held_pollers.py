@@ -19,5 +19,5 @@ class HeldPollers(Protocol):
         """The part of the quota's pollers that are held, above 0 and at most 1; 1 while that is not known."""
 
     def wake(self, client_id: ClientId) -> None:
-        """Rows of this client that were not claimed for lack of room, of the client or their destination, may be
+        """Rows of this client that were not claimed for lack of room, of the client or their receiver, may be
         claimed now."""

@@ -185,7 +185,7 @@ class Node:
             due_clock=DueClock(clock=self._clock, view=lambda: self.membership_agent.view, limit_ms=limit_ms),
             runtime=self._runtime,
             on_result=self.books.attempt_made,
-            destinations=self._settings.destinations,
+            receivers=self._settings.receivers,
         )
 
     def _build_clock_correction(self) -> ClockCorrection:
@@ -210,7 +210,7 @@ class Node:
             fire_guard=self.crons.fire_guard,
             books=self.books,
             limits=MinuteLimits(self._settings.minute),
-            breaker_longest_seconds=self._settings.destinations.breaker_longest_seconds,
+            breaker_longest_seconds=self._settings.receivers.breaker_longest_seconds,
             recount=Recounts(count=count, runtime=self._runtime).ask,
         )
         return PollerGrants(

@@ -41,15 +41,15 @@ class MinuteSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DestinationSettings:
+class ReceiverSettings:
     """How receivers are protected from their callers, and callers from their receivers."""
 
-    destination_share: float = 0.8
+    receiver_share: float = 0.8
     """Share of a client's `max_in_flight` that one host may take, unless the client sets a limit for that host."""
-    destination_connections: int = 200
+    receiver_connections: int = 200
     """Concurrent calls of one client to one host, unless the client sets a limit for that host. A host that answers in
     20 ms gets 10,000 calls a second over 200."""
-    destinations_per_client: int = 1000
+    receivers_per_client: int = 1000
     """Hosts of one client whose failures and rates are remembered. More: more memory. Fewer: they are forgotten
     sooner."""
     flows_per_client: int = 20_000
@@ -66,12 +66,12 @@ class DestinationSettings:
     """Concurrent calls to a host that the breaker is probing."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.destination_share <= 1:
-            raise ValueError("destination_share must be above 0 and at most 1")
-        if self.destination_connections < 1:
-            raise ValueError("destination_connections must be at least 1")
-        if self.destinations_per_client < 1:
-            raise ValueError("destinations_per_client must be at least 1")
+        if not 0 < self.receiver_share <= 1:
+            raise ValueError("receiver_share must be above 0 and at most 1")
+        if self.receiver_connections < 1:
+            raise ValueError("receiver_connections must be at least 1")
+        if self.receivers_per_client < 1:
+            raise ValueError("receivers_per_client must be at least 1")
         if self.flows_per_client < 1:
             raise ValueError("flows_per_client must be at least 1")
         if self.breaker_failures < 1:
@@ -131,7 +131,7 @@ class NodeSettings:
     """How much one node takes on."""
 
     minute: MinuteSettings = field(default_factory=MinuteSettings)
-    destinations: DestinationSettings = field(default_factory=DestinationSettings)
+    receivers: ReceiverSettings = field(default_factory=ReceiverSettings)
     clients: ClientBounds = field(default_factory=ClientBounds)
     reconciliations: ReconciliationSettings = field(default_factory=ReconciliationSettings)
     background: BackgroundSettings = field(default_factory=BackgroundSettings)

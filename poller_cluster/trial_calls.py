@@ -20,10 +20,10 @@ from poller_cluster.delivery.engine import DeliveryEngine
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.delivery.settings import DeliverySettings
-from poller_cluster.dispatch.destinations import Destination, Destinations
 from poller_cluster.dispatch.job import Claim
+from poller_cluster.dispatch.receivers import Receiver, Receivers
 from poller_cluster.dispatch.request import Prepared, Sender, prepare
-from poller_cluster.settings import DestinationSettings
+from poller_cluster.settings import ReceiverSettings
 from scheduler_service.domain.clients import ClientSettings
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.network import NetworkPolicy
@@ -57,12 +57,12 @@ class TrialCalls:
         clock: Clock,
         policy: NetworkPolicy,
         settings: DeliverySettings,
-        destinations: DestinationSettings,
+        receivers: ReceiverSettings,
         version: str,
     ) -> None:
         self._clock = clock
         self._engine = DeliveryEngine(clock=clock, policy=policy, settings=_few(settings), observe=True)
-        self._destinations: Destinations[None] = Destinations(destinations, on_free=lambda client_id: None)
+        self._receivers: Receivers[None] = Receivers(receivers, on_free=lambda client_id: None)
         self._sender = Sender(incarnation="trial call", version=version)
         self._started = self._stopped = False
         self._under_way: dict[ClientId, int] = {}
@@ -83,12 +83,12 @@ class TrialCalls:
             raise TrialCallsFull("this process has as many trial calls under way as it allows")
         client = trial_call.client
         settings = client.settings.effective(poller_quota=client.poller_quota)
-        destination = self._destinations.of(client.client_id, trial_call.definition.url, settings, share=1.0)
-        self._admit(client.client_id, destination)
+        receiver = self._receivers.of(client.client_id, trial_call.definition.url, settings, share=1.0)
+        self._admit(client.client_id, receiver)
         prepared = self._prepared(trial_call, settings, now=max(trial_call.definition.due, 0))
         assert prepared is not None
         request = replace(prepared.request, headers=(*prepared.request.headers, TRIAL_HEADER))
-        return _exchange(request, await self._attempt(request, client.client_id, destination))
+        return _exchange(request, await self._attempt(request, client.client_id, receiver))
 
     def preview(self, trial_call: TrialCall) -> Preview | None:
         client = trial_call.client
@@ -107,7 +107,7 @@ class TrialCalls:
         prepared = prepare(claim, client=served, epoch=_FENCE, sender=self._sender, now=now, judged_at=0)
         return prepared if isinstance(prepared, Prepared) else None
 
-    def _admit(self, client_id: ClientId, destination: Destination[None]) -> None:
+    def _admit(self, client_id: ClientId, receiver: Receiver[None]) -> None:
         now = self._clock.monotonic()
         if self._under_way.get(client_id, 0) >= AT_ONCE_PER_CLIENT:
             raise TooManyTrialCalls(
@@ -119,28 +119,26 @@ class TrialCalls:
             raise TooManyTrialCalls(
                 f"this client has used its burst of {BURST}; one a second may follow", retry_after_seconds=wait
             )
-        delay = destination.delay(now)
+        delay = receiver.delay(now)
         if delay is None or delay > 0:
             raise TooManyTrialCalls(
-                f"the client's limits for {destination.name} are reached now", retry_after_seconds=delay or 1.0
+                f"the client's limits for {receiver.name} are reached now", retry_after_seconds=delay or 1.0
             )
         if len(self._paid_until) >= _REMEMBERED:
             self._paid_until = {one: until for one, until in self._paid_until.items() if until > now}
         self._paid_until[client_id] = paid_until + SECONDS_BETWEEN
 
-    async def _attempt(
-        self, request: CallbackRequest, client_id: ClientId, destination: Destination[None]
-    ) -> AttemptResult:
+    async def _attempt(self, request: CallbackRequest, client_id: ClientId, receiver: Receiver[None]) -> AttemptResult:
         if not self._started:
             await self._engine.start()  # it awaits nothing, so no other call sees an engine that is still starting
             self._started = True
         ended: asyncio.Future[AttemptResult] = asyncio.get_running_loop().create_future()
         self._under_way[client_id] = self._under_way.get(client_id, 0) + 1
-        generation = destination.started()
+        generation = receiver.started()
 
         def end(result: AttemptResult) -> None:
             """Called also if the caller has gone: a call under way counts until it has ended."""
-            destination.ended(result, generation=generation, now=self._clock.monotonic())
+            receiver.ended(result, generation=generation, now=self._clock.monotonic())
             self._under_way[client_id] -= 1
             if not self._under_way[client_id]:
                 del self._under_way[client_id]

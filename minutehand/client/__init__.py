@@ -95,9 +95,9 @@ from minutehand.client._outcomes import Attempt, AuditEntry, CancelItem, DeadLet
 from minutehand.client._reconciliations import Reconciliation, ReconciliationProgress
 from minutehand.client._settings import (
     ClientSettings,
-    DestinationLimit,
     FlowLimits,
     FlowRules,
+    HostLimit,
     LatePolicy,
     OwnSettings,
     RetrySettings,
@@ -133,7 +133,6 @@ __all__ = [
     "CronRun",
     "DayUsage",
     "DeadLetter",
-    "DestinationLimit",
     "DrainingNode",
     "Dst",
     "Exchange",
@@ -144,6 +143,7 @@ __all__ = [
     "Forbidden",
     "Health",
     "HealthReason",
+    "HostLimit",
     "HourUsage",
     "InvalidRequest",
     "Key",

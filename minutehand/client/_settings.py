@@ -22,7 +22,7 @@ class LatePolicy(TypedDict, total=False):
     after_seconds: float
 
 
-class DestinationLimit(TypedDict, total=False):
+class HostLimit(TypedDict, total=False):
     """Limits of each receiver."""
 
     max_in_flight: int | None
@@ -55,7 +55,7 @@ class ClientSettings(TypedDict, total=False):
     retry: RetrySettings
     timeout_seconds: float
     max_in_flight: int | None
-    destinations: Mapping[str, DestinationLimit]
+    hosts: Mapping[str, HostLimit]
     flows: FlowRules
     late_policy: LatePolicy
     in_doubt: Literal["redeliver", "drop"]
@@ -75,7 +75,7 @@ class OwnSettings(TypedDict, total=False):
 
     retry: RetrySettings
     timeout_seconds: float
-    destinations: Mapping[str, DestinationLimit]
+    hosts: Mapping[str, HostLimit]
     flows: FlowRules
     late_policy: LatePolicy
     in_doubt: Literal["redeliver", "drop"]

@@ -1,7 +1,7 @@
 """From claimed rows to attempts: one ticker, fairness between clients, bounds on what is on the wire.
 
     submit --> [by due] --ticker--> [ready, per client] --deficit round robin by quota--> engine --> the row's owner
-                                           ^--- [waiting, per destination] <--no room there--'
+                                           ^--- [waiting, per receiver] <--no room there--'
 
 A row leaves the first queue when it is due, never before; if the clock is set back then, it waits again. Each client in
 turn may start ready rows in proportion to its quota, up to its own limit and the engine's; a turn that the engine's
@@ -20,8 +20,8 @@ such client leaves a third of the engine to the others, two leave a fifth, n lea
 share. That state is reached only as fast as their attempts end, so the last `RESERVE` of the engine is for clients that
 have less than `SMALL_PART` of it.
 
-A ready row whose destination has no room (see `destinations`) is parked, so that rows for other hosts pass it. A row
-whose destination is held back ends at once without an attempt: it is requeued (`defer`), and so is one whose headers
+A ready row whose receiver has no room (see `receivers`) is parked, so that rows for other hosts pass it. A row
+whose receiver is held back ends at once without an attempt: it is requeued (`defer`), and so is one whose headers
 this node's key ring cannot decrypt.
 
 A client of which this node has held no poller for as long as a breaker may be open (`breaker_longest_seconds`) is
@@ -38,16 +38,16 @@ import msgspec
 from membership.signal import Signal
 from poller_cluster.clients import ServedClient, ServedClients
 from poller_cluster.delivery.result import AttemptResult
-from poller_cluster.dispatch.destinations import ROUNDING, Destination, Destinations, due_within
 from poller_cluster.dispatch.due_clock import DueClock
 from poller_cluster.dispatch.flows import FlowPlace, Flows, TooManyFlows
 from poller_cluster.dispatch.job import Claim, Engine, Job
 from poller_cluster.dispatch.outcome import HEADERS_LOCKED, conclude, defer, until_open_again
 from poller_cluster.dispatch.ready_rows import ClientRows, ReadyRows, RowsByDue, claim_rows
+from poller_cluster.dispatch.receivers import ROUNDING, Receiver, Receivers, due_within
 from poller_cluster.dispatch.request import Prepared, Sender, prepare, unsent
 from poller_cluster.held_pollers import HeldPollers
 from poller_cluster.node_runtime import NodeRuntime
-from poller_cluster.settings import DestinationSettings, MinuteSettings
+from poller_cluster.settings import MinuteSettings, ReceiverSettings
 from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.domain.options import ScheduleOptions, Undecodable, decode_options, flow_of
@@ -83,7 +83,7 @@ class Dispatcher:
         due_clock: DueClock,
         runtime: NodeRuntime,
         on_result: Callable[[Job, AttemptResult, Outcome], None],
-        destinations: DestinationSettings | None = None,
+        receivers: ReceiverSettings | None = None,
     ) -> None:
         """This node has the same share of a client's limits as of its pollers. They are woken when there is room."""
         self.over_quota = 0
@@ -101,8 +101,8 @@ class Dispatcher:
         self._by_due = RowsByDue()
         self._held: dict[ClientId, ClientRows] = {}
         self._turns: tuple[deque[ReadyRows], deque[ReadyRows]] = (deque(), deque())
-        settings = destinations or DestinationSettings()
-        self._destinations: Destinations[Job] = Destinations(settings, on_free=pollers.wake)
+        settings = receivers or ReceiverSettings()
+        self._receivers: Receivers[Job] = Receivers(settings, on_free=pollers.wake)
         self.flows: Flows[Job] = Flows(
             monotonic=runtime.clock.monotonic,
             flows_per_client=settings.flows_per_client,
@@ -113,7 +113,7 @@ class Dispatcher:
         self._remember_seconds = settings.breaker_longest_seconds
         self._left: OrderedDict[ClientId, float] = OrderedDict()
         """Clients that have left this node, with the time at which they may be forgotten, the earliest first."""
-        self._parked: dict[Destination[Job], None] = {}
+        self._parked: dict[Receiver[Job], None] = {}
         self._share = pollers.share
         self._positions = pollers.positions
         self._wake = Signal(runtime.clock)
@@ -146,10 +146,10 @@ class Dispatcher:
         """This node's share of the client's `max_in_flight`."""
         return max(int((client.settings.max_in_flight or 1) * self._share(client.client_id) + ROUNDING), 1)
 
-    def destination(self, client: ServedClient, url: str) -> Destination[Job]:
-        """The destination of a URL of this client."""
+    def receiver(self, client: ServedClient, url: str) -> Receiver[Job]:
+        """The receiver of a URL of this client."""
         client_id = client.client_id
-        return self._destinations.of(client_id, url, client.settings, share=self._share(client_id))
+        return self._receivers.of(client_id, url, client.settings, share=self._share(client_id))
 
     def reserve(self, client_id: ClientId, rows: int) -> None:
         """Reserve room for rows whose claim is under way; a negative number gives it back."""
@@ -171,15 +171,15 @@ class Dispatcher:
         client_id = jobs[0].owner.client_id
         self._held_for(client_id).outstanding += len(jobs)
         client = self._clients.get(client_id)
-        url = destination = None
+        url = receiver = None
         for job in jobs:
             self.over_quota += job.over_quota
             if client is not None:
-                if destination is None or job.claim.row.url != url:
+                if receiver is None or job.claim.row.url != url:
                     url = job.claim.row.url
-                    destination = self.destination(client, url or "")
-                job.destination = destination
-                destination.outstanding += 1
+                    receiver = self.receiver(client, url or "")
+                job.receiver = receiver
+                receiver.outstanding += 1
                 self._enter_flow(job, client)
         self._await_due(jobs)
 
@@ -219,7 +219,7 @@ class Dispatcher:
         held = self._held.get(client_id)
         if held is not None and held.taken:
             return False
-        if not self.flows.forget(client_id, now=now) or not self._destinations.forget(client_id, now=now):
+        if not self.flows.forget(client_id, now=now) or not self._receivers.forget(client_id, now=now):
             return False
         self._held.pop(client_id, None)
         return True
@@ -232,16 +232,16 @@ class Dispatcher:
             if mine:
                 taken += mine
                 queue.ready = deque(job for job in queue.ready if job.owner is not owner)
-        for destination in self._parked:
-            mine = [job for job in destination.waiting if job.owner is owner]
+        for receiver in self._parked:
+            mine = [job for job in receiver.waiting if job.owner is owner]
             if mine:
                 taken += mine
-                destination.waiting = deque(job for job in destination.waiting if job.owner is not owner)
+                receiver.waiting = deque(job for job in receiver.waiting if job.owner is not owner)
         taken += self.flows.withdraw(owner, lambda job: job.owner)
         for job in taken:
             self._released(job)
         if self._parked:
-            # A withdrawn row may have been the one that its destination had just let start.
+            # A withdrawn row may have been the one that its receiver had just let start.
             self._wake.set()
         return taken
 
@@ -249,9 +249,9 @@ class Dispatcher:
         """This row has ended, or was taken back."""
         held = self._held[job.owner.client_id]
         held.outstanding -= 1
-        if job.destination is not None:
-            job.destination.released()
-            job.destination = None
+        if job.receiver is not None:
+            job.receiver.released()
+            job.receiver = None
         if job.flow is not None:
             job.flow.released(self._clock.monotonic())
             job.flow = None
@@ -286,15 +286,15 @@ class Dispatcher:
             await self._wake.wait(pause)
 
     def _unpark(self) -> float | None:
-        """Start rows that waited for their destination's rate; returns the seconds until the next one may start."""
+        """Start rows that waited for their receiver's rate; returns the seconds until the next one may start."""
         now = self._clock.monotonic()
         soonest: float | None = None
-        for destination in list(self._parked):
-            delay = destination.delay(now)
-            if delay == 0.0 and destination.waiting:
-                self._make_ready(destination.waiting.popleft(), called=True)
-            if not destination.waiting:
-                del self._parked[destination]
+        for receiver in list(self._parked):
+            delay = receiver.delay(now)
+            if delay == 0.0 and receiver.waiting:
+                self._make_ready(receiver.waiting.popleft(), called=True)
+            if not receiver.waiting:
+                del self._parked[receiver]
             elif delay is not None:
                 soonest = delay if soonest is None else min(soonest, delay)
         if not self._pump():
@@ -387,27 +387,27 @@ class Dispatcher:
         return started
 
     def _may_go(self, job: Job, start: "_Start") -> bool:
-        """Whether this row's destination takes it now. Otherwise the row is parked, or gets its outcome."""
-        destination = job.destination
-        if destination is None:
-            destination = job.destination = self.destination(start.client, job.claim.row.url or "")
-            destination.outstanding += 1
+        """Whether this row's receiver takes it now. Otherwise the row is parked, or gets its outcome."""
+        receiver = job.receiver
+        if receiver is None:
+            receiver = job.receiver = self.receiver(start.client, job.claim.row.url or "")
+            receiver.outstanding += 1
             self._enter_flow(job, start.client)
         now = start.monotonic
-        if destination.held_back(now, 0.0):
-            outcome = self._until_open_again(job.claim, start.client, destination)
+        if receiver.held_back(now, 0.0):
+            outcome = self._until_open_again(job.claim, start.client, receiver)
             if outcome is not None:
                 self._released(job)
                 job.owner.attempt_ended(job.claim.row.key, outcome, now=start.wall_ms)
                 return False
-        if destination.delay(now) != 0.0 or (destination.waiting and not job.called):
+        if receiver.delay(now) != 0.0 or (receiver.waiting and not job.called):
             # A row whose turn had come keeps its place at the front.
             if job.called:
-                destination.waiting.appendleft(job)
+                receiver.waiting.appendleft(job)
             else:
-                destination.waiting.append(job)
-            if destination not in self._parked:
-                self._parked[destination] = None
+                receiver.waiting.append(job)
+            if receiver not in self._parked:
+                self._parked[receiver] = None
                 self._wake.set()
             return False
         return job.flow is None or self._has_rate(job, job.flow, now)
@@ -418,29 +418,29 @@ class Dispatcher:
             return True
         flow.park(job, first=job.called)
         if self._parked:
-            # It may have been the one that its destination had just let start.
+            # It may have been the one that its receiver had just let start.
             self._wake.set()
         return False
 
-    def destinations_open(self) -> int:
-        """How many destinations of this node have a breaker that is open or half-open."""
-        return sum(not destination.breaker.closed for _, destination in self._destinations.all())
+    def receivers_open(self) -> int:
+        """How many receivers of this node have a breaker that is open or half-open."""
+        return sum(not receiver.breaker.closed for _, receiver in self._receivers.all())
 
-    def judge(self, claim: Claim, client: ServedClient, destination: "Destination[Job]") -> Outcome | None:
-        """The outcome of a row that need not be claimed, because its destination is held back beyond its due; else
+    def judge(self, claim: Claim, client: ServedClient, receiver: "Receiver[Job]") -> Outcome | None:
+        """The outcome of a row that need not be claimed, because its receiver is held back beyond its due; else
         None."""
         due_in = (claim.row.due - self._due_clock.now()) / 1000.0
-        if not destination.held_back(self._clock.monotonic(), due_in):
+        if not receiver.held_back(self._clock.monotonic(), due_in):
             return None
-        return self._until_open_again(claim, client, destination)
+        return self._until_open_again(claim, client, receiver)
 
-    def _until_open_again(self, claim: Claim, client: ServedClient, destination: "Destination[Job]") -> Outcome | None:
+    def _until_open_again(self, claim: Claim, client: ServedClient, receiver: "Receiver[Job]") -> Outcome | None:
         """The rows come back spread over as long again as the breaker is open, so that they don't come all at once."""
         try:
             options = decode_options(claim.row.options)
         except Undecodable:
             return None
-        now, breaker = self._clock.wall_ms(), destination.breaker
+        now, breaker = self._clock.wall_ms(), receiver.breaker
         seconds = breaker.until - self._clock.monotonic() + breaker.open_seconds * self._randomness.fraction()
         at = UnixMillis(now + max(round(seconds * 1000), 1))
         return until_open_again(claim, options=options, settings=client.settings, at=at, now=now)
@@ -473,8 +473,8 @@ class Dispatcher:
             job.owner.attempt_ended(job.claim.row.key, prepared, now=start.wall_ms)
             return
         held.on_the_wire += 1
-        assert job.destination is not None
-        client, options, generation = start.client, prepared.options, job.destination.started()
+        assert job.receiver is not None
+        client, options, generation = start.client, prepared.options, job.receiver.started()
         if job.flow is not None:
             job.flow.started(start.monotonic)
         self._engine.start_attempt(
@@ -493,8 +493,8 @@ class Dispatcher:
         generation: int,
     ) -> None:
         held.on_the_wire -= 1
-        assert job.destination is not None
-        self._ended_at(job.destination, result, generation)
+        assert job.receiver is not None
+        self._ended_at(job.receiver, result, generation)
         if job.flow is not None:
             job.flow.ended(self._clock.monotonic())
         if result.error == "not-trusted" and result.nothing_sent:
@@ -521,16 +521,16 @@ class Dispatcher:
         job.owner.attempt_ended(job.claim.row.key, outcome, now=now)
         self._pump_soon()
 
-    def _ended_at(self, destination: Destination[Job], result: AttemptResult, generation: int) -> None:
+    def _ended_at(self, receiver: Receiver[Job], result: AttemptResult, generation: int) -> None:
         """Make ready the row that waited for this end, or all waiting rows if they must be judged again."""
-        waiting = destination.waiting
-        changed = destination.ended(result, generation=generation, now=self._clock.monotonic())
+        waiting = receiver.waiting
+        changed = receiver.ended(result, generation=generation, now=self._clock.monotonic())
         if not waiting:
             return
         for _ in range(len(waiting) if changed else 1):
             self._make_ready(waiting.pop() if changed else waiting.popleft(), called=True)
         if not waiting:
-            self._parked.pop(destination, None)
+            self._parked.pop(receiver, None)
 
 
 class _Start(msgspec.Struct, frozen=True, kw_only=True, gc=False):

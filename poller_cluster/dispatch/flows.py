@@ -31,7 +31,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from poller_cluster.dispatch.destinations import DUE, SAVED_SECONDS
+from poller_cluster.dispatch.receivers import DUE, SAVED_SECONDS
 from scheduler_service.domain.clients import ClientSettings
 from scheduler_service.domain.flows import Flow
 from scheduler_service.domain.ids import ClientId

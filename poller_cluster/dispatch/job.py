@@ -7,8 +7,8 @@ import msgspec
 
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptResult
-from poller_cluster.dispatch.destinations import Destination
 from poller_cluster.dispatch.flows import FlowPlace
+from poller_cluster.dispatch.receivers import Receiver
 from scheduler_service.domain.ids import ClientId, RowKey, UnixMillis
 from scheduler_service.domain.schedules import Outcome, Row
 
@@ -64,12 +64,12 @@ class ClaimingRun(Protocol):
 
 class Job(msgspec.Struct, eq=False):
     """One claimed row, which `owner` may take back until its attempt starts. `over_quota`: beyond what its poller is
-    guaranteed in this minute. `called`: it has waited for its destination or flow, and its turn there has come."""
+    guaranteed in this minute. `called`: it has waited for its receiver or flow, and its turn there has come."""
 
     owner: ClaimingRun
     claim: Claim
     due: UnixMillis
     over_quota: bool = False
     called: bool = False
-    destination: "Destination[Job] | None" = None
+    receiver: "Receiver[Job] | None" = None
     flow: "FlowPlace[Job] | None" = None

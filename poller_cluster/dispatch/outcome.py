@@ -11,7 +11,7 @@ from scheduler_service.domain.retry import Decision, GiveUp, RetryAt, decide
 from scheduler_service.domain.retry_rows import IN_DOUBT
 from scheduler_service.domain.schedules import Outcome, State
 
-DESTINATION_OPEN = "destination-open"
+RECEIVER_OPEN = "receiver-open"
 """The receiver's host keeps failing: its breaker is open."""
 HEADERS_LOCKED = "headers-locked"
 """The key ring of this node has no key that decrypts the row's headers."""
@@ -103,7 +103,7 @@ def until_open_again(
     first = claim.first_attempt_at
     if at > options.deadline_from(due_of(row.schedule_id), first) + deadline_ms:
         if not options.attempts_counted(row.attempt_base or 0):
-            return None if row.is_retry_row else defer(claim, at=at, in_doubt=in_doubt, reason=DESTINATION_OPEN)
+            return None if row.is_retry_row else defer(claim, at=at, in_doubt=in_doubt, reason=RECEIVER_OPEN)
         return Outcome(
             state=State.FAILED,
             # In doubt: an attempt may have been made under the next number, which must not be used again.
@@ -114,7 +114,7 @@ def until_open_again(
             last_status=claim.last_status,
             last_error=claim.last_error,
         )
-    return defer(claim, at=at, in_doubt=in_doubt, reason=DESTINATION_OPEN)
+    return defer(claim, at=at, in_doubt=in_doubt, reason=RECEIVER_OPEN)
 
 
 def defer(claim: Claim, *, at: UnixMillis, in_doubt: bool, reason: str) -> Outcome:

@@ -1,4 +1,4 @@
-"""Which rows of a minute may be claimed now: the first of their ordering key, for a destination that has room.
+"""Which rows of a minute may be claimed now: the first of their ordering key, for a receiver that has room.
 
 A row is judged when its turn to be claimed has come. It is claimed; or held in memory unclaimed until its queue (of a
 key or a host) may have moved; or deferred unclaimed: then the next commit requeues it. So rows for a failing host, or
@@ -21,9 +21,9 @@ from collections.abc import Mapping, Sized
 from typing import Protocol
 
 from poller_cluster.clients import ServedClient
-from poller_cluster.dispatch.destinations import Destination, due_within, longest_due_in, part_for
 from poller_cluster.dispatch.job import Job
 from poller_cluster.dispatch.outcome import BEHIND_ITS_KEY, defer
+from poller_cluster.dispatch.receivers import Receiver, due_within, longest_due_in, part_for
 from poller_cluster.minute.context import MinuteContext
 from poller_cluster.minute.flow_admission import FlowAdmission
 from poller_cluster.minute.ordering import OrderingKeys
@@ -50,18 +50,18 @@ ALL = 1 << 30
 
 
 class _Alike:
-    """The verdict on a healthy destination, reused for later rows of the same claim with the same URL that are due by
+    """The verdict on a healthy receiver, reused for later rows of the same claim with the same URL that are due by
     `due_until`. `headroom` counts down."""
 
-    __slots__ = ("destination", "due_until", "headroom", "part", "queue", "url")
+    __slots__ = ("due_until", "headroom", "part", "queue", "receiver", "url")
 
-    def __init__(self, *, url: str | None, due_until: int, part: float, destination: Destination[Job]) -> None:
+    def __init__(self, *, url: str | None, due_until: int, part: float, receiver: Receiver[Job]) -> None:
         self.url = url
         self.due_until = due_until
         self.part = part
-        self.destination = destination
-        self.queue: WaitQueue = (HOST, destination.name)
-        self.headroom = destination.headroom(part)
+        self.receiver = receiver
+        self.queue: WaitQueue = (HOST, receiver.name)
+        self.headroom = receiver.headroom(part)
 
 
 class JudgedFor(Protocol):
@@ -105,7 +105,7 @@ class MinuteAdmission:
             row_window=context.limits.row_window,
             granted_at=poller.granted_at,
         )
-        self._claiming: dict[Destination[Job], int] = {}
+        self._claiming: dict[Receiver[Job], int] = {}
         self._held_behind: dict[str, int] = {}
         self._free_behind = 0
         self._free_first = 0
@@ -118,8 +118,8 @@ class MinuteAdmission:
         self.answered()
 
     def answered(self) -> None:
-        for destination, rows in self._claiming.items():
-            destination.claimed(rows)
+        for receiver, rows in self._claiming.items():
+            receiver.claimed(rows)
         self._claiming.clear()
         self._flows.answered()
 
@@ -147,7 +147,7 @@ class MinuteAdmission:
         turn = self._flows.judge(entry, client, now) if flowing else None
         if isinstance(turn, Hold | Outcome):
             return turn
-        verdict = self._judge_destination(entry, client, now) if known is None else self._judge_alike(entry, known)
+        verdict = self._judge_receiver(entry, client, now) if known is None else self._judge_alike(entry, known)
         if verdict is None and turn is not None:
             self._flows.claiming(turn)
         return verdict
@@ -186,28 +186,28 @@ class MinuteAdmission:
         self._free_behind -= 1
         return True
 
-    def _judge_destination(self, entry: PendingRow, client: ServedClient, now: int) -> Verdict:
-        destination = self._dispatcher.destination(client, entry.row.url or "")
-        if not destination.breaker.closed:
-            outcome = self._dispatcher.judge(entry.claim(), client, destination)
+    def _judge_receiver(self, entry: PendingRow, client: ServedClient, now: int) -> Verdict:
+        receiver = self._dispatcher.receiver(client, entry.row.url or "")
+        if not receiver.breaker.closed:
+            outcome = self._dispatcher.judge(entry.claim(), client, receiver)
             if outcome is not None:
                 return outcome
         lead_ms = self._settings.claim_lead_ms
         part = part_for(entry.row.due - now, lead_ms=lead_ms)
         due_until = now + longest_due_in(part, lead_ms=lead_ms)
-        alike = _Alike(url=entry.row.url, due_until=due_until, part=part, destination=destination)
-        if destination.breaker.closed:
+        alike = _Alike(url=entry.row.url, due_until=due_until, part=part, receiver=receiver)
+        if receiver.breaker.closed:
             self._alike = alike
         return self._judge_alike(entry, alike)
 
     def _judge_alike(self, entry: PendingRow, alike: "_Alike") -> Verdict:
         if alike.headroom <= 0:
-            alike.destination.refuse(alike.part)
+            alike.receiver.refuse(alike.part)
             return Hold(alike.queue, entry.key)
         alike.headroom -= 1
-        destination = alike.destination
-        destination.reserved += 1
-        self._claiming[destination] = self._claiming.get(destination, 0) + 1
+        receiver = alike.receiver
+        receiver.reserved += 1
+        self._claiming[receiver] = self._claiming.get(receiver, 0) + 1
         return None
 
     def again(self, queue: WaitQueue, first: PendingRow, now: int) -> Again:
@@ -219,14 +219,14 @@ class MinuteAdmission:
             return self._flows.again(queue, first, client, now)
         if client is None:
             return Again(0)
-        destination = self._dispatcher.destination(client, first.row.url or "")
-        if not destination.breaker.closed and self._dispatcher.judge(first.claim(), client, destination) is not None:
+        receiver = self._dispatcher.receiver(client, first.row.url or "")
+        if not receiver.breaker.closed and self._dispatcher.judge(first.claim(), client, receiver) is not None:
             return Again(ALL)
         lead_ms, ahead_ms = self._settings.claim_lead_ms, self._settings.claim_ahead_ms
         part = part_for(first.row.due - now, lead_ms=lead_ms)
-        headroom = destination.headroom(part)
+        headroom = receiver.headroom(part)
         if headroom <= 0:
-            destination.refuse(part)
+            receiver.refuse(part)
         return Again(headroom, due_by=now + due_within(part, lead_ms=lead_ms, ahead_ms=ahead_ms))
 
     def _headroom_in_queue(self, key: str, first: PendingRow, now: int) -> int:

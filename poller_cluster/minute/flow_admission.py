@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sized
 from typing import TypeAlias
 
 from poller_cluster.clients import ServedClient
-from poller_cluster.dispatch.destinations import DUE, part_for
 from poller_cluster.dispatch.dispatcher import Dispatcher
 from poller_cluster.dispatch.flows import FlowPlace, TooManyFlows
 from poller_cluster.dispatch.job import Job
 from poller_cluster.dispatch.outcome import FLOW_FULL, defer
+from poller_cluster.dispatch.receivers import DUE, part_for
 from poller_cluster.minute.limits import RowWindow
 from poller_cluster.minute.rows import FLOW, LATER, Again, Hold, PendingRow, WaitQueue
 from poller_cluster.settings import MinuteSettings

@@ -265,10 +265,10 @@ METRICS: Final[tuple[Metric[Shown], ...]] = (
         lambda shown: shown.node.budget.pace.shrunk,
     ),
     Metric(
-        "minutehand_destinations_open",
+        "minutehand_receivers_open",
         Kind.GAUGE,
-        "Destinations (one host as one client calls it) whose breaker is open.",
-        lambda shown: shown.node.dispatcher.destinations_open(),
+        "Receivers (one host as one client calls it) whose breaker is open.",
+        lambda shown: shown.node.dispatcher.receivers_open(),
     ),
     *process_metrics(
         ended=lambda shown: _together(shown.node.books.counts.outcomes, shown.ended.ended),

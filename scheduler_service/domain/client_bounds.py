@@ -36,7 +36,7 @@ _LEAST: Final = {
     "retry_base_seconds": 0.1,
     "retry_cap_seconds": 0.1,
     "create_rate_per_second": 0.1,
-    "destinations": 0,
+    "hosts": 0,
     "accept_past_seconds": 0,
 }
 _READS: Final = ("LOCAL_QUORUM", "LOCAL_ONE")
@@ -67,7 +67,7 @@ class ClientBounds:
     max_in_flight: int = 10_000
     """Most concurrent attempts of one client, over all nodes."""
 
-    destinations: int = 100
+    hosts: int = 100
     """Most hosts for which a client may set limits."""
 
     horizon_days: int = 3650
@@ -121,8 +121,8 @@ class ClientBounds:
             for name, asked, default, bound in self._numbers(settings)
             if asked is not None and asked > bound and asked != default
         ]
-        if len(settings.destinations) > self.destinations:
-            faults.append(FieldError(f"{at}/destinations", f"may name at most {self.destinations} hosts"))
+        if len(settings.hosts) > self.hosts:
+            faults.append(FieldError(f"{at}/hosts", f"may name at most {self.hosts} hosts"))
         return faults + [
             FieldError(f"{at}/{name}", "must be LOCAL_QUORUM, by the operator's configuration")
             for name in ("read_consistency", "write_consistency")

@@ -75,7 +75,7 @@ class LatePolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     after_seconds: Annotated[float, Meta(ge=0, le=604_800)] = 0.0
 
 
-class DestinationLimit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class HostLimit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Limits for one receiver's host."""
 
     max_in_flight: Annotated[int, Meta(ge=1, le=10_000)] | None = None
@@ -83,7 +83,7 @@ class DestinationLimit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 AttemptSeconds: TypeAlias = Annotated[float, Meta(ge=0.1, le=60)]
-Destinations: TypeAlias = Annotated[dict[str, DestinationLimit], Meta(max_length=100)]
+HostLimits: TypeAlias = Annotated[dict[str, HostLimit], Meta(max_length=100)]
 InDoubt: TypeAlias = Literal["redeliver", "drop"]
 
 
@@ -98,7 +98,7 @@ class ClientSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
         Annotated[int, Meta(ge=1, le=10_000)] | None,
         Meta(description="Concurrent attempts, over all nodes. Null: 100 for each poller, at most 10,000."),
     ] = None
-    destinations: Annotated[Destinations, Meta(description="Limits of single receivers, by host, or host:port.")] = {}
+    hosts: Annotated[HostLimits, Meta(description="Limits of single receivers, by host, or host:port.")] = {}
     flows: Annotated[
         FlowRules, Meta(description="Rate and parallelism of flow keys, for callbacks that do not say them.")
     ] = FlowRules()
@@ -178,7 +178,7 @@ class OwnSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     retry: RetrySettings | None = None
     timeout_seconds: AttemptSeconds | None = None
-    destinations: Destinations | None = None
+    hosts: HostLimits | None = None
     flows: FlowRules | None = None
     late_policy: LatePolicy | None = None
     in_doubt: InDoubt | None = None

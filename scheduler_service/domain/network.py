@@ -68,7 +68,7 @@ _ISATAP_IDS = (0x0000_5EFE, 0x0200_5EFE)
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a destination is refused: a stable code, and a sentence for the reader who must act."""
+    """Why a receiver is refused: a stable code, and a sentence for the reader who must act."""
 
     code: RefusalCode
     detail: str

@@ -12,7 +12,7 @@ from scheduler_service.domain.clients import (
     Client,
     ClientSettings,
     ClientState,
-    DestinationLimit,
+    HostLimit,
     LatePolicy,
     Scope,
     SigningSecret,
@@ -44,7 +44,7 @@ def key(key_id: str, owner: str, *, admin: bool = False, created_at: int = 1) ->
 async def test_a_client_comes_back_whole(storage: Storage, names: Names) -> None:
     settings = ClientSettings(
         timeout_seconds=2.5,
-        destinations={"a.example": DestinationLimit(max_in_flight=3)},
+        hosts={"a.example": HostLimit(max_in_flight=3)},
         late_policy=LatePolicy(kind="skip", after_seconds=30),
         in_doubt="drop",
     )

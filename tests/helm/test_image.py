@@ -48,7 +48,7 @@ def lineage(all_steps: Sequence[Step], stage: str) -> list[Step]:
 
 
 def copied(all_steps: Sequence[Step]) -> list[tuple[list[str], str]]:
-    """Sources and destination of files copied from the project."""
+    """Sources and receiver of files copied from the project."""
     copies = [shlex.split(one.rest) for one in all_steps if one.word == "COPY" and "--from=" not in one.rest]
     return [(words[:-1], words[-1]) for words in copies]
 
@@ -120,9 +120,9 @@ def test_what_is_copied_is_enough_to_build_the_project(tmp_path: Path) -> None:
     """Built as in the recipe, without an index: the build's requirements are installed already."""
     tracked = {path.relative_to(ROOT).as_posix() for path in project_files()}
     source = tmp_path / "source"
-    for names, destination in copied(lineage(STEPS, "build")):
+    for names, receiver in copied(lineage(STEPS, "build")):
         for name in names:
-            inside = f"{destination}{Path(name).name}" if destination.endswith("/") else name
+            inside = f"{receiver}{Path(name).name}" if receiver.endswith("/") else name
             copy(tracked, name, source / inside)
     (install,) = [one.rest for one in lineage(STEPS, "build") if "--no-deps" in one.rest]
     projects = [word for word in shlex.split(install.partition("&&")[0]) if word.startswith(".")]

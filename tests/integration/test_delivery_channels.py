@@ -98,7 +98,7 @@ class TestClientCertificates:
                 (name, name) for _ in range(3) for name, _ in wanted
             ]
             assert receiver.connections == 3
-            # The same certificate in another destination's document is the same channel.
+            # The same certificate in another receiver's document is the same channel.
             assert (await attempt(engine, post(receiver.url("/first"), channel=Channel(certificate=first)))).succeeded
             assert receiver.connections == 3
             # Another client's connection is its own.

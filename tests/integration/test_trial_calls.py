@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from minutehand.webhooks import verify
-from poller_cluster.settings import DestinationSettings
+from poller_cluster.settings import ReceiverSettings
 from poller_cluster.trial_calls import AT_ONCE_PER_CLIENT, BURST, TrialCalls
 from scheduler_service.domain.network import NetworkPolicy
 from tests.support.api import ApiHarness
@@ -28,7 +28,7 @@ class TrialCallApi(ApiHarness):
 
     def __init__(self, policy: NetworkPolicy = LOOPBACK, **delivery: Any) -> None:
         self.calls = TrialCalls(
-            clock=CLOCK, policy=LOOPBACK, settings=Delivery(**delivery), destinations=DestinationSettings(), version="9"
+            clock=CLOCK, policy=LOOPBACK, settings=Delivery(**delivery), receivers=ReceiverSettings(), version="9"
         )
         super().__init__(trial_calls=self.calls, network=policy, request_timeout_seconds=1.0)
         self.key = ""
@@ -197,7 +197,7 @@ async def test_the_network_policy_holds_before_and_behind_the_look_up(receiver: 
         assert reply.status == 422
         assert "loopback" in reply.faults["/callback/url"]
     calls = TrialCalls(
-        clock=CLOCK, policy=NetworkPolicy(), settings=Delivery(), destinations=DestinationSettings(), version="9"
+        clock=CLOCK, policy=NetworkPolicy(), settings=Delivery(), receivers=ReceiverSettings(), version="9"
     )
     async with ApiHarness(trial_calls=calls, network=LOOPBACK) as api:
         key = await api.register()
@@ -237,7 +237,7 @@ async def test_a_client_has_few_in_a_row(api: TrialCallApi, receiver: RawReceive
 
 
 async def test_limits_of_a_host_hold(api: TrialCallApi, receiver: RawReceiver) -> None:
-    limits = {"destinations": {"127.0.0.1": {"max_per_second": 0.1}}}
+    limits = {"hosts": {"127.0.0.1": {"max_per_second": 0.1}}}
     await api.register(settings=limits)
     first, second = [
         await api.send("POST", PATH, key=api.key, json={"callback": {"url": receiver.url()}}) for _ in range(2)

@@ -9,10 +9,10 @@ from membership.ports import Heartbeat
 from poller_cluster.clients import ServedClients
 from poller_cluster.clock_correction import ClockCorrection
 from poller_cluster.dispatch import outcome
-from poller_cluster.dispatch.destinations import DUE
 from poller_cluster.dispatch.due_clock import DueClock
 from poller_cluster.dispatch.flows import FlowPlace, Flows
 from poller_cluster.dispatch.job import Claim
+from poller_cluster.dispatch.receivers import DUE
 from poller_cluster.hand_over import HandOver
 from poller_cluster.minute.rows import PendingRow
 from poller_cluster.retention import Retention

@@ -4,7 +4,7 @@ moves.
 
 import pytest
 
-from poller_cluster.settings import DestinationSettings
+from poller_cluster.settings import ReceiverSettings
 from scheduler_service.domain.clients import ClientSettings, RetrySettings
 from scheduler_service.domain.ids import PollerId
 from scheduler_service.domain.schedules import Row, State
@@ -16,7 +16,7 @@ from tests.simulation.receivers import Call
 from tests.simulation.reschedules import reschedule_once
 from tests.simulation.world import World, simulate
 
-TOUCHY = DestinationSettings(breaker_failures=2, breaker_open_seconds=120, breaker_longest_seconds=120)
+TOUCHY = ReceiverSettings(breaker_failures=2, breaker_open_seconds=120, breaker_longest_seconds=120)
 PATIENT = RetrySettings(base_seconds=200, cap_seconds=600, max_attempts=20)
 
 
@@ -90,7 +90,7 @@ def test_a_cancel_of_what_may_have_been_called_says_so(together: bool) -> None:
         await all_is_well(world)
         assert len(asked.calls) == 1
 
-    simulate(scenario, destinations=TOUCHY)
+    simulate(scenario, receivers=TOUCHY)
 
 
 def test_what_may_have_been_called_is_not_rescheduled() -> None:
@@ -101,7 +101,7 @@ def test_what_may_have_been_called_is_not_rescheduled() -> None:
         assert [(call.attempt, call.redelivery) for call in asked.calls] == [(1, False), (1, True)]
         assert (await found(world, asked)).state == State.DELIVERED
 
-    simulate(scenario, destinations=TOUCHY)
+    simulate(scenario, receivers=TOUCHY)
 
 
 def test_a_caller_that_replaces_the_call_leaves_a_row_in_doubt() -> None:
@@ -114,7 +114,7 @@ def test_a_caller_that_replaces_the_call_leaves_a_row_in_doubt() -> None:
         await all_is_well(world)
         assert len(asked.calls) == 2
 
-    simulate(scenario, destinations=TOUCHY)
+    simulate(scenario, receivers=TOUCHY)
 
 
 def test_an_attempt_of_which_nothing_was_sent_does_not_end_the_doubt() -> None:
@@ -128,7 +128,7 @@ def test_an_attempt_of_which_nothing_was_sent_does_not_end_the_doubt() -> None:
         await all_is_well(world)
         assert asked.calls[1].redelivery
 
-    simulate(scenario, destinations=TOUCHY)
+    simulate(scenario, receivers=TOUCHY)
 
 
 def test_what_is_in_doubt_is_not_called_again_once_its_client_wants_one_call_at_most() -> None:
@@ -139,4 +139,4 @@ def test_what_is_in_doubt_is_not_called_again_once_its_client_wants_one_call_at_
         row = await found(world, asked)
         assert (row.state, row.reason, len(asked.calls)) == (State.FAILED, "in-doubt", 1)
 
-    simulate(scenario, destinations=TOUCHY)
+    simulate(scenario, receivers=TOUCHY)

@@ -7,7 +7,7 @@ import pytest
 from membership.errors import StoreUnavailable
 from membership.ports import NodeState
 from poller_cluster.hand_over import HandOver, LastNode, NotSeen
-from poller_cluster.settings import DestinationSettings
+from poller_cluster.settings import ReceiverSettings
 from tests.simulation.cluster import (
     SHOP,
     all_delivered,
@@ -229,7 +229,7 @@ def test_a_node_forgets_clients_of_which_it_holds_no_poller_any_more() -> None:
         assert await drained(world, "a") == [True]
         await until(world, lambda: not pollers_of(world, "a"), within=30.0)
         assert known_clients(world, "a") == {SHOP}, "its breakers outlast a poller that moves away and back"
-        await world.advance(DestinationSettings().breaker_longest_seconds + 1.0)
+        await world.advance(ReceiverSettings().breaker_longest_seconds + 1.0)
         assert [known_clients(world, name) for name in "abc"] == [set(), {SHOP}, {SHOP}]
         assert hand_over(world, "a").take_back()
         await until(world, lambda: bool(pollers_of(world, "a")), within=60.0)
@@ -243,4 +243,4 @@ def test_a_node_forgets_clients_of_which_it_holds_no_poller_any_more() -> None:
 def known_clients(world: World, name: str) -> set[str]:
     """The clients of which a node's dispatcher keeps state."""
     dispatcher = world.nodes[name].node.dispatcher
-    return set(dispatcher._held) | {client_id for client_id, _ in dispatcher._destinations.all()}
+    return set(dispatcher._held) | {client_id for client_id, _ in dispatcher._receivers.all()}

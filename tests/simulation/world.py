@@ -18,7 +18,7 @@ from cql.connection import Connection
 from cql.storage import Storage
 from membership.errors import StoreUnavailable
 from membership.identity import PollerKey
-from poller_cluster.settings import DestinationSettings, MinuteSettings, NodeSettings
+from poller_cluster.settings import MinuteSettings, NodeSettings, ReceiverSettings
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.flows import Flow
 from scheduler_service.domain.ids import (
@@ -432,12 +432,10 @@ def simulate(
     *,
     seed: int = 1,
     settings: MinuteSettings | None = None,
-    destinations: DestinationSettings | None = None,
+    receivers: ReceiverSettings | None = None,
 ) -> World:
     """Run a scenario in a world of its own; returns the world, for its trace."""
-    node_settings = NodeSettings(
-        minute=settings or MinuteSettings(), destinations=destinations or DestinationSettings()
-    )
+    node_settings = NodeSettings(minute=settings or MinuteSettings(), receivers=receivers or ReceiverSettings())
 
     async def run() -> World:
         world = World(seed, node_settings=node_settings)

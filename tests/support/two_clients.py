@@ -72,7 +72,7 @@ class TwoClients:
         api = self.api
         await api.add_built_in_clients()
         other_keys = {
-            OWNER: await api.register(OWNER, settings={"destinations": {f"{CANARY}.example": {}}}),
+            OWNER: await api.register(OWNER, settings={"hosts": {f"{CANARY}.example": {}}}),
             THIEF: await api.register(THIEF),
         }
         self.owners_key, self.thiefs_key = await self._manager(OWNER), await self._manager(THIEF)

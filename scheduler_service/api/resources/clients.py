@@ -149,8 +149,8 @@ def _own_faults(context: RequestContext, wanted: OwnSettings) -> list[FieldError
 def _settings_faults(context: RequestContext, settings: ClientSettings, *, at: str) -> list[FieldError]:
     """The rules of settings that types can't express. `at`: where the body has the settings."""
     faults = [
-        FieldError(f"{at}/destinations/{token(host)}", "must be a host in lower case, without scheme and path")
-        for host in settings.destinations
+        FieldError(f"{at}/hosts/{token(host)}", "must be a host in lower case, without scheme and path")
+        for host in settings.hosts
         if not _HOST.fullmatch(host)
     ]
     if settings.retry.base_seconds > settings.retry.cap_seconds:

@@ -58,7 +58,7 @@ class Child:
 
 def wake_up(cron: Cron, *, at: UnixMillis, quota: int) -> Definition:
     """The row of `$cron` that has this cron expanded at `at`. Its URL has the client as host, so that each client's
-    wake-ups have the limits of one destination, and leave room for the others'."""
+    wake-ups have the limits of one receiver, and leave room for the others'."""
     name = f"wake {cron.client_id} {cron.cron_id} {cron.revision}"
     digest = hashlib.blake2b(f"{cron.client_id} {cron.cron_id}".encode(), digest_size=4).digest()
     poller_id = PollerId(int.from_bytes(digest, "big") % quota)

@@ -5,7 +5,7 @@ import random
 from collections.abc import Sequence
 from contextlib import suppress
 
-from poller_cluster.settings import DestinationSettings, NodeSettings
+from poller_cluster.settings import NodeSettings, ReceiverSettings
 from tests.simulation.drawn.administrators import Administrators, clients_of
 from tests.simulation.drawn.clients import DrawnClients
 from tests.simulation.drawn.crons import DrawnCrons
@@ -22,7 +22,7 @@ from tests.support.virtual_loop import run_virtual
 
 COUNT = 40
 """Operations of a run."""
-EASILY_OPENED = DestinationSettings(breaker_failures=2, breaker_open_seconds=2, breaker_longest_seconds=60)
+EASILY_OPENED = ReceiverSettings(breaker_failures=2, breaker_open_seconds=2, breaker_longest_seconds=60)
 HEARD_SECONDS = 150
 """How long a world runs without faults until every process must know every client, and clocks must have been compared:
 the last write may arrive 90 s late, and every process reads it within another minute."""
@@ -37,7 +37,7 @@ def run(seed: int, *, operations: Sequence[Operation] | None = None, count: int 
     chosen = draw(seed, count) if operations is None else operations
 
     async def scenario() -> DrawnWorld:
-        world = DrawnWorld(seed, draw_setting(seed), node_settings=NodeSettings(destinations=EASILY_OPENED))
+        world = DrawnWorld(seed, draw_setting(seed), node_settings=NodeSettings(receivers=EASILY_OPENED))
         try:
             with small_scale(world.setting):
                 await _Run(world).whole(chosen)

@@ -20,7 +20,7 @@ async def test_every_fault_of_settings_is_named_at_once() -> None:
         "create_rate_per_second": 0.01,
         "read_consistency": "ONE",
         "retry": {"max_attempts": 4, "base_seconds": 9, "cap_seconds": 2},
-        "destinations": {"http://a.example/": {}},
+        "hosts": {"http://a.example/": {}},
         "colour": "red",
     }
     async with ApiHarness(clients=STRICT) as api:
@@ -35,7 +35,7 @@ async def test_every_fault_of_settings_is_named_at_once() -> None:
         "/settings/read_consistency",
         "/settings/retry/max_attempts",
         "/settings/retry/base_seconds",
-        "/settings/destinations/http:~1~1a.example~1",
+        "/settings/hosts/http:~1~1a.example~1",
         "/settings/colour",
     }
     assert "operator" in reply.faults["/settings/horizon_days"]

@@ -31,7 +31,7 @@ async def test_settings_are_answered_with_their_effective_values(api: ApiHarness
     asked = {
         "timeout_seconds": 2.5,
         "retry": {"max_attempts": 3},
-        "destinations": {"a.example:8443": {"max_in_flight": 2}},
+        "hosts": {"a.example:8443": {"max_in_flight": 2}},
     }
     made = await api.send("PUT", "/v1/clients/shop", json={"poller_quota": 4, "settings": asked})
     settings = made.json["settings"]
@@ -43,7 +43,7 @@ async def test_settings_are_answered_with_their_effective_values(api: ApiHarness
         "deadline_seconds": 86_400.0,
         "final_statuses": [410],
     }
-    assert settings["destinations"] == {"a.example:8443": {"max_in_flight": 2, "max_per_second": None}}
+    assert settings["hosts"] == {"a.example:8443": {"max_in_flight": 2, "max_per_second": None}}
     assert settings["max_in_flight"] == 400
     assert settings["create_rate_per_second"] == 400.0
     assert settings["horizon_days"] == 730

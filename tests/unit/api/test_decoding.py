@@ -26,7 +26,7 @@ ANY_JSON = st.recursive(
 FIELDS = sorted(
     {
         *("callback", "due", "delay_seconds", "label", "retry", "timeout_seconds", "url", "method", "headers", "body"),
-        *("json", "items", "poller_quota", "settings", "late_policy", "kind", "destinations", "name", "final_statuses"),
+        *("json", "items", "poller_quota", "settings", "late_policy", "kind", "hosts", "name", "final_statuses"),
     }
 )
 NEARLY = st.recursive(

@@ -101,7 +101,7 @@ async def change(api: ApiHarness, key: str, **wanted: Any) -> Reply:
 
 
 async def test_it_changes_the_settings_that_are_its_own_and_leaves_the_others(api: ApiHarness, manager: str) -> None:
-    given = {"retention_days": 30, "timeout_seconds": 3, "max_in_flight": 7, "destinations": {"a.example": {}}}
+    given = {"retention_days": 30, "timeout_seconds": 3, "max_in_flight": 7, "hosts": {"a.example": {}}}
     before = (await api.send("PUT", SHOP, json={"poller_quota": 3, "settings": given})).json
     own = {
         "retry": {"max_attempts": 3, "final_statuses": [404]},
@@ -118,9 +118,9 @@ async def test_it_changes_the_settings_that_are_its_own_and_leaves_the_others(ap
     }
     assert after["stored_settings"] == expected
     assert after == (await api.send("GET", SHOP)).json
-    last = (await change(api, manager, timeout_seconds=2, destinations={"b.example:8443": {"max_in_flight": 1}})).json
+    last = (await change(api, manager, timeout_seconds=2, hosts={"b.example:8443": {"max_in_flight": 1}})).json
     assert last["stored_settings"]["timeout_seconds"] == 2.0
-    assert list(last["stored_settings"]["destinations"]) == ["b.example:8443"]
+    assert list(last["stored_settings"]["hosts"]) == ["b.example:8443"]
     assert last["stored_settings"]["retention_days"] == 30
     assert (await change(api, manager)).json["stored_settings"] == last["stored_settings"]
     assert (last["poller_quota"], last["settings"]["max_in_flight"]) == (3, 7)
@@ -147,7 +147,7 @@ async def test_what_the_operator_gives_is_not_its_own_to_change(api: ApiHarness,
 
 
 async def test_its_settings_are_within_the_operators_bounds() -> None:
-    bounds = ClientBounds(timeout_seconds=5, retry_max_attempts=4, write_consistency="LOCAL_QUORUM", destinations=1)
+    bounds = ClientBounds(timeout_seconds=5, retry_max_attempts=4, write_consistency="LOCAL_QUORUM", hosts=1)
     async with ApiHarness(clients=bounds) as api:
         await api.register("shop")
         key = (await api.send("POST", f"{SHOP}/keys", json={"scope": "manage"})).json["key"]
@@ -157,8 +157,8 @@ async def test_its_settings_are_within_the_operators_bounds() -> None:
             ({"retry": {"max_attempts": 5}}, "/retry/max_attempts"),
             ({"retry": {"base_seconds": 9, "cap_seconds": 8}}, "/retry/base_seconds"),
             ({"write_consistency": "EACH_QUORUM"}, "/write_consistency"),
-            ({"destinations": {"a.example": {}, "b.example": {}}}, "/destinations"),
-            ({"destinations": {"HTTP://a": {}}}, "/destinations/HTTP:~1~1a"),
+            ({"hosts": {"a.example": {}, "b.example": {}}}, "/hosts"),
+            ({"hosts": {"HTTP://a": {}}}, "/hosts/HTTP:~1~1a"),
         ):
             reply = await change(api, key, **wanted)
             assert (reply.status, list(reply.faults)) == (422, [pointer])

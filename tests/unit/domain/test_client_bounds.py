@@ -35,7 +35,7 @@ STRICT = ClientBounds(
     horizon_days=30,
     payload_bytes=1_000,
     create_rate_per_second=120,
-    destinations=0,
+    hosts=0,
     read_consistency="LOCAL_QUORUM",
     write_consistency="LOCAL_QUORUM",
 )
@@ -152,7 +152,7 @@ def test_what_a_schedule_asks_for_itself_is_bounded() -> None:
         {"read_consistency": "ALL"},
         {"write_consistency": "LOCAL_ONE"},
         {"retry_base_seconds": 100, "retry_cap_seconds": 10},
-        {"destinations": -1},
+        {"hosts": -1},
     ],
 )
 def test_what_cannot_be_a_bound_is_refused(wrong: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.dispatch.dispatcher import Dispatcher
 from poller_cluster.dispatch.due_clock import DueClock
 from poller_cluster.dispatch.job import Job
-from poller_cluster.settings import DestinationSettings
+from poller_cluster.settings import ReceiverSettings
 from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.schedules import Outcome
@@ -61,7 +61,7 @@ class KnownClients(ServedClients):
 class Bench:
     """A running dispatcher, and a record of what it reports."""
 
-    def __init__(self, destinations: DestinationSettings | None = None) -> None:
+    def __init__(self, receivers: ReceiverSettings | None = None) -> None:
         self.pollers = GivenPollers()
         self.free = self.pollers.woken
         self.clock = ManualClock()
@@ -88,7 +88,7 @@ class Bench:
                 on_fault=lambda what, error: self.faults.append(what),
             ),
             on_result=lambda job, came_to, outcome: self.results.append(came_to),
-            destinations=destinations,
+            receivers=receivers,
         )
 
     def _view(self) -> MembersView:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from poller_cluster.dispatch.destinations import Breaker, Health, health
-from poller_cluster.settings import DestinationSettings
+from poller_cluster.dispatch.receivers import Breaker, Health, health
+from poller_cluster.settings import ReceiverSettings
 from tests.unit.poller_cluster.claimed import result
 
-SETTINGS = DestinationSettings(breaker_failures=3, breaker_open_seconds=10, breaker_longest_seconds=35)
+SETTINGS = ReceiverSettings(breaker_failures=3, breaker_open_seconds=10, breaker_longest_seconds=35)
 
 
 def failed(breaker: Breaker, times: int, now: float = 0.0) -> list[bool]:

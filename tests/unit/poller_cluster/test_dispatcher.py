@@ -10,7 +10,7 @@ from poller_cluster.clients import ServedClient
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.dispatch.dispatcher import ENDS_AT_ONCE, HELD_BACK_SECONDS, LOCKED_SECONDS
-from poller_cluster.settings import DestinationSettings, MinuteSettings
+from poller_cluster.settings import MinuteSettings, ReceiverSettings
 from scheduler_service.domain.clients import ClientState, LatePolicy
 from scheduler_service.domain.ids import ClientId, Minute, PollerId
 from scheduler_service.domain.schedules import State
@@ -20,7 +20,7 @@ from tests.unit.poller_cluster.dispatch_bench import Bench
 NOT_TRUSTED = result(None, error="not-trusted", nothing_sent=True)
 STOPPED = result(None, error="stopped")
 SHOP = ClientId("shop")
-REMEMBERED = DestinationSettings().breaker_longest_seconds
+REMEMBERED = ReceiverSettings().breaker_longest_seconds
 
 
 @pytest.fixture
@@ -380,8 +380,8 @@ async def test_what_is_due_soon_is_not_late_by_the_time_that_starting_others_too
 
 
 def knows(bench: Bench) -> tuple[bool, bool]:
-    """Whether the dispatcher still has counts of the client's rows, and destinations."""
-    return bool(bench.dispatcher._held), bool(list(bench.dispatcher._destinations.all()))
+    """Whether the dispatcher still has counts of the client's rows, and receivers."""
+    return bool(bench.dispatcher._held), bool(list(bench.dispatcher._receivers.all()))
 
 
 async def test_a_client_that_left_is_forgotten_when_no_breaker_can_be_open(bench: Bench) -> None:
@@ -399,13 +399,13 @@ async def test_a_client_that_left_is_forgotten_when_no_breaker_can_be_open(bench
 
 
 async def test_a_client_that_left_and_came_back_is_remembered(bench: Bench) -> None:
-    destination = bench.submit().destination
+    receiver = bench.submit().receiver
     await bench.settle()
     bench.engine.finish(result())
     bench.dispatcher.left(SHOP)
     bench.pollers.held = {PollerId(0): Minute(1)}
     await bench.advance(REMEMBERED)
-    assert bench.submit().destination is destination
+    assert bench.submit().receiver is receiver
     await bench.settle()
     bench.engine.finish(result())
     bench.pollers.held = {}
@@ -427,7 +427,7 @@ async def test_the_time_begins_again_when_a_client_leaves_again(bench: Bench) ->
     await bench.advance(REMEMBERED - 1)
     bench.dispatcher.left(SHOP)
     await bench.advance(REMEMBERED - 1)
-    assert [client_id for client_id, _ in bench.dispatcher._destinations.all()] == ["shop"]
+    assert [client_id for client_id, _ in bench.dispatcher._receivers.all()] == ["shop"]
     await bench.advance(1)
     assert knows(bench) == (False, False)
 
@@ -455,15 +455,15 @@ async def test_a_client_is_not_forgotten_while_rows_are_being_claimed(bench: Ben
 
 
 async def test_a_breaker_that_opened_after_its_client_left_is_remembered(bench: Bench) -> None:
-    destination = bench.submit().destination
-    assert destination is not None
+    receiver = bench.submit().receiver
+    assert receiver is not None
     await bench.settle()
     bench.dispatcher.left(SHOP)
     await bench.advance(REMEMBERED - 1)
-    destination.breaker._failures = 1_000
+    receiver.breaker._failures = 1_000
     bench.engine.finish(result(503))
-    assert not destination.breaker.closed
+    assert not receiver.breaker.closed
     await bench.advance(1)
-    assert bench.dispatcher.destination(client(), "https://shop/") is destination
+    assert bench.dispatcher.receiver(client(), "https://shop/") is receiver
     await bench.advance(REMEMBERED)
     assert knows(bench) == (False, False)

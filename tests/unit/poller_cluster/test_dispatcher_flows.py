@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from poller_cluster.dispatch.job import Job
-from poller_cluster.settings import DestinationSettings
-from scheduler_service.domain.clients import DestinationLimit
+from poller_cluster.settings import ReceiverSettings
+from scheduler_service.domain.clients import HostLimit
 from scheduler_service.domain.flows import Flow
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.options import ScheduleOptions, encode_options
@@ -20,7 +20,7 @@ SHOP = ClientId("shop")
 
 @pytest.fixture
 async def bench() -> AsyncIterator[Bench]:
-    made = Bench(DestinationSettings(breaker_failures=2, breaker_open_seconds=10, breaker_probes=1))
+    made = Bench(ReceiverSettings(breaker_failures=2, breaker_open_seconds=10, breaker_probes=1))
     task = asyncio.get_running_loop().create_task(made.dispatcher.run())
     await made.settle()
     yield made
@@ -95,7 +95,7 @@ async def test_taking_back_the_row_whose_turn_it_was_calls_the_next(bench: Bench
 
 
 async def test_a_row_that_waits_for_its_flow_leaves_its_place_at_the_host_to_others(bench: Bench) -> None:
-    bench.clients.known["shop"] = client(destinations={"slow": DestinationLimit(max_in_flight=1)})
+    bench.clients.known["shop"] = client(hosts={"slow": HostLimit(max_in_flight=1)})
     submit(bench, host="slow")
     submit(bench, host="slow")
     bench.submit(host="slow")

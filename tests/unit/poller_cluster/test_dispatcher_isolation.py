@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from poller_cluster.dispatch.dispatcher import ENGINE_PART, RESERVE, SMALL_PART
-from poller_cluster.settings import DestinationSettings
-from scheduler_service.domain.clients import DestinationLimit, RetrySettings
+from poller_cluster.settings import ReceiverSettings
+from scheduler_service.domain.clients import HostLimit, RetrySettings
 from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.domain.schedules import State
 from tests.support.api import NOW
@@ -20,7 +20,7 @@ FAILED = result(503)
 
 @pytest.fixture
 async def bench() -> AsyncIterator[Bench]:
-    made = Bench(DestinationSettings(breaker_failures=2, breaker_open_seconds=10, breaker_probes=1))
+    made = Bench(ReceiverSettings(breaker_failures=2, breaker_open_seconds=10, breaker_probes=1))
     task = asyncio.get_running_loop().create_task(made.dispatcher.run())
     await made.settle()
     yield made
@@ -30,8 +30,8 @@ async def bench() -> AsyncIterator[Bench]:
 
 
 def limited(bench: Bench, **limit: float) -> None:
-    destinations = {"slow": DestinationLimit(**limit)}  # type: ignore[arg-type]
-    bench.clients.known["shop"] = client(destinations=destinations)
+    hosts = {"slow": HostLimit(**limit)}  # type: ignore[arg-type]
+    bench.clients.known["shop"] = client(hosts=hosts)
 
 
 async def open_breaker(bench: Bench, host: str = "slow") -> None:
@@ -43,7 +43,7 @@ async def open_breaker(bench: Bench, host: str = "slow") -> None:
     bench.done.clear()
 
 
-# Destinations.
+# Receivers.
 
 
 async def test_a_full_host_lets_rows_for_other_hosts_pass(bench: Bench) -> None:
@@ -130,7 +130,7 @@ async def test_rows_of_a_failing_host_are_deferred_without_an_attempt(bench: Ben
     assert bench.started == [1, 2, 4]
     (number, outcome), *others = bench.done
     assert (number, outcome.state, outcome.attempts, others) == (3, State.RETRYING, 3, [])
-    assert outcome.reason == "destination-open"
+    assert outcome.reason == "receiver-open"
     assert outcome.next_attempt_at is not None
     assert NOW + 10_000 <= outcome.next_attempt_at <= NOW + 20_000
     assert bench.dispatcher.headroom(SHOP) == 99

@@ -6,7 +6,7 @@ from poller_cluster.dispatch.outcome import FLOW_FULL
 from poller_cluster.minute.admission import MinuteAdmission
 from poller_cluster.minute.flow_admission import LONGEST_SECONDS
 from poller_cluster.minute.rows import PendingRow, PendingRows
-from poller_cluster.settings import DestinationSettings, MinuteSettings
+from poller_cluster.settings import MinuteSettings, ReceiverSettings
 from scheduler_service.domain.flows import Flow, FlowLimits, FlowRules
 from scheduler_service.domain.options import ScheduleOptions, encode_options
 from scheduler_service.domain.retry_rows import IN_DOUBT
@@ -24,7 +24,7 @@ class Judged:
     """Rows of one minute, judged in turn. The clock of the flows stands still unless a test advances it."""
 
     def __init__(self, *, flows_per_client: int = 20_000, rules: FlowRules = ONE) -> None:
-        self.bench = Bench(DestinationSettings(flows_per_client=flows_per_client))
+        self.bench = Bench(ReceiverSettings(flows_per_client=flows_per_client))
         shop = client(max_in_flight=10_000, flows=rules)
         self.bench.clients.known["shop"] = shop
         self.poller, settings = GivenOrder(), MinuteSettings(window_rows=WINDOW)

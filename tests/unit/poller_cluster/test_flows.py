@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poller_cluster.dispatch.destinations import LATER, SOON
 from poller_cluster.dispatch.flows import CLAIMED_BEFORE_SECONDS, LOOKED_AT_SECONDS, FlowPlace, Flows, TooManyFlows
+from poller_cluster.dispatch.receivers import LATER, SOON
 from scheduler_service.domain.clients import ClientSettings
 from scheduler_service.domain.flows import Flow, FlowLimits, FlowRules
 from scheduler_service.domain.ids import ClientId

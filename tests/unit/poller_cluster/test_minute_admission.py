@@ -36,7 +36,7 @@ from tests.unit.poller_cluster.builders import (
 )
 
 QUEUE: WaitQueue = ("host", "slow")
-DEFERRED = outcome(State.RETRYING, attempts=0, next_attempt_at=at(300), reason="destination-open")
+DEFERRED = outcome(State.RETRYING, attempts=0, next_attempt_at=at(300), reason="receiver-open")
 
 
 class Judge:
@@ -202,7 +202,7 @@ def test_a_deferred_row_keeps_the_result_of_its_last_attempt() -> None:
     pointing = with_state(original, State.RETRYING, next_attempt_at=at(1), first_attempt_at=at(-120), last_status=503)
     minute.rows_checked([retry], {retry.schedule_id: pointing}, {})
     (claimed,) = claim(minute, 0)
-    found = defer(claimed, at=at(300), in_doubt=False, reason="destination-open")
+    found = defer(claimed, at=at(300), in_doubt=False, reason="receiver-open")
     assert (found.attempts, found.first_attempt_at, found.last_status) == (1, at(-120), 503)
 
 

@@ -1,4 +1,4 @@
-"""Rows to a destination that was just judged get its verdict, as if each were judged by itself."""
+"""Rows to a receiver that was just judged get its verdict, as if each were judged by itself."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from poller_cluster.minute.admission import MinuteAdmission
 from poller_cluster.minute.rows import Hold, PendingRow, Verdict
 from poller_cluster.settings import MinuteSettings
-from scheduler_service.domain.clients import DestinationLimit
+from scheduler_service.domain.clients import HostLimit
 from scheduler_service.domain.ids import minute_of
 from scheduler_service.domain.schedules import Outcome
 from tests.support.api import NOW
@@ -18,8 +18,8 @@ from tests.unit.poller_cluster.dispatch_bench import Bench
 
 HOSTS = ("free", "narrow", "paced", "failing")
 LIMITS = {
-    "narrow": DestinationLimit(max_in_flight=3),
-    "paced": DestinationLimit(max_per_second=2.0),
+    "narrow": HostLimit(max_in_flight=3),
+    "paced": HostLimit(max_per_second=2.0),
 }
 ROWS = st.lists(
     st.tuples(
@@ -34,13 +34,13 @@ ROWS = st.lists(
 
 
 class Judging:
-    """One admission over a separate dispatcher. `forgets`: it looks at the destination of each row."""
+    """One admission over a separate dispatcher. `forgets`: it looks at the receiver of each row."""
 
     def __init__(self, *, forgets: bool) -> None:
         self._forgets = forgets
         self._bench = Bench()
-        shop = self._bench.clients.known["shop"] = client(max_in_flight=20, destinations=LIMITS, in_doubt="drop")
-        failing = self._bench.dispatcher.destination(shop, "https://failing/")
+        shop = self._bench.clients.known["shop"] = client(max_in_flight=20, hosts=LIMITS, in_doubt="drop")
+        failing = self._bench.dispatcher.receiver(shop, "https://failing/")
         for _ in range(20):
             failing.in_flight += 1
             failing.ended(result(503), generation=failing.breaker.generation, now=self._bench.clock.monotonic())
@@ -66,8 +66,8 @@ class Judging:
 
     @property
     def taken(self) -> list[tuple[str, int, float]]:
-        """The destinations' counts for it."""
-        known = self._bench.dispatcher._destinations.all()
+        """The receivers' counts for it."""
+        known = self._bench.dispatcher._receivers.all()
         return [(one.name, one.reserved, one._refused) for _, one in known]
 
 

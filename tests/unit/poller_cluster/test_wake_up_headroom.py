@@ -4,8 +4,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from poller_cluster.crons.expander import CronEngine
-from poller_cluster.dispatch.destinations import Destinations
-from poller_cluster.settings import DestinationSettings
+from poller_cluster.dispatch.receivers import Receivers
+from poller_cluster.settings import ReceiverSettings
 from scheduler_service.domain.crons.expansion import WAKE_UP_SCHEME
 from scheduler_service.domain.crons.row import CRON_CLIENT
 from scheduler_service.usecases.clients import CRON_POLLERS, CRON_SETTINGS, CRONS_AT_ONCE
@@ -13,10 +13,10 @@ from scheduler_service.usecases.expand_crons import EXPANDED_AT_ONCE
 
 
 def test_one_clients_wake_ups_leave_room_for_the_others() -> None:
-    destinations: Destinations[int] = Destinations(DestinationSettings(), on_free=lambda client_id: None)
+    receivers: Receivers[int] = Receivers(ReceiverSettings(), on_free=lambda client_id: None)
     settings = CRON_SETTINGS.effective(poller_quota=CRON_POLLERS)
     greedy, quiet = (
-        destinations.of(CRON_CLIENT, WAKE_UP_SCHEME + name, settings, share=0.5) for name in ("greedy", "quiet")
+        receivers.of(CRON_CLIENT, WAKE_UP_SCHEME + name, settings, share=0.5) for name in ("greedy", "quiet")
     )
     while greedy.delay(0.0) is not None:
         greedy.started()

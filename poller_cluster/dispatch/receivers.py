@@ -1,9 +1,9 @@
 """Limits on calls for each client and receiver host: how many at a time, how many a second, and when none. Pure.
 
-A destination is named as the client's setting `destinations` names it: `host:port` if that is listed, else `host` if
-that is listed (then all its ports share one limit), else as in the URL. A destination without a limit of its own gets a
-share of the client's (`destination_share`), so that a hanging host leaves room for the others, over a bounded number of
-connections (`destination_connections`); the breaker (see `Breaker`) keeps calls away from a failing host.
+A receiver is named as the client's setting `hosts` names it: `host:port` if that is listed, else `host` if
+that is listed (then all its ports share one limit), else as in the URL. A receiver without a limit of its own gets a
+share of the client's (`receiver_share`), so that a hanging host leaves room for the others, over a bounded number of
+connections (`receiver_connections`); the breaker (see `Breaker`) keeps calls away from a failing host.
 
 The client's limits hold over all nodes: each node takes the share that corresponds to its pollers of the client's
 quota, and at least one call at a time. So no coordination is needed, but a client whose load is in few pollers may stay
@@ -17,7 +17,7 @@ token), so in no second more than 1.1 times the limit starts.
     start   delay() == 0       else the job waits in `waiting`, behind jobs of its host only
     end     ended()
 
-For each client a bounded number of destinations is remembered (`destinations_per_client`) besides those in use. Hosts
+For each client a bounded number of receivers is remembered (`receivers_per_client`) besides those in use. Hosts
 that did not fail are forgotten first, the least recently added first; a forgotten host starts again with a closed
 breaker and a full bucket. Those of a client that has left this node are forgotten together (`dispatcher`).
 """
@@ -30,8 +30,8 @@ from functools import lru_cache
 from typing import Generic, TypeVar
 
 from poller_cluster.delivery.result import AttemptResult
-from poller_cluster.settings import DestinationSettings
-from scheduler_service.domain.clients import ClientSettings, DestinationLimit
+from poller_cluster.settings import ReceiverSettings
+from scheduler_service.domain.clients import ClientSettings, HostLimit
 from scheduler_service.domain.ids import MAX_DUE, ClientId
 
 SAVED_SECONDS = 0.1
@@ -40,7 +40,7 @@ CLAIMED_SECONDS = 1.0
 """Rows of a limited rate are claimed at most this far ahead; until then they can be cancelled."""
 ROUNDING = 1e-6
 """Added before rounding down, so that a third of three is one."""
-_NO_LIMIT = DestinationLimit()
+_NO_LIMIT = HostLimit()
 _PORTS = {"http:": "80", "https:": "443"}
 
 J = TypeVar("J")
@@ -92,7 +92,7 @@ class Breaker:
 
     __slots__ = ("_failures", "_opened", "_settings", "generation", "until")
 
-    def __init__(self, settings: DestinationSettings) -> None:
+    def __init__(self, settings: ReceiverSettings) -> None:
         self._settings = settings
         self._failures = 0
         self._opened = 0
@@ -168,7 +168,7 @@ def due_within(part: float, *, lead_ms: int, ahead_ms: int) -> int:
     return min(lead_ms, ahead_ms) if part <= SOON else 0
 
 
-class Destination(Generic[J]):
+class Receiver(Generic[J]):
     """One host of one client. Every `now` is monotonic seconds. `waiting` holds jobs that are due."""
 
     __slots__ = (
@@ -189,7 +189,7 @@ class Destination(Generic[J]):
         "waiting",
     )
 
-    def __init__(self, name: str, settings: DestinationSettings, on_free: Callable[[], None]) -> None:
+    def __init__(self, name: str, settings: ReceiverSettings, on_free: Callable[[], None]) -> None:
         self.name = name
         self.breaker = Breaker(settings)
         self.waiting: deque[J] = deque()
@@ -209,12 +209,12 @@ class Destination(Generic[J]):
         self._tokens = 0.0
         self._filled_at = -math.inf
 
-    def set_limits(self, asked: DestinationLimit, *, max_in_flight: int, share: float) -> None:
+    def set_limits(self, asked: HostLimit, *, max_in_flight: int, share: float) -> None:
         """`max_in_flight` is the client's limit, `share` this node's share of the client."""
         own = max(int(max_in_flight * share + ROUNDING), 1)
         if asked.max_in_flight is None:
-            self._limit = math.ceil(own * self._settings.destination_share - ROUNDING)
-            self._at_once = min(self._limit, self._settings.destination_connections)
+            self._limit = math.ceil(own * self._settings.receiver_share - ROUNDING)
+            self._at_once = min(self._limit, self._settings.receiver_connections)
         else:
             self._limit = self._at_once = min(max(int(asked.max_in_flight * share + ROUNDING), 1), own)
         self._rate = None if asked.max_per_second is None else asked.max_per_second * share
@@ -316,27 +316,27 @@ class Destination(Generic[J]):
 
 
 class _Client(Generic[J]):
-    """The destinations of one client, under the settings and the share that they were made with."""
+    """The receivers of one client, under the settings and the share that they were made with."""
 
     __slots__ = ("aliases", "by_name", "settings", "share")
 
     def __init__(self) -> None:
         self.settings: ClientSettings | None = None
         self.share = 0.0
-        self.by_name: dict[str, Destination[J]] = {}
-        self.aliases: dict[str, Destination[J]] = {}
+        self.by_name: dict[str, Receiver[J]] = {}
+        self.aliases: dict[str, Receiver[J]] = {}
 
 
-class Destinations(Generic[J]):
-    """The destinations of all clients of a node. `on_free(client_id)`: unclaimed rows of that client may have room."""
+class Receivers(Generic[J]):
+    """The receivers of all clients of a node. `on_free(client_id)`: unclaimed rows of that client may have room."""
 
-    def __init__(self, settings: DestinationSettings, *, on_free: Callable[[ClientId], None]) -> None:
+    def __init__(self, settings: ReceiverSettings, *, on_free: Callable[[ClientId], None]) -> None:
         self._settings = settings
         self._on_free = on_free
         self._clients: dict[ClientId, _Client[J]] = {}
 
-    def of(self, client_id: ClientId, url: str, settings: ClientSettings, *, share: float) -> Destination[J]:
-        """The destination of a URL. `settings` are effective; `share` is this node's share of the client's pollers."""
+    def of(self, client_id: ClientId, url: str, settings: ClientSettings, *, share: float) -> Receiver[J]:
+        """The receiver of a URL. `settings` are effective; `share` is this node's share of the client's pollers."""
         client = self._clients.get(client_id)
         if client is None:
             client = self._clients[client_id] = _Client()
@@ -348,13 +348,13 @@ class Destinations(Generic[J]):
             found = self._remember(client_id, client, origin)
         return found
 
-    def all(self) -> Iterator[tuple[ClientId, Destination[J]]]:
+    def all(self) -> Iterator[tuple[ClientId, Receiver[J]]]:
         for client_id, client in self._clients.items():
-            for destination in client.by_name.values():
-                yield client_id, destination
+            for receiver in client.by_name.values():
+                yield client_id, receiver
 
     def forget(self, client_id: ClientId, *, now: float) -> bool:
-        """Forget the destinations of a client. False: not yet, because one has rows or an open breaker."""
+        """Forget the receivers of a client. False: not yet, because one has rows or an open breaker."""
         client = self._clients.get(client_id)
         if client is None:
             return True
@@ -364,35 +364,35 @@ class Destinations(Generic[J]):
         return True
 
     def _follow(self, client: _Client[J], settings: ClientSettings, share: float) -> None:
-        # Names depend on what is listed. Destinations in use keep their counts under their old name.
+        # Names depend on what is listed. Receivers in use keep their counts under their old name.
         client.settings, client.share = settings, share
         client.aliases.clear()
-        for destination in client.by_name.values():
-            self._limit(client, destination)
+        for receiver in client.by_name.values():
+            self._limit(client, receiver)
 
-    def _limit(self, client: _Client[J], destination: Destination[J]) -> None:
+    def _limit(self, client: _Client[J], receiver: Receiver[J]) -> None:
         assert client.settings is not None
-        destination.set_limits(
-            client.settings.destinations.get(destination.name, _NO_LIMIT),
+        receiver.set_limits(
+            client.settings.hosts.get(receiver.name, _NO_LIMIT),
             max_in_flight=client.settings.max_in_flight or 1,
             share=client.share,
         )
 
-    def _remember(self, client_id: ClientId, client: _Client[J], origin: str) -> Destination[J]:
+    def _remember(self, client_id: ClientId, client: _Client[J], origin: str) -> Receiver[J]:
         assert client.settings is not None
-        name = name_of(origin, client.settings.destinations)
+        name = name_of(origin, client.settings.hosts)
         found = client.by_name.pop(name, None)
         if found is None:
             self._forget_some(client)
-            found = Destination(name, self._settings, lambda: self._on_free(client_id))
+            found = Receiver(name, self._settings, lambda: self._on_free(client_id))
             self._limit(client, found)
-        if len(client.aliases) >= 2 * self._settings.destinations_per_client:
+        if len(client.aliases) >= 2 * self._settings.receivers_per_client:
             client.aliases.clear()
         client.by_name[name] = client.aliases[origin] = found
         return found
 
     def _forget_some(self, client: _Client[J]) -> None:
-        bound = self._settings.destinations_per_client
+        bound = self._settings.receivers_per_client
         if len(client.by_name) < bound:
             return
         # An eighth at once, so that the scan is rare however many hosts a client has.
@@ -413,7 +413,7 @@ def origin_of(url: str) -> str:
     return origin
 
 
-def name_of(origin: str, listed: dict[str, DestinationLimit]) -> str:
+def name_of(origin: str, listed: dict[str, HostLimit]) -> str:
     """How a client's settings name this origin; unlisted: the host, with the port unless it is the scheme's default."""
     host, port, usual = _split(origin)
     if f"{host}:{port}" in listed:

@@ -4,7 +4,7 @@ import pytest
 
 from poller_cluster.delivery.result import AttemptError
 from poller_cluster.settings import MinuteSettings
-from scheduler_service.domain.clients import ClientSettings, DestinationLimit, RetrySettings
+from scheduler_service.domain.clients import ClientSettings, HostLimit, RetrySettings
 from scheduler_service.domain.ids import ClientId, minute_of
 from scheduler_service.domain.schedules import State
 from tests.simulation.creates import CreateRecord
@@ -56,7 +56,7 @@ def test_a_host_that_is_down_is_left_alone_and_nothing_is_lost(answer: int | Att
         await world.advance(230)
         assert lateness(world, UP) < 100
         states = [row.reason for asked in rows if (row := await world.row_of(asked)) is not None]
-        assert states.count("destination-open") > 100
+        assert states.count("receiver-open") > 100
         assert len(tried) < 120, "without a breaker over 300 attempts were made"
         down = False
         await world.settle_down(within=900)
@@ -98,8 +98,8 @@ def test_rows_due_later_do_not_hold_the_room_of_those_that_are_due(
     """The host's limit suffices for the due rows, but the rows are in pollers that do not know of each other."""
 
     async def scenario(world: World) -> None:
-        only = {"up.test": DestinationLimit(max_in_flight=limit)}
-        base = await begin(world, settings=ClientSettings(destinations=only), quota=8)
+        only = {"up.test": HostLimit(max_in_flight=limit)}
+        base = await begin(world, settings=ClientSettings(hosts=only), quota=8)
         world.receiver.latency_seconds = takes
         count = 20 * calls_per_second
         for number in range(count):
@@ -116,8 +116,8 @@ def test_a_client_whose_receiver_hangs_delays_no_other() -> None:
     """The client would use more connections than the engine has."""
 
     async def scenario(world: World) -> None:
-        down = {"down.test": DestinationLimit(max_in_flight=5_000)}
-        settings = ClientSettings(max_in_flight=5_000, retry=PATIENT, destinations=down)
+        down = {"down.test": HostLimit(max_in_flight=5_000)}
+        settings = ClientSettings(max_in_flight=5_000, retry=PATIENT, hosts=down)
         await world.add_client("hog", quota=8, settings=settings)
         base = await begin(world)
         world.receiver.script = lambda call: "timeout" if call.url == DOWN else 200
@@ -138,9 +138,9 @@ def test_a_client_whose_receiver_hangs_delays_no_other() -> None:
 
 def test_a_clients_limits_hold_over_all_nodes() -> None:
     async def scenario(world: World) -> None:
-        limit = DestinationLimit(max_in_flight=8, max_per_second=20)
+        limit = HostLimit(max_in_flight=8, max_per_second=20)
         world.add_node("b")
-        base = await begin(world, quota=4, settings=ClientSettings(destinations={"down.test": limit}))
+        base = await begin(world, quota=4, settings=ClientSettings(hosts={"down.test": limit}))
         world.receiver.latency_seconds = 0.3
         await world.advance(10)
         base = world.now_ms() + 3_000
