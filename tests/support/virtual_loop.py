@@ -14,7 +14,9 @@ import random
 from asyncio import base_events
 from collections import deque
 from collections.abc import Awaitable, Callable
-from contextvars import Context
+from contextvars import Context, copy_context
+from heapq import heappop, heappush
+from itertools import count
 from typing import Any, TypeVar, TypeVarTuple
 
 T = TypeVar("T")
@@ -32,31 +34,49 @@ class LeftBehind(AssertionError):
     """The scenario ended and left tasks running."""
 
 
-class _NoInput:
-    """The loop's selector. There is no input, so waiting is a jump to the next timer."""
+class _Handle(asyncio.Handle):
+    """A callback without what asyncio keeps for debugging: a simulation makes a hundred thousand a second."""
 
-    def __init__(self, loop: "VirtualLoop") -> None:
-        self._loop = loop
+    __slots__ = ()
+    _callback: Callable[..., object]
+    _context: Context
+    _repr = None
+    _source_traceback = None
 
-    def select(self, timeout: float | None) -> list[Any]:
-        if timeout is None:
-            raise NothingLeft(f"at {self._loop.time():.3f} s: {self._loop.describe_tasks()}")
-        if timeout > 0:
-            self._loop.jump()
-        return []
+    def __init__(self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None) -> None:
+        self._callback = callback
+        self._args = args
+        self._context = copy_context() if context is None else context
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        self._callback, self._args = _nothing, ()
+
+
+class _Timer(_Handle, asyncio.TimerHandle):
+    __slots__ = ()
+    _when: float
+
+
+def _nothing() -> None:
+    pass
 
 
 class VirtualLoop(base_events.BaseEventLoop):
     """See the module. `time()` begins at 0."""
 
-    _ready: deque[asyncio.Handle]
-    _scheduled: list[asyncio.TimerHandle]
+    _ready: deque[_Handle]
+    _closed: bool
+    _stopping: bool
+    # It is asked for each future and each task, and a type needs no frame to say no.
+    get_debug = bool
 
     def __init__(self, *, seed: int = 0) -> None:
         super().__init__()
         self._now = 0.0
-        self._clock_resolution = _RESOLUTION_SECONDS
-        self._selector = _NoInput(self)
+        self._timers: list[tuple[float, int, _Timer]] = []
+        self._order = count()
         self._ties = random.Random(seed) if seed else None
         self._failures: list[dict[str, Any]] = []
         self.set_exception_handler(lambda _, context: self._failures.append(context))
@@ -64,21 +84,58 @@ class VirtualLoop(base_events.BaseEventLoop):
     def time(self) -> float:
         return self._now
 
-    def jump(self) -> None:
-        """Jump to the next timer."""
-        self._now = max(self._now, self._scheduled[0].when())
+    def call_soon(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        if self._closed:
+            raise RuntimeError("the loop is closed")
+        handle = _Handle(callback, args, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_later(
+        self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self._now + delay, callback, *args, context=context)
 
     def call_at(
         self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         if self._ties is not None:
             when += self._ties.random() * _SPREAD_SECONDS
-        return super().call_at(when, callback, *args, context=context)
+        return self._set(when, _Timer(callback, args, context))
+
+    def _set(self, when: float, timer: _Timer) -> _Timer:
+        if self._closed:
+            raise RuntimeError("the loop is closed")
+        timer._when = when
+        heappush(self._timers, (when, next(self._order), timer))
+        return timer
+
+    def _run_once(self) -> None:
+        """Run what is ready, or what is due next: what asyncio's own loop does, without sockets and signals."""
+        ready, timers = self._ready, self._timers
+        if not ready and not self._stopping:
+            while timers and timers[0][2].cancelled():
+                heappop(timers)
+            if not timers:
+                raise NothingLeft(f"at {self._now:.3f} s: {self.describe_tasks()}")
+            self._now = max(self._now, timers[0][0])
+        end = self._now + _RESOLUTION_SECONDS
+        while timers and timers[0][0] < end:
+            ready.append(heappop(timers)[2])
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            try:
+                handle._context.run(handle._callback, *handle._args)
+            except Exception as error:
+                message = f"exception in {handle!r}"
+                self.call_exception_handler({"message": message, "exception": error, "handle": handle})
 
     async def advance(self, seconds: float) -> None:
         """Return `seconds` later, when all that was due by then has run as far as it can."""
         passed = self.create_future()
-        super().call_at(self._now + seconds, passed.set_result, None)
+        self._set(self._now + seconds, _Timer(passed.set_result, (None,), None))
         await passed
         await self.settle()
 
@@ -103,12 +160,6 @@ class VirtualLoop(base_events.BaseEventLoop):
         self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
         raise RuntimeError("a virtual loop has no threads")
-
-    def _process_events(self, _: list[Any]) -> None:
-        pass
-
-    def _write_to_self(self) -> None:
-        pass
 
 
 def virtual_loop() -> VirtualLoop:
