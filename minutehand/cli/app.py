@@ -1,44 +1,49 @@
-"""The command tree."""
+"""The command tree. A command's module is imported when the command is run or its own help is asked for."""
 
-from collections.abc import Callable
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple
 
 import typer
+import typer.core
+import typer.main
 
-from minutehand.cli import (
-    admin_keys,
-    audit_log,
-    audits,
-    balance,
-    cassandra,
-    clients,
-    cluster,
-    config,
-    crons,
-    dead_letters,
-    demo,
-    keys,
-    login,
-    metrics,
-    nodes,
-    reconciliations,
-    schedules,
-    secrets,
-    servers,
-    signing_secrets,
-    spark,
-    usage,
-)
+from minutehand.cli import login
 from minutehand.cli.options import CA_FILE_VARIABLE, trust
 from minutehand.version import VERSION
 
+_HELP_OPTIONS = ("-h", "--help")
+_STYLE: Mapping[str, Any] = {"pretty_exceptions_enable": False, "rich_markup_mode": None}
+
+
+class _Entry(NamedTuple):
+    """A command, or a group of them, in the `app` of a module, and what the help says of it."""
+
+    module: str
+    what: str
+
+    def load(self, name: str) -> Any:
+        module, tree = import_module(f"minutehand.cli.{self.module}"), typer.Typer(**_STYLE)
+        tree.add_typer(module.app, name=name, no_args_is_help=True)
+        group: Any = typer.main.get_group(tree).commands[name]
+        return group.commands.get(name, group)
+
+
+class _Root(typer.core.TyperGroup):
+    """Its commands hold no more than what its help and a completion say of them."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command if name is None else TREE[name].load(name), rest
+
+
 app = typer.Typer(
     name="minutehand",
+    cls=_Root,
     help="Minutehand calls your service at the second you asked for.",
     no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": list(_HELP_OPTIONS)},
+    **_STYLE,
 )
 
 
@@ -80,72 +85,55 @@ def main(
     login.use_profile(context.invoked_subcommand, profile)
 
 
-def _add(command: Callable[..., None], what: str, example: str) -> None:
-    app.command(short_help=what, epilog=f"Example: minutehand {example}")(command)
+TREE = {
+    "demo": _Entry("demo", "Run everything here and watch callbacks arrive."),
+    "login": _Entry("login", "Keep an address and a key under a name."),
+    "logout": _Entry("login", "Forget an address and its key."),
+    "profiles": _Entry("login", "List the addresses that are kept."),
+    "api": _Entry("servers", "Run an API process."),
+    "node": _Entry("servers", "Run a node."),
+    "migrate": _Entry("servers", "Create the keyspace, or bring it up to date."),
+    "cluster": _Entry("cluster", "Watch the nodes and what they own."),
+    "balance": _Entry("balance", "Show what became of a client's schedules, minute by minute."),
+    "audit-log": _Entry("audit_log", "Show what administrators and clients changed."),
+    "usage": _Entry("usage", "Show what a client used, day by day."),
+    "audits": _Entry("audits", "Show what audits of a client's books found."),
+    "config": _Entry("config", "Print every setting with its default."),
+    "metrics": _Entry("metrics", "Print every metric and what it means."),
+    "clients": _Entry("clients", "Register clients and look after them."),
+    "keys": _Entry("keys", "Make, list and revoke a client's keys."),
+    "admin-keys": _Entry("admin_keys", "Make, list and revoke administrators' keys."),
+    "signing-secrets": _Entry("signing_secrets", "Make, list and delete what a client's calls are signed with."),
+    "schedules": _Entry("schedules", "Create, look at, cancel and list schedules."),
+    "crons": _Entry("crons", "Put crons and look after them; try a rule out."),
+    "dead-letters": _Entry("dead_letters", "List and redeliver dead letters."),
+    "spark": _Entry("spark", "Run a job over the tables with Spark."),
+    "reconciliations": _Entry("reconciliations", "Count, call again or cancel everything in a window."),
+    "secrets": _Entry("secrets", "Manage the keys that signing secrets are stored under."),
+    "nodes": _Entry("nodes", "Manage single nodes."),
+    "cassandra": _Entry("cassandra", "Start and stop a Cassandra on this machine."),
+}
 
 
-_add(demo.demo, "Run everything here and watch callbacks arrive.", "demo --once")
-_add(login.login, "Keep an address and a key under a name.", "login shop --url https://minutehand.example")
-_add(login.logout, "Forget an address and its key.", "logout shop")
-_add(login.profiles, "List the addresses that are kept.", "profiles")
-_add(servers.api, "Run an API process.", "api --config minutehand.toml --port 8080")
-_add(servers.node, "Run a node.", "node --config minutehand.toml --processes 2")
-_add(servers.migrate, "Create the keyspace, or bring it up to date.", "migrate --config minutehand.toml")
-_add(cluster.cluster, "Watch the nodes and what they own.", "cluster --client shop")
-_add(
-    balance.balance,
-    "Show what became of a client's schedules, minute by minute.",
-    "balance shop --from 2026-11-21T09:00:00Z --to 2026-11-21T10:00:00Z",
-)
-_add(
-    audit_log.audit_log,
-    "Show what administrators and clients changed.",
-    "audit-log --from 2026-11-21T00:00:00Z --limit 20",
-)
-_add(usage.usage, "Show what a client used, day by day.", "usage shop --from 2026-11-21 --hours")
-_add(audits.audits, "Show what audits of a client's books found.", "audits shop --limit 5")
-_add(config.config, "Print every setting with its default.", "config > minutehand.toml")
-_add(metrics.metrics, "Print every metric and what it means.", "metrics --json")
-app.add_typer(clients.app, name="clients", short_help="Register clients and look after them.", no_args_is_help=True)
-app.add_typer(keys.app, name="keys", short_help="Make, list and revoke a client's keys.", no_args_is_help=True)
-app.add_typer(
-    admin_keys.app,
-    name="admin-keys",
-    short_help="Make, list and revoke administrators' keys.",
-    no_args_is_help=True,
-)
-app.add_typer(
-    signing_secrets.app,
-    name="signing-secrets",
-    short_help="Make, list and delete what a client's calls are signed with.",
-    no_args_is_help=True,
-)
-app.add_typer(
-    schedules.app, name="schedules", short_help="Create, look at, cancel and list schedules.", no_args_is_help=True
-)
-app.add_typer(
-    crons.app, name="crons", short_help="Put crons and look after them; try a rule out.", no_args_is_help=True
-)
-app.add_typer(
-    dead_letters.app,
-    name="dead-letters",
-    short_help="List and redeliver dead letters.",
-    no_args_is_help=True,
-)
-app.add_typer(spark.app, name="spark", short_help="Run a job over the tables with Spark.", no_args_is_help=True)
-app.add_typer(
-    reconciliations.app,
-    name="reconciliations",
-    short_help="Count, call again or cancel everything in a window.",
-    no_args_is_help=True,
-)
-app.add_typer(
-    secrets.app,
-    name="secrets",
-    short_help="Manage the keys that signing secrets are stored under.",
-    no_args_is_help=True,
-)
-app.add_typer(nodes.app, name="nodes", short_help="Manage single nodes.", no_args_is_help=True)
-app.add_typer(
-    cassandra.app, name="cassandra", short_help="Start and stop a Cassandra on this machine.", no_args_is_help=True
-)
+def _placeholder() -> None:
+    """The command of a name, until `_Root` loads it."""
+
+
+for _name, _entry in TREE.items():
+    app.command(_name, short_help=_entry.what)(_placeholder)
+
+
+def help_of(arguments: Sequence[str]) -> str | None:
+    """The help of a command, where names of commands and --help are all that is given. No option is converted for it:
+    typer imports pydantic for the first one."""
+    *names, last = arguments or ("",)
+    if last not in _HELP_OPTIONS:
+        return None
+    command: Any = typer.main.get_command(app)
+    context = typer.Context(command, info_name="minutehand", **command.context_settings)
+    for name in names:
+        if name not in getattr(command, "commands", ()):
+            return None
+        _, command, _ = command.resolve_command(context, [name])
+        context = typer.Context(command, info_name=name, parent=context)
+    return None if command.get_help_option(context) is None else context.get_help()

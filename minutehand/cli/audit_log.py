@@ -1,16 +1,21 @@
 """`minutehand audit-log`: what administrators did, and clients about themselves."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from minutehand.cli.options import DEFAULT_URL, AsJson, KeyText, Url, connect, limit_of
 from minutehand.cli.output import at_most, print_json, print_table
-from minutehand.client import AuditEntry
+
+if TYPE_CHECKING:
+    from minutehand.client import AuditEntry
+
+app = typer.Typer()
 
 _PAGE = 1000
 
 
+@app.command("audit-log", epilog="Example: minutehand audit-log --from 2026-11-21T00:00:00Z --limit 20")
 def audit_log(
     start: Annotated[
         str | None,
@@ -58,6 +63,6 @@ def audit_log(
     )
 
 
-def _named(entry: AuditEntry) -> str:
+def _named(entry: "AuditEntry") -> str:
     """The objects of an action: the names in the path, and the ids of what was created."""
     return ", ".join(f"{name}={value}" for name, value in {**entry.target, **entry.details}.items())

@@ -1,12 +1,19 @@
 """`minutehand audits`: the results of audits of a client's books."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, KeyText, Url, connect, limit_of
 from minutehand.cli.output import at_most, print_json, print_table
-from minutehand.client import Audit
+
+if TYPE_CHECKING:
+    from minutehand.client import Audit
+
+app = typer.Typer()
 
 
+@app.command(epilog="Example: minutehand audits shop --limit 5")
 def audits(
     client_id: ClientId,
     limit: Annotated[int, limit_of("audits")] = 20,
@@ -40,5 +47,5 @@ def audits(
     )
 
 
-def _findings(audit: Audit) -> str:
+def _findings(audit: "Audit") -> str:
     return ", ".join(f"{count:,} {kind}" for kind, count in sorted(audit.findings.items())) or "none"

@@ -1,18 +1,23 @@
 """`minutehand balance`: accepted schedules of each minute by their outcome."""
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, KeyText, Url, connect
 from minutehand.cli.output import print_json, print_table
-from minutehand.client import MinuteBalance
+
+if TYPE_CHECKING:
+    from minutehand.client import MinuteBalance
+
+app = typer.Typer()
 
 COUNTS = ("accepted", "delivered", "failed", "cancelled", "skipped", "open")
 _PAGE = 1000
 
 
+@app.command(epilog="Example: minutehand balance shop --from 2026-11-21T09:00:00Z --to 2026-11-21T10:00:00Z")
 def balance(
     client_id: ClientId,
     start: Annotated[
@@ -42,7 +47,7 @@ def balance(
     print_table(("MINUTE", *map(str.upper, COUNTS), "P50 (s)", "P99 (s)", "MAX (s)"), rows)
 
 
-def _row(minute: MinuteBalance) -> Sequence[Any]:
+def _row(minute: "MinuteBalance") -> Sequence[Any]:
     late = minute.lateness
     lateness = (None,) * 3 if late is None else (late.p50_seconds, late.p99_seconds, late.max_seconds)
     return (minute.minute, *_numbers(getattr(minute, name) for name in COUNTS), *lateness)

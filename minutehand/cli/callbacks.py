@@ -1,13 +1,14 @@
 """The callback of a schedule or a cron, as options."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import msgspec
 import typer
 
 from minutehand.cli.output import fail
-from minutehand.client import Callback, CallbackUpdate
+
+if TYPE_CHECKING:
+    from minutehand.client import Callback, CallbackUpdate
 
 CallbackUrl = Annotated[
     str, typer.Argument(metavar="CALLBACK_URL", help="Where the call goes: http or https.", show_default=False)
@@ -70,8 +71,10 @@ def read_callback(
     body_json: str | None,
     body_file: Path | None,
     **flow: object,
-) -> Callback:
+) -> "Callback":
     """`flow`: key, rate and parallelism. Exits with a sentence where the options don't make a callback."""
+    from minutehand.client import Callback
+
     given: dict[str, Any] = {f"flow_{name}": value for name, value in flow.items() if value is not None}
     content = _content(body, body_json, body_file)
     return Callback(url=url, method=method, headers=_headers(header or []), **content, **given)
@@ -86,8 +89,10 @@ def read_callback_update(
     body_json: str | None,
     body_file: Path | None,
     **flow: object,
-) -> CallbackUpdate | None:
+) -> "CallbackUpdate | None":
     """The same for what changes of a callback; None where nothing does."""
+    from minutehand.client import CallbackUpdate
+
     given: dict[str, Any] = {"url": url, "method": method, "headers": _headers(header or []) or None}
     given |= {f"flow_{name}": value for name, value in flow.items()}
     changes = {name: value for name, value in given.items() if value is not None}
@@ -109,6 +114,8 @@ def _content(body: str | None, body_json: str | None, body_file: Path | None) ->
     if sum(one is not None for one in (body, body_json, body_file)) > 1:
         fail("Give only one of --body, --body-json and --body-file.")
     if body_json is not None:
+        import msgspec
+
         try:
             return {"json": msgspec.json.decode(body_json)}
         except msgspec.DecodeError as error:

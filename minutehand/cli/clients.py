@@ -1,8 +1,7 @@
 """`minutehand clients`: clients and their quotas."""
 
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
-import msgspec
 import typer
 
 from minutehand.cli.callbacks import Body, BodyFile, BodyJson, CallbackUrl, Header, Method, read_callback
@@ -10,7 +9,9 @@ from minutehand.cli.exchange import show_exchange
 from minutehand.cli.options import DEFAULT_URL, AsJson, AttemptTimeout, ClientId, KeyText, Url, connect
 from minutehand.cli.output import fail, print_fields, print_json, print_table, say
 from minutehand.cli.pollers import POLLER_COLUMNS, poller_row
-from minutehand.client import Client, Minutehand, MinutehandApiError, OwnSettings
+
+if TYPE_CHECKING:
+    from minutehand.client import Client, Minutehand, OwnSettings
 
 app = typer.Typer(
     help="Register clients, look at them, hold their calls. Takes an administrator's key; show, set, pause and unpause "
@@ -206,7 +207,7 @@ def set_(
     as_json: AsJson = False,
 ) -> None:
     """Change settings that are a client's own."""
-    wanted = cast(OwnSettings, _object(settings, "JSON"))
+    wanted = cast("OwnSettings", _object(settings, "JSON"))
     with connect(url, key) as api:
         _show(api.client(client_id).change_settings(wanted), as_json)
 
@@ -264,7 +265,9 @@ def trial_call(
         raise typer.Exit(1)
 
 
-def _quota(api: Minutehand, client_id: str) -> int:
+def _quota(api: "Minutehand", client_id: str) -> int:
+    from minutehand.client import MinutehandApiError
+
     """The quota of an existing client, else the smallest one."""
     try:
         return api.clients.get(client_id).poller_quota
@@ -275,16 +278,20 @@ def _quota(api: Minutehand, client_id: str) -> int:
 
 
 def _object(text: str, name: str) -> dict[str, Any]:
+    import msgspec
+
     try:
         return msgspec.json.decode(text, type=dict[str, Any])
     except msgspec.DecodeError as error:
         fail(f"{name} is not a JSON object: {error}.")
 
 
-def _show(client: Client, as_json: bool) -> None:
+def _show(client: "Client", as_json: bool) -> None:
     if as_json:
         print_json(client)
         return
+    import msgspec
+
     secret = client.signing_secret
     print_fields(
         [

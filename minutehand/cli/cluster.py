@@ -1,30 +1,16 @@
-"""`minutehand cluster`: the nodes and what they own, as a table that refreshes itself."""
+"""`minutehand cluster`: the nodes and what they own, once or continuously."""
 
-import threading
-from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
-import msgspec
 import typer
-from rich.console import Console, Group
-from rich.live import Live
-from rich.text import Text
 
 from minutehand.cli.options import DEFAULT_URL, AsJson, KeyText, Url, connect
-from minutehand.cli.output import RowTable, make_console, print_json, printable
-from minutehand.cli.pollers import POLLER_COLUMNS, poller_row
-from minutehand.client import Cluster, Minutehand, MinutehandClientError, Node, Poller
+from minutehand.cli.output import make_console, print_json
 
-_COLUMNS = ("NODE", "STATE", "BEAT AGE", "POLLERS", "CLOCK", "CALLS/MINUTE", "VERSION", "ADDRESS")
+app = typer.Typer()
 
 
-@dataclass(frozen=True, slots=True)
-class _Picture:
-    cluster: Cluster
-    client_id: str | None
-    pollers: tuple[Poller, ...]
-
-
+@app.command(epilog="Example: minutehand cluster --client shop")
 def cluster(
     once: Annotated[bool, typer.Option("--once", help="Print it once and end.")] = False,
     every_seconds: Annotated[
@@ -43,75 +29,17 @@ def cluster(
     Needs an administrator's key. Without a terminal, and with --json, it prints once, and exits with 1 if no calls are
     made.
     """
+    from minutehand.cli.cluster_view import document, draw, look, watch
+
     console = make_console()
     with connect(url, key) as api:
-        picture = _look(api, client_id)
+        picture = look(api, client_id)
         if console.is_terminal and not (once or as_json):
-            _watch(api, picture, every_seconds, console)
+            watch(api, picture, every_seconds, console)
             return
     if as_json:
-        print_json(_document(picture))
+        print_json(document(picture))
     else:
-        console.print(_draw(picture))
+        console.print(draw(picture))
     if picture.cluster.not_calling is not None:
         raise typer.Exit(1)
-
-
-def _look(api: Minutehand, client_id: str | None) -> _Picture:
-    pollers = () if client_id is None else api.client(client_id).pollers()
-    return _Picture(api.cluster(), client_id, pollers)
-
-
-def _watch(api: Minutehand, picture: _Picture, every_seconds: float, console: Console) -> None:
-    """Redraw until Ctrl-C. While the API does not answer, the last picture stays."""
-    pause = threading.Event()
-    try:
-        with Live(_draw(picture), console=console, auto_refresh=False) as live:
-            while not pause.wait(every_seconds):
-                trouble = None
-                try:
-                    picture = _look(api, picture.client_id)
-                except MinutehandClientError as error:
-                    trouble = f"As it was before: {error}."
-                live.update(_draw(picture, trouble), refresh=True)
-    except KeyboardInterrupt:
-        return
-
-
-def _draw(picture: _Picture, trouble: str | None = None) -> Group:
-    found = picture.cluster
-    share = found.guaranteed_calls_per_minute / found.capacity_per_minute if found.capacity_per_minute else None
-    lines = [
-        f"{found.pollers.owned:,} of {found.pollers.total:,} pollers are owned.",
-        f"The quotas guarantee {found.guaranteed_calls_per_minute:,} calls a minute; "
-        f"the live nodes are sized for {found.capacity_per_minute:,}" + (f" ({share:.0%})." if share else "."),
-    ]
-    parts: list[Any] = [RowTable(_COLUMNS, map(_node_row, found.nodes)), Text(), Text("\n".join(lines))]
-    if found.not_calling is not None:
-        parts += [Text(), Text(f"No calls are made: {printable(found.not_calling)}.", style="bold red")]
-    if picture.client_id is not None:
-        parts += [Text(), Text(f"Pollers of {picture.client_id}", style="bold")]
-        parts.append(RowTable(POLLER_COLUMNS, map(poller_row, picture.pollers)))
-    if trouble is not None:
-        parts += [Text(), Text(printable(trouble), style="red")]
-    return Group(*parts)
-
-
-def _node_row(node: Node) -> tuple[Any, ...]:
-    return (
-        node.node_id,
-        node.state,
-        None if node.beat_age_seconds is None else f"{node.beat_age_seconds:.1f} s",
-        f"{node.pollers:,}",
-        None if node.clock_offset_ms is None else f"{node.clock_offset_ms:+d} ms",
-        f"{node.capacity_per_minute:,}",
-        node.version,
-        node.address,
-    )
-
-
-def _document(picture: _Picture) -> dict[str, Any]:
-    document: dict[str, Any] = msgspec.to_builtins(picture.cluster)
-    if picture.client_id is not None:
-        document["client"] = {"client_id": picture.client_id, "pollers": msgspec.to_builtins(picture.pollers)}
-    return document

@@ -5,7 +5,10 @@ import typer
 from minutehand.cli.options import AsJson
 from minutehand.cli.output import print_json
 
+app = typer.Typer()
 
+
+@app.command(epilog="Example: minutehand config > minutehand.toml")
 def config(as_json: AsJson = False) -> None:
     """Print every setting with its default, as the TOML file that --config takes."""
     from minutehand.config import TABLES

@@ -1,6 +1,6 @@
 """`minutehand crons`: recurring rules that expand into schedules."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -30,7 +30,9 @@ from minutehand.cli.options import (
 from minutehand.cli.output import at_most, print_fields, print_json, print_table, say
 from minutehand.cli.output import show as as_text
 from minutehand.cli.schedule_view import show_schedule
-from minutehand.client import Cron, Dst, Retry
+
+if TYPE_CHECKING:
+    from minutehand.client import Cron, Dst
 
 app = typer.Typer(help="Put crons, look at them, pause, resume, trigger and delete them. Takes the client's own key.")
 
@@ -140,6 +142,8 @@ def put(
         rate=flow_rate,
         parallelism=flow_parallelism,
     )
+    from minutehand.client import Retry
+
     given: dict[str, Any] = {
         "starts_at": starts_at,
         "ends_at": ends_at,
@@ -301,12 +305,14 @@ def preview(
     print_table(("FIRE",), [(fire,) for fire in found.next_fires])
 
 
-def _dst(gap: str | None, fold: str | None) -> Dst | None:
+def _dst(gap: str | None, fold: str | None) -> "Dst | None":
+    from minutehand.client import Dst
+
     given = {name: value for name, value in (("gap", gap), ("fold", fold)) if value is not None}
     return Dst(**given) if given else None
 
 
-def _show(cron: Cron, as_json: bool) -> None:
+def _show(cron: "Cron", as_json: bool) -> None:
     if as_json:
         print_json(cron)
         return

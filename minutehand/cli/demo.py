@@ -5,7 +5,10 @@ from typing import Annotated
 
 import typer
 
+app = typer.Typer()
 
+
+@app.command(epilog="Example: minutehand demo --once")
 def demo(
     once: Annotated[bool, typer.Option("--once", help="End by itself when the first callbacks were verified.")] = False,
     fresh: Annotated[

@@ -1,9 +1,12 @@
 """Shows a trial call in a terminal: both messages, then the outcome."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from minutehand.cli.output import print_fields, say, show
-from minutehand.client import Exchange, SentCallback
+
+if TYPE_CHECKING:
+    from minutehand.client import Exchange, SentCallback
 
 _TIMES = (
     ("resolved", "resolved_seconds"),
@@ -14,7 +17,7 @@ _TIMES = (
 )
 
 
-def show_exchange(exchange: Exchange) -> None:
+def show_exchange(exchange: "Exchange") -> None:
     """Sent lines begin with `>`, received ones with `<`."""
     for line in _lines(exchange):
         say(line)
@@ -32,13 +35,13 @@ def show_exchange(exchange: Exchange) -> None:
     )
 
 
-def show_request(request: SentCallback) -> None:
+def show_request(request: "SentCallback") -> None:
     """A request that is not sent."""
     for line in _request_lines(request):
         say(line)
 
 
-def _request_lines(request: SentCallback) -> Iterator[str]:
+def _request_lines(request: "SentCallback") -> Iterator[str]:
     yield f"> {request.method} {request.url}"
     for name, value in (request.headers or {}).items():
         yield f"> {name}: {value}"
@@ -49,7 +52,7 @@ def _request_lines(request: SentCallback) -> Iterator[str]:
         yield f"> {line}"
 
 
-def _lines(exchange: Exchange) -> Iterator[str]:
+def _lines(exchange: "Exchange") -> Iterator[str]:
     yield from _request_lines(exchange.request)
     if exchange.status is not None:
         yield f"< HTTP/{exchange.http_version or '?'} {exchange.status}"
@@ -60,7 +63,7 @@ def _lines(exchange: Exchange) -> Iterator[str]:
             yield f"< {line}"
 
 
-def _outcome(exchange: Exchange) -> str:
+def _outcome(exchange: "Exchange") -> str:
     if exchange.delivered:
         return f"delivered: the receiver answered {exchange.status}"
     if exchange.status is not None:

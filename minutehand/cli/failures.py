@@ -3,12 +3,8 @@
 import sys
 from collections.abc import Sequence
 
-from membership.errors import MinutehandError
-from minutehand.cli.app import app
+from minutehand.cli.app import app, help_of
 from minutehand.cli.output import printable
-from minutehand.client import MinutehandApiError, MinutehandClientError, MinutehandUnreachable
-from minutehand.config_values import ConfigurationInvalid
-from minutehand.errors import LocalError
 
 INTERRUPTED = 130
 
@@ -16,6 +12,9 @@ INTERRUPTED = 130
 def run(arguments: Sequence[str]) -> int:
     """Run the command line; answers its exit code."""
     try:
+        if (text := help_of(arguments)) is not None:
+            print(text)
+            return 0
         app(list(arguments), prog_name="minutehand")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
@@ -29,6 +28,11 @@ def run(arguments: Sequence[str]) -> int:
 
 def sentence_for(error: Exception) -> str:
     """The sentence for the user. Only unexpected exceptions name a Python type."""
+    from membership.errors import MinutehandError
+    from minutehand.client import MinutehandApiError, MinutehandClientError, MinutehandUnreachable
+    from minutehand.config_values import ConfigurationInvalid
+    from minutehand.errors import LocalError
+
     match error:
         case MinutehandApiError():
             return _ended(f"Minutehand refused ({error.status} {error.kind}): {error}")

@@ -12,13 +12,14 @@ import json
 import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final, NamedTuple, NoReturn, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TextIO, TypeVar
 
-import msgspec
+if TYPE_CHECKING:
+    import msgspec
 
-from minutehand.client import Callback, LocalTime, NewSchedule, Retry
+    from minutehand.client import NewSchedule
 
-T = TypeVar("T", bound=msgspec.Struct)
+T = TypeVar("T", bound="msgspec.Struct")
 
 BATCH: Final = 500
 _IN_CALLBACK: Final = ("url", "method", "body")
@@ -39,7 +40,7 @@ class Line(NamedTuple):
 
     number: int
     text: str
-    schedule: NewSchedule
+    schedule: "NewSchedule"
 
 
 def read_lines(file: Path) -> Iterator[Line]:
@@ -108,8 +109,10 @@ def _number(cell: str, name: str, line: int) -> float:
     return int(number) if number.is_integer() else number
 
 
-def _schedule(fields: dict[str, Any]) -> NewSchedule:
+def _schedule(fields: dict[str, Any]) -> "NewSchedule":
     """Raises ValueError. What else may not be is the API's to refuse."""
+    from minutehand.client import Callback, LocalTime, NewSchedule, Retry
+
     callback = _made(Callback, fields.pop("callback", None), "callback")
     due, retry = fields.get("due"), fields.get("retry")
     if isinstance(due, dict):
@@ -124,12 +127,14 @@ def _made(kind: type[T], given: object, where: str) -> T:
 
     `where`: the field that holds the object; empty for the schedule itself.
     """
+    from msgspec.structs import fields
+
     inside = f"{where}." if where else ""
     if given is None:
         raise ValueError(f"{where} is missing")
     if not isinstance(given, dict):
         raise ValueError(f"{where} is no JSON object")
-    known = {field.name: field.required for field in msgspec.structs.fields(kind)}
+    known = {field.name: field.required for field in fields(kind)}
     faults = [f"{inside}{name} is unknown" for name in given if name not in known]
     faults += [f"{inside}{name} is missing" for name, required in known.items() if required and name not in given]
     if faults:

@@ -9,6 +9,8 @@ import typer
 from minutehand.cli.options import CA_FILE_VARIABLE, DEFAULT_URL, AsJson, trust
 from minutehand.cli.output import fail, print_json, print_table, say
 
+app = typer.Typer()
+
 PROFILE_VARIABLE = "MINUTEHAND_PROFILE"
 _URL_VARIABLE, _KEY_VARIABLE = "MINUTEHAND_URL", "MINUTEHAND_KEY"
 WITHOUT_PROFILE = frozenset(
@@ -55,6 +57,7 @@ def use_profile(command: str | None, named: str | None) -> None:
         trust(profile.ca_file)
 
 
+@app.command(epilog="Example: minutehand login shop --url https://minutehand.example")
 def login(
     name: ProfileName = "default",
     url: Annotated[str, typer.Option("--url", help="Address of the API.", show_default=True)] = DEFAULT_URL,
@@ -82,6 +85,7 @@ def login(
     say(f"The profile {name} is kept in {profiles_file()}.")
 
 
+@app.command(epilog="Example: minutehand logout shop")
 def logout(name: ProfileName = "default", as_json: AsJson = False) -> None:
     """Forget a profile on this machine. Its key stays valid: revoke it with `keys revoke` or `admin-keys revoke`."""
     from minutehand.profiles import delete_profile
@@ -94,6 +98,7 @@ def logout(name: ProfileName = "default", as_json: AsJson = False) -> None:
     say(f"The profile {name} is forgotten.")
 
 
+@app.command(epilog="Example: minutehand profiles")
 def profiles(as_json: AsJson = False) -> None:
     """List the profiles on this machine, without their keys."""
     from minutehand.profiles import read_profiles

@@ -1,14 +1,17 @@
 """Options that many commands share, and the connection they describe."""
 
 import os
-import ssl
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from minutehand.cli.output import fail
-from minutehand.client import Minutehand
+
+if TYPE_CHECKING:
+    import ssl
+
+    from minutehand.client import Minutehand
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 CA_FILE_VARIABLE = "MINUTEHAND_CA_FILE"
@@ -64,8 +67,10 @@ MaxAttempts = Annotated[
 ]
 
 
-def connect(url: str, key: str | None) -> Minutehand:
+def connect(url: str, key: str | None) -> "Minutehand":
     """A connection for one command."""
+    from minutehand.client import Minutehand
+
     if not key:
         fail("No key is given: use `minutehand login`, set MINUTEHAND_KEY, or use --key.")
     trusted = _trusted()
@@ -77,10 +82,12 @@ def trust(ca_file: str) -> None:
     os.environ[CA_FILE_VARIABLE] = ca_file
 
 
-def _trusted() -> ssl.SSLContext | None:
+def _trusted() -> "ssl.SSLContext | None":
     ca_file = os.environ.get(CA_FILE_VARIABLE)
     if not ca_file:
         return None
+    import ssl
+
     try:
         return ssl.create_default_context(cafile=ca_file)
     except OSError as error:

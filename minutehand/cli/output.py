@@ -1,34 +1,26 @@
 """Output of commands: tables for people, JSON for programs, one sentence for errors.
 
-Ids, instants and numbers are copied from tables, so they are never wrapped or cut. On a narrow terminal the columns
-that a table names as `yielding` wrap at words; where that is not enough, each row is printed a field a line. Where even
-a name and an id don't fit side by side, values are below their names, and what is wider than the terminal is folded. A
-file or a pipe gets the whole table, a row a line.
-
 Labels, receivers' answers and error details come from third parties. All output goes through `printable`, so that no
 escape sequence in them reaches the terminal.
+
+Every command imports this module, also for its help: what is slow to import is imported where it is used.
 """
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence, Set
 from datetime import UTC, datetime
-from itertools import chain, islice
-from typing import Any, NoReturn, TypeVar
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-import msgspec
 import typer
-from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderableType
-from rich.table import Table
-from rich.text import Text
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 T = TypeVar("T")
 
 _UNBOUNDED = 10_000
-_GAP = 2
-_INSTANT_WIDTH = len("2026-11-21 09:30:15.250Z")
 _UNITS = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
-_WORD_WIDTH = 56
-"""Longer words are wrapped where they have to be. `reconciliation_id=` and an id are shorter."""
 _KEPT = "\t\n"
 _CONTROLS = (
     *(code for code in range(0x20) if chr(code) not in _KEPT),
@@ -46,7 +38,7 @@ def printable(text: str) -> str:
 
 def fail(sentence: str) -> NoReturn:
     """Say why and exit with 1."""
-    Console(stderr=True, soft_wrap=True, highlight=False).print(Text(printable(sentence)))
+    typer.echo(printable(sentence), err=True)
     raise typer.Exit(1)
 
 
@@ -59,6 +51,8 @@ def at_most(limit: int, found: Iterable[T]) -> tuple[list[T], bool]:
 def print_json(value: Any, *, more: bool = False) -> None:
     """Print one JSON document, with instants in UTC with milliseconds, as the API answers them. JSON permits raw
     control characters from U+007F on in strings: they are escaped too."""
+    import msgspec
+
     plain = _plain(msgspec.to_builtins(value, builtin_types=(datetime,)))
     typer.echo(msgspec.json.format(msgspec.json.encode(plain), indent=2).decode().translate(_JSON_ESCAPES))
     _say_whether(more)
@@ -77,69 +71,6 @@ def _plain(value: Any) -> Any:
             return value
 
 
-class RowTable:
-    """Rows without borders. Where the console is too narrow for all columns, a field a line, with rows set apart."""
-
-    def __init__(
-        self, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, yielding: Set[str] = frozenset()
-    ) -> None:
-        self._columns = columns
-        self.rows = [[Text(show(value)) for value in row] for row in rows]
-        cells = list(zip(columns, *([str(text) for text in row] for row in self.rows), strict=True))
-        self._full = [max(map(cell_len, column)) for column in cells]
-        self._least = [
-            max(map(_least, column)) if column[0] in yielding else full
-            for column, full in zip(cells, self._full, strict=True)
-        ]
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        spare = options.max_width - sum(self._least) - _GAP * (len(self._columns) - 1)
-        if spare >= 0:
-            yield self._table(spare)
-            return
-        for number, row in enumerate(self.rows):
-            if number:
-                yield Text()
-            yield FieldLines(list(zip(self._columns, row, strict=True)))
-
-    def _table(self, spare: int) -> Table:
-        """`spare`: columns of the terminal beyond the least widths; those that need the fewest get theirs first."""
-        widths = list(self._least)
-        needs = sorted((full - least, at) for at, (full, least) in enumerate(zip(self._full, widths, strict=True)))
-        for done, (need, at) in enumerate(needs):
-            given = min(need, spare // (len(needs) - done))
-            widths[at] += given
-            spare -= given
-        table = Table(box=None, header_style="bold", pad_edge=False)
-        for name, width in zip(self._columns, widths, strict=True):
-            table.add_column(name, overflow="fold", width=width)
-        for row in self.rows:
-            table.add_row(*row)
-        return table
-
-
-class FieldLines:
-    """Names and values, side by side where the console is wide enough, else the one below the other."""
-
-    def __init__(self, fields: Sequence[tuple[str, Text]]) -> None:
-        self._fields = [(Text(name, style="bold"), value) for name, value in fields]
-        self._names = max((cell_len(name) for name, _ in fields), default=0)
-        self._least = max((_least(str(value)) for _, value in fields), default=0)
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        lines = Table.grid(padding=(0, _GAP))
-        if self._names + _GAP + self._least <= options.max_width:
-            lines.add_column(no_wrap=True)
-            lines.add_column(overflow="fold")
-            for name, value in self._fields:
-                lines.add_row(name, value)
-        else:
-            lines.add_column(overflow="fold")
-            for line in chain.from_iterable(self._fields):
-                lines.add_row(line)
-        yield lines
-
-
 def print_table(
     columns: Sequence[str],
     rows: Iterable[Sequence[Any]],
@@ -148,6 +79,8 @@ def print_table(
     more: bool = False,
 ) -> None:
     """Print a table; without rows, its head and `none`. `more`: it ends at a limit, and there are more."""
+    from minutehand.cli.tables import RowTable
+
     table = RowTable(columns, rows, yielding=yielding)
     console = make_console()
     console.print(table)
@@ -163,6 +96,8 @@ def _say_whether(more: bool) -> None:
 
 def print_fields(fields: Iterable[tuple[str, Any]]) -> None:
     """Print names and values line by line, lists with an item a line; fields of None are left out."""
+    from minutehand.cli.tables import FieldLines
+
     console = make_console()
     # Programs that read a pipe get the instant alone, as they do from tables.
     now = _now() if console.is_terminal else None
@@ -175,28 +110,21 @@ def _now() -> datetime:
     return datetime.fromtimestamp(SystemClock().wall_ms() / 1000, UTC)
 
 
-def _field(value: Any, now: datetime | None) -> Text:
+def _field(value: Any, now: datetime | None) -> str:
     if isinstance(value, datetime) and now is not None:
-        return Text(f"{show(value)} ({', '.join(_beside(value, now))})")
-    return Text("\n".join(map(show, value)) if isinstance(value, (list, tuple)) else show(value))
-
-
-def _least(text: str) -> int:
-    """The width at which neither an instant nor a word of the text is wrapped."""
-    longest_word = max(map(cell_len, text.split()), default=0)
-    return min(cell_len(text), max(_INSTANT_WIDTH, min(longest_word, _WORD_WIDTH)))
+        return f"{show(value)} ({', '.join(_beside(value, now))})"
+    return "\n".join(map(show, value)) if isinstance(value, (list, tuple)) else show(value)
 
 
 def progress(sentence: str) -> None:
     """Say on standard error how far a long command is, where somebody looks on."""
-    console = Console(stderr=True, soft_wrap=True, highlight=False)
-    if console.is_terminal:
-        console.print(Text(printable(sentence)))
+    if sys.stderr.isatty():
+        typer.echo(printable(sentence), err=True)
 
 
 def say(sentence: str) -> None:
     """Print one line of text."""
-    make_console().print(Text(printable(sentence)))
+    typer.echo(printable(sentence))
 
 
 def show(value: Any) -> str:
@@ -235,8 +163,10 @@ def span(seconds: float) -> str:
     return " ".join(parts[:2])
 
 
-def make_console() -> Console:
+def make_console() -> "Console":
     """A console as wide as the terminal; unbounded for a file or a pipe."""
+    from rich.console import Console
+
     console = Console(soft_wrap=True, highlight=False)
     if not console.is_terminal:
         console.width = _UNBOUNDED

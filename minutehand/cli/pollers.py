@@ -1,13 +1,15 @@
 """The row of a poller, for every table that lists pollers."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from minutehand.client import Poller
+if TYPE_CHECKING:
+    from minutehand.client import Poller
+
 
 POLLER_COLUMNS = ("POLLER", "OWNER", "EPOCH", "SETTLED UP TO", "LAGGING", "OPEN MINUTES", "BACKLOG")
 
 
-def poller_row(poller: Poller) -> tuple[Any, ...]:
+def poller_row(poller: "Poller") -> tuple[Any, ...]:
     """One row. A plus after a count says that there may be more."""
     more = "+" if poller.cut else ""
     return (

@@ -1,12 +1,14 @@
 """`minutehand reconciliations`: one action on everything that was due in a window."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, IdempotencyKey, KeyText, Url, connect, limit_of
 from minutehand.cli.output import at_most, print_fields, print_json, print_table, say
-from minutehand.client import Reconciliation
+
+if TYPE_CHECKING:
+    from minutehand.client import Reconciliation
 
 app = typer.Typer(
     help="Count, call again or cancel all schedules of a window, little by little. Takes the client's own key."
@@ -110,19 +112,19 @@ def stop(
         _show(api.client(client_id).reconciliations.stop(reconciliation_id), as_json)
 
 
-def _tell(found: Reconciliation) -> None:
+def _tell(found: "Reconciliation") -> None:
     say(f"{_done(found)} minutes; {_counts(found) or 'nothing yet'}")
 
 
-def _done(found: Reconciliation) -> str:
+def _done(found: "Reconciliation") -> str:
     return f"{found.progress.minutes_done:,} of {found.progress.minutes_total:,}"
 
 
-def _counts(found: Reconciliation) -> str:
+def _counts(found: "Reconciliation") -> str:
     return ", ".join(f"{count:,} {name}" for name, count in found.outcomes.items())
 
 
-def _show(found: Reconciliation, as_json: bool) -> None:
+def _show(found: "Reconciliation", as_json: bool) -> None:
     if as_json:
         print_json(found)
         return

@@ -1,11 +1,13 @@
 """The options of commands that create or change a schedule, and what they make."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from minutehand.cli.output import fail
-from minutehand.client import LocalTime
+
+if TYPE_CHECKING:
+    from minutehand.client import LocalTime
 
 ScheduleId = Annotated[
     str, typer.Argument(metavar="SCHEDULE_ID", help="The id that create answered.", show_default=False)
@@ -89,7 +91,7 @@ def given(options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def due_of(due: str | None, timezone: str | None, gap: str | None, fold: str | None) -> str | LocalTime | None:
+def due_of(due: str | None, timezone: str | None, gap: str | None, fold: str | None) -> "str | LocalTime | None":
     """Exits with a sentence where the options don't make an instant."""
     dst = {name: value for name, value in (("gap", gap), ("fold", fold)) if value is not None}
     if timezone is None:
@@ -98,4 +100,6 @@ def due_of(due: str | None, timezone: str | None, gap: str | None, fold: str | N
         return due
     if due is None:
         fail("--timezone is for a --due: give that, too.")
+    from minutehand.client import LocalTime
+
     return LocalTime(local=due, timezone=timezone, **dst)

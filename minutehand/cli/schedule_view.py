@@ -1,19 +1,23 @@
 """Shows a schedule in a terminal."""
 
+from typing import TYPE_CHECKING
+
 from minutehand.cli.output import print_fields, print_json
-from minutehand.client import Schedule
+
+if TYPE_CHECKING:
+    from minutehand.client import Schedule
 
 IN_DOUBT = "in-doubt"
 """The reason of a schedule that a node may have called before it stopped."""
 
 
-def state_of(schedule: Schedule) -> str:
+def state_of(schedule: "Schedule") -> str:
     if schedule.in_flight:
         return f"{schedule.state} (in flight)"
     return f"{schedule.state} (in doubt)" if schedule.reason == IN_DOUBT else schedule.state
 
 
-def show_schedule(schedule: Schedule, as_json: bool) -> None:
+def show_schedule(schedule: "Schedule", as_json: bool) -> None:
     """Print a schedule and its outcome, a field a line."""
     if as_json:
         print_json(schedule)

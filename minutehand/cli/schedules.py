@@ -2,7 +2,7 @@
 
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -56,7 +56,9 @@ from minutehand.cli.schedule_options import (
     schedule_options,
 )
 from minutehand.cli.schedule_view import IN_DOUBT, show_schedule, state_of
-from minutehand.client import Attempt, MinutehandApiError
+
+if TYPE_CHECKING:
+    from minutehand.client import Attempt
 
 app = typer.Typer(
     help="Create, look at, cancel and list schedules. Takes the client's own key; `show` reads Cassandra instead."
@@ -220,6 +222,8 @@ def load(
 
     Millions are for `minutehand spark run bulk_load`. Ends with 1 if any schedule was refused.
     """
+    from minutehand.client import MinutehandApiError
+
     lines, created, refused = load_file.read_lines(file), 0, list[dict[str, Any]]()
     done = 0
     try:
@@ -518,7 +522,7 @@ def attempts(
     print_table(columns, rows, yielding={"ERROR", "ANSWER"})
 
 
-def _answer(attempt: Attempt) -> str | None:
+def _answer(attempt: "Attempt") -> str | None:
     """The beginning of the answer. A receiver that says no more than its status is told from one without an answer."""
     return "(empty)" if attempt.excerpt == "" and attempt.status is not None else attempt.excerpt or None
 

@@ -14,7 +14,10 @@ from minutehand.cli.output import print_json, say
 if TYPE_CHECKING:
     from minutehand.config import Settings
 
+app = typer.Typer()
 
+
+@app.command(epilog="Example: minutehand api --config minutehand.toml --port 8080")
 def api(
     config: ConfigFile = None,
     host: Annotated[
@@ -59,6 +62,7 @@ def api(
     run_process(lambda stop: serve_api(settings, stop))
 
 
+@app.command(epilog="Example: minutehand node --config minutehand.toml --processes 2")
 def node(
     config: ConfigFile = None,
     node_id: Annotated[
@@ -105,6 +109,7 @@ def node(
     run_process(lambda stop: serve_node(settings, node_id=NodeId(name), stop=stop))
 
 
+@app.command(epilog="Example: minutehand migrate --config minutehand.toml")
 def migrate(config: ConfigFile = None, as_json: AsJson = False) -> None:
     """Create the keyspace, or bring it to this version's schema. Harmless to repeat, and to run twice at once."""
     import asyncio

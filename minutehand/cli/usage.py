@@ -1,18 +1,23 @@
 """`minutehand usage`: a client's usage, day by day."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, KeyText, Url, connect
 from minutehand.cli.output import print_json, print_table
-from minutehand.client import DayUsage, HourUsage
+
+if TYPE_CHECKING:
+    from minutehand.client import DayUsage, HourUsage
+
+app = typer.Typer()
 
 COUNTS = ("accepted", "delivered", "failed", "cancelled", "skipped", "open", "attempts", "bytes")
 _HEAD = (*map(str.upper, COUNTS), "P50 (s)", "P95 (s)", "P99 (s)", "MAX (s)")
 
 
+@app.command(epilog="Example: minutehand usage shop --from 2026-11-21 --hours")
 def usage(
     client_id: ClientId,
     start: Annotated[
@@ -44,11 +49,11 @@ def usage(
         print_table(("DAY", "COMPLETE", *_HEAD, "FAILING HOSTS"), rows, yielding={"FAILING HOSTS"})
 
 
-def _row(used: DayUsage | HourUsage) -> Sequence[Any]:
+def _row(used: "DayUsage | HourUsage") -> Sequence[Any]:
     late = used.lateness
     lateness = (None,) * 4 if late is None else (late.p50_seconds, late.p95_seconds, late.p99_seconds, late.max_seconds)
     return (*(f"{getattr(used, name):,}" for name in COUNTS), *lateness)
 
 
-def _hosts(day: DayUsage) -> str | None:
+def _hosts(day: "DayUsage") -> str | None:
     return " ".join(f"{one.host}:{one.failed}" for one in day.failing_hosts[:3]) or None

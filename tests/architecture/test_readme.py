@@ -6,12 +6,11 @@ import re
 from typing import Any
 
 import pytest
-import typer.main
 import yaml
 
 from minutehand import client
-from minutehand.cli.app import app
 from tests.architecture.sources import ROOT
+from tests.support.command_tree import command_tree
 
 README = (ROOT / "README.md").read_text()
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
@@ -63,7 +62,7 @@ def schedules() -> Any:
 
 def commands() -> set[str]:
     """The command line's commands: single ones by their name, those of a group by both."""
-    tree: Any = typer.main.get_command(app)
+    tree = command_tree()
     found = set()
     for name, command in tree.commands.items():
         children = getattr(command, "commands", None)

@@ -24,16 +24,14 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-import typer.main
-
 from minutehand import client, webhooks
-from minutehand.cli.app import app
 from minutehand.config import TABLES
 from minutehand.reference_pages import defaults, documented, field_docs, summary, toml
 from scheduler_service.api.openapi.docs_page import docs_page
 from scheduler_service.api.openapi.document import build_document
 from scheduler_service.api.resources import ROUTES
 from scheduler_service.runtime import log_actions
+from tests.support.command_tree import command_tree
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 DOCS: Final = ROOT / "docs"
@@ -271,7 +269,7 @@ def _parts(signature: str) -> Iterator[str]:
 def _commands() -> Iterator[str]:
     yield "# Commands"
     yield "What `minutehand --help` and the help of each command say."
-    tree: Any = typer.main.get_command(app)
+    tree = command_tree()
     yield from _command(tree, tree.context_class(tree, info_name="minutehand"))
 
 

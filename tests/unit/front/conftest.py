@@ -5,7 +5,6 @@ import os
 import httpx
 import pytest
 
-from minutehand.cli import options
 from minutehand.client import Minutehand
 from minutehand.processes.programs import clean_environment
 from tests.support.scripted_api import Script
@@ -24,6 +23,6 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Script:
     def connected(url: str, key: str) -> Minutehand:
         return Minutehand(url, key, transport=httpx.MockTransport(found), retries=0)
 
-    monkeypatch.setattr(options, "Minutehand", connected)
+    monkeypatch.setattr("minutehand.client.Minutehand", connected)
     monkeypatch.setenv("MINUTEHAND_KEY", "the-key")
     return found

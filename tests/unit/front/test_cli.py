@@ -3,6 +3,8 @@
 import json
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +14,7 @@ import typer.main
 
 from minutehand.cli import failures
 from minutehand.cli.app import app
+from tests.support.command_tree import command_tree
 from tests.support.scripted_api import (
     ATTEMPT,
     CRON,
@@ -53,7 +56,9 @@ def commands(group: Any, name: str = "minutehand") -> Iterator[tuple[str, Any]]:
             yield path, command
 
 
-ALL = dict(commands(typer.main.get_command(app)))
+ALL = dict(commands(command_tree()))
+JOBS = "minutehand spark run"
+"""It hands its arguments, --help too, to a job."""
 SERVERS = {"minutehand api", "minutehand node", "minutehand demo", "minutehand spark demo"}
 
 
@@ -92,6 +97,44 @@ def test_every_command_has_an_example_that_it_takes(path: str) -> None:
     assert example.startswith(f"Example: {path}")
     line = example.removeprefix(f"Example: {path}").partition(" >")[0]
     assert ALL[path].make_context(path, shlex.split(line))
+
+
+HELPS = """
+import sys
+from minutehand.cli import failures
+for line in sys.stdin:
+    assert failures.run(line.split()) == 0
+print(*sys.modules)
+"""
+SLOW = {"asyncio", "httpx", "minutehand.client", "msgspec", "pydantic", "rich", "scheduler_service", "ssl"}
+
+
+def test_help_imports_nothing_slow() -> None:
+    groups = {path.rpartition(" ")[0] for path in ALL}
+    lines = "\n".join(f"{path} --help".removeprefix("minutehand ") for path in sorted({*ALL, *groups} - {JOBS}))
+    program = [sys.executable, "-c", HELPS]
+    loaded = subprocess.run(program, input=lines, capture_output=True, text=True, check=True).stdout.splitlines()[-1]
+    assert SLOW & set(loaded.split()) == set()
+
+
+def test_help_is_what_the_command_itself_prints(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINUTEHAND_CA_FILE", "")
+    for path in sorted(ALL.keys() - {JOBS}):
+        words = path.split()[1:]
+        assert failures.run([*words, "--help"]) == 0
+        assert failures.run(["--ca-file", "unread.pem", *words, "-h"]) == 0
+        said = capsys.readouterr().out
+        assert said == said[: len(said) // 2] * 2
+        assert "Usage: minutehand" in said
+
+
+def test_help_of_what_is_no_command_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert failures.run(["shedules", "--help"]) == 2
+    assert "Did you mean 'schedules'?" in capsys.readouterr().err
+    assert failures.run(["schedules", "creat", "-h"]) == 2
+    assert failures.run(["schedules", "create", "extra", "--help"]) == 0
 
 
 def test_minutehands_own_client_is_listed_when_it_is_asked_for(
@@ -496,8 +539,8 @@ def test_no_key(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[s
 
 
 def test_no_command_is_summed_up_by_half_a_sentence() -> None:
-    tree: Any = typer.main.get_command(app)
-    groups = [tree, *(group for group in tree.commands.values() if hasattr(group, "commands"))]
+    root: Any = typer.main.get_command(app)
+    groups = [root, *(group for group in command_tree().commands.values() if hasattr(group, "commands"))]
     cut = {}
     for group in groups:
         room = 80 - 2 - 6 - max(map(len, group.commands))

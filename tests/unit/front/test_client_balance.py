@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from minutehand.cli import failures, options
+from minutehand.cli import failures
 from minutehand.client import Lateness, Minutehand
 from tests.support.scripted_api import Script
 
@@ -52,7 +52,8 @@ async def test_every_page_of_the_books_is_read() -> None:
 def run(monkeypatch: pytest.MonkeyPatch, arguments: str, *replies: httpx.Response) -> Script:
     script = Script(*replies)
     monkeypatch.setattr(
-        options, "Minutehand", lambda url, key: Minutehand(url, key, transport=httpx.MockTransport(script), retries=0)
+        "minutehand.client.Minutehand",
+        lambda url, key: Minutehand(url, key, transport=httpx.MockTransport(script), retries=0),
     )
     monkeypatch.setenv("MINUTEHAND_KEY", "the-key")
     assert failures.run(arguments.split()) == 0

@@ -8,7 +8,7 @@ import httpx
 import msgspec
 import pytest
 
-from minutehand.cli import failures, options
+from minutehand.cli import failures
 from minutehand.client import (
     AsyncMinutehand,
     ClientSettings,
@@ -76,7 +76,7 @@ def test_options_of_the_command_win_over_its_json(
     script = Script()
     script.answers = [httpx.Response(200, json=CLIENT)] * 2
     monkeypatch.setattr(
-        options, "Minutehand", lambda url, key: Minutehand(url, key, transport=httpx.MockTransport(script))
+        "minutehand.client.Minutehand", lambda url, key: Minutehand(url, key, transport=httpx.MockTransport(script))
     )
     monkeypatch.setenv("MINUTEHAND_KEY", "the-key")
     given = {"horizon_days": 5, "late_policy": {"kind": "skip"}}

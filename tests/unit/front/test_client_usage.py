@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from minutehand.cli import failures, options
+from minutehand.cli import failures
 from minutehand.client import FailingHost, Minutehand, UsedLateness
 from tests.support.scripted_api import Script
 
@@ -62,7 +62,7 @@ async def test_days_are_asked_for_and_read() -> None:
 def run(monkeypatch: pytest.MonkeyPatch, arguments: str) -> Script:
     script = Script(reply())
     monkeypatch.setattr(
-        options, "Minutehand", lambda url, key: Minutehand(url, key, transport=httpx.MockTransport(script))
+        "minutehand.client.Minutehand", lambda url, key: Minutehand(url, key, transport=httpx.MockTransport(script))
     )
     monkeypatch.setenv("MINUTEHAND_KEY", "the-key")
     assert failures.run(arguments.split()) == 0

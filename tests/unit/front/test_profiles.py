@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from minutehand.cli import failures, login, options
-from minutehand.cli.app import app
+from minutehand.cli import failures, login
 from minutehand.client import Minutehand
 from minutehand.profiles import profiles_file, read_profiles
+from tests.support.command_tree import command_tree
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +31,7 @@ def connected(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
         found.append((url, key))
         raise ValueError("seen")
 
-    monkeypatch.setattr(options, "Minutehand", connect)
+    monkeypatch.setattr("minutehand.client.Minutehand", connect)
     return found
 
 
@@ -109,6 +109,4 @@ def test_what_is_no_key_is_not_kept(monkeypatch: pytest.MonkeyPatch, key: str) -
 
 
 def test_commands_without_a_profile_are_commands() -> None:
-    names = {one.name or (one.callback and one.callback.__name__) for one in app.registered_commands}
-    groups = {one.name for one in app.registered_groups}
-    assert {str(name).replace("_", "-") for name in names | groups} >= login.WITHOUT_PROFILE
+    assert command_tree().commands.keys() >= login.WITHOUT_PROFILE

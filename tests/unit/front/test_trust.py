@@ -21,7 +21,7 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_authorities_come_from_the_option_or_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[object] = []
-    monkeypatch.setattr(options, "Minutehand", lambda url, key, **more: given.append(more.get("ssl_context")))
+    monkeypatch.setattr("minutehand.client.Minutehand", lambda url, key, **more: given.append(more.get("ssl_context")))
     options.connect("https://api", "k")
     options.trust(str(Authority(tmp_path).bundle))
     options.connect("https://api", "k")

@@ -85,14 +85,13 @@ def test_every_section_is_of_an_alert_and_says_what_to_do() -> None:
 
 
 def test_the_runbook_names_metrics_and_commands_that_exist() -> None:
-    import typer
 
-    from minutehand.cli.app import app
+    from tests.support.command_tree import command_tree
 
     text = RUNBOOK.read_text(encoding="utf-8")
     assert {name for name in NAME.findall(text) if name not in SERIES | LABELS.keys()} == set()
     for line in re.findall(r"`minutehand ([a-z -]+)", text):
-        command: Any = typer.main.get_command(app)
+        command = command_tree()
         for word in line.split():
             if not hasattr(command, "commands"):
                 break
