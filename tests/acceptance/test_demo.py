@@ -23,6 +23,7 @@ from minutehand.profiles import read_profiles
 
 KEYS = {"api_url", "admin_key", "client_id", "client_key", "signing_secret", "receiver_url", "pids"}
 GONE_SECONDS = 15.0
+ROOT = Path(__file__).parents[2]
 
 
 @contextmanager
@@ -86,6 +87,11 @@ def test_the_demo_from_its_first_start_to_its_second(tmp_path: Path) -> None:
                 trust_env=False,
             )
             assert answer.status_code == 200
+        corner = [str(ROOT / "examples" / "own_corner.py"), "--url", state["api_url"], "--client", state["client_id"]]
+        tour = subprocess.run(
+            [sys.executable, *corner, "--key", state["client_key"]], capture_output=True, text=True, timeout=150
+        )
+        assert (tour.returncode, tour.stderr) == (0, ""), tour.stdout
         with demo(directory, "--once") as beside:
             output, errors = beside.communicate(timeout=60)
             assert beside.returncode == 1

@@ -187,15 +187,16 @@ def command() -> str:
 
 async def register(admin: AsyncMinutehand, *, admin_key: str, known: DemoKeys | None) -> DemoKeys:
     """The demo's client, with the key and the secret of the run before as far as the API has them still; other keys and
-    secrets are removed."""
+    secrets are removed. The key is of scope manage: one of less, which an earlier version made, is replaced."""
     client = admin.client(CLIENT_ID)
     registered = await admin.clients.register(CLIENT_ID, poller_quota=POLLER_QUOTA)
     keys = [one for one in await client.keys.list() if one.revoked_at is None]
     secrets = list(await client.signing_secrets.list())
-    if known is not None and known.client_key_id in {one.key_id for one in keys}:
+    managing = {one.key_id for one in keys if one.scope == "manage"}
+    if known is not None and known.client_key_id in managing:
         key_id, key = known.client_key_id, known.client_key
     else:
-        made = await client.keys.create()
+        made = await client.keys.create(scope="manage", name="the demo's")
         key_id, key = made.key_id, made.key
     if known is not None and known.secret_id in {one.secret_id for one in secrets}:
         secret_id, secret = known.secret_id, known.signing_secret

@@ -12,19 +12,20 @@ import sysconfig
 import time
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import aiohttp
 import anyio
 import pytest
 
+from minutehand.client import AsyncMinutehand
 from minutehand.config import FOR_API, load_settings
 from minutehand.errors import LocalError
 from minutehand.local.demo.cluster import ClusterOptions, DemoCluster, run_until_interrupted, signals_interrupt
 from minutehand.local.demo.files import DemoDirectory, DemoPlan, DemoProcesses, DemoState
 from minutehand.local.demo.receiver import Arrival, DemoReceiver
-from minutehand.local.demo.show import shell_lines
+from minutehand.local.demo.show import register, shell_lines
 from minutehand.local.demo.spark_show import PipelineShow
 from minutehand.local.errors import DataDirLocked, PortBusy, TooLittleMemory
 from minutehand.local.file_lock import FileLock
@@ -35,6 +36,7 @@ from minutehand.processes.programs import clean_environment
 from poller_cluster.delivery.headers import sign
 from poller_cluster.ops.server import OpsSettings, listen
 from scheduler_service.domain.instants import format_instant
+from tests.support.api import ADMIN_KEY, ApiHarness
 
 SECRET = "whsec_" + "A" * 43 + "="
 STATE = DemoState(
@@ -91,6 +93,22 @@ def test_a_shell_that_takes_its_lines_reaches_it(directory: DemoDirectory, monke
 def test_a_path_that_has_the_command_is_left_alone(directory: DemoDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", sysconfig.get_path("scripts"))
     assert not [line for line in shell_lines(STATE, settings=directory.settings) if "PATH=" in line]
+
+
+async def test_its_key_manages_its_client_and_stays_unless_it_may_do_less() -> None:
+    async with ApiHarness() as api:
+        assert api.server is not None
+        url = f"http://127.0.0.1:{api.server.port}"
+        async with AsyncMinutehand(url, ADMIN_KEY) as admin:
+            first = await register(admin, admin_key=ADMIN_KEY, known=None)
+            assert await register(admin, admin_key=ADMIN_KEY, known=first) == first
+            older = await admin.client("demo").keys.create(scope="write")
+            known = replace(first, client_key_id=older.key_id, client_key=older.key)
+            second = await register(admin, admin_key=ADMIN_KEY, known=known)
+        assert (second.secret_id, second.signing_secret) == (first.secret_id, first.signing_secret)
+        async with AsyncMinutehand(url, second.client_key) as own:
+            valid = [one for one in await own.client("demo").keys.list() if one.revoked_at is None]
+        assert [(one.key_id, one.scope) for one in valid] == [(second.client_key_id, "manage")]
 
 
 def test_two_demos_keep_out_of_each_others_way(directory: DemoDirectory) -> None:
