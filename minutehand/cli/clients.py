@@ -18,6 +18,8 @@ app = typer.Typer(
     "also take the client's own of scope manage; trial-call takes one of scope write, pollers any."
 )
 
+_TURNS = 5
+"""How often a change is based on what somebody else has changed meanwhile."""
 Quota = Annotated[
     int | None,
     typer.Option(
@@ -33,8 +35,8 @@ Settings = Annotated[
     typer.Option(
         "--settings",
         metavar="JSON",
-        help="Settings as a JSON object; the options below win. What neither gives has its default, also where the "
-        "client had another value before or had set it itself: `clients set` changes single ones.",
+        help="Settings as a JSON object; the options below win. What neither gives stays as it is; null gives a "
+        "setting its default again.",
         show_default=False,
     ),
 ]
@@ -110,7 +112,10 @@ def register(
     key: KeyText = None,
     as_json: AsJson = False,
 ) -> None:
-    """Register a client, or replace the quota and settings of one. A new client's signing secret is shown this once."""
+    """Register a client, or change the quota and settings of one. What is not given stays as it is.
+
+    A new client's signing secret is shown this once.
+    """
     given = {
         "create_rate_per_second": create_rate,
         "max_in_flight": max_in_flight,
@@ -125,12 +130,9 @@ def register(
         "write_consistency": write_consistency,
     }
     options = {name: value for name, value in given.items() if value is not None}
-    wanted = None if settings is None else _object(settings, "--settings")
-    if options:
-        wanted = {**(wanted or {}), **options}
+    changes = {} if settings is None else _object(settings, "--settings")
     with connect(url, key) as api:
-        quota = _quota(api, client_id) if poller_quota is None else poller_quota
-        _show(api.clients.register(client_id, poller_quota=quota, settings=wanted), as_json)
+        _show(_register(api, client_id, poller_quota, {**changes, **options}), as_json)
 
 
 @app.command("list", epilog="Example: minutehand clients list --all")
@@ -265,16 +267,31 @@ def trial_call(
         raise typer.Exit(1)
 
 
-def _quota(api: "Minutehand", client_id: str) -> int:
-    from minutehand.client import MinutehandApiError
+def _register(api: "Minutehand", client_id: str, poller_quota: int | None, changes: dict[str, Any]) -> "Client":
+    """Create the client, or change the settings that are named. A change that somebody else makes meanwhile is kept."""
+    from minutehand.client import NotFound, PreconditionFailed
 
-    """The quota of an existing client, else the smallest one."""
-    try:
-        return api.clients.get(client_id).poller_quota
-    except MinutehandApiError as error:
-        if error.status == 404:
-            return 1
-        raise
+    for turn in range(1, _TURNS + 1):
+        try:
+            found = api.clients.get(client_id)
+        except NotFound:
+            found = None
+        wanted = {**({} if found is None else found.stored_settings), **changes}
+        settings = {name: value for name, value in wanted.items() if changes.get(name, value) is not None}
+        quota = (1 if found is None else found.poller_quota) if poller_quota is None else poller_quota
+        try:
+            return api.clients.register(
+                client_id,
+                poller_quota=quota,
+                # A built-in client's settings can't be put, not even as they are.
+                settings=(changes if client_id.startswith("$") else settings) or None,
+                revision=None if found is None else found.revision,
+                absent=found is None,
+            )
+        except PreconditionFailed:
+            if turn == _TURNS:
+                raise
+    raise AssertionError("unreachable")
 
 
 def _object(text: str, name: str) -> dict[str, Any]:

@@ -131,11 +131,14 @@ def list_audit_log(
     return Operation(method="GET", path=path, answer=Page[AuditEntry], query=query)
 
 
-def register_client(client_id: str, poller_quota: int, settings: Mapping[str, Any] | None) -> Operation[Client]:
+def register_client(
+    client_id: str, poller_quota: int, settings: Mapping[str, Any] | None, *, revision: int | None, absent: bool
+) -> Operation[Client]:
     body: dict[str, Any] = {"poller_quota": poller_quota}
     if settings is not None:
         body["settings"] = settings
-    return Operation(method="PUT", path=client_path(client_id), answer=Client, body=_encode(body))
+    headers = _precondition(revision, absent=absent)
+    return Operation(method="PUT", path=client_path(client_id), answer=Client, body=_encode(body), headers=headers)
 
 
 def get_client(client_id: str) -> Operation[Client]:
@@ -246,8 +249,8 @@ def _by_key(client_id: str, own_key: str) -> str:
     return f"{_schedules(client_id)}/by-key/{segment(own_key)}"
 
 
-def _precondition(schedule_id: str | None, *, absent: bool) -> dict[str, str]:
-    headers = {} if schedule_id is None else {"If-Match": f'"{schedule_id}"'}
+def _precondition(tag: object, *, absent: bool) -> dict[str, str]:
+    headers = {} if tag is None else {"If-Match": f'"{tag}"'}
     return {**headers, "If-None-Match": "*"} if absent else headers
 
 

@@ -153,10 +153,20 @@ class AsyncClients:
         self._perform = api.perform
 
     async def register(
-        self, client_id: str, *, poller_quota: int, settings: ClientSettings | Mapping[str, Any] | None = None
+        self,
+        client_id: str,
+        *,
+        poller_quota: int,
+        settings: ClientSettings | Mapping[str, Any] | None = None,
+        revision: int | None = None,
+        absent: bool = False,
     ) -> Client:
-        """Create a client, or replace its quota and settings (None: the defaults)."""
-        return await self._perform(calls.register_client(client_id, poller_quota, settings))
+        """Create a client, or replace its quota and settings (None: the defaults; `stored_settings`: no change).
+
+        `revision`: only if the client is at this one; `absent`: only if there is none. Otherwise PreconditionFailed.
+        """
+        operation = calls.register_client(client_id, poller_quota, settings, revision=revision, absent=absent)
+        return await self._perform(operation)
 
     async def get(self, client_id: str) -> Client:
         return await self._perform(calls.get_client(client_id))

@@ -154,10 +154,20 @@ class Clients:
         self._perform = api.perform
 
     def register(
-        self, client_id: str, *, poller_quota: int, settings: ClientSettings | Mapping[str, Any] | None = None
+        self,
+        client_id: str,
+        *,
+        poller_quota: int,
+        settings: ClientSettings | Mapping[str, Any] | None = None,
+        revision: int | None = None,
+        absent: bool = False,
     ) -> Client:
-        """Create a client, or replace its quota and settings (None: the defaults)."""
-        return self._perform(calls.register_client(client_id, poller_quota, settings))
+        """Create a client, or replace its quota and settings (None: the defaults; `stored_settings`: no change).
+
+        `revision`: only if the client is at this one; `absent`: only if there is none. Otherwise PreconditionFailed.
+        """
+        operation = calls.register_client(client_id, poller_quota, settings, revision=revision, absent=absent)
+        return self._perform(operation)
 
     def get(self, client_id: str) -> Client:
         return self._perform(calls.get_client(client_id))

@@ -6,10 +6,11 @@ import shlex
 import shutil
 import sysconfig
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from minutehand.client import AsyncMinutehand, Callback
+from minutehand.client import AsyncMinutehand, Callback, PreconditionFailed
 from minutehand.errors import LocalError
 from minutehand.local.demo.files import DemoDirectory, DemoKeys, DemoPlan, DemoProcesses, DemoState
 from minutehand.local.demo.receiver import Arrival, DemoReceiver
@@ -189,7 +190,10 @@ async def register(admin: AsyncMinutehand, *, admin_key: str, known: DemoKeys | 
     """The demo's client, with the key and the secret of the run before as far as the API has them still; other keys and
     secrets are removed. The key is of scope manage: one of less, which an earlier version made, is replaced."""
     client = admin.client(CLIENT_ID)
-    registered = await admin.clients.register(CLIENT_ID, poller_quota=POLLER_QUOTA)
+    first = None
+    # One that is there stays as its user has set it.
+    with suppress(PreconditionFailed):
+        first = (await admin.clients.register(CLIENT_ID, poller_quota=POLLER_QUOTA, absent=True)).signing_secret
     keys = [one for one in await client.keys.list() if one.revoked_at is None]
     secrets = list(await client.signing_secrets.list())
     managing = {one.key_id for one in keys if one.scope == "manage"}
@@ -201,7 +205,7 @@ async def register(admin: AsyncMinutehand, *, admin_key: str, known: DemoKeys | 
     if known is not None and known.secret_id in {one.secret_id for one in secrets}:
         secret_id, secret = known.secret_id, known.signing_secret
     else:
-        new = registered.signing_secret or await client.signing_secrets.create()
+        new = first or await client.signing_secrets.create()
         secret_id, secret = new.secret_id, new.secret
     for old in keys:
         if old.key_id != key_id:

@@ -45,6 +45,7 @@ CANCELLED = {"schedule_id": SCHEDULE["schedule_id"], "status": 200, "state": "ca
 KEY = {"key_id": "k1", "created_at": "2026-11-21T09:00:00.000Z", "revoked_at": None}
 ADMIN_KEY = {"key_id": "k1", "name": "ops", "created_at": "2026-11-21T09:00:00.000Z", "revoked_at": None}
 SECRET = {"secret_id": "s1", "created_at": "2026-11-21T09:00:00.000Z", "expires_at": None}
+MISSING = problem(404, {**PROBLEM, "type": "/problems/not-found", "status": 404})
 
 
 def commands(group: Any, name: str = "minutehand") -> Iterator[tuple[str, Any]]:
@@ -171,14 +172,14 @@ def test_attempts_show_the_end_of_a_retried_success_and_tell_an_empty_answer_fro
 @pytest.mark.parametrize(
     ("arguments", "answers", "wanted"),
     [
-        ("clients register shop --poller-quota 2", [httpx.Response(201, json=CLIENT)], "shop"),
+        ("clients register shop --poller-quota 2", [MISSING, httpx.Response(201, json=CLIENT)], "shop"),
         ("clients list", [httpx.Response(200, json={"items": [CLIENT]})], "shop"),
         ("clients show shop", [httpx.Response(200, json=CLIENT)], "2000"),
         ("clients suspend shop", [httpx.Response(200, json={**CLIENT, "state": "suspended"})], "suspended"),
         ("clients resume shop", [httpx.Response(200, json=CLIENT)], "active"),
         (
             "clients register shop --poller-quota 2",
-            [httpx.Response(201, json={**CLIENT, "signing_secret": {**SECRET, "secret": "whsec_first"}})],
+            [MISSING, httpx.Response(201, json={**CLIENT, "signing_secret": {**SECRET, "secret": "whsec_first"}})],
             "whsec_first",
         ),
         ("clients pause shop", [httpx.Response(200, json={**CLIENT, "paused": True})], "active, paused"),

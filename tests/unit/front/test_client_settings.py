@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 import httpx
 import msgspec
@@ -18,11 +18,13 @@ from minutehand.client import (
     LatePolicy,
     Minutehand,
     OwnSettings,
+    PreconditionFailed,
     RetrySettings,
 )
 from minutehand.config import ConfigurationInvalid, load_settings
 from scheduler_service.domain import clients, flows
-from tests.support.scripted_api import Script
+from tests.support.api import ADMIN_KEY, ApiHarness
+from tests.support.scripted_api import PROBLEM, Script, problem
 
 CLIENT = {
     "client_id": "shop",
@@ -70,22 +72,31 @@ def test_what_is_registered_and_what_is_in_force() -> None:
     assert script.requests[1].content == script.requests[0].content
 
 
-def test_options_of_the_command_win_over_its_json(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    script = Script()
-    script.answers = [httpx.Response(200, json=CLIENT)] * 2
-    monkeypatch.setattr(
-        "minutehand.client.Minutehand", lambda url, key: Minutehand(url, key, transport=httpx.MockTransport(script))
-    )
-    monkeypatch.setenv("MINUTEHAND_KEY", "the-key")
+NONE = problem(404, {**PROBLEM, "type": "/problems/not-found", "status": 404})
+CHANGED = problem(412, {**PROBLEM, "type": "/problems/precondition-failed", "status": 412})
+
+
+def test_a_client_is_put_as_it_was_seen_or_not_at_all() -> None:
+    script = Script(httpx.Response(200, json=CLIENT), CHANGED)
+    with script.api() as api:
+        api.clients.register("shop", poller_quota=2, revision=7)
+        with pytest.raises(PreconditionFailed):
+            api.clients.register("shop", poller_quota=2, absent=True)
+    seen, absent = script.requests
+    assert (seen.headers["If-Match"], absent.headers["If-None-Match"]) == ('"7"', "*")
+    assert "If-None-Match" not in seen.headers
+    assert "If-Match" not in absent.headers
+
+
+def test_options_of_the_command_win_over_its_json(script: Script) -> None:
+    script.answers = [NONE, httpx.Response(201, json=CLIENT)]
     given = {"horizon_days": 5, "late_policy": {"kind": "skip"}}
     flags = (
         "--poller-quota 1 --horizon-days 9 --create-rate 2.5 --max-in-flight 7 --timeout-seconds 3 --retention-days 1"
     )
     flags += " --payload-bytes 10 --header-bytes 20 --read-consistency LOCAL_ONE --write-consistency EACH_QUORUM"
     assert failures.run(["clients", "register", "shop", "--settings", json.dumps(given), *flags.split()]) == 0
-    assert json.loads(script.requests[0].content) == {
+    assert script.sent(-1) == {
         "poller_quota": 1,
         "settings": {
             "horizon_days": 9,
@@ -100,9 +111,45 @@ def test_options_of_the_command_win_over_its_json(
             "write_consistency": "EACH_QUORUM",
         },
     }
-    assert failures.run(["clients", "register", "shop", "--poller-quota", "1"]) == 0
-    assert json.loads(script.requests[1].content) == {"poller_quota": 1}
-    capsys.readouterr()
+    assert script.requests[-1].headers["If-None-Match"] == "*"
+
+
+def test_the_command_bases_its_change_on_what_others_changed_meanwhile(script: Script) -> None:
+    later = {**CLIENT, "revision": 8, "poller_quota": 3, "stored_settings": {"horizon_days": 9, "timeout_seconds": 4.0}}
+    answers = [httpx.Response(200, json=one) for one in (CLIENT, later, later)]
+    script.answers = [answers[0], CHANGED, *answers[1:]]
+    assert failures.run(["clients", "register", "shop", "--horizon-days", "8"]) == 0
+    assert script.sent(-1) == {"poller_quota": 3, "settings": {"horizon_days": 8, "timeout_seconds": 4.0}}
+    assert script.requests[-1].headers["If-Match"] == '"8"'
+    script.answers = [answers[0], CHANGED] * 5
+    assert failures.run(["clients", "register", "shop"]) == 1
+
+
+def test_a_built_in_clients_quota_is_changed_alone(script: Script) -> None:
+    script.answers = [httpx.Response(200, json={**CLIENT, "client_id": "$cron"})] * 2
+    assert failures.run(["clients", "register", "$cron", "--poller-quota", "20"]) == 0
+    assert script.sent(-1) == {"poller_quota": 20}
+
+
+async def test_what_the_command_does_not_name_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with ApiHarness() as api:
+        assert api.server is not None
+        url = f"http://127.0.0.1:{api.server.port}"
+        monkeypatch.setenv("MINUTEHAND_URL", url)
+        monkeypatch.setenv("MINUTEHAND_KEY", ADMIN_KEY)
+        async with AsyncMinutehand(url, ADMIN_KEY) as admin:
+
+            async def registered(*options: str) -> dict[str, Any]:
+                assert await asyncio.to_thread(failures.run, ["clients", "register", "shop", *options]) == 0
+                client = await admin.clients.get("shop")
+                return {"quota": client.poller_quota, **client.stored_settings}
+
+            first = await registered("--horizon-days", "30", "--create-rate", "5")
+            await admin.client("shop").change_settings({"in_doubt": "drop"})
+            changed = await registered("--poller-quota", "2", "--timeout-seconds", "4")
+            assert changed == {**first, "quota": 2, "in_doubt": "drop", "timeout_seconds": 4.0}
+            reset = await registered("--settings", '{"horizon_days": null, "create_rate_per_second": null}')
+            assert reset == {**changed, "horizon_days": 730, "create_rate_per_second": None}
 
 
 def test_the_operators_bounds_reach_apis_and_nodes() -> None:

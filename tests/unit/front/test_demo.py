@@ -102,11 +102,13 @@ async def test_its_key_manages_its_client_and_stays_unless_it_may_do_less() -> N
         async with AsyncMinutehand(url, ADMIN_KEY) as admin:
             first = await register(admin, admin_key=ADMIN_KEY, known=None)
             assert await register(admin, admin_key=ADMIN_KEY, known=first) == first
+            await admin.client("demo").change_settings({"timeout_seconds": 5})
             older = await admin.client("demo").keys.create(scope="write")
             known = replace(first, client_key_id=older.key_id, client_key=older.key)
             second = await register(admin, admin_key=ADMIN_KEY, known=known)
         assert (second.secret_id, second.signing_secret) == (first.secret_id, first.signing_secret)
         async with AsyncMinutehand(url, second.client_key) as own:
+            assert (await own.client("demo").get()).settings["timeout_seconds"] == 5.0
             valid = [one for one in await own.client("demo").keys.list() if one.revoked_at is None]
         assert [(one.key_id, one.scope) for one in valid] == [(second.client_key_id, "manage")]
 
