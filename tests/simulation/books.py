@@ -73,10 +73,11 @@ def _uncounted(rows: Counts | None, shown: Counts | None, *, most: int) -> bool:
 def counted_rows(world: "World", client_id: ClientId) -> dict[Minute, Counts]:
     """Counts of the table itself, by code independent of the product's."""
     found: dict[Minute, Counts] = {}
-    for row in world.memory.rows("schedules"):
-        if row["client_id"] == client_id and row["kind"] != "copy" and row["created_at"] is not None:
-            state = row["state"] if row["state"] not in (None, "retrying") else OPEN
-            found.setdefault(minute_of(row["minute"]), Counter())[state] += 1
+    columns = world.memory.columns("schedules", "client_id", "kind", "created_at", "state", "minute")
+    for owner, kind, created_at, state, minute in columns:
+        if owner == client_id and kind != "copy" and created_at is not None:
+            counts = found.setdefault(minute_of(minute), Counter())
+            counts[state if state not in (None, "retrying") else OPEN] += 1
     return found
 
 

@@ -366,9 +366,11 @@ class World:
     def lease_of(self, asked: CreateRecord) -> tuple[str, int, int] | None:
         """Current owner and epoch of a schedule's poller in the store."""
         poller_id = poller_of(asked.schedule_id)
-        for row in self.memory.rows("pollers"):
-            if row["client_id"] == asked.client_id and row["poller_id"] == poller_id:
-                return row["owner_node"], row["owner_incarnation"], row["epoch"]
+        for client_id, poller, owner, incarnation, epoch in self.memory.columns(
+            "pollers", "client_id", "poller_id", "owner_node", "owner_incarnation", "epoch"
+        ):
+            if (client_id, poller) == (asked.client_id, poller_id):
+                return owner, incarnation, epoch
         return None
 
     def violation(self, text: str) -> Violation:

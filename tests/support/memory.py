@@ -5,7 +5,7 @@ delays, lost answers and partial batches. A statement in an unsupported form fai
 test can pass over one that was never run.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import count
@@ -83,6 +83,16 @@ class InMemoryConnection:
             for key, partition in source.partitions.items()
             for clustering in partition.keys
         ]
+
+    def columns(self, table: str, *names: str) -> Iterator[tuple[Any, ...]]:
+        """The same, but only some columns, in this order."""
+        source = self.tables[table]
+        chosen = itemgetter(*(source.position[name] for name in names))
+        return (
+            chosen(source.values(key, partition, clustering, partition.rows[clustering]))
+            for key, partition in source.partitions.items()
+            for clustering in partition.keys
+        )
 
     async def select(
         self, name: str, parameters: Parameters, *, serial: bool = False, consistency: Consistency = "LOCAL_QUORUM"

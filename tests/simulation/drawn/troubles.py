@@ -49,16 +49,18 @@ class Troubles:
             passed_early = max(world.furthest_ms - world.now_ms(), 0) / 1000
             self._note(NODES, AFTER_SECONDS[NODES] + passed_early)
         incarnations = {(node.node.incarnation.node_id, node.node.incarnation.number) for node in world.nodes.values()}
-        for row in world.memory.rows("pollers"):
-            poller, owner = f"{row['client_id']}/{row['poller_id']}", (row["owner_node"], row["owner_incarnation"])
-            if owner not in incarnations or self._epochs.get(poller) != row["epoch"]:
+        for client_id, poller_id, owner, incarnation, epoch in world.memory.columns(
+            "pollers", "client_id", "poller_id", "owner_node", "owner_incarnation", "epoch"
+        ):
+            poller = f"{client_id}/{poller_id}"
+            if (owner, incarnation) not in incarnations or self._epochs.get(poller) != epoch:
                 self._note(poller, AFTER_SECONDS[NODES])
-                self._epochs[poller] = row["epoch"]
+                self._epochs[poller] = epoch
         if not world.receiver.well:
             self._note(RECEIVERS, AFTER_SECONDS[RECEIVERS])
-        for row in world.memory.rows("clients"):
-            if row["state"] != ClientState.ACTIVE:
-                self._note(row["client_id"], AFTER_CLIENT_SECONDS)
+        for client_id, state in world.memory.columns("clients", "client_id", "state"):
+            if state != ClientState.ACTIVE:
+                self._note(client_id, AFTER_CLIENT_SECONDS)
 
     def excuse(self, schedule: Schedule, *, late_ms: float) -> bool:
         """Whether something prevented its call at its due or until that much later, or prevented finding it."""
