@@ -21,6 +21,7 @@ from tests.simulation import (
 from tests.simulation.drawn.run import run
 from tests.simulation.plants import PLANTS
 from tests.simulation.promise_plants import PROMISE_PLANTS
+from tests.simulation.test_random_runs import seeds
 from tests.simulation.world import simulate
 
 EVERY_PLANT = {**PLANTS, **PROMISE_PLANTS}
@@ -70,6 +71,20 @@ SCENES: dict[str, Callable[[], None]] = {
 """Tests of one scene each, for plants that random runs find too rarely."""
 SEEDS = range(1, 61)
 """At least one run with these seeds must find the plant, if no case was made for it."""
+FOUND_BY = {
+    "death_without_the_conditional_write": 5,
+    "retry_rows_in_the_books": 7,
+    "flows_have_any_parallelism": 12,
+    "no_trust_check": 5,
+    "no_sweep": 2,
+    "retry_row_before_pointer": 2,
+    "balance_not_counted_again": 7,
+    "lateness_from_the_due_alone": 8,
+    "flows_start_whatever_is_claimed": 2,
+}
+"""The seed that was the first to find a plant. It is tried first, and then all others, as a change of what is drawn
+makes it another one.
+"""
 
 
 def runs_of(plant: str) -> Iterator[Callable[[], object]]:
@@ -77,7 +92,7 @@ def runs_of(plant: str) -> Iterator[Callable[[], object]]:
         yield scene
         return
     case = CASES.get(plant)
-    for seed in SEEDS:
+    for seed in sorted(SEEDS, key=lambda seed: seed != FOUND_BY.get(plant)):
         if case is None:
             yield lambda seed=seed: run(seed)  # type: ignore[misc]
         else:
@@ -98,4 +113,6 @@ def test_a_planted_bug_is_found(plant: str, monkeypatch: pytest.MonkeyPatch) -> 
     finder = next((run for run in runs_of(plant) if finds_a_violation(run)), None)
     assert finder is not None, "no run fails though the bug is there"
     monkeypatch.undo()
-    finder()
+    if plant in SCENES or plant in CASES or not set(SEEDS) <= set(seeds()):
+        finder()
+    # Otherwise `test_random_runs` makes this very run.
