@@ -21,6 +21,7 @@ from minutehand.cli.options import (
     AsJson,
     AttemptTimeout,
     ClientId,
+    IdempotencyKey,
     KeyText,
     MaxAttempts,
     Url,
@@ -222,11 +223,16 @@ def resume(
 
 @app.command(epilog="Example: minutehand crons trigger shop nightly")
 def trigger(
-    client_id: ClientId, cron_id: CronId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False
+    client_id: ClientId,
+    cron_id: CronId,
+    idempotency_key: IdempotencyKey = None,
+    url: Url = DEFAULT_URL,
+    key: KeyText = None,
+    as_json: AsJson = False,
 ) -> None:
     """Run a cron once, now, beside its rule. Its state does not matter. Shows the schedule."""
     with connect(url, key) as api:
-        show_schedule(api.client(client_id).crons.trigger(cron_id), as_json)
+        show_schedule(api.client(client_id).crons.trigger(cron_id, idempotency_key=idempotency_key), as_json)
 
 
 @app.command(epilog="Example: minutehand crons delete shop nightly")

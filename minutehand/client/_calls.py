@@ -432,8 +432,8 @@ def resume_cron(client_id: str, cron_id: str) -> Operation[Cron]:
     return Operation(method="POST", path=f"{_cron(client_id, cron_id)}:resume", answer=Cron)
 
 
-def trigger_cron(client_id: str, cron_id: str) -> Operation[Schedule]:
-    return Operation(method="POST", path=f"{_cron(client_id, cron_id)}:trigger", answer=Schedule)
+def trigger_cron(client_id: str, cron_id: str, *, key: str | None) -> Operation[Schedule]:
+    return keyed(f"{_cron(client_id, cron_id)}:trigger", Schedule, key=key)
 
 
 def list_crons(client_id: str, *, page_size: int | None) -> Operation[Page[Cron]]:

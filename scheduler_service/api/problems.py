@@ -97,6 +97,12 @@ KINDS: Final[Mapping[str, Kind]] = {
         "The cron has finished",
         "It has had its last fire. To continue it, put it with another rule or a later end.",
     ),
+    "cron-changed": Kind(
+        409,
+        "The cron has changed",
+        "The first request with this Idempotency-Key got no answer and had not stored its run when it was looked for, "
+        "and the cron was changed in between. Look at the cron's runs, then trigger it with another key.",
+    ),
     "reconciliation-finished": Kind(
         409, "The reconciliation has finished", "It has processed its whole window: there is nothing left to stop."
     ),

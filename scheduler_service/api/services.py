@@ -56,7 +56,7 @@ from scheduler_service.usecases.cluster import DrainNode, ShowCluster, ShowPolle
 from scheduler_service.usecases.create_schedules import CreateSchedules
 from scheduler_service.usecases.crons import ChangeCrons, RequestCrons
 from scheduler_service.usecases.dead_letters import ListDeadLetters, RedriveDeadLetters
-from scheduler_service.usecases.idempotency import CreateIdempotently, RememberRequest
+from scheduler_service.usecases.idempotency import CreateIdempotently, RememberRequest, SeeCreated
 from scheduler_service.usecases.key_uses import RecordKeyUses
 from scheduler_service.usecases.keys import Keys
 from scheduler_service.usecases.list_schedules import ListSchedules
@@ -75,6 +75,7 @@ from scheduler_service.usecases.show_crons import ShowCrons
 from scheduler_service.usecases.signing_secrets import SigningSecrets
 from scheduler_service.usecases.storage_probes import ProbeStorage
 from scheduler_service.usecases.trial_call import SendTrialCall
+from scheduler_service.usecases.trigger_crons import TriggerCron
 
 
 class StoragePorts(Protocol):
@@ -143,13 +144,14 @@ class ClientServices:
 
 
 class ScheduleServices:
-    """Schedules; `idempotently` has the verbs that take an idempotency key."""
+    """Schedules; `idempotently` has the verbs that take an idempotency key, `trigger` of crons among them."""
 
     def __init__(
         self,
         *,
         storage: StoragePorts,
         writer: ScheduleWriter,
+        trigger: TriggerCron,
         admit: AdmitCreates,
         policy: CallbackPolicy,
         clock: Clock,
@@ -186,8 +188,8 @@ class ScheduleServices:
             redeliver=self.redeliver,
             reschedule=self.reschedule,
             by_key=self.by_key,
-            resolve=self.resolve,
-            writer=writer,
+            trigger=trigger,
+            see_created=SeeCreated(resolve=self.resolve, writer=writer, clock=clock),
             clock=clock,
         )
 
@@ -209,11 +211,13 @@ class CronServices:
         storage: StoragePorts,
         catalog: Catalog,
         writer: ScheduleWriter,
+        trigger: TriggerCron,
         admit: AdmitCreates,
         policy: CallbackPolicy,
         clock: Clock,
     ) -> None:
         crons = storage.crons
+        self.trigger = trigger
         resolve = ResolveSchedule(schedules=storage.schedules, writer=writer)
         self.change = ChangeCrons(
             crons=crons, catalog=catalog, writer=writer, encryption=policy.encryption, clock=clock
@@ -321,8 +325,15 @@ def build_services(
         low_watermark_of=members.low_watermark_of,
         clock_doubted=judge_clock.doubted,
     )
+    trigger = TriggerCron(crons=storage.crons, writer=writer, clock=clock)
     schedules = ScheduleServices(
-        storage=storage, writer=writer, admit=admit, policy=policy, clock=clock, randomness=randomness
+        storage=storage,
+        writer=writer,
+        trigger=trigger,
+        admit=admit,
+        policy=policy,
+        clock=clock,
+        randomness=randomness,
     )
     return ApiServices(
         clock=clock,
@@ -342,7 +353,15 @@ def build_services(
         public_keys=ShowPublicKeys(store=clients, catalog=catalog, clock=clock),
         schedules=schedules,
         dead_letters=DeadLetterServices(storage=storage, redeliver=schedules.redeliver),
-        crons=CronServices(storage=storage, catalog=catalog, writer=writer, admit=admit, policy=policy, clock=clock),
+        crons=CronServices(
+            storage=storage,
+            catalog=catalog,
+            writer=writer,
+            trigger=trigger,
+            admit=admit,
+            policy=policy,
+            clock=clock,
+        ),
         reconciliations=ReconciliationServices(
             storage=storage, admit=admit, clock=clock, randomness=randomness, max_days=settings.max_reconciled_days
         ),

@@ -1,4 +1,4 @@
-"""Change: a cron is created, given another rule, paused, resumed, triggered, deleted.
+"""Change: a cron is created, given another rule, paused, resumed, deleted.
 
     read -> decide -> write IF it is as read (rejected: decide again) -> place the wake-up -> answered
 
@@ -31,16 +31,13 @@ from scheduler_service.domain.crons.row import (
     NO_CALLBACK,
     Cron,
     CronCallback,
-    CronRun,
     CronState,
 )
 from scheduler_service.domain.errors import Conflict, FieldError, Invalid, InvalidRule, NotFound, SecretLocked
-from scheduler_service.domain.ids import ClientId, CronId, PollerId, UnixMillis, derived_schedule_id
-from scheduler_service.domain.options import ScheduleOptions, encode_options
+from scheduler_service.domain.ids import ClientId, CronId, PollerId, UnixMillis
 from scheduler_service.domain.ports import CronStore, SecretEncryption
 from scheduler_service.domain.preconditions import NO_PRECONDITION, Precondition
 from scheduler_service.domain.quotas import pinned_poller
-from scheduler_service.domain.schedules import Definition
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.admission import AdmitCreates
 from scheduler_service.usecases.authenticate import Catalog
@@ -52,8 +49,6 @@ from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
 MAX_CRON_TURNS = 20
 """Consecutive rejections after which a change fails: other callers keep changing this cron."""
-REMEMBERED = 10_000
-"""Instants of triggers that are remembered. Two triggers with the same instant are one run."""
 
 
 class Changed(NamedTuple):
@@ -81,7 +76,6 @@ class ChangeCrons:
         self._writer = writer
         self._encryption = encryption
         self._clock = clock
-        self._triggers: set[tuple[ClientId, CronId, int]] = set()
 
     async def put(
         self,
@@ -127,7 +121,7 @@ class ChangeCrons:
         """Raises NotFound; Conflict for a finished cron; StoreUnavailable."""
 
         def step(known: Cron | None, now: UnixMillis) -> Cron:
-            cron = _existing(known, cron_id)
+            cron = existing(known, cron_id)
             if cron.state is CronState.FINISHED:
                 raise Conflict("cron-finished", f"cron {cron_id!r} has had its last fire", state=cron.state)
             return cron if cron.state is CronState.PAUSED else _begun_again(cron, cron, CronState.PAUSED, now)
@@ -138,7 +132,7 @@ class ChangeCrons:
         """From now on: fires of the pause are not made up for. Raises NotFound, StoreUnavailable."""
 
         def step(known: Cron | None, now: UnixMillis) -> Cron:
-            cron = _existing(known, cron_id)
+            cron = existing(known, cron_id)
             return cron if cron.state is not CronState.PAUSED else _begun_again(cron, cron, CronState.ACTIVE, now)
 
         return (await self._change(client_id, cron_id, step)).cron
@@ -161,50 +155,6 @@ class ChangeCrons:
         if known is not None and known.state is not CronState.DELETED:
             self._counts.deleted(client_id, standing)
         return cron
-
-    async def trigger(self, client: Client, cron_id: CronId) -> Definition:
-        """One run now, in addition to the rule and in any state; answers its row. Triggers that several processes admit
-        in one millisecond are one run. Raises NotFound, StoreUnavailable."""
-        found = await self._crons.read(client.client_id, [cron_id])
-        cron = _existing(found.get(cron_id), cron_id)
-        now = UnixMillis(self._clock.wall_ms())
-        nominal = self._triggered_at(cron, now)
-        name = f"trigger {client.client_id} {cron_id} {cron.revision} {nominal}"
-        definition = Definition(
-            client_id=client.client_id,
-            poller_id=cron.poller_id,
-            due=nominal,
-            schedule_id=derived_schedule_id(due=nominal, poller_id=cron.poller_id, name=name),
-            method=cron.callback.method,
-            url=cron.callback.url,
-            headers=cron.callback.headers,
-            body=cron.callback.body,
-            options=encode_options(
-                ScheduleOptions(
-                    retry=cron.options.retry,
-                    timeout_seconds=cron.options.timeout_seconds,
-                    empty_body=cron.options.empty_body,
-                    flow=cron.options.flow,
-                )
-            ),
-            label=cron.options.label,
-            cron_id=cron_id,
-            nominal_due=nominal,
-            created_at=now,
-        )
-        run = CronRun(client.client_id, cron_id, nominal, cron.revision, definition.schedule_id)
-        await self._crons.insert_runs([run])
-        await self._writer(definition, consistency=client.settings.write_consistency)
-        return definition
-
-    def _triggered_at(self, cron: Cron, now: int) -> UnixMillis:
-        """The next instant that no other run has. It is never a whole second, because fires are at whole minutes."""
-        if len(self._triggers) >= REMEMBERED:
-            self._triggers.clear()
-        while now % 1000 == 0 or (cron.client_id, cron.cron_id, now) in self._triggers:
-            now += 1
-        self._triggers.add((cron.client_id, cron.cron_id, now))
-        return UnixMillis(now)
 
     def _new(self, client: Client, cron_id: CronId, draft: CronDraft, *, known: Cron | None, now: UnixMillis) -> Cron:
         """A cron that was deleted before continues its revisions, so that nothing placed before the deletion is taken
@@ -296,7 +246,7 @@ def _poller(client: Client, cron_id: CronId, draft: CronDraft) -> PollerId:
     return pinned_poller(client.client_id, cron_id if flow is None else flow.key, quota=client.poller_quota)
 
 
-def _existing(known: Cron | None, cron_id: CronId) -> Cron:
+def existing(known: Cron | None, cron_id: CronId) -> Cron:
     if known is None or known.state is CronState.DELETED:
         raise NotFound(f"there is no cron {cron_id!r}")
     return known
@@ -386,8 +336,3 @@ class RequestCrons:
         """Raises NotFound, StoreUnavailable too."""
         self.admit(client)
         return await self._change.resume(client.client_id, cron_id)
-
-    async def trigger(self, client: Client, cron_id: CronId) -> Definition:
-        """Raises NotFound, StoreUnavailable too."""
-        self.admit(client)
-        return await self._change.trigger(client, cron_id)

@@ -1,4 +1,4 @@
-"""Creates, redeliveries and reschedules under an idempotency key (see `RememberRequest`).
+"""Creates, redeliveries, reschedules and triggers under an idempotency key (see `RememberRequest`).
 
 A repeat is answered with the present result of the first request. What the first request was about to make and did not
 is made now, as it was requested then: an item that was valid then is not judged again, and one that was refused stays
@@ -16,9 +16,9 @@ from uuid import UUID
 from membership.conditional import Applied, Rejected, Unknown
 from membership.errors import MinutehandError, StoreUnavailable
 from scheduler_service.domain.clients import Client
-from scheduler_service.domain.errors import FieldError, Invalid, KeyReused
+from scheduler_service.domain.errors import FieldError, Invalid, KeyReused, NotFound
 from scheduler_service.domain.idempotency import NOTHING, Kept, Keyed
-from scheduler_service.domain.ids import ScheduleId, UnixMillis
+from scheduler_service.domain.ids import CronId, ScheduleId, UnixMillis, partition_of
 from scheduler_service.domain.ports import IdempotencyStore
 from scheduler_service.domain.preconditions import NO_PRECONDITION, Precondition
 from scheduler_service.domain.retry_rows import definition_of, outcome_of
@@ -32,6 +32,7 @@ from scheduler_service.usecases.resolve_schedule import Resolved, ResolveSchedul
 from scheduler_service.usecases.schedule_keys import PutResult, ScheduleKeys
 from scheduler_service.usecases.schedule_request import ScheduleRequest, asked_latest
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
+from scheduler_service.usecases.trigger_crons import TriggerCron
 
 Made: TypeAlias = Definition | Resolved | MinutehandError
 """The result of one item: its row as just created, or as found, or why there is none."""
@@ -101,6 +102,38 @@ class CreatedOnce:
     replayed: bool
 
 
+class SeeCreated:
+    """A schedule that was begun before, durable and certain to be read by an owner: its creator may have died at any
+    point before."""
+
+    def __init__(self, *, resolve: ResolveSchedule, writer: ScheduleWriter, clock: Clock) -> None:
+        self.resolve = resolve
+        self._writer = writer
+        self._clock = clock
+
+    async def __call__(self, client: Client, definition: Definition) -> Resolved:
+        """`definition`: as its creator would have written it. Raises StoreUnavailable."""
+        return await self.whether(client, await self.resolve(client.client_id, definition.schedule_id), definition)
+
+    async def whether(self, client: Client, known: Resolved | None, definition: Definition) -> Resolved:
+        """The same for one that was resolved just now, to `known`."""
+        schedule_id = definition.schedule_id
+        if known is not None and known.row.ended:
+            return known
+        outcome = outcome_of(known.row) if known is not None else None
+        if known is not None and outcome is not None:
+            assert outcome.state is State.RETRYING
+            await self._writer.complete(definition_of(definition.partition, known.row), outcome)
+            return known
+        if known is None and may_be_deleted(client.settings, schedule_id, now=self._clock.wall_ms()):
+            raise StoreUnavailable("the minute of this schedule may have been deleted")
+        await self._writer(definition, consistency=client.settings.write_consistency)
+        found = known or await self.resolve(client.client_id, schedule_id)
+        if found is None:
+            raise StoreUnavailable("the schedule was deleted while it was being created")
+        return found
+
+
 class CreateIdempotently:
     """Verbs under a key, for clients that the caller has looked up and admitted. Each raises what its verb does, and
     KeyReused."""
@@ -113,8 +146,8 @@ class CreateIdempotently:
         redeliver: RedeliverSchedule,
         reschedule: RescheduleSchedule,
         by_key: ScheduleKeys,
-        resolve: ResolveSchedule,
-        writer: ScheduleWriter,
+        trigger: TriggerCron,
+        see_created: SeeCreated,
         clock: Clock,
     ) -> None:
         self._remember = remember
@@ -122,8 +155,8 @@ class CreateIdempotently:
         self._redeliver = redeliver
         self._reschedule = reschedule
         self._by_key = by_key
-        self._resolve = resolve
-        self._writer = writer
+        self._trigger = trigger
+        self._see_created = see_created
         self._clock = clock
 
     async def create(self, client: Client, requests: Sequence[ScheduleRequest | Invalid], keyed: Keyed) -> CreatedOnce:
@@ -192,6 +225,31 @@ class CreateIdempotently:
         chosen = Chosen(ScheduleId(known.ids[0]), known.at)
         return await self._by_key.put(client, request, precondition=precondition, chosen=chosen), known.replayed
 
+    async def trigger(self, client: Client, cron_id: CronId, keyed: Keyed) -> Definition | Resolved:
+        """As `TriggerCron`; Resolved if it was requested before. Raises Conflict (cron-changed) too: the run was not
+        stored, and the cron has changed since."""
+        try:
+            chosen = await self._trigger.choose(client, cron_id)
+        except NotFound:
+            # The cron may have been deleted after it was triggered.
+            known = await self._remember.known(keyed)
+            if known is None:
+                raise
+        else:
+            definition = chosen.definition
+            known = await self._remember(keyed, ids=[definition.schedule_id], at=definition.due)
+            if not known.replayed:
+                return await self._trigger.place(client, chosen)
+        schedule_id = ScheduleId(known.ids[0])
+        present = await self._see_created.resolve(client.client_id, schedule_id)
+        if present is not None:
+            definition = definition_of(partition_of(client.client_id, schedule_id), present.row)
+        else:
+            chosen = await self._trigger.again(client, cron_id, schedule_id)
+            await self._trigger.list_run(chosen)
+            definition = chosen.definition
+        return await self._see_created.whether(client, present, definition)
+
     async def _created_again(
         self, client: Client, requests: Sequence[ScheduleRequest | Invalid], remembered: Remembered
     ) -> list[Made]:
@@ -221,22 +279,3 @@ class CreateIdempotently:
             return judged
         detail = "was refused under this Idempotency-Key by settings that have changed since; use another key"
         return Invalid([FieldError("", detail)])
-
-    async def _see_created(self, client: Client, definition: Definition) -> Resolved:
-        """The schedule, durable and certain to be read by an owner: its creator may have died at any point before."""
-        schedule_id = definition.schedule_id
-        known = await self._resolve(client.client_id, schedule_id)
-        if known is not None and known.row.ended:
-            return known
-        outcome = outcome_of(known.row) if known is not None else None
-        if known is not None and outcome is not None:
-            assert outcome.state is State.RETRYING
-            await self._writer.complete(definition_of(definition.partition, known.row), outcome)
-            return known
-        if known is None and may_be_deleted(client.settings, schedule_id, now=self._clock.wall_ms()):
-            raise StoreUnavailable("the minute of this schedule may have been deleted")
-        await self._writer(definition, consistency=client.settings.write_consistency)
-        found = known or await self._resolve(client.client_id, schedule_id)
-        if found is None:
-            raise StoreUnavailable("the schedule was deleted while it was being created")
-        return found

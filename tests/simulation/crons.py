@@ -19,6 +19,7 @@ from scheduler_service.usecases.authenticate import Catalog
 from scheduler_service.usecases.cron_request import CronDraft
 from scheduler_service.usecases.crons import ChangeCrons
 from scheduler_service.usecases.secret_encryption import NoEncryption
+from scheduler_service.usecases.trigger_crons import TriggerCron
 from tests.simulation.receivers import Call
 from tests.simulation.world import World
 
@@ -93,6 +94,7 @@ class Crons:
             encryption=NoEncryption(),
             clock=world.api_clock,
         )
+        self._trigger = TriggerCron(crons=world.api_storage.crons, writer=world.writer, clock=world.api_clock)
 
     async def put(
         self,
@@ -125,9 +127,7 @@ class Crons:
         return await self._changed(cron_id, lambda: self.change.delete(self.client_id, CronId(cron_id)))
 
     async def trigger(self, cron_id: str) -> None:
-        row = await self._until_answered(
-            lambda: self.change.trigger(self.world.clients[self.client_id], CronId(cron_id))
-        )
+        row = await self._until_answered(lambda: self._trigger(self.world.clients[self.client_id], CronId(cron_id)))
         self.stories[cron_id].triggered.add(str(row.schedule_id))
 
     async def _changed(self, cron_id: str, change: Callable[[], Awaitable[T]]) -> T:

@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from membership.errors import MinutehandError, StoreUnavailable
 from scheduler_service.domain.clients import WriteConsistency
 from scheduler_service.domain.idempotency import Keyed, fingerprint_of
+from scheduler_service.domain.ids import CronId, ScheduleId
 from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.domain.quotas import PollerChooser
 from scheduler_service.domain.schedules import Definition, Kind
 from scheduler_service.usecases.admission import AdmitCreates, JudgeClock
 from scheduler_service.usecases.cancel_schedules import CancelSchedules
 from scheduler_service.usecases.create_schedules import CreateSchedules
-from scheduler_service.usecases.idempotency import CreateIdempotently, RememberRequest
+from scheduler_service.usecases.idempotency import CreateIdempotently, RememberRequest, SeeCreated
 from scheduler_service.usecases.redeliver import RedeliverSchedule
 from scheduler_service.usecases.reschedule_schedule import RescheduleSchedule
 from scheduler_service.usecases.resolve_schedule import ResolveSchedule
@@ -19,6 +20,7 @@ from scheduler_service.usecases.schedule_keys import ScheduleKeys
 from scheduler_service.usecases.schedule_request import CallbackPolicy, CallbackRequest, ScheduleRequest
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from scheduler_service.usecases.secret_encryption import NoEncryption
+from scheduler_service.usecases.trigger_crons import TriggerCron
 from tests.simulation.creates import CreateRecord
 from tests.simulation.sim_clock import AgreedClock
 from tests.simulation.world import World
@@ -91,8 +93,8 @@ class Callers:
                 policy=CallbackPolicy(network=NetworkPolicy(), encryption=NoEncryption()),
                 clock=clock,
             ),
-            resolve=resolve,
-            writer=writer,
+            trigger=TriggerCron(crons=storage.crons, writer=writer, clock=clock),
+            see_created=SeeCreated(resolve=resolve, writer=writer, clock=clock),
             clock=clock,
         )
 
@@ -122,6 +124,20 @@ class Callers:
                 return await self.create(key, *delays)
             except StoreUnavailable:
                 await self.world.api_clock.sleep(0.5)
+
+    async def triggered(self, key: str, cron_id: CronId) -> ScheduleId:
+        """Repeat a trigger until it is acknowledged. Raises Conflict."""
+        client = self.world.clients["shop"]
+        keyed = Keyed(client.client_id, key, fingerprint_of("POST", f"/{cron_id}:trigger"))
+        while True:
+            try:
+                made = await self.once.trigger(client, cron_id, keyed)
+            except StoreUnavailable:
+                await self.world.api_clock.sleep(0.5)
+                continue
+            schedule_id = made.schedule_id if isinstance(made, Definition) else made.row.schedule_id
+            self.world.asked[str(schedule_id)].acknowledged = True
+            return schedule_id
 
     async def redelivered(self, key: str, asked: CreateRecord) -> None:
         """Repeat a redelivery until there is an answer."""

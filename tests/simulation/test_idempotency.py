@@ -6,11 +6,15 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from cql.connection import Item
+from scheduler_service.domain.crons.row import CRON_CLIENT
+from scheduler_service.domain.ids import CronId
+from tests.simulation.crons import Crons
 from tests.simulation.faults import FaultPlan
 from tests.simulation.keyed import Callers
 from tests.simulation.world import World, simulate
 
 FAULTS = ["refuse", "lose", "late", "crash-before", "crash-after"]
+YEARLY = CronId("yearly")
 STEPS = 4
 """Requests to the store of a create under a key: the key, the index row, the row, and the read of a late create.
 Requests with higher numbers are the repeat's."""
@@ -98,6 +102,44 @@ def test_callers_in_doubt_have_one_schedule_of_each_key(seed: int) -> None:
             assert len(asked.calls) == 1
 
     simulate(scenario, seed=seed)
+
+
+@pytest.mark.parametrize("pause", [0.5, 400.0], ids=["at-once", "after-its-minute"])
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("step", range(1, 6))
+def test_a_trigger_failed_and_is_repeated(step: int, fault: str, pause: float) -> None:
+    """Any request of the first try fails or is its last: the cron, the key, the run, the index row, the row."""
+    met: list[str] = []
+
+    async def scenario(world: World) -> None:
+        await world.add_client(CRON_CLIENT, quota=1)
+        callers = await shop(world)
+        crons = Crons(world)
+        await crons.put("yearly", "30 2 1 1 *")
+        await world.advance(70)
+        world.api_connection.plan.hook = fault_at(step, fault, met)
+        first = asyncio.get_running_loop().create_task(callers.triggered("k", YEARLY))
+        await asyncio.wait([first], timeout=pause)
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        world.api_connection.plan.hook = None
+        if fault.startswith("crash"):
+            callers = await another_process(world)
+        await world.advance(pause)
+        async with asyncio.timeout(600):
+            made_id = await callers.triggered("k", YEARLY)
+        await world.settle_down()
+        assert made(world) == [str(made_id)]
+        assert [call.attempt for call in world.asked[str(made_id)].calls] == [1]
+        present = Crons(world)
+        present.stories = crons.stories
+        await present.put("yearly", "30 3 1 1 *")
+        assert await callers.triggered("k", YEARLY) == made_id
+        await world.advance(120)
+        assert (made(world), len(world.asked[str(made_id)].calls)) == ([str(made_id)], 1)
+
+    simulate(scenario)
+    assert met[0] == "crons.read"
 
 
 @pytest.mark.parametrize("seed", range(1, 7))

@@ -387,9 +387,10 @@ class Crons(Part):
         """Continue from now; fires missed during the pause are not made up for."""
         return self._perform(calls.resume_cron(self._client_id, cron_id))
 
-    def trigger(self, cron_id: str) -> Schedule:
-        """Run it once now, beside the rule. Not idempotent: asked for twice, it runs twice."""
-        return self._perform(calls.trigger_cron(self._client_id, cron_id))
+    def trigger(self, cron_id: str, *, idempotency_key: str | None = None) -> Schedule:
+        """Run it once now, beside the rule. Raises MinutehandApiError: cron-changed, where a repeat finds no run and
+        another cron."""
+        return self._perform(calls.trigger_cron(self._client_id, cron_id, key=idempotency_key))
 
     def delete(self, cron_id: str) -> Cron:
         """No more fires. Its runs stay readable."""

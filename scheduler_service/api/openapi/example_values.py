@@ -151,6 +151,7 @@ TRIGGERED: Final = {
     "next_attempt_at": "2026-11-21T09:30:00.001Z",
     "callback": CRON["callback"],
     "label": "books",
+    "created_at": "2026-11-21T09:30:00.001Z",
     "retry": None,
     "cron_id": "nightly",
 }

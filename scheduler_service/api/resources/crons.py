@@ -10,17 +10,30 @@ from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.decoding import Body
 from scheduler_service.api.http.paging import Cursor, Listing, WindowCursor, WindowListing, seal
 from scheduler_service.api.http.preconditions import ETAG, PRECONDITION_FAILED, etag_header, precondition_of
-from scheduler_service.api.http.route import CREATES, LOCATION, Items, NoRequest, RequestContext, Route, json_response
+from scheduler_service.api.http.route import (
+    CREATES,
+    LOCATION,
+    REPLAYED,
+    Items,
+    NoRequest,
+    RequestContext,
+    Route,
+    json_response,
+    keyed_of,
+)
 from scheduler_service.api.rate_limit import RATE_HEADERS, RATED
 from scheduler_service.api.resources.cron_views import CronView, PreviewView, RunView, cron_view, preview_view, run_view
-from scheduler_service.api.resources.schedule_views import created_schedule_view
+from scheduler_service.api.resources.schedule_views import created_schedule_view, schedule_view
+from scheduler_service.api.resources.schedules import location_of
 from scheduler_service.api.schemas import ScheduleView
 from scheduler_service.domain.clients import Scope
 from scheduler_service.domain.crons import SEARCHED_MS
 from scheduler_service.domain.crons.row import CRON_ID_PATTERN, Cron
 from scheduler_service.domain.errors import FieldError, Invalid, NotFound
 from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, UnixMillis
+from scheduler_service.domain.schedules import Definition
 from scheduler_service.usecases.cron_request import CronRequest, PreviewRequest, preview
+from scheduler_service.usecases.resolve_schedule import Resolved
 
 _CRONS = "/v1/clients/{client_id}/crons"
 _CRON = _CRONS + "/{cron_id}"
@@ -161,16 +174,21 @@ async def resume_cron(context: RequestContext) -> web.Response:
 async def trigger_cron(context: RequestContext) -> web.Response:
     client, cron_id = context.client, _cron_id(context)
     await context.no_body()
+    encryption = context.services.encryption
     context.services.crons.request.admit(client)
     rate = context.services.rate_limit.take(client)
-    definition = await context.services.crons.request.trigger(client, cron_id)
-    context.record(schedule_id=str(definition.schedule_id))
-    location = f"/v1/clients/{client.client_id}/schedules/{definition.schedule_id}"
-    return json_response(
-        created_schedule_view(definition, context.services.encryption),
-        status=201,
-        headers={"Location": location, **rate},
-    )
+    keyed = keyed_of(context)
+    if keyed is None:
+        made: Definition | Resolved = await context.services.crons.trigger(client, cron_id)
+    else:
+        made = await context.services.schedules.idempotently.trigger(client, cron_id, keyed)
+    schedule_id = made.schedule_id if isinstance(made, Definition) else made.row.schedule_id
+    context.record(schedule_id=str(schedule_id))
+    headers = {**location_of(client, schedule_id), **rate}
+    if isinstance(made, Definition):
+        return json_response(created_schedule_view(made, encryption), status=201, headers=headers)
+    view = schedule_view(client.client_id, made.row, encryption, in_flight=made.in_flight)
+    return json_response(view, headers={**REPLAYED, **headers})
 
 
 async def list_runs(context: RequestContext) -> web.Response:
@@ -296,7 +314,9 @@ ROUTES = (
         response=ScheduleView,
         status=201,
         headers={**LOCATION, **RATE_HEADERS},
-        problems=(*CREATES, *RATED),
+        others={200: ScheduleView},
+        idempotent=True,
+        problems=(*CREATES, *RATED, "cron-changed"),
         cost=0,
     ),
     Route(

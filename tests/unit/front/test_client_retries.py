@@ -45,14 +45,14 @@ REPEATED: dict[str, tuple[Callable[[], httpx.Response], Callable[[Any], Any]]] =
     "batch": (page, lambda shop: shop.schedules.create_batch([NewSchedule(callback=CALL, delay_seconds=1)])),
     "redeliver": (lambda: made(202), lambda shop: shop.schedules.redeliver(ID)),
     "reschedule": (made, lambda shop: shop.schedules.reschedule(ID, delay_seconds=1)),
+    "trigger": (made, lambda shop: shop.crons.trigger("nightly")),
     "get": (lambda: made(200), lambda shop: shop.schedules.get(ID)),
     "delete": (lambda: made(200), lambda shop: shop.schedules.cancel(ID)),
     "list": (page, lambda shop: shop.keys.list()),
 }
-KEYED = {"create", "batch", "redeliver", "reschedule"}
+KEYED = {"create", "batch", "redeliver", "reschedule", "trigger"}
 SENT_ONCE: dict[str, Callable[[Any], Any]] = {
     "cancel-many": lambda shop: shop.schedules.cancel_many([ID]),
-    "trigger": lambda shop: shop.crons.trigger("nightly"),
     "new-key": lambda shop: shop.keys.create(),
     "redrive": lambda shop: shop.dead_letters.redeliver(),
 }
@@ -102,14 +102,15 @@ async def test_a_key_of_the_callers_own(kind: str) -> None:
         lambda shop: shop.schedules.create_batch([], idempotency_key="mine"),
         lambda shop: shop.schedules.redeliver(ID, idempotency_key="mine"),
         lambda shop: shop.schedules.reschedule(ID, delay_seconds=1, idempotency_key="mine"),
+        lambda shop: shop.crons.trigger("nightly", idempotency_key="mine"),
         lambda shop: shop.reconciliations.create(
             "report", start=DUE, end=DUE, states=["failed"], idempotency_key="mine"
         ),
     ]
-    script = Script(made(200), page(), made(200), made(200), httpx.Response(202, json=RECONCILIATION))
+    script = Script(made(200), page(), made(200), made(200), made(200), httpx.Response(202, json=RECONCILIATION))
     for ask in asks:
         await perform(script, ask, kind=kind)
-    assert [one.headers[KEY] for one in script.requests] == ["mine"] * 5
+    assert [one.headers[KEY] for one in script.requests] == ["mine"] * 6
     assert b"idempotency" not in b"".join(one.content for one in script.requests)
 
 

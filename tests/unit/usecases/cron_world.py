@@ -24,6 +24,7 @@ from scheduler_service.usecases.expand_crons import ExpandCrons
 from scheduler_service.usecases.resolve_schedule import ResolveSchedule
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from scheduler_service.usecases.secret_encryption import NoEncryption
+from scheduler_service.usecases.trigger_crons import TriggerCron
 from tests.support.api import NOW, ManualClock, RecordedHints, SeededRandomness
 from tests.support.memory import InMemoryConnection
 
@@ -123,8 +124,10 @@ class CronWorld:
         self.resolve = ResolveSchedule(schedules=self.storage.schedules, writer=self.writer)
         self.cancel = CancelSchedules(schedules=self.storage.schedules, writer=self.writer, clock=self.clock)
         self.change, self.expand = self._process(self.storage)
+        self.trigger = TriggerCron(crons=self.storage.crons, writer=self.writer, clock=self.clock)
         self.others = Storage.over(self.connection)
         self.others_change, self.others_expand = self._process(self.others)
+        self.others_trigger = TriggerCron(crons=self.others.crons, writer=self.writer, clock=self.clock)
 
     def _process(self, storage: Storage) -> tuple[ChangeCrons, ExpandCrons]:
         """The background work of one process. Each process has separate queues."""

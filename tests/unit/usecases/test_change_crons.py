@@ -51,7 +51,7 @@ CHANGES: dict[str, Callable[[CronWorld, Client], Awaitable[object]]] = {
     "pause": lambda world, client: world.change.pause(SHOP, TICK),
     "resume": lambda world, client: world.change.resume(SHOP, TICK),
     "delete": lambda world, client: world.change.delete(SHOP, TICK),
-    "trigger": lambda world, client: world.change.trigger(client, TICK),
+    "trigger": lambda world, client: world.trigger(client, TICK),
     "put-as-before": lambda world, client: world.change.put(client, TICK, draft()),
 }
 BECOMES: dict[tuple[str, CronState | None], CronState | type[Exception]] = {
@@ -320,7 +320,7 @@ async def test_a_rule_from_a_newer_program_can_be_replaced_and_stopped(world: Cr
 async def test_each_of_many_triggers_of_one_instant_is_a_run(world: CronWorld) -> None:
     client = await in_state(world, CronState.ACTIVE)
     world.clock.now += 990 - world.clock.now % 1000
-    made = [await world.change.trigger(client, TICK) for _ in range(20)]
+    made = [await world.trigger(client, TICK) for _ in range(20)]
     runs = [run for run in await world.runs() if run.triggered]
     assert [run.schedule_id for run in runs] == [row.schedule_id for row in made]
     assert len(runs) == 20
@@ -328,7 +328,7 @@ async def test_each_of_many_triggers_of_one_instant_is_a_run(world: CronWorld) -
 
 async def test_triggers_of_one_instant_by_two_processes_are_one_run(world: CronWorld) -> None:
     client = await in_state(world, CronState.ACTIVE)
-    one, other = await world.change.trigger(client, TICK), await world.others_change.trigger(client, TICK)
+    one, other = await world.trigger(client, TICK), await world.others_trigger(client, TICK)
     assert one == other
     assert [run.schedule_id for run in await world.runs() if run.triggered] == [one.schedule_id]
     assert [row["schedule_id"] for row in world.connection.rows("schedules") if row["due"] == one.due] == [
@@ -340,7 +340,7 @@ async def test_triggered_runs_are_beside_the_rule(world: CronWorld) -> None:
     client = await in_state(world, CronState.ACTIVE)
     fires = {run.nominal_due for run in await world.runs()}
     world.clock.now -= world.clock.now % 1000
-    row = await world.change.trigger(client, TICK)
+    row = await world.trigger(client, TICK)
     triggered = [run for run in await world.runs() if run.triggered]
     assert [run.schedule_id for run in triggered] == [row.schedule_id]
     assert {run.nominal_due for run in await world.runs() if not run.triggered} == fires
