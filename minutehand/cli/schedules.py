@@ -33,9 +33,8 @@ from minutehand.cli.options import (
     Url,
     connect,
     environment,
-    limit_of,
 )
-from minutehand.cli.output import at_most, print_fields, print_json, print_table, progress, say
+from minutehand.cli.output import print_fields, print_json, print_table, progress, say
 from minutehand.cli.schedule_options import (
     Delay,
     Due,
@@ -55,7 +54,8 @@ from minutehand.cli.schedule_options import (
     due_of,
     schedule_options,
 )
-from minutehand.cli.schedule_view import IN_DOUBT, show_schedule, state_of
+from minutehand.cli.schedule_view import show_schedule
+from minutehand.cli.schedule_windows import cancel_window, count, list_
 
 if TYPE_CHECKING:
     from minutehand.client import Attempt
@@ -327,39 +327,6 @@ def cancel(
 
 
 @app.command(
-    "cancel-window",
-    epilog="Example: minutehand schedules cancel-window shop "
-    "--from 2026-11-21T09:00:00Z --to 2026-11-21T10:00:00Z --label reminders",
-)
-def cancel_window(
-    client_id: ClientId,
-    start: Annotated[str, typer.Option("--from", help="First instant, RFC 3339.", show_default=False)],
-    end: Annotated[str, typer.Option("--to", help="Before this instant, 24 hours later at most.", show_default=False)],
-    label: Annotated[
-        str | None, typer.Option("--label", help="Those with this label only.", show_default=False)
-    ] = None,
-    url: Url = DEFAULT_URL,
-    key: KeyText = None,
-    as_json: AsJson = False,
-) -> None:
-    """Cancel whatever is due within a window and has not ended.
-
-    What was rescheduled to an instant outside the window is not in it.
-    """
-    with connect(url, key) as api:
-        items = api.client(client_id).schedules.cancel_window(start=start, end=end, label=label)
-    if as_json:
-        print_json(items)
-        return
-    left = [(one.schedule_id, one.status, one.state, one.rescheduled_to) for one in items if not one.cancelled]
-    doubtful = sum(one.cancelled and one.reason == IN_DOUBT for one in items)
-    in_doubt = f", {doubtful} of them in doubt: they may have been called before" if doubtful else ""
-    say(f"{len(items) - len(left)} are cancelled{in_doubt}; {len(left)} could not be.")
-    if left:
-        print_table(("SCHEDULE ID", "ANSWER", "STATE", "RESCHEDULED TO"), left)
-
-
-@app.command(
     epilog="Example: minutehand schedules reschedule shop 01a1fe8c-3c6a-8000-8000-1f6d8a5bd3c1 --delay-seconds 600"
 )
 def reschedule(
@@ -527,51 +494,10 @@ def _answer(attempt: "Attempt") -> str | None:
     return "(empty)" if attempt.excerpt == "" and attempt.status is not None else attempt.excerpt or None
 
 
-@app.command("list", epilog="Example: minutehand schedules list shop --from 2026-11-21T09:00:00Z --state failed")
-def list_(
-    client_id: ClientId,
-    start: Annotated[
-        str | None, typer.Option("--from", help="First instant, RFC 3339. [default: now]", show_default=False)
-    ] = None,
-    end: Annotated[
-        str | None,
-        typer.Option(
-            "--to", help="Before this instant. [default: 24 hours later, the most there is]", show_default=False
-        ),
-    ] = None,
-    state: Annotated[
-        str | None,
-        typer.Option(
-            "--state", help="scheduled, retrying, delivered, failed, cancelled or skipped only.", show_default=False
-        ),
-    ] = None,
-    label: Annotated[
-        str | None, typer.Option("--label", help="Those with this label only.", show_default=False)
-    ] = None,
-    cron_id: Annotated[
-        str | None, typer.Option("--cron", metavar="CRON", help="Those of this cron only.", show_default=False)
-    ] = None,
-    limit: Annotated[int, limit_of("schedules")] = 100,
-    url: Url = DEFAULT_URL,
-    key: KeyText = None,
-    as_json: AsJson = False,
-) -> None:
-    """List schedules by the time they are due."""
-    with connect(url, key) as api:
-        found = api.client(client_id).schedules.list(
-            start=start, end=end, state=state, label=label, cron_id=cron_id, page_size=min(limit + 1, 1000)
-        )
-        schedules, more = at_most(limit, found)
-    if as_json:
-        print_json(schedules, more=more)
-        return
-    rows = [
-        (one.schedule_id, one.due, state_of(one), one.attempts, one.last_status, one.label, one.callback.url)
-        for one in schedules
-    ]
-    print_table(
-        ("SCHEDULE ID", "DUE", "STATE", "ATTEMPTS", "STATUS", "LABEL", "URL"),
-        rows,
-        yielding={"LABEL", "URL"},
-        more=more,
-    )
+app.command(
+    "cancel-window",
+    epilog="Example: minutehand schedules cancel-window shop "
+    "--from 2026-11-21T09:00:00Z --to 2026-11-21T10:00:00Z --label reminders",
+)(cancel_window)
+app.command("list", epilog="Example: minutehand schedules list shop --from 2026-11-21T09:00:00Z --state failed")(list_)
+app.command(epilog="Example: minutehand schedules count shop --to 2026-11-28T09:00:00Z --host a.example")(count)

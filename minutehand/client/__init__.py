@@ -56,6 +56,7 @@ from minutehand.client._errors import (
     Unauthorized,
     Unavailable,
 )
+from minutehand.client._filters import ScheduleFilter
 from minutehand.client._models import (
     AdminKey,
     BatchItem,
@@ -177,6 +178,7 @@ __all__ = [
     "Retry",
     "RetrySettings",
     "Schedule",
+    "ScheduleFilter",
     "SentCallback",
     "SigningSecret",
     "TooManyRequests",

@@ -57,7 +57,7 @@ class Operation(msgspec.Struct, Generic[T], frozen=True, kw_only=True, gc=False)
     method: str
     path: str
     answer: Any
-    query: Mapping[str, str] = {}
+    query: Mapping[str, str | Sequence[str]] = {}
     headers: Mapping[str, str] = {}
     body: bytes | None = None
     also: tuple[int, ...] = ()
@@ -282,20 +282,11 @@ def list_schedules(
     *,
     start: datetime | str | None,
     end: datetime | str | None,
-    state: str | None,
-    label: str | None,
-    cron_id: str | None,
+    filters: Mapping[str, Any],
     page_size: int | None,
 ) -> Operation[Page[Schedule]]:
-    query = {
-        "from": instant(start),
-        "to": instant(end),
-        "state": state,
-        "label": label,
-        "cron_id": cron_id,
-        "limit": number(page_size),
-    }
-    return Operation(method="GET", path=_schedules(client_id), answer=Page[Schedule], query=given(query))
+    query = given({"from": instant(start), "to": instant(end), **filters, "limit": number(page_size)})
+    return Operation(method="GET", path=_schedules(client_id), answer=Page[Schedule], query=query)
 
 
 def list_balance(
@@ -356,22 +347,8 @@ def redeliver_schedule(client_id: str, schedule_id: str, *, key: str | None) -> 
 
 
 def cancel_schedules(client_id: str, schedule_ids: Sequence[str]) -> Operation[Page[CancelItem]]:
-    return _cancel(client_id, {"schedule_ids": schedule_ids})
-
-
-def cancel_window(
-    client_id: str, *, start: datetime | str, end: datetime | str, label: str | None
-) -> Operation[Page[CancelItem]]:
-    return _cancel(client_id, given({"from": instant(start), "to": instant(end), "label": label}))
-
-
-def cancel_further(client_id: str, cursor: str) -> Operation[Page[CancelItem]]:
-    return _cancel(client_id, {"cursor": cursor})
-
-
-def _cancel(client_id: str, asked: Mapping[str, Any]) -> Operation[Page[CancelItem]]:
-    path = f"{_schedules(client_id)}:cancel"
-    return Operation(method="POST", path=path, answer=Page[CancelItem], body=_encode(asked))
+    body = _encode({"schedule_ids": schedule_ids})
+    return Operation(method="POST", path=f"{_schedules(client_id)}:cancel", answer=Page[CancelItem], body=body)
 
 
 def list_attempts(client_id: str, schedule_id: str) -> Operation[Page[Attempt]]:
@@ -499,7 +476,7 @@ def _cron(client_id: str, cron_id: str) -> str:
     return f"{client_path(client_id)}/crons/{segment(cron_id)}"
 
 
-def given(query: Mapping[str, str | None]) -> dict[str, str]:
+def given(query: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in query.items() if value is not None}
 
 

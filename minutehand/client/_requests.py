@@ -42,7 +42,7 @@ class Requests:
         if turns.token is not None:
             url = f"{url}?once={turns.token}"
         elif operation.query:
-            url = f"{url}?{urlencode(operation.query, quote_via=quote)}"
+            url = f"{url}?{urlencode(operation.query, doseq=True, quote_via=quote)}"
         headers, timeout = self._headers, self._timeout
         if turns.key is not None:
             headers = headers.copy()

@@ -82,11 +82,11 @@ def read_instant(text: str | None, pointer: str, faults: list[FieldError]) -> Un
     return instant
 
 
-def window_faults(start: int, end: int, *, longest_days: int) -> list[FieldError]:
-    """Faults of the `from` and `to` of a request, in Unix milliseconds."""
+def window_faults(start: int, end: int, *, longest_days: int | None) -> list[FieldError]:
+    """Faults of the `from` and `to` of a request, in Unix milliseconds. `longest_days` None: any length."""
     if not start < end:
         return [FieldError("/to", "must be after from")]
-    if end - start > longest_days * DAY_MS:
+    if longest_days is not None and end - start > longest_days * DAY_MS:
         longest = "24 hours" if longest_days == 1 else f"{longest_days} days"
         return [FieldError("/to", f"is more than {longest} after from; choose a shorter window")]
     return []

@@ -1,18 +1,23 @@
-"""List: the schedules of a client by due time, read from as many partitions as the window has.
+"""List and count: the schedules of a client by due time, read from as many partitions as the window has.
 
-The index of occupied minutes says which pollers have rows in which minute. Within a minute the pollers' pages are
-merged by (due, id); retry rows and pointers without a definition are hidden. One call does a bounded amount of work, so
-it may answer fewer rows than asked for, even none, and still return a position to continue at.
+The index of occupied minutes says which pollers have rows in which minute, so a window may have any length: minutes
+without rows cost nothing, hours without rows a read each. Within a minute the pollers' pages are merged by (due, id);
+retry rows and pointers without a definition are hidden. One call does a bounded amount of work, so it may answer fewer
+rows than asked for, even none, and still return a position to continue at:
 
-Rows are filtered by lean reads, without content, which may be long. The content of the rows that are returned is read
-afterwards, a few rows at a time because their length is unknown. `told` hears of every read as it is made, so that the
-caller can charge for it.
+                  hours of the index    pages of rows      rows     bytes of content
+    a listing     HOURS_AT_ONCE         MAX_PAGES          MAX_LISTED_ROWS, and MAX_BYTES
+    a count       HOURS_AT_ONCE         MAX_COUNTED_PAGES  MAX_COUNTED_ROWS, and MAX_BYTES if it filters by content
+
+Rows are filtered by lean reads, without content, which may be long. The content of the rows that are returned, or that
+are filtered by it (`domain.schedule_filters`), is read afterwards, a few rows at a time because their length is
+unknown. `told` hears of every read as it is made, so that the caller can charge for it.
 """
 
 import asyncio
 import heapq
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -21,7 +26,6 @@ from scheduler_service.domain.clients import ReadConsistency
 from scheduler_service.domain.ids import (
     MINUTES_PER_HOUR,
     ClientId,
-    CronId,
     Minute,
     Partition,
     PollerId,
@@ -33,14 +37,26 @@ from scheduler_service.domain.ids import (
     minute_start,
 )
 from scheduler_service.domain.ports import ScheduleStore
-from scheduler_service.domain.schedules import Content, Row, State
+from scheduler_service.domain.schedule_filters import EVERY, ScheduleFilter
+from scheduler_service.domain.schedules import Content, Row
 from scheduler_service.runtime.concurrently import concurrently
 from scheduler_service.usecases.reading_steps import FIRST_STEP_ROWS, MAX_BYTES, Told, next_step
 
 MAX_PAGES = 20
-"""Pages of rows that one call reads, beyond the first page of every poller of its current minute. Reads of the index,
-one for each hour of the window, come on top."""
+"""Pages of rows that one call reads, beyond the first page of every poller of its current minute."""
 MAX_LISTED_ROWS = 5_000
+MAX_COUNTED_PAGES = 100
+MAX_COUNTED_ROWS = 10_000
+MAX_SEARCHED_ROWS = 1_000
+"""Rows whose content one call reads to filter by it."""
+HOURS_AT_ONCE = 168
+"""Hours of the index that one call reads: a week."""
+MAX_STEP_HOURS = 24
+"""Hours of the index that are read side by side, where those before them had no rows."""
+FREE_HOURS = 25
+"""Hours of the index that are not told: a window of one day, cut anywhere."""
+ROWS_PER_HOUR = 25
+"""As how many rows the read of a further hour is told."""
 LISTED_AT_ONCE = 250
 CONCURRENT_READS = 16
 
@@ -49,14 +65,12 @@ _LAST_ID = ScheduleId(UUID(int=(1 << 128) - 1))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """The rows to list: dues in [start, end), Unix milliseconds, that match every filter given."""
+    """The rows to list: dues in [start, end), Unix milliseconds, that the filter admits."""
 
     client_id: ClientId
     start: UnixMillis
     end: UnixMillis
-    state: State | None = None
-    label: str | None = None
-    cron_id: CronId | None = None
+    filter: ScheduleFilter = EVERY
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +96,23 @@ class Listing:
 
     items: list[Listed]
     next: Position | None
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """How many rows there are up to `next`. None: in the whole window."""
+
+    count: int
+    next: Position | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """What a scan may do: the rows that it finds, the pages and rows that it reads."""
+
+    found: int
+    pages: int
+    rows: int
 
 
 @dataclass(slots=True)
@@ -117,9 +148,7 @@ class ListSchedules:
 
         `consistency` is for clients that only look; callers that act on the listing leave the default.
         """
-        found = await self.lean(window, limit=limit, position=position, consistency=consistency, told=told)
-        items, last = await self._whole(found.items, consistency, told)
-        return Listing(items, found.next if last is None else last)
+        return await self._list(window, limit, position, consistency, told, whole=True)
 
     async def lean(
         self,
@@ -127,23 +156,60 @@ class ListSchedules:
         *,
         limit: int,
         position: Position | None = None,
-        consistency: ReadConsistency = "LOCAL_QUORUM",
         told: Told = lambda rows, size: None,
     ) -> Listing:
-        """The same with lean rows (see `Row`), so the length of their content does not matter."""
-        scan = _Scan(self._schedules, window, limit, consistency, told)
-        if position is None or position.due < window.start:
-            position = Position(window.start)
+        """The same with lean rows (see `Row`), so the length of their content does not matter, unless it is filtered by
+        that."""
+        return await self._list(window, limit, position, "LOCAL_QUORUM", told, whole=False)
+
+    async def count(
+        self,
+        window: Window,
+        *,
+        position: Position | None = None,
+        consistency: ReadConsistency = "LOCAL_QUORUM",
+        told: Told = lambda rows, size: None,
+    ) -> Counted:
+        """How many rows there are from `position` on, counted as far as one call goes. Raises StoreUnavailable."""
+        most = MAX_SEARCHED_ROWS if window.filter.reads_content else MAX_COUNTED_ROWS
+        bounds = _Bounds(most, MAX_COUNTED_PAGES, MAX_COUNTED_ROWS)
+        scan = _Scan(self._schedules, window, bounds, consistency, told)
         following = await scan.run(position)
-        return Listing(scan.items, following)
+        if not window.filter.reads_content:
+            return Counted(len(scan.items), following)
+        items, last = await self._whole(scan.items, window.filter, most, consistency, told)
+        return Counted(len(items), following if last is None else last)
+
+    async def _list(
+        self,
+        window: Window,
+        limit: int,
+        position: Position | None,
+        consistency: ReadConsistency,
+        told: Told,
+        *,
+        whole: bool,
+    ) -> Listing:
+        most = MAX_SEARCHED_ROWS if window.filter.reads_content else limit
+        scan = _Scan(self._schedules, window, _Bounds(most, MAX_PAGES, MAX_LISTED_ROWS), consistency, told)
+        following = await scan.run(position)
+        if not (whole or window.filter.reads_content):
+            return Listing(scan.items, following)
+        items, last = await self._whole(scan.items, window.filter, limit, consistency, told)
+        return Listing(items, following if last is None else last)
 
     async def _whole(
-        self, lean: Sequence[Listed], consistency: ReadConsistency, told: Told
+        self,
+        lean: Sequence[Listed],
+        filter_: ScheduleFilter,
+        limit: int,
+        consistency: ReadConsistency,
+        told: Told,
     ) -> tuple[list[Listed], Position | None]:
-        """The rows with their content, and where to continue if that is too long for one answer. Rows deleted meanwhile
-        are left out."""
+        """The rows with their content that the filter admits, and where to continue if they are as many as one answer
+        may have, or what was read is too long. Rows deleted meanwhile are left out."""
         whole: list[Listed] = []
-        read = done = size = 0
+        read = done = 0
         step = FIRST_STEP_ROWS
         while done < len(lean):
             several = lean[done : done + step]
@@ -152,11 +218,11 @@ class ListSchedules:
                 found = content.get((listed.partition, listed.row.key))
                 done += 1
                 if found is not None:
-                    size += found.size
-                    whole.append(Listed(listed.partition, listed.row.filled(found), listed.in_flight))
-                if size >= MAX_BYTES and done < len(lean):
+                    read += found.size
+                    if filter_.admits_content(found):
+                        whole.append(Listed(listed.partition, listed.row.filled(found), listed.in_flight))
+                if done < len(lean) and (read >= MAX_BYTES or len(whole) >= limit):
                     return whole, Position(listed.row.due, listed.row.schedule_id)
-            read += sum(one.size for one in content.values())
             step = next_step(step, done=done, read=read)
         return whole, None
 
@@ -182,15 +248,16 @@ class _Scan:
     """One call: what it has found so far, and what it may still read."""
 
     def __init__(
-        self, schedules: ScheduleStore, window: Window, limit: int, consistency: ReadConsistency, told: Told
+        self, schedules: ScheduleStore, window: Window, bounds: _Bounds, consistency: ReadConsistency, told: Told
     ) -> None:
         self._schedules = schedules
         self._consistency = consistency
         self._window = window
-        self._limit = limit
+        self._limit = bounds.found
         self._told = told
-        self._pages = MAX_PAGES
-        self._rows = MAX_LISTED_ROWS
+        self._pages = bounds.pages
+        self._rows = bounds.rows
+        self._hours = HOURS_AT_ONCE
         self.items: list[Listed] = []
 
     @property
@@ -205,23 +272,35 @@ class _Scan:
     def _done(self) -> bool:
         return self._spent or self._full
 
-    async def run(self, position: Position) -> Position | None:
+    async def run(self, position: Position | None) -> Position | None:
         """Where to continue; None when the window is exhausted."""
-        window = self._window
-        for first, last in _hours(minute_of(position.due), minute_of(window.end - 1)):
-            if self._done:
-                return Position(minute_start(first))
-            occupied = await self._schedules.occupied(
-                window.client_id, first=first, last=last, consistency=self._consistency
-            )
-            for minute in sorted(occupied):
-                start = position if minute == minute_of(position.due) else Position(minute_start(minute))
+        if position is None or position.due < self._window.start:
+            position = Position(self._window.start)
+        minute, last, step = minute_of(position.due), minute_of(self._window.end - 1), 1
+        while minute <= last:
+            if self._done or self._hours <= 0:
+                return Position(minute_start(minute))
+            end = min(last, Minute((hour_of(minute) + min(step, self._hours)) * MINUTES_PER_HOUR - 1))
+            occupied = await self._occupied(minute, end)
+            for each in sorted(occupied):
+                start = position if each == minute_of(position.due) else Position(minute_start(each))
                 if self._done:
                     return start
-                stopped = await self._minute(minute, occupied[minute], start)
+                stopped = await self._minute(each, occupied[each], start)
                 if stopped is not None:
                     return stopped
+            minute, step = Minute(end + 1), 1 if occupied else min(2 * step, MAX_STEP_HOURS)
         return None
+
+    async def _occupied(self, first: Minute, last: Minute) -> Mapping[Minute, Sequence[PollerId]]:
+        free = HOURS_AT_ONCE - FREE_HOURS
+        left = self._hours - (hour_of(last) - hour_of(first) + 1)
+        if left < free:
+            self._told(ROWS_PER_HOUR * (min(self._hours, free) - left), 0)
+        self._hours = left
+        return await self._schedules.occupied(
+            self._window.client_id, first=first, last=last, consistency=self._consistency
+        )
 
     async def _minute(self, minute: Minute, poller_ids: Sequence[PollerId], start: Position) -> Position | None:
         """Merge the pollers of one minute. Answers where to continue; None when the minute is exhausted."""
@@ -252,7 +331,8 @@ class _Scan:
 
     def _take(self, poller: _Poller) -> Position:
         listed = poller.rows.popleft()
-        if _wanted(self._window, listed):
+        row = listed.row
+        if row.defined and not row.is_retry_row and self._window.filter.admits(row):
             self.items.append(listed)
         return Position(listed.row.due, listed.row.schedule_id)
 
@@ -277,14 +357,6 @@ class _Scan:
         )
 
 
-def _hours(first: Minute, last: Minute) -> Iterator[tuple[Minute, Minute]]:
-    """The window cut at whole hours, the partitions of its index."""
-    while first <= last:
-        end = min(last, Minute((hour_of(first) + 1) * MINUTES_PER_HOUR - 1))
-        yield first, end
-        first = Minute(end + 1)
-
-
 def _groups(pollers: Sequence[_Poller], size: int) -> Iterator[Sequence[_Poller]]:
     for begin in range(0, len(pollers), size):
         yield pollers[begin : begin + size]
@@ -297,14 +369,3 @@ def _before(position: Position) -> RowKey | None:
     if position.due == minute_start(minute_of(position.due)):
         return None
     return RowKey(UnixMillis(position.due - 1), _LAST_ID)
-
-
-def _wanted(window: Window, listed: Listed) -> bool:
-    row = listed.row
-    if not row.defined or row.is_retry_row:
-        return False
-    if window.state is not None and (row.state or State.SCHEDULED) != window.state:
-        return False
-    if window.label is not None and row.label != window.label:
-        return False
-    return window.cron_id is None or row.cron_id == window.cron_id

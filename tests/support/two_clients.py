@@ -149,7 +149,7 @@ class TwoClients:
         if CURSOR not in route.query or route.access is not Access.CLIENT:
             return []
         names = {parameter.name for parameter in route.query}
-        query = {"limit": "1", **{name: value for name, value in WINDOW.items() if name in names}}
+        query = {name: value for name, value in {"limit": "1", **WINDOW}.items() if name in names}
         path = _VARIABLE.sub(lambda match: self.names[match[1]][0], route.path)
         reply = await self._as_owner(route.method, path, params=query)
         return [] if (cursor := reply.json["next_cursor"]) is None else [cursor]

@@ -8,6 +8,13 @@ from typing import Unpack
 from minutehand.client import _calls as calls
 from minutehand.client._audits import Audit, list_audits
 from minutehand.client._bulk import DEFAULT_BYTES, DEFAULT_IN_FLIGHT, DEFAULT_WAIT_SECONDS, MAX_ITEMS
+from minutehand.client._filters import (
+    ScheduleFilter,
+    cancel_further,
+    cancel_window,
+    count_further,
+    count_schedules,
+)
 from minutehand.client._models import (
     BatchItem,
     Callback,
@@ -240,14 +247,14 @@ class Schedules(Part):
         return self._perform(calls.cancel_schedules(self._client_id, schedule_ids)).items
 
     def cancel_window(
-        self, *, start: datetime | str, end: datetime | str, label: str | None = None
+        self, *, start: datetime | str, end: datetime | str, **filters: Unpack[ScheduleFilter]
     ) -> tuple[CancelItem, ...]:
-        """Cancel whatever has not ended and is due from `start` until before `end`, 24 hours later at most. Schedules
-        that were rescheduled to an instant outside are not included."""
-        page = self._perform(calls.cancel_window(self._client_id, start=start, end=end, label=label))
+        """Cancel whatever has not ended, is due from `start` until before `end` and matches the filters. Schedules that
+        were rescheduled to an instant outside are not included."""
+        page = self._perform(cancel_window(self._client_id, start=start, end=end, filters=filters))
         items = page.items
         while page.next_cursor is not None:
-            page = self._perform(calls.cancel_further(self._client_id, page.next_cursor))
+            page = self._perform(cancel_further(self._client_id, page.next_cursor))
             items += page.items
         return items
 
@@ -321,16 +328,26 @@ class Schedules(Part):
         *,
         start: datetime | str | None = None,
         end: datetime | str | None = None,
-        state: str | None = None,
-        label: str | None = None,
-        cron_id: str | None = None,
         page_size: int | None = None,
+        **filters: Unpack[ScheduleFilter],
     ) -> Iterator[Schedule]:
-        """By due, from `start` (now) until before `end` (24 hours later, the most there is), page by page."""
-        operation = calls.list_schedules(
-            self._client_id, start=start, end=end, state=state, label=label, cron_id=cron_id, page_size=page_size
-        )
+        """By due, from `start` (now) until before `end` (24 hours later), page by page."""
+        operation = calls.list_schedules(self._client_id, start=start, end=end, filters=filters, page_size=page_size)
         return every(self._perform, operation)
+
+    def count(
+        self,
+        *,
+        start: datetime | str | None = None,
+        end: datetime | str | None = None,
+        **filters: Unpack[ScheduleFilter],
+    ) -> int:
+        """How many are due from `start` (now) until before `end` (24 hours later), with as many requests as that
+        takes."""
+        found = self._perform(count_schedules(self._client_id, start=start, end=end, filters=filters))
+        while found.next_cursor is not None:
+            found = self._perform(count_further(self._client_id, found.next_cursor))
+        return found.count
 
 
 class DeadLetters(Part):

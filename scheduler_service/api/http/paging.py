@@ -6,7 +6,8 @@ Cursors are opaque, versioned, and valid only for the listing they came from. A 
 and filters) beside the position, so that it suffices alone; parameters given with it must agree. A checksum keyed by
 the client id detects cursors that were cut, edited or taken from elsewhere. It is no protection: its key is public, and
 a forged cursor lists nothing that the caller could not list without it. So the window in a cursor is held to the same
-bounds as a given one; else a forged cursor could make a process read the index of a million years.
+bounds as a given one; else a forged cursor could make a process read the index of a million years. A listing whose
+windows have any length must bound by itself what one request reads.
 """
 
 import base64
@@ -91,7 +92,8 @@ class WindowQuery(Generic[W]):
 
 
 class WindowListing(Generic[W]):
-    """A listing within a window of at most `longest_days`. `start` and `end` describe its bounds to callers."""
+    """A listing within a window of at most `longest_days`; None: of any length. `start` and `end` describe its bounds
+    to callers. `most` None: its pages have no limit."""
 
     def __init__(
         self,
@@ -100,24 +102,25 @@ class WindowListing(Generic[W]):
         start: str,
         end: str,
         left_out: LeftOut,
-        longest_days: int,
-        most: int,
+        longest_days: int | None,
+        most: int | None,
         filters: Sequence[Parameter[Any]] = (),
     ) -> None:
         self._start, self._end = instant_parameter("from", start), instant_parameter("to", end)
         self._left_out = left_out
         self._longest_days = longest_days
         self._filters = tuple(filters)
-        self._limit = limit_parameter(most)
+        self._limit = None if most is None else limit_parameter(most)
         self._decode = msgspec.msgpack.Decoder(cursor).decode
-        self.parameters = (self._start, self._end, *self._filters, self._limit, CURSOR)
+        paged = (CURSOR,) if self._limit is None else (self._limit, CURSOR)
+        self.parameters: tuple[Parameter[Any], ...] = (self._start, self._end, *self._filters, *paged)
 
     def read(
         self, client_id: ClientId, query: Mapping[str, str], *, now: int, fits: Callable[[W], bool]
     ) -> WindowQuery[W]:
         """`fits`: whether a cursor's position is within its own window. Raises Invalid."""
         faults: list[FieldError] = []
-        limit = self._limit.of(query, faults) or DEFAULT_LIMIT
+        limit = (None if self._limit is None else self._limit.of(query, faults)) or DEFAULT_LIMIT
         start, end = self._start.of(query, faults), self._end.of(query, faults)
         filters = {filter_.name: filter_.of(query, faults) for filter_ in self._filters}
         cursor = None
@@ -131,15 +134,16 @@ class WindowListing(Generic[W]):
             meant = {"from": cursor.start, "to": cursor.end, **{name: getattr(cursor, name) for name in filters}}
             faults += _disagreeing({"from": start, "to": end, **filters}, meant)
             start, end, filters = cursor.start, cursor.end, {name: meant[name] for name in filters}
-        if faults:
-            raise Invalid(faults)
         first, last = self._left_out(start, end, now)
-        if faults := window_faults(first, last, longest_days=self._longest_days):
+        if not any(fault.pointer in ("/from", "/to") for fault in faults):
+            faults += window_faults(first, last, longest_days=self._longest_days)
+        if faults:
             raise Invalid(faults)
         return WindowQuery(start=UnixMillis(first), end=UnixMillis(last), filters=filters, cursor=cursor, limit=limit)
 
     def _may_span(self, cursor: WindowCursor) -> bool:
-        return 0 <= cursor.start < cursor.end <= min(cursor.start + self._longest_days * DAY_MS, MAX_DUE)
+        latest = MAX_DUE if self._longest_days is None else min(cursor.start + self._longest_days * DAY_MS, MAX_DUE)
+        return 0 <= cursor.start < cursor.end <= latest
 
 
 def until_now(*, longest_days: int) -> LeftOut:

@@ -4,12 +4,13 @@ A route names its query parameters (`Route.query`); `RequestContext.query` refus
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Annotated, Any, Final, Generic, TypeVar
 
 from msgspec import Meta
+from multidict import MultiMapping
 
 from scheduler_service.domain.clients import CLIENT_ID_PATTERN
 from scheduler_service.domain.errors import FieldError
@@ -54,6 +55,37 @@ class Parameter(Generic[T]):
         except ValueError as error:
             faults.append(FieldError(f"/{self.name}", str(error)))
             return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepeatedParameter(Parameter[tuple[T, ...]]):
+    """One that may be given several times; its value has each once, in order. `read_all` turns the texts into it, or
+    raises ValueError. In a body its field is a text or a list of them."""
+
+    read_all: Callable[[Sequence[str]], tuple[T, ...]]
+
+    def of(self, query: Mapping[str, str], faults: list[FieldError]) -> tuple[T, ...] | None:
+        if self.name not in query:
+            return None
+        texts = query.getall(self.name) if isinstance(query, MultiMapping) else (query[self.name],)
+        try:
+            return self.read_all(texts)
+        except ValueError as error:
+            faults.append(FieldError(f"/{self.name}", str(error)))
+            return None
+
+
+def repeated_parameter(
+    name: str, sentence: str, *, schema: Schema, most: int, read_all: Callable[[Sequence[str]], tuple[T, ...]]
+) -> RepeatedParameter[T]:
+    """`schema`: that of one value; it may be given `most` times."""
+    return RepeatedParameter(
+        name=name,
+        sentence=f"{sentence} May be repeated: then any of these.",
+        schema={"type": "array", "items": schema, "maxItems": most},
+        read=lambda text: read_all((text,)),
+        read_all=read_all,
+    )
 
 
 def instant_parameter(name: str, sentence: str) -> Parameter[UnixMillis]:

@@ -16,7 +16,7 @@ from aiohttp import web
 
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.decoding import Body, Rules
-from scheduler_service.api.http.query import CursorText, Parameter
+from scheduler_service.api.http.query import CursorText, Parameter, RepeatedParameter
 from scheduler_service.api.http.timeouts import Deadline
 from scheduler_service.api.metrics import Exposition
 from scheduler_service.api.problems import Refusal
@@ -204,7 +204,9 @@ class RequestContext:
             if name not in allowed
         ]
         faults += [
-            FieldError(f"/{name}", "is given more than once") for name in allowed if len(query.getall(name, ())) > 1
+            FieldError(f"/{parameter.name}", "is given more than once")
+            for parameter in self.route.query
+            if not isinstance(parameter, RepeatedParameter) and len(query.getall(parameter.name, ())) > 1
         ]
         if faults:
             raise Invalid(faults)

@@ -13,7 +13,7 @@ import msgspec
 
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.preconditions import IF_MATCH_PATTERN, PRECONDITION_FAILED
-from scheduler_service.api.http.query import PATH_PARTS
+from scheduler_service.api.http.query import PATH_PARTS, Parameter
 from scheduler_service.api.http.route import JSON, Document, NoRequest, Route, json_body, operation_id
 from scheduler_service.api.openapi.answers import (
     HEADERS,
@@ -244,8 +244,7 @@ def _parameters(route: Route, example: Example | None) -> list[dict[str, Any]]:
             "schema": dict(parameter.schema),
         }
         if example is not None and parameter.name in example.query:
-            text = example.query[parameter.name]
-            declared["example"] = int(text) if parameter.schema["type"] == "integer" else text
+            declared["example"] = _example_of(parameter, example.query[parameter.name])
         parameters.append(declared)
     if route.idempotent:
         parameters.append({"$ref": "#/components/parameters/Idempotency-Key"})
@@ -253,6 +252,16 @@ def _parameters(route: Route, example: Example | None) -> list[dict[str, Any]]:
         parameters += [{"$ref": f"#/components/parameters/{name}"} for name in _PRECONDITIONS]
     parameters.append({"$ref": "#/components/parameters/X-Request-Id"})
     return parameters
+
+
+def _example_of(parameter: Parameter[Any], text: str) -> object:
+    match parameter.schema["type"]:
+        case "integer":
+            return int(text)
+        case "array":
+            return [text]
+        case _:
+            return text
 
 
 def _responses(route: Route, schema_of: Mapping[Any, Any], example: Example | None) -> dict[str, Any]:

@@ -42,6 +42,10 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         },
         answer=of.page(of.SCHEDULE),
     ),
+    "count_schedules": Example(
+        query={"from": "2026-11-21T09:00:00Z", "to": "2026-11-28T09:00:00Z", "host": "shop.example"},
+        answer={"count": 1, "next_cursor": None},
+    ),
     "cancel_schedules": Example(
         request={"from": "2026-11-21T09:00:00Z", "to": "2026-11-21T10:00:00Z", "label": "order-17"},
         answer=of.page({"schedule_id": of.SCHEDULE_ID, "status": 200, "state": "cancelled"}),

@@ -19,6 +19,7 @@ from scheduler_service.api.resources import (
     public_keys,
     reconciliations,
     schedule_keys,
+    schedule_listings,
     schedule_verbs,
     schedules,
     signing_secrets,
@@ -28,6 +29,7 @@ from scheduler_service.api.resources import (
 
 ROUTES: tuple[Route, ...] = (
     *schedules.ROUTES,
+    *schedule_listings.ROUTES,
     *schedule_verbs.ROUTES,
     *schedule_keys.ROUTES,
     *dead_letters.ROUTES,

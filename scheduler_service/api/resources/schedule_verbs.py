@@ -1,6 +1,7 @@
 """Further operations on existing schedules: list attempts, redeliver, update, run, reschedule, cancel many."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Final
 from uuid import UUID
 
@@ -23,15 +24,14 @@ from scheduler_service.api.http.route import (
     keyed_of,
 )
 from scheduler_service.api.rate_limit import RATE_HEADERS, RATED
+from scheduler_service.api.resources.schedule_filters import FilterFields, as_query
+from scheduler_service.api.resources.schedule_listings import MAX_LIMIT, Query, read_listing, schedule_cursor
 from scheduler_service.api.resources.schedule_views import AttemptView, attempt_view, request_view, schedule_view
 from scheduler_service.api.resources.schedules import (
-    MAX_LIMIT,
-    Query,
+    SCHEDULES,
     location_of,
     no_such_schedule,
-    read_listing,
     refused,
-    schedule_cursor,
     schedule_id_of,
     state_of,
 )
@@ -39,6 +39,7 @@ from scheduler_service.api.schemas import CallbackView, ScheduleView
 from scheduler_service.domain.clients import Scope
 from scheduler_service.domain.errors import Conflict, FieldError, Invalid
 from scheduler_service.domain.ids import ClientId, ScheduleId, is_schedule_id
+from scheduler_service.domain.reconciliations import HANDLED, Action
 from scheduler_service.domain.schedules import State
 from scheduler_service.usecases.cancel_schedules import (
     AlreadyFinished,
@@ -60,8 +61,7 @@ from scheduler_service.usecases.redeliver import (
 from scheduler_service.usecases.reschedule_schedule import Change, Rescheduled, RescheduleRequest, Unchanged
 from scheduler_service.usecases.schedule_update import UpdateRequest
 
-_SCHEDULES = "/v1/clients/{client_id}/schedules"
-_SCHEDULE = _SCHEDULES + "/{schedule_id}"
+_SCHEDULE = SCHEDULES + "/{schedule_id}"
 _CHANGES: Final = (*CREATES, *RATED, "in-flight", "in-doubt", "rescheduled", "already-finished")
 """How a change of a waiting schedule is refused."""
 CANCELS_PER_UNIT: Final = 3
@@ -70,14 +70,14 @@ CANCELS_PER_UNIT: Final = 3
 MAX_CANCELS = 1000
 
 
-class CancelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Either ids, or a window of at most 24 hours by due (and a label): then every schedule in it that has not ended is
-    cancelled, except those rescheduled to an instant outside the window. A cursor contains its window."""
+class CancelRequest(FilterFields, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Either ids, or a window by due with the filters of a listing: then every schedule in it that has not ended is
+    cancelled, except those rescheduled to an instant outside the window. A cursor contains its window. `state` is
+    scheduled or retrying; left out: both. A list of states or labels means any of them."""
 
     schedule_ids: Annotated[list[str], Meta(min_length=1, max_length=MAX_CANCELS)] | None = None
     start: str | None = msgspec.field(name="from", default=None)
     end: str | None = msgspec.field(name="to", default=None)
-    label: str | None = None
     cursor: CursorText | None = None
 
 
@@ -104,10 +104,9 @@ class CancelItemView(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def read_cancel(client_id: ClientId, request: CancelRequest, *, now: int) -> Query | None:
     """The window to cancel; None: the request gives ids. Raises Invalid."""
-    given = {"from": request.start, "to": request.end, "label": request.label, "cursor": request.cursor}
-    query = {name: value for name, value in given.items() if value is not None}
+    query = as_query({name: value for name, value in msgspec.to_builtins(request).items() if name != "schedule_ids"})
     if request.schedule_ids is not None:
-        faults = [FieldError(f"/{name}", "can't be given together with schedule_ids") for name in query]
+        faults = [FieldError(f"/{name}", "can't be given together with schedule_ids") for name in dict.fromkeys(query)]
         if faults:
             raise Invalid(faults)
         return None
@@ -116,9 +115,26 @@ def read_cancel(client_id: ClientId, request: CancelRequest, *, now: int) -> Que
         for name in ("from", "to")
         if name not in query and "cursor" not in query
     ]
+    if any(State(text).ended for text in query.getall("state", ())):
+        faults.append(FieldError("/state", "must be scheduled or retrying: what has ended can't be cancelled"))
+    try:
+        asked = read_listing(client_id, query, now=now)
+    except Invalid as invalid:
+        known = {fault.pointer for fault in faults}
+        raise Invalid([*faults, *(fault for fault in invalid.errors if fault.pointer not in known)]) from None
     if faults:
         raise Invalid(faults)
-    return read_listing(client_id, query, now=now)._replace(limit=MAX_LIMIT)
+    states = asked.window.filter.states or HANDLED[Action.CANCEL]
+    filter_ = msgspec.structs.replace(asked.window.filter, states=states)
+    return asked._replace(window=replace(asked.window, filter=filter_), limit=MAX_LIMIT)
+
+
+def _cancel_faults(client_id: ClientId, request: CancelRequest, *, now: int) -> Sequence[FieldError]:
+    try:
+        read_cancel(client_id, request, now=now)
+    except Invalid as invalid:
+        return invalid.errors
+    return ()
 
 
 def known_ids(texts: Sequence[str]) -> dict[str, ScheduleId]:
@@ -157,8 +173,9 @@ async def list_attempts(context: RequestContext) -> web.Response:
 
 async def cancel_schedules(context: RequestContext) -> web.Response:
     client_id = context.client.client_id
-    request = await context.body(_CANCEL)
-    asked = read_cancel(client_id, request, now=context.services.clock.wall_ms())
+    now = context.services.clock.wall_ms()
+    request = await context.body(_CANCEL, lambda wrong: _cancel_faults(client_id, wrong, now=now))
+    asked = read_cancel(client_id, request, now=now)
     cursor = None
     if asked is None:
         texts: Sequence[str] = request.schedule_ids or ()
@@ -171,7 +188,8 @@ async def cancel_schedules(context: RequestContext) -> web.Response:
         cursor = schedule_cursor(asked.window, found.next)
     ids = known_ids(texts)
     context.spend(len(ids) / CANCELS_PER_UNIT)
-    outcomes = await context.services.schedules.cancel.many(client_id, list(ids.values()))
+    retrying = asked is None or State.RETRYING in asked.window.filter.states
+    outcomes = await context.services.schedules.cancel.many(client_id, list(ids.values()), retrying=retrying)
     items = [cancel_item(text, ids.get(text), outcomes) for text in texts]
     context.record(asked=len(items), cancelled=sum(item.status == 200 for item in items))
     return json_response(Items(items, cursor))
@@ -317,11 +335,11 @@ ROUTES = (
     ),
     Route(
         method="POST",
-        path=_SCHEDULES + ":cancel",
+        path=SCHEDULES + ":cancel",
         access=Access.CLIENT,
         scope=Scope.WRITE,
         handler=cancel_schedules,
-        summary=f"Cancel up to {MAX_CANCELS} schedules independently: by id, or all of a window of 24 hours",
+        summary=f"Cancel up to {MAX_CANCELS} schedules independently: by id, or all of a window",
         request=CancelRequest,
         response=Items[CancelItemView],
         cost=5,

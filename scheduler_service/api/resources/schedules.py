@@ -1,7 +1,7 @@
-"""Schedules: create one or many, show one, cancel one, list by due time."""
+"""Schedules: create one or many, show one, cancel one."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 from uuid import UUID
 
 import msgspec
@@ -10,15 +10,12 @@ from aiohttp import web
 from membership.errors import MinutehandError
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.decoding import Body
-from scheduler_service.api.http.paging import WindowCursor, WindowListing, seal
 from scheduler_service.api.http.preconditions import etag_header
-from scheduler_service.api.http.query import choice_parameter, text_parameter
 from scheduler_service.api.http.route import (
     CREATES,
     IDEMPOTENCY_KEY,
     LOCATION,
     REPLAYED,
-    Items,
     RequestContext,
     Route,
     json_response,
@@ -41,7 +38,7 @@ from scheduler_service.api.schemas import (
 )
 from scheduler_service.domain.clients import Client, Scope
 from scheduler_service.domain.errors import Conflict, FieldError, Invalid, NotFound
-from scheduler_service.domain.ids import DAY_MS, MAX_DUE, ClientId, CronId, ScheduleId, UnixMillis, is_schedule_id
+from scheduler_service.domain.ids import ScheduleId, is_schedule_id
 from scheduler_service.domain.once import Once
 from scheduler_service.domain.preconditions import NO_PRECONDITION, Precondition
 from scheduler_service.domain.schedules import Definition, Row, State
@@ -55,71 +52,14 @@ from scheduler_service.usecases.cancel_schedules import (
 )
 from scheduler_service.usecases.create_schedules import PIECE, Created
 from scheduler_service.usecases.idempotency import Made
-from scheduler_service.usecases.list_schedules import Position, Window
 from scheduler_service.usecases.resolve_schedule import Resolved
 from scheduler_service.usecases.schedule_keys import Put, PutResult, Unchanged
 from scheduler_service.usecases.schedule_request import ScheduleRequest
 
-_SCHEDULES = "/v1/clients/{client_id}/schedules"
+SCHEDULES: Final = "/v1/clients/{client_id}/schedules"
 ONE = Body(ScheduleRequest)
 _BATCH = Body(BatchRequest)
 _ENVELOPE = Body(BatchEnvelope)
-
-MAX_LIMIT: Final = 1000
-
-
-class ScheduleCursor(WindowCursor, frozen=True, tag="schedules-1"):
-    state: State | None
-    label: str | None
-    cron_id: CronId | None
-    due: UnixMillis
-    schedule_id: ScheduleId | None
-
-
-def _left_out(start: UnixMillis | None, end: UnixMillis | None, now: int) -> tuple[int, int]:
-    first = now if start is None else start
-    return first, min(first + DAY_MS, MAX_DUE) if end is None else end
-
-
-_LISTING: Final = WindowListing(
-    ScheduleCursor,
-    start="The first due to list. Left out: now.",
-    end="The first due not to list, at most 24 hours after `from`. Left out: 24 hours after `from`.",
-    left_out=_left_out,
-    longest_days=1,
-    most=MAX_LIMIT,
-    filters=(
-        choice_parameter("state", "List only schedules in this state.", State, State),
-        text_parameter("label", "List only schedules with this label."),
-        text_parameter("cron_id", "List only the runs of this cron."),
-    ),
-)
-PARAMETERS: Final = _LISTING.parameters
-
-
-class Query(NamedTuple):
-    """The window to list, the position to begin after (None: at its start), and the most items."""
-
-    window: Window
-    position: Position | None
-    limit: int
-
-
-def read_listing(client_id: ClientId, query: Mapping[str, str], *, now: int) -> Query:
-    """The query of a listing of schedules, from its parameters or its cursor. Raises Invalid."""
-    asked = _LISTING.read(client_id, query, now=now, fits=lambda cursor: cursor.start <= cursor.due <= cursor.end)
-    window = Window(client_id=client_id, start=asked.start, end=asked.end, **asked.filters)
-    position = None if asked.cursor is None else Position(asked.cursor.due, asked.cursor.schedule_id)
-    return Query(window, position, asked.limit)
-
-
-def schedule_cursor(window: Window, position: Position | None) -> str | None:
-    if position is None:
-        return None
-    filters = (window.state, window.label, window.cron_id)
-    return seal(
-        window.client_id, ScheduleCursor(window.start, window.end, *filters, position.due, position.schedule_id)
-    )
 
 
 async def create_schedule(context: RequestContext) -> web.Response:
@@ -263,23 +203,6 @@ async def cancel_schedule(context: RequestContext) -> web.Response:
             raise refused(refusal)
 
 
-async def list_schedules(context: RequestContext) -> web.Response:
-    client_id = context.client.client_id
-    query = context.query()
-    asked = read_listing(client_id, query, now=context.services.clock.wall_ms())
-    found = await context.services.schedules.list(
-        asked.window,
-        limit=asked.limit,
-        position=asked.position,
-        consistency=context.client.settings.read_consistency,
-        told=context.has_read,
-    )
-    encryption = context.services.encryption
-    views = [schedule_view(client_id, listed.row, encryption, in_flight=listed.in_flight) for listed in found.items]
-    cursor = schedule_cursor(asked.window, found.next)
-    return json_response(Items(views, cursor))
-
-
 async def _items(context: RequestContext, items: Sequence[msgspec.Raw]) -> list[ScheduleRequest | Invalid]:
     """The items, decoded in pieces; item by item where a piece is not all valid. Yields to other requests between."""
     listing = _Listing()
@@ -394,7 +317,7 @@ def state_of(row: Row) -> str:
 
 CREATE = Route(
     method="POST",
-    path=_SCHEDULES,
+    path=SCHEDULES,
     access=Access.CLIENT,
     scope=Scope.WRITE,
     handler=create_schedule,
@@ -415,7 +338,7 @@ ROUTES = (
     CREATE,
     Route(
         method="GET",
-        path=_SCHEDULES + "/{schedule_id}",
+        path=SCHEDULES + "/{schedule_id}",
         access=Access.CLIENT,
         scope=Scope.READ,
         handler=get_schedule,
@@ -424,7 +347,7 @@ ROUTES = (
     ),
     Route(
         method="DELETE",
-        path=_SCHEDULES + "/{schedule_id}",
+        path=SCHEDULES + "/{schedule_id}",
         access=Access.CLIENT,
         scope=Scope.WRITE,
         handler=cancel_schedule,
@@ -436,7 +359,7 @@ ROUTES = (
     ),
     Route(
         method="POST",
-        path=_SCHEDULES + ":batch",
+        path=SCHEDULES + ":batch",
         access=Access.CLIENT,
         scope=Scope.WRITE,
         handler=create_batch,
@@ -448,17 +371,5 @@ ROUTES = (
         idempotent=True,
         problems=(*CREATES, *RATED, ONCE_REFUSED),
         cost=0,
-    ),
-    Route(
-        method="GET",
-        path=_SCHEDULES,
-        access=Access.CLIENT,
-        scope=Scope.READ,
-        handler=list_schedules,
-        summary="List schedules by due, within a window of 24 hours",
-        query=PARAMETERS,
-        response=Items[ScheduleView],
-        cost=10,
-        reads_much=True,
     ),
 )

@@ -143,7 +143,15 @@ async def test_faults_are_named(api: ApiHarness, key: str) -> None:
         ({"schedule_ids": []}, {"/schedule_ids"}),
         ({"schedule_ids": [UNKNOWN] * 1001}, {"/schedule_ids"}),
         ({"schedule_ids": [UNKNOWN], "from": at, "label": "x"}, {"/from", "/label"}),
-        ({"from": at, "to": format_instant(NOW + 86_400_001)}, {"/to"}),
+        (
+            {"from": at, "to": at, "state": ["failed"], "host": "a:b", "label": ["x" * 257]},
+            {"/to", "/state", "/host", "/label"},
+        ),
+        (
+            {"from": "x", "state": "failed", "key_prefix": "a b", "destination": "A"},
+            {"/from", "/to", "/state", "/key_prefix", "/destination"},
+        ),
+        ({"schedule_ids": [UNKNOWN], "state": "scheduled", "host": "a.example"}, {"/state", "/host"}),
         ({"cursor": "x"}, {"/cursor"}),
     ):
         reply = await api.send("POST", CANCEL, key=key, json=body)

@@ -1,6 +1,7 @@
 """Attacks by a caller with a client's key, or with none: forged cursors, odd targets, framing, ambiguous JSON."""
 
 import asyncio
+from typing import Any
 from uuid import uuid4
 
 import msgspec
@@ -10,10 +11,12 @@ from scheduler_service.api.http.paging import Cursor, seal
 from scheduler_service.api.resources.audit_log import EntryCursor
 from scheduler_service.api.resources.crons import RunCursor
 from scheduler_service.api.resources.dead_letters import LetterCursor
-from scheduler_service.api.resources.schedules import ScheduleCursor
+from scheduler_service.api.resources.schedule_listings import CountCursor, ScheduleCursor
 from scheduler_service.domain.audit_log import first_entry_id
 from scheduler_service.domain.ids import MAX_DUE, ClientId, CronId, ScheduleId, UnixMillis
+from scheduler_service.usecases.list_schedules import HOURS_AT_ONCE
 from tests.support.api import NOW, ApiHarness, cron
+from tests.support.memory import InMemoryConnection
 
 SHOP = ClientId("shop")
 SCHEDULES = "/v1/clients/shop/schedules"
@@ -26,7 +29,6 @@ def forged(start: int, end: int) -> dict[str, tuple[ClientId, Cursor]]:
     """A reader of the source can make these: one of every listing with a window."""
     first, last, some = UnixMillis(start), UnixMillis(end), ScheduleId(uuid4())
     return {
-        SCHEDULES: (SHOP, ScheduleCursor(first, last, None, None, None, first, None)),
         "/v1/clients/shop/dead-letters": (
             SHOP,
             LetterCursor(first, last, first, some),
@@ -59,11 +61,37 @@ async def test_a_forged_cursor_opens_no_wider_window(api: ApiHarness, path: str)
 
 
 async def test_a_forged_cursor_of_a_bulk_verb(api: ApiHarness, key: str) -> None:
-    every = forged(0, MAX_DUE)
-    for path, verb in ((SCHEDULES, ":cancel"), ("/v1/clients/shop/dead-letters", ":redeliver")):
-        client_id, cursor = every[path]
-        reply = await api.send("POST", path + verb, key=key, json={"cursor": seal(client_id, cursor)})
-        assert (reply.status, list(reply.faults)) == (422, ["/cursor"])
+    path = "/v1/clients/shop/dead-letters"
+    client_id, cursor = forged(0, MAX_DUE)[path]
+    reply = await api.send("POST", path + ":redeliver", key=key, json={"cursor": seal(client_id, cursor)})
+    assert (reply.status, list(reply.faults)) == (422, ["/cursor"])
+
+
+@pytest.mark.parametrize(("method", "verb"), [("GET", ""), ("GET", ":count"), ("POST", ":cancel")])
+async def test_a_window_of_all_times_costs_a_bounded_number_of_reads(
+    api: ApiHarness, key: str, monkeypatch: pytest.MonkeyPatch, method: str, verb: str
+) -> None:
+    asked, select = list[str](), InMemoryConnection.select
+
+    async def watched(self: InMemoryConnection, name: str, *args: Any, **arguments: Any) -> Any:
+        asked.append(name)
+        return await select(self, name, *args, **arguments)
+
+    monkeypatch.setattr(InMemoryConnection, "select", watched)
+    first, last = UnixMillis(0), UnixMillis(MAX_DUE)
+    fields = (first, last, None, None, None, None, None, None, first, None)
+    cursor = seal(SHOP, CountCursor(*fields, 0) if verb == ":count" else ScheduleCursor(*fields))
+    sent: Any = {"json": {"cursor": cursor}} if method == "POST" else {"params": {"cursor": cursor}}
+    reply = await api.send(method, SCHEDULES + verb, key=key, **sent)
+    assert reply.status == 200
+    assert reply.json["next_cursor"] not in (None, cursor)
+    assert asked.count("occupied_minutes.read") == HOURS_AT_ONCE
+    for start, end in SPANS[1:2] + SPANS[3:]:
+        fields = (UnixMillis(start), UnixMillis(end), *fields[2:])
+        cursor = seal(SHOP, CountCursor(*fields, 0) if verb == ":count" else ScheduleCursor(*fields))
+        sent = {"json": {"cursor": cursor}} if method == "POST" else {"params": {"cursor": cursor}}
+        reply = await api.send(method, SCHEDULES + verb, key=key, **sent)
+        assert (reply.status, list(reply.faults)) == (422, ["/cursor"]), (start, end)
 
 
 async def test_a_name_given_twice_can_not_hide_a_wrong_value(api: ApiHarness, key: str) -> None:

@@ -221,6 +221,11 @@ def test_attempts_show_the_end_of_a_retried_success_and_tell_an_empty_answer_fro
         ("schedules cancel shop X", [httpx.Response(200, json={**SCHEDULE, "state": "cancelled"})], "cancelled"),
         ("schedules list shop", [httpx.Response(200, json={"items": [SCHEDULE]})], "01a1fe8c"),
         (
+            "schedules count shop --label a --label b --host a.example --state failed --key-prefix x",
+            [httpx.Response(200, json={"count": 1234, "next_cursor": None})],
+            "1,234",
+        ),
+        (
             "crons put shop nightly https://a.example/ --expression @daily --timezone UTC",
             [httpx.Response(201, json=CRON)],
             "at 02:30 every day",

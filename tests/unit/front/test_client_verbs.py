@@ -95,6 +95,25 @@ async def test_cancel_many_by_id_and_by_window() -> None:
     assert {(one.method, one.url.path) for one in script.requests} == {("POST", "/v1/clients/shop/schedules:cancel")}
 
 
+async def test_filters_are_sent_as_parameters_and_as_fields() -> None:
+    script = Script(page(), httpx.Response(200, json={"count": 3, "next_cursor": "c"}))
+    script.answers += [httpx.Response(200, json={"count": 5, "next_cursor": None}), page(), page()]
+    with script.api() as api:
+        schedules = api.client("shop").schedules
+        assert list(schedules.list(label=["a", "b&c"], state="failed", host="a.example")) == []
+        assert schedules.count(start="2026-11-21T00:00:00Z", label=["a", "b"], key_prefix="cart-") == 5
+        assert schedules.cancel_window(start="x", end="y", label=["a"], destination="mail", cron_id=None) == ()
+    asked = [str(one.url.query, "ascii") for one in script.requests]
+    assert asked == [
+        "label=a&label=b%26c&state=failed&host=a.example",
+        "from=2026-11-21T00%3A00%3A00Z&label=a&label=b&key_prefix=cart-",
+        "cursor=c",
+        "",
+    ]
+    assert script.requests[1].url.path == "/v1/clients/shop/schedules:count"
+    assert script.sent(3) == {"from": "x", "to": "y", "label": ["a"], "destination": "mail"}
+
+
 async def test_reschedule() -> None:
     shown = {**SCHEDULE, "rescheduled_from": "the-old-one"}
     script = Script(httpx.Response(201, json=shown), httpx.Response(201, json=shown))

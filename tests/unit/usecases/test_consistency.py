@@ -29,6 +29,7 @@ OF_CREATES = {"occupied_minutes.insert", "schedules.insert_definition"}
 HEEDED = {
     "get_schedule": ("LOCAL_ONE", OF_READS),
     "list_schedules": ("LOCAL_ONE", OF_READS),
+    "count_schedules": ("LOCAL_ONE", OF_READS),
     "create_schedule": ("EACH_QUORUM", OF_CREATES),
     "create_batch": ("EACH_QUORUM", OF_CREATES),
     "put_schedule": ("EACH_QUORUM", OF_CREATES),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from cql.schedules import KEYS_PER_READ
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.ids import (
+    DAY_MS,
     ClientId,
     CronId,
     PollerId,
@@ -19,6 +20,9 @@ from scheduler_service.domain.ids import (
     minute_start,
     new_schedule_id,
 )
+from scheduler_service.domain.options import ScheduleOptions, encode_options
+from scheduler_service.domain.schedule_filters import ScheduleFilter
+from scheduler_service.domain.schedule_keys import KeyMark
 from scheduler_service.domain.schedules import Definition, ExternalUpdate, Kind, Outcome, OwnerCommit, RowWrite, State
 from scheduler_service.usecases import list_schedules, reading_steps
 from scheduler_service.usecases.list_schedules import Listed, ListSchedules, Position, Window
@@ -56,7 +60,7 @@ async def insert(world: ApiHarness, definitions: Iterable[Definition]) -> list[D
 
 
 def window(start: int = NOW, end: int = NOW + 86_400_000, **filters: Any) -> Window:
-    return Window(client_id=SHOP, start=UnixMillis(start), end=UnixMillis(end), **filters)
+    return Window(client_id=SHOP, start=UnixMillis(start), end=UnixMillis(end), filter=ScheduleFilter(**filters))
 
 
 async def pages(world: ApiHarness, asked: Window, *, limit: int) -> list[list[Listed]]:
@@ -151,11 +155,11 @@ async def test_filters(world: ApiHarness) -> None:
         return [[one.schedule_id for one in made].index(id_) for id_ in listed]
 
     assert await found() == [0, 1, 2, 3]
-    assert await found(label="a") == [0, 2]
-    assert await found(state=State.DELIVERED) == [1]
-    assert await found(state=State.SCHEDULED) == [0, 2, 3]
+    assert await found(labels=("a",)) == [0, 2]
+    assert await found(states=(State.DELIVERED,)) == [1]
+    assert await found(states=(State.SCHEDULED,)) == [0, 2, 3]
     assert await found(cron_id=CronId("nightly")) == [2]
-    assert await found(label="b", state=State.SCHEDULED) == []
+    assert await found(labels=("b",), states=(State.SCHEDULED,)) == []
     (page,) = await pages(world, window(), limit=10)
     assert [listed.in_flight for listed in page] == [False, False, False, True]
 
@@ -236,7 +240,9 @@ LONG = b"x" * 60_000
 
 async def test_what_a_filter_leaves_out_is_not_read_whole(world: ApiHarness, read: Read) -> None:
     await insert(world, (definition(NOW + offset, body=LONG) for offset in range(600)))
-    listing = await ListSchedules(schedules=world.storage.schedules)(window(label="none"), limit=1000, told=read.told)
+    listing = await ListSchedules(schedules=world.storage.schedules)(
+        window(labels=("none",)), limit=1000, told=read.told
+    )
     assert listing.items == []
     assert listing.next is None
     assert read.size == read.told_size == 0
@@ -307,3 +313,137 @@ async def test_an_old_position_does_not_reach_before_the_window(world: ApiHarnes
         window(NOW + 100), limit=10, position=Position(minute_start(minute_of(NOW)))
     )
     assert [listed.row.key for listed in listing.items] == [RowKey(made[1].due, made[1].schedule_id)]
+
+
+def keyed(name: str) -> str:
+    return encode_options(ScheduleOptions(key=KeyMark(name, 1, UnixMillis(NOW), 30)))
+
+
+async def mixed(world: ApiHarness, count: int) -> list[Definition]:
+    """Of every three, the first calls a.example, and the second has a key."""
+    return await insert(
+        world,
+        (
+            definition(
+                NOW + 40_000 * number,
+                number % 4,
+                url="https://a.example/x" if number % 3 == 0 else "https://b.example/",
+                options=keyed(f"cart-{number}") if number % 3 == 1 else "{}",
+                label="odd" if number % 2 else "even",
+            )
+            for number in range(count)
+        ),
+    )
+
+
+@pytest.mark.parametrize("limit", [1, 3, 7, 100])
+async def test_content_is_filtered_page_by_page(world: ApiHarness, monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
+    monkeypatch.setattr(list_schedules, "MAX_SEARCHED_ROWS", 5)
+    made = [one.schedule_id for one in await mixed(world, 60)]
+    assert ids(await pages(world, window(host="a.example"), limit=limit)) == made[0::3]
+    assert ids(await pages(world, window(key_prefix="cart-"), limit=limit)) == made[1::3]
+    assert ids(await pages(world, window(key_prefix="cart-1", labels=("odd",)), limit=limit)) == [
+        made[number] for number in (1, 13, 19)
+    ]
+    assert ids(await pages(world, window(destination="mail"), limit=limit)) == []
+
+
+async def test_only_rows_that_are_admitted_otherwise_are_read_whole(world: ApiHarness, read: Read) -> None:
+    made = await insert(world, (definition(NOW + number, body=LONG, label=str(number % 50)) for number in range(500)))
+    asked = window(host="receiver.example", labels=("7",))
+    listing = await ListSchedules(schedules=world.storage.schedules)(asked, limit=1000, told=read.told)
+    assert [listed.row.schedule_id for listed in listing.items] == [one.schedule_id for one in made[7::50]]
+    assert 10 * len(LONG) <= read.size < 11 * len(LONG)
+    assert read.size <= read.told_size
+
+
+async def test_a_search_of_long_rows_reads_a_bounded_number_of_bytes_and_goes_on(world: ApiHarness, read: Read) -> None:
+    made = await insert(world, (definition(NOW + offset, body=LONG) for offset in range(200)))
+    list_all = ListSchedules(schedules=world.storage.schedules)
+    listing = await list_all(window(host="none.example"), limit=10, told=read.told)
+    assert listing.items == []
+    assert listing.next == Position(made[69].due, made[69].schedule_id)
+    assert read.size <= reading_steps.MAX_BYTES + reading_steps.FIRST_STEP_ROWS * len(LONG)
+    assert ids(await pages(world, window(host="none.example"), limit=10)) == []
+
+
+async def counts(world: ApiHarness, asked: Window) -> list[int]:
+    count_all, found = ListSchedules(schedules=world.storage.schedules), list[int]()
+    position: Position | None = None
+    while True:
+        counted = await count_all.count(asked, position=position)
+        found.append(counted.count)
+        if counted.next is None:
+            return found
+        assert counted.next != position, "a count must get on"
+        position = counted.next
+
+
+@given(
+    rows=DUES,
+    start=st.integers(0, 130_000),
+    length=st.integers(1, 7_300_000),
+    most=st.integers(1, 12),
+    filters=st.sampled_from([{}, {"labels": ("a",)}, {"host": "a.example"}, {"host": "a.example", "labels": ("a",)}]),
+)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+async def test_parts_of_a_count_are_together_what_a_listing_has(
+    rows: list[tuple[int, int]], start: int, length: int, most: int, filters: dict[str, Any]
+) -> None:
+    world = ApiHarness()
+    hosts = ("https://a.example/", "https://b.example/")
+    await insert(
+        world,
+        (
+            definition(NOW + offset, poller, url=hosts[offset % 2], label=("a", None)[offset % 3 // 2])
+            for offset, poller in rows
+        ),
+    )
+    asked = window(NOW + start, NOW + start + length, **filters)
+    listed = ids(await pages(world, asked, limit=100))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(list_schedules, "MAX_COUNTED_ROWS", most)
+        patched.setattr(list_schedules, "MAX_COUNTED_PAGES", most)
+        patched.setattr(list_schedules, "MAX_SEARCHED_ROWS", most)
+        found = await counts(world, asked)
+    assert sum(found) == len(listed)
+    await world.storage.close()
+
+
+async def test_a_count_of_lean_rows_reads_no_content(world: ApiHarness, read: Read) -> None:
+    await insert(world, (definition(NOW + offset, body=LONG, label="a") for offset in range(600)))
+    counted = await ListSchedules(schedules=world.storage.schedules).count(window(labels=("a",)), told=read.told)
+    assert (counted.count, counted.next) == (600, None)
+    assert (read.size, read.told_rows) == (0, 600)
+
+
+async def test_an_empty_year_is_gone_through_a_week_at_a_time(
+    world: ApiHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    days, asked = 365, list[tuple[int, int]]()
+    (far,) = await insert(world, [definition(NOW + 300 * DAY_MS)])
+    occupied = type(world.storage.schedules).occupied
+
+    async def noted(self: Any, client_id: ClientId, *, first: int, last: int, **arguments: Any) -> Any:
+        asked.append((first, last))
+        return await occupied(self, client_id, first=first, last=last, **arguments)
+
+    monkeypatch.setattr(type(world.storage.schedules), "occupied", noted)
+    told = list[int]()
+    year = window(NOW, NOW + days * DAY_MS)
+    listing = await ListSchedules(schedules=world.storage.schedules)(
+        year, limit=10, told=lambda rows, size: told.append(rows)
+    )
+    assert listing.items == []
+    assert listing.next == Position(minute_start((minute_of(NOW) // 60 + list_schedules.HOURS_AT_ONCE) * 60))
+    hours = [last // 60 - first // 60 + 1 for first, last in asked]
+    assert sum(hours) == list_schedules.HOURS_AT_ONCE
+    assert hours[:6] == [1, 2, 4, 8, 16, 24]
+    assert sum(told) == (list_schedules.HOURS_AT_ONCE - list_schedules.FREE_HOURS) * list_schedules.ROWS_PER_HOUR
+    assert ids(await pages(world, year, limit=10)) == [far.schedule_id]
+
+
+async def test_a_day_cut_anywhere_is_told_by_its_rows_alone(world: ApiHarness, read: Read) -> None:
+    await insert(world, [definition(NOW + 1), definition(NOW + 86_399_999)])
+    listing = await ListSchedules(schedules=world.storage.schedules)(window(), limit=10, told=read.told)
+    assert (len(listing.items), listing.next, read.told_rows) == (2, None, 2)

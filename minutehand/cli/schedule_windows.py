@@ -1,0 +1,117 @@
+"""The commands of `minutehand schedules` over windows: list, count, cancel-window."""
+
+from typing import Annotated
+
+import typer
+
+from minutehand.cli.filter_options import (
+    CronId,
+    DestinationName,
+    End,
+    Host,
+    KeyPrefix,
+    Labels,
+    Start,
+    States,
+    filter_of,
+)
+from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, KeyText, Url, connect, limit_of
+from minutehand.cli.output import at_most, print_json, print_table, say
+from minutehand.cli.schedule_view import IN_DOUBT, state_of
+
+
+def cancel_window(
+    client_id: ClientId,
+    start: Annotated[str, typer.Option("--from", help="First instant, RFC 3339.", show_default=False)],
+    end: Annotated[str, typer.Option("--to", help="Before this instant.", show_default=False)],
+    state: States = None,
+    label: Labels = None,
+    cron_id: CronId = None,
+    destination: DestinationName = None,
+    host: Host = None,
+    key_prefix: KeyPrefix = None,
+    url: Url = DEFAULT_URL,
+    key: KeyText = None,
+    as_json: AsJson = False,
+) -> None:
+    """Cancel whatever is due within a window and has not ended.
+
+    What was rescheduled to an instant outside the window is not in it.
+    """
+    filters = filter_of(
+        state=state, label=label, cron_id=cron_id, destination=destination, host=host, key_prefix=key_prefix
+    )
+    with connect(url, key) as api:
+        items = api.client(client_id).schedules.cancel_window(start=start, end=end, **filters)
+    if as_json:
+        print_json(items)
+        return
+    left = [(one.schedule_id, one.status, one.state, one.rescheduled_to) for one in items if not one.cancelled]
+    doubtful = sum(one.cancelled and one.reason == IN_DOUBT for one in items)
+    in_doubt = f", {doubtful} of them in doubt: they may have been called before" if doubtful else ""
+    say(f"{len(items) - len(left)} are cancelled{in_doubt}; {len(left)} could not be.")
+    if left:
+        print_table(("SCHEDULE ID", "ANSWER", "STATE", "RESCHEDULED TO"), left)
+
+
+def list_(
+    client_id: ClientId,
+    start: Start = None,
+    end: End = None,
+    state: States = None,
+    label: Labels = None,
+    cron_id: CronId = None,
+    destination: DestinationName = None,
+    host: Host = None,
+    key_prefix: KeyPrefix = None,
+    limit: Annotated[int, limit_of("schedules")] = 100,
+    url: Url = DEFAULT_URL,
+    key: KeyText = None,
+    as_json: AsJson = False,
+) -> None:
+    """List schedules by the time they are due."""
+    filters = filter_of(
+        state=state, label=label, cron_id=cron_id, destination=destination, host=host, key_prefix=key_prefix
+    )
+    with connect(url, key) as api:
+        found = api.client(client_id).schedules.list(start=start, end=end, page_size=min(limit + 1, 1000), **filters)
+        schedules, more = at_most(limit, found)
+    if as_json:
+        print_json(schedules, more=more)
+        return
+    rows = [
+        (one.schedule_id, one.due, state_of(one), one.attempts, one.last_status, one.label, one.callback.url)
+        for one in schedules
+    ]
+    print_table(
+        ("SCHEDULE ID", "DUE", "STATE", "ATTEMPTS", "STATUS", "LABEL", "URL"),
+        rows,
+        yielding={"LABEL", "URL"},
+        more=more,
+    )
+
+
+def count(
+    client_id: ClientId,
+    start: Start = None,
+    end: End = None,
+    state: States = None,
+    label: Labels = None,
+    cron_id: CronId = None,
+    destination: DestinationName = None,
+    host: Host = None,
+    key_prefix: KeyPrefix = None,
+    url: Url = DEFAULT_URL,
+    key: KeyText = None,
+    as_json: AsJson = False,
+) -> None:
+    """Count schedules that are due within a window."""
+    filters = filter_of(
+        state=state, label=label, cron_id=cron_id, destination=destination, host=host, key_prefix=key_prefix
+    )
+    with connect(url, key) as api:
+        found = api.client(client_id).schedules.count(start=start, end=end, **filters)
+    if as_json:
+        print_json({"count": found})
+        return
+    say(f"{found:,}")

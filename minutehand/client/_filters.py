@@ -1,0 +1,59 @@
+"""Which schedules of a window are meant: to list, to count, to cancel."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, TypedDict
+
+import msgspec
+
+from minutehand.client._calls import Operation, client_path, given, instant
+from minutehand.client._models import Page
+from minutehand.client._outcomes import CancelItem
+
+
+class ScheduleFilter(TypedDict, total=False):
+    """Schedules that match all of these; of several labels or states, any. `destination`: the name of the one they
+    call. `host`: of their URL, without port. `key_prefix`: how their own key begins."""
+
+    state: str | Sequence[str] | None
+    label: str | Sequence[str] | None
+    cron_id: str | None
+    destination: str | None
+    host: str | None
+    key_prefix: str | None
+
+
+class ScheduleCount(msgspec.Struct, frozen=True):
+    """How many schedules were counted so far. `next_cursor` None: all of the window."""
+
+    count: int
+    next_cursor: str | None
+
+
+def count_schedules(
+    client_id: str, *, start: datetime | str | None, end: datetime | str | None, filters: ScheduleFilter
+) -> Operation[ScheduleCount]:
+    return _count(client_id, given({"from": instant(start), "to": instant(end), **filters}))
+
+
+def count_further(client_id: str, cursor: str) -> Operation[ScheduleCount]:
+    return _count(client_id, {"cursor": cursor})
+
+
+def cancel_window(
+    client_id: str, *, start: datetime | str, end: datetime | str, filters: ScheduleFilter
+) -> Operation[Page[CancelItem]]:
+    return _cancel(client_id, given({"from": instant(start), "to": instant(end), **filters}))
+
+
+def cancel_further(client_id: str, cursor: str) -> Operation[Page[CancelItem]]:
+    return _cancel(client_id, {"cursor": cursor})
+
+
+def _count(client_id: str, query: Mapping[str, str | Sequence[str]]) -> Operation[ScheduleCount]:
+    return Operation(method="GET", path=f"{client_path(client_id)}/schedules:count", answer=ScheduleCount, query=query)
+
+
+def _cancel(client_id: str, asked: Mapping[str, Any]) -> Operation[Page[CancelItem]]:
+    path = f"{client_path(client_id)}/schedules:cancel"
+    return Operation(method="POST", path=path, answer=Page[CancelItem], body=msgspec.json.encode(asked))

@@ -1,0 +1,110 @@
+"""The filters of schedules as query parameters, and as fields of bodies."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Final, TypeAlias
+
+import msgspec
+from msgspec import Meta
+from multidict import MultiDict
+
+from scheduler_service.api.http.query import Parameter, RepeatedParameter, repeated_parameter, text_parameter
+from scheduler_service.domain.schedule_filters import (
+    MAX_HOST,
+    MAX_LABELS,
+    NAME_PATTERN,
+    ScheduleFilter,
+    read_destination,
+    read_host,
+    read_key_prefix,
+    read_labels,
+)
+from scheduler_service.domain.schedule_keys import KEY_PATTERN
+from scheduler_service.domain.schedules import State
+from scheduler_service.usecases.schedule_request import MAX_TEXT
+
+_STATES: Final = [state.value for state in State]
+_Label: TypeAlias = Annotated[str, Meta(max_length=MAX_TEXT)]
+
+
+def _labels(texts: Sequence[str]) -> tuple[str, ...]:
+    if any(len(text) > MAX_TEXT for text in texts):
+        raise ValueError(f"must have at most {MAX_TEXT} characters")
+    return read_labels(texts)
+
+
+def _states(texts: Sequence[str]) -> tuple[State, ...]:
+    if not set(texts) <= set(_STATES):
+        raise ValueError(f"must be one of {', '.join(_STATES)}")
+    return tuple(state for state in State if state.value in texts)
+
+
+def _parameter(
+    name: str, sentence: str, read: Callable[[str], str], pattern: str | None, longest: int
+) -> Parameter[str]:
+    schema: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": longest}
+    if pattern is not None:
+        schema = {"type": "string", "pattern": pattern}
+    return Parameter(name=name, sentence=sentence, schema=schema, read=read)
+
+
+STATE: Final[RepeatedParameter[State]] = repeated_parameter(
+    "state",
+    "Only schedules in this state.",
+    schema={"type": "string", "enum": _STATES},
+    most=len(_STATES),
+    read_all=_states,
+)
+FILTERS: Final[tuple[Parameter[Any], ...]] = (
+    STATE,
+    repeated_parameter(
+        "label",
+        "Only schedules with this label.",
+        schema={"type": "string", "maxLength": MAX_TEXT},
+        most=MAX_LABELS,
+        read_all=_labels,
+    ),
+    text_parameter("cron_id", "Only the runs of this cron."),
+    _parameter("destination", "Only calls to the destination of this name.", read_destination, NAME_PATTERN, 63),
+    _parameter(
+        "host", "Only calls to this host: a name or an address as in a URL, without port.", read_host, None, MAX_HOST
+    ),
+    _parameter("key_prefix", "Only schedules whose own key begins with this.", read_key_prefix, KEY_PATTERN, 256),
+)
+
+
+class FilterFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The same filters in a body."""
+
+    state: State | Annotated[list[State], Meta(max_length=len(_STATES))] | None = None
+    label: _Label | Annotated[list[_Label], Meta(max_length=MAX_LABELS)] | None = None
+    cron_id: str | None = None
+    destination: str | None = None
+    host: str | None = None
+    key_prefix: str | None = None
+
+
+def as_query(fields: Mapping[str, str | Sequence[str] | None]) -> MultiDict[str]:
+    """Fields of a body as query parameters: a list as a repeated one; null is left out."""
+    query: MultiDict[str] = MultiDict()
+    for name, value in fields.items():
+        for text in (value,) if isinstance(value, str) else value or ():
+            query.add(name, text)
+    return query
+
+
+def filter_of(filters: Mapping[str, Any]) -> ScheduleFilter:
+    """The filter that the parameters FILTERS have read."""
+    given = {name: value for name, value in filters.items() if value is not None}
+    return ScheduleFilter(states=given.pop("state", ()), labels=given.pop("label", ()), **given)
+
+
+def values_of(filter_: ScheduleFilter) -> dict[str, Any]:
+    """What `filter_of` makes it of: the inverse."""
+    return {
+        "state": filter_.states or None,
+        "label": filter_.labels or None,
+        "cron_id": filter_.cron_id,
+        "destination": filter_.destination,
+        "host": filter_.host,
+        "key_prefix": filter_.key_prefix,
+    }
