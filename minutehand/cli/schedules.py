@@ -1,8 +1,7 @@
 """`minutehand schedules`: create, show, cancel and list future calls."""
 
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -60,6 +59,8 @@ from minutehand.cli.schedule_windows import cancel_window, count, list_
 if TYPE_CHECKING:
     from minutehand.client import Attempt
 
+_TOLD_EVERY = 500
+"""Lines of a load, by progress."""
 app = typer.Typer(
     help="Create, look at, cancel and list schedules. Takes the client's own key; `show` reads Cassandra instead."
 )
@@ -216,43 +217,39 @@ def load(
 ) -> None:
     """Create the schedules that a file lists.
 
-    After an interruption run it again within 24 hours, with the same file unchanged: what was created is not created
-    twice, and counted as created again. Lines are sent in batches of 500; lines that were added since make a batch
-    another one, whose schedules are all created. A line with a `key` replaces what waits under it.
+    The file is read first: if any line is no schedule, all such are named and nothing is created. After an interruption
+    the same command goes on: under one name of a file, a line is created once in 24 hours, and then counted as created
+    again. Lines that were corrected or added are created. A line with a `key` replaces what waits under it.
 
     Millions are for `minutehand spark run bulk_load`. Ends with 1 if any schedule was refused.
     """
-    from minutehand.client import MinutehandApiError
-
-    lines, created, refused = load_file.read_lines(file), 0, list[dict[str, Any]]()
-    done = 0
+    total, lines = load_file.checked(file)
+    loaded = load_file.Load(total)
     try:
         with connect(url, key) as api:
-            schedules = api.client(client_id).schedules
-            while batch := list(islice(lines, load_file.BATCH)):
-                sent = [line.schedule for line in batch]
-                items = schedules.create_batch(sent, idempotency_key=load_file.batch_key(batch))
-                for line, item in zip(batch, items, strict=True):
-                    if item.problem is None:
-                        created += 1
-                    else:
-                        why = str(MinutehandApiError(item.problem))
-                        refused.append({"line": line.number, "status": item.status, "detail": why})
-                done = batch[-1].number
-                progress(f"{created + len(refused):,} done, to line {done:,}")
-    except BaseException:
-        # Also an interruption: what was sent so far is told beside the reason.
-        if done:
-            typer.echo(f"Stopped after line {done:,}: {created:,} are created, {len(refused):,} refused.", err=True)
-        raise
-    if as_json:
-        print_json({"created": created, "refused": refused})
-    else:
-        say(f"{created:,} are created, {len(refused):,} refused.")
-        if refused:
-            print_table(("LINE", "STATUS", "REASON"), [tuple(one.values()) for one in refused], yielding={"REASON"})
-    if refused:
+            loaded.run(lines(), api.client(client_id).schedules, told=lambda: _tell_progress(loaded))
+    finally:
+        # Also when it stops midway, by an interruption too.
+        _show_load(loaded, as_json)
+    if loaded.refused:
         raise typer.Exit(1)
+
+
+def _tell_progress(loaded: load_file.Load) -> None:
+    done = loaded.total - loaded.left
+    if done % _TOLD_EVERY == 0:
+        progress(f"{done:,} of {loaded.total:,} lines, {len(loaded.refused):,} of them refused")
+
+
+def _show_load(loaded: load_file.Load, as_json: bool) -> None:
+    if as_json:
+        print_json({"created": loaded.created, "refused": loaded.refused, "left": loaded.left})
+        return
+    left = f", {loaded.left:,} are left: the same command goes on with them" if loaded.left else ""
+    say(f"{loaded.created:,} are created, {len(loaded.refused):,} refused{left}.")
+    if loaded.refused:
+        rows = [(one["line"], one["status"], one["detail"]) for one in loaded.refused]
+        print_table(("LINE", "STATUS", "REASON"), rows, yielding={"REASON"})
 
 
 @app.command("get-by-key", epilog="Example: minutehand schedules get-by-key shop cart-17")
