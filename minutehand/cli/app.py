@@ -26,6 +26,8 @@ class _Entry(NamedTuple):
         module, tree = import_module(f"minutehand.cli.{self.module}"), typer.Typer(**_STYLE)
         tree.add_typer(module.app, name=name, no_args_is_help=True)
         group: Any = typer.main.get_group(tree).commands[name]
+        # A group shows the example of its first command.
+        group.epilog = next(iter(group.commands.values())).epilog
         return group.commands.get(name, group)
 
 
@@ -41,6 +43,7 @@ app = typer.Typer(
     name="minutehand",
     cls=_Root,
     help="Minutehand calls your service at the second you asked for.",
+    epilog="Example: minutehand demo --once",
     no_args_is_help=True,
     context_settings={"help_option_names": list(_HELP_OPTIONS)},
     **_STYLE,

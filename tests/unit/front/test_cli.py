@@ -100,6 +100,15 @@ def test_every_command_has_an_example_that_it_takes(path: str) -> None:
     assert ALL[path].make_context(path, shlex.split(line))
 
 
+def test_every_help_ends_with_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    groups = {path.rpartition(" ")[0] for path in ALL}
+    assert "minutehand" in groups
+    for path in sorted({*ALL, *groups} - {JOBS}):
+        assert failures.run([*path.split()[1:], "--help"]) == 0
+        said = " ".join(capsys.readouterr().out.split())
+        assert f"Example: {path}" in said[-250:] or (path == "minutehand" and said.endswith(" demo --once")), path
+
+
 HELPS = """
 import sys
 from minutehand.cli import failures
