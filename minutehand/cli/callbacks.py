@@ -1,5 +1,6 @@
 """The callback of a schedule or a cron, as options."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -60,6 +61,25 @@ FlowParallelism = Annotated[
         "--flow-parallelism", help="Calls of the flow key at a time, instead of the client's own.", show_default=False
     ),
 ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """What a call carries, and its flow key."""
+
+    header: Header = None
+    body: Body = None
+    body_json: BodyJson = None
+    body_file: BodyFile = None
+    flow_key: FlowKey = None
+    flow_rate: FlowRate = None
+    flow_parallelism: FlowParallelism = None
+
+    def told(self) -> dict[str, Any]:
+        """As `read_callback` and `read_callback_update` take it."""
+        flow = {"key": self.flow_key, "rate": self.flow_rate, "parallelism": self.flow_parallelism}
+        parts = {name: getattr(self, name) for name in ("header", "body", "body_json", "body_file")}
+        return {**parts, **flow}
 
 
 def read_callback(

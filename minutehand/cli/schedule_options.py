@@ -1,9 +1,11 @@
 """The options of commands that create or change a schedule, and what they make."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from minutehand.cli.options import AttemptTimeout, MaxAttempts
 from minutehand.cli.output import fail
 
 if TYPE_CHECKING:
@@ -79,12 +81,37 @@ NewMethod = Annotated[str | None, typer.Option("--method", help="The method to u
 Label = Annotated[str | None, typer.Option("--label", help="A name to find schedules by.", show_default=False)]
 
 
-def schedule_options(
-    *, max_attempts: int | None, retry_deadline_seconds: float | None, **others: Any
-) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class When:
+    """When a schedule is due: options of several commands."""
+
+    due: Due = None
+    timezone: Zone = None
+    dst_gap: Gap = None
+    dst_fold: Fold = None
+    delay_seconds: Delay = None
+
+    def told(self) -> dict[str, Any]:
+        """As the SDK takes it."""
+        due = due_of(self.due, self.timezone, self.dst_gap, self.dst_fold)
+        return given({"due": due, "delay_seconds": self.delay_seconds})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempts:
+    """How a schedule is attempted, where that differs from its client's own settings."""
+
+    timeout_seconds: AttemptTimeout = None
+    skip_after_seconds: SkipAfter = None
+    max_attempts: MaxAttempts = None
+    retry_deadline_seconds: RetryDeadline = None
+
+
+def schedule_options(when: When, attempts: Attempts, **others: Any) -> dict[str, Any]:
     """The options of a new schedule that were given, as the SDK takes them."""
-    retry = given({"max_attempts": max_attempts, "deadline_seconds": retry_deadline_seconds})
-    return given({**others, "retry": retry or None})
+    retry = given({"max_attempts": attempts.max_attempts, "deadline_seconds": attempts.retry_deadline_seconds})
+    others |= {name: getattr(attempts, name) for name in ("timeout_seconds", "skip_after_seconds")}
+    return given({**when.told(), **others, "retry": retry or None})
 
 
 def given(options: dict[str, Any]) -> dict[str, Any]:

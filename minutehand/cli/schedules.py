@@ -7,34 +7,28 @@ import typer
 
 from minutehand.cli import load as load_file
 from minutehand.cli.callbacks import (
-    Body,
-    BodyFile,
-    BodyJson,
     CallbackUrl,
-    FlowKey,
-    FlowParallelism,
-    FlowRate,
-    Header,
+    Content,
     Method,
     read_callback,
     read_callback_update,
 )
 from minutehand.cli.exchange import show_request
+from minutehand.cli.option_groups import grouped
 from minutehand.cli.options import (
     DEFAULT_URL,
     AsJson,
-    AttemptTimeout,
     ClientId,
     ConfigFile,
     IdempotencyKey,
     KeyText,
-    MaxAttempts,
     Url,
     connect,
     environment,
 )
 from minutehand.cli.output import print_fields, print_json, print_table, progress, say
 from minutehand.cli.schedule_options import (
+    Attempts,
     Delay,
     Due,
     Fold,
@@ -45,9 +39,8 @@ from minutehand.cli.schedule_options import (
     NewMethod,
     NewUrl,
     OrderingKey,
-    RetryDeadline,
     ScheduleId,
-    SkipAfter,
+    When,
     Window,
     Zone,
     due_of,
@@ -70,29 +63,18 @@ app = typer.Typer(
     epilog="Example: minutehand schedules create shop https://shop.example/hooks/orders --due 2027-03-28T09:00 "
     "--timezone Europe/Berlin --window-seconds 600"
 )
+@grouped
 def create(
     client_id: ClientId,
     callback_url: CallbackUrl,
-    due: Due = None,
-    timezone: Zone = None,
-    dst_gap: Gap = None,
-    dst_fold: Fold = None,
-    delay_seconds: Delay = None,
+    *,
+    when: When,
     window_seconds: Window = None,
     method: Method = "POST",
-    header: Header = None,
-    body: Body = None,
-    body_json: BodyJson = None,
-    body_file: BodyFile = None,
-    flow_key: FlowKey = None,
-    flow_rate: FlowRate = None,
-    flow_parallelism: FlowParallelism = None,
+    content: Content,
     label: Label = None,
     ordering_key: OrderingKey = None,
-    timeout_seconds: AttemptTimeout = None,
-    skip_after_seconds: SkipAfter = None,
-    max_attempts: MaxAttempts = None,
-    retry_deadline_seconds: RetryDeadline = None,
+    attempts: Attempts,
     idempotency_key: IdempotencyKey = None,
     url: Url = DEFAULT_URL,
     key: KeyText = None,
@@ -102,27 +84,13 @@ def create(
 
     A due in the past is called at once, unless it is older than the client's settings accept.
     """
-    callback = read_callback(
-        callback_url,
-        method=method,
-        header=header,
-        body=body,
-        body_json=body_json,
-        body_file=body_file,
-        key=flow_key,
-        rate=flow_rate,
-        parallelism=flow_parallelism,
-    )
+    callback = read_callback(callback_url, method=method, **content.told())
     options = schedule_options(
-        due=due_of(due, timezone, dst_gap, dst_fold),
-        delay_seconds=delay_seconds,
+        when,
+        attempts,
         window_seconds=window_seconds,
         label=label,
         ordering_key=ordering_key,
-        timeout_seconds=timeout_seconds,
-        skip_after_seconds=skip_after_seconds,
-        max_attempts=max_attempts,
-        retry_deadline_seconds=retry_deadline_seconds,
     )
     with connect(url, key) as api:
         schedules = api.client(client_id).schedules
@@ -130,31 +98,20 @@ def create(
 
 
 @app.command(epilog="Example: minutehand schedules put shop cart-17 https://shop.example/expire --delay-seconds 600")
+@grouped
 def put(
     client_id: ClientId,
     schedule_key: Key,
     callback_url: CallbackUrl,
-    due: Due = None,
-    timezone: Zone = None,
-    dst_gap: Gap = None,
-    dst_fold: Fold = None,
-    delay_seconds: Delay = None,
+    *,
+    when: When,
     window_seconds: Window = None,
     latest: Latest = None,
     method: Method = "POST",
-    header: Header = None,
-    body: Body = None,
-    body_json: BodyJson = None,
-    body_file: BodyFile = None,
-    flow_key: FlowKey = None,
-    flow_rate: FlowRate = None,
-    flow_parallelism: FlowParallelism = None,
+    content: Content,
     label: Label = None,
     ordering_key: OrderingKey = None,
-    timeout_seconds: AttemptTimeout = None,
-    skip_after_seconds: SkipAfter = None,
-    max_attempts: MaxAttempts = None,
-    retry_deadline_seconds: RetryDeadline = None,
+    attempts: Attempts,
     replacing: Annotated[
         str | None, typer.Option("--replacing", help="Only if the key names this schedule.", show_default=False)
     ] = None,
@@ -168,28 +125,14 @@ def put(
 
     It replaces the schedule that waits under the key, and exactly one of the two is called.
     """
-    callback = read_callback(
-        callback_url,
-        method=method,
-        header=header,
-        body=body,
-        body_json=body_json,
-        body_file=body_file,
-        key=flow_key,
-        rate=flow_rate,
-        parallelism=flow_parallelism,
-    )
+    callback = read_callback(callback_url, method=method, **content.told())
     options = schedule_options(
-        due=due_of(due, timezone, dst_gap, dst_fold),
-        delay_seconds=delay_seconds,
+        when,
+        attempts,
         window_seconds=window_seconds,
         latest=latest,
         label=label,
         ordering_key=ordering_key,
-        timeout_seconds=timeout_seconds,
-        skip_after_seconds=skip_after_seconds,
-        max_attempts=max_attempts,
-        retry_deadline_seconds=retry_deadline_seconds,
     )
     with connect(url, key) as api:
         schedules = api.client(client_id).schedules
@@ -358,28 +301,17 @@ def reschedule(
     epilog="Example: minutehand schedules update shop 01a1fe8c-3c6a-8000-8000-1f6d8a5bd3c1 --label order-18 "
     "--header 'X-Shop: 2'"
 )
+@grouped
 def update(
     client_id: ClientId,
     schedule_id: ScheduleId,
-    due: Due = None,
-    timezone: Zone = None,
-    dst_gap: Gap = None,
-    dst_fold: Fold = None,
-    delay_seconds: Delay = None,
+    *,
+    when: When,
     callback_url: NewUrl = None,
     method: NewMethod = None,
-    header: Header = None,
-    body: Body = None,
-    body_json: BodyJson = None,
-    body_file: BodyFile = None,
-    flow_key: FlowKey = None,
-    flow_rate: FlowRate = None,
-    flow_parallelism: FlowParallelism = None,
+    content: Content,
     label: Label = None,
-    timeout_seconds: AttemptTimeout = None,
-    skip_after_seconds: SkipAfter = None,
-    max_attempts: MaxAttempts = None,
-    retry_deadline_seconds: RetryDeadline = None,
+    attempts: Attempts,
     idempotency_key: IdempotencyKey = None,
     url: Url = DEFAULT_URL,
     key: KeyText = None,
@@ -389,29 +321,15 @@ def update(
 
     Headers are merged by name. A retry option replaces all of the schedule's own retry options.
     """
-    callback = read_callback_update(
-        callback_url,
-        method=method,
-        header=header,
-        body=body,
-        body_json=body_json,
-        body_file=body_file,
-        key=flow_key,
-        rate=flow_rate,
-        parallelism=flow_parallelism,
-    )
+    callback = read_callback_update(callback_url, method=method, **content.told())
     changes = schedule_options(
+        when,
+        attempts,
         label=label,
-        timeout_seconds=timeout_seconds,
-        skip_after_seconds=skip_after_seconds,
-        max_attempts=max_attempts,
-        retry_deadline_seconds=retry_deadline_seconds,
     )
     with connect(url, key) as api:
         changed = api.client(client_id).schedules.update(
             schedule_id,
-            due=due_of(due, timezone, dst_gap, dst_fold),
-            delay_seconds=delay_seconds,
             callback=callback,
             idempotency_key=idempotency_key,
             **changes,
