@@ -10,9 +10,9 @@ partition busy and, through it, the server: 400 concurrent updates of one partit
 Cassandra at 1.7 cores without end, while heartbeats timed out. So:
 
 - The longest waiting request goes first. An external update takes other waiting ones with it, up to `ROWS_PER_UPDATE`
-  rows, if they test the same version (or none) and other rows; a serial read of one row takes other such reads with it:
-  `LEAN_ROWS_PER_READ` without content, `WHOLE_ROWS_PER_READ` with content, which has no bound on its length. Commits,
-  opens and larger reads go alone. Requests in between keep their place.
+  rows, if they test the same version (or none) and other rows, and write no content; a serial read of one row takes
+  other such reads with it: `LEAN_ROWS_PER_READ` without content, `WHOLE_ROWS_PER_READ` with content, which has no bound
+  on its length. Commits, opens and larger reads go alone. Requests in between keep their place.
 - A shared external update is all or nothing. Its rejection shows every tested row, and so whose condition failed: those
   are answered, the others are sent again without them. If it shows none, each is sent by itself.
 - After a request without an answer nothing is sent for this partition during a pause that grows (`runtime.backoff`),
@@ -35,11 +35,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
+from msgspec import UNSET
+
 from cql.metrics import PauseCounts
 from membership.conditional import Answer, Applied, Rejected, Unknown
 from membership.errors import StoreUnavailable
 from membership.signal import Signal
-from scheduler_service.domain.ids import Partition, RowKey, UnixMillis
+from scheduler_service.domain.ids import Partition, RowKey
 from scheduler_service.domain.schedules import ExternalUpdate, PartitionHeader, Row, RowWrite, State, WriteRejection
 from scheduler_service.runtime.backoff import Backoff
 from scheduler_service.runtime.clock import Clock
@@ -114,7 +116,7 @@ def _goes_with(first: object, other: object, keys: set[RowKey]) -> bool:
     if isinstance(first, ExternalUpdate) and isinstance(other, ExternalUpdate):
         same = (first.version_known, first.version) == (other.version_known, other.version)
         shared = _tells_why(first) and _tells_why(other)
-        fits = len(keys) + len(other.writes) <= ROWS_PER_UPDATE
+        fits = len(keys) + len(other.writes) <= ROWS_PER_UPDATE and not (first.revisions or other.revisions)
         return same and shared and fits and keys.isdisjoint(_keys(other))
     if isinstance(first, RowRead) and isinstance(other, RowRead):
         most = LEAN_ROWS_PER_READ if first.lean else WHOLE_ROWS_PER_READ
@@ -124,7 +126,7 @@ def _goes_with(first: object, other: object, keys: set[RowKey]) -> bool:
 
 def _keys(work: object) -> Sequence[RowKey]:
     if isinstance(work, ExternalUpdate):
-        return [write.key for write in work.writes]
+        return [*(write.key for write in work.writes), *(revision.key for revision in work.revisions)]
     return [work.key] if isinstance(work, RowRead) else []
 
 
@@ -305,19 +307,24 @@ def _holds(update: ExternalUpdate, current: WriteRejection) -> bool:
     """Whether the values in a rejection satisfy the conditions of this external update."""
     if update.version_known and current.header.version != update.version:
         return False
-    return all(_row_holds(write, current.rows.get(write.key, (None, None))) for write in update.writes)
+    return all(_row_holds(write, current) for write in update.writes)
 
 
-def _row_holds(write: RowWrite, shown: tuple[str | None, UnixMillis | None]) -> bool:
-    state, next_attempt_at = shown
+def _row_holds(write: RowWrite, current: WriteRejection) -> bool:
+    state, next_attempt_at = current.rows.get(write.key, (None, None))
     expected = None if write.expect_state is State.SCHEDULED else write.expect_state
-    wanted = write.expect_next_attempt_at
-    return state == expected and (wanted is None or next_attempt_at == wanted)
+    wanted, revision = write.expect_next_attempt_at, write.expect_revision
+    as_read = revision is UNSET or current.revisions.get(write.key) == revision
+    return state == expected and as_read and (wanted is None or next_attempt_at == wanted)
 
 
 def _seen_by(work: object, current: WriteRejection) -> WriteRejection:
     keys = _keys(work)
-    return WriteRejection(current.header, {key: row for key, row in current.rows.items() if key in keys})
+    return WriteRejection(
+        current.header,
+        {key: row for key, row in current.rows.items() if key in keys},
+        {key: revision for key, revision in current.revisions.items() if key in keys},
+    )
 
 
 def _end(one: _Waiting, answer: object) -> None:

@@ -4,21 +4,23 @@ Definitions and outcomes are written as columns or in cells that replace several
 form. Only a delivery over a row without outcome is packed; every other outcome is in columns, `attempts` among them. So
 for a row without `attempts` the cell `delivery` is the outcome. Over a later outcome in columns it only supplies what
 those leave unset (`first_attempt_at`, `fired_by`, `fired_epoch`). A repeated commit may take the other form: its
-version lets only one of the two be applied.
+version lets only one of the two be applied. A row's `revision` and `revised` replace its label and content, in whatever
+form those are.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from msgspec.structs import astuple, replace
+import msgspec
+from msgspec.structs import replace
 
 from cql.connection import UNSET, AnswerRows, Item, Parameters
 from cql.packed import pack_content, pack_delivery, unpack_content, unpack_delivery
 from scheduler_service.domain.books import CountedRow
 from scheduler_service.domain.ids import MINUTE_MS, Partition, RowKey, ScheduleId, UnixMillis
+from scheduler_service.domain.revisions import label_of
 from scheduler_service.domain.schedules import (
-    NO_CONTENT,
     NO_HEADER,
     Content,
     Definition,
@@ -28,6 +30,7 @@ from scheduler_service.domain.schedules import (
     OwnerCommit,
     PartitionHeader,
     Row,
+    RowRevision,
     RowWrite,
     State,
     SweptRow,
@@ -42,13 +45,13 @@ _ID_BYTES = 16
 _HEADER = 3
 _STAMP = 2
 _ROW_END = _HEADER + len(Row.__struct_fields__)
-_KEY_AND_KIND = 3
-_NO_CONTENT = astuple(NO_CONTENT)
-_CONTENT_END = _KEY_AND_KIND + len(_NO_CONTENT)
 _FIELDS = Row.__struct_fields__
+_KEY_AND_KIND = _FIELDS.index("method")
+_CONTENT_END = _FIELDS.index("options") + 1
+_NO_CONTENT = (None,) * (_CONTENT_END - _KEY_AND_KIND)
 _TO_STATE = _FIELDS.index("state") + 1
-_NO_OUTCOME = (None,) * (len(_FIELDS) - _TO_STATE)
-_TO_CALL = _TO_STATE + len(("next_attempt_at", "reason", "redelivered_at", "content"))
+_NO_OUTCOME = (None,) * (len(_FIELDS) - _TO_STATE - len(("revision",)))
+_TO_CALL = _TO_STATE + len(("next_attempt_at", "reason", "redelivered_at", "revision", "content", "revised"))
 _SWEPT = len(SweptRow._fields)
 
 
@@ -125,7 +128,7 @@ def row_of(values: Sequence[Any]) -> Row | None:
     """A row from the `read_*` statements; None for the null keys of a partition that has only a header."""
     if values[_HEADER] is None:
         return None
-    row = _row(values[_HEADER:_ROW_END], values[_ROW_END + 1])
+    row = _row(values[_HEADER:_ROW_END], values[_ROW_END + 1], values[_ROW_END + 2])
     return row if (delivery := values[_ROW_END]) is None else _delivered(row, delivery)
 
 
@@ -135,6 +138,8 @@ def lean_row_of(values: Sequence[Any]) -> Row | None:
         return None
     content_at = _HEADER + _KEY_AND_KIND
     row, delivery = Row(*values[_HEADER:content_at], *_NO_CONTENT, *values[content_at:-1]), values[-1]
+    if row.revision is not None:
+        row = replace(row, label=label_of(row.revision))
     return row if delivery is None else _delivered(row, delivery)
 
 
@@ -143,20 +148,19 @@ def row_to_call_of(values: Sequence[Any]) -> Row | None:
     values = values[-_TO_CALL:]
     if values[0] is None:
         return None
-    known = _row((*values[:_TO_STATE], *_NO_OUTCOME), values[-1])
+    next_attempt_at, reason, redelivered_at, revision, content, revised = values[_TO_STATE:]
+    known = _row((*values[:_TO_STATE], *_NO_OUTCOME, revision), content, revised)
     if known.state is None:
         return known
-    next_attempt_at, reason, redelivered_at, _ = values[_TO_STATE:]
     return replace(known, next_attempt_at=next_attempt_at, reason=reason, redelivered_at=redelivered_at)
 
 
 def swept_row_of(values: Sequence[Any]) -> SweptRow | None:
     """The same for the `sweep_*_page` statements."""
-    due, schedule_id, kind, created_at, state, first, ordering_key, rescheduled_to, delivery = values[-_SWEPT - 1 :]
+    due, schedule_id, kind, created_at, state, first, *others, delivery = values[-_SWEPT - 1 :]
     if due is None:
         return None
-    first = _first_attempt_at(first, delivery)
-    return SweptRow(due, schedule_id, kind, created_at, state, first, ordering_key, rescheduled_to)
+    return SweptRow(due, schedule_id, kind, created_at, state, _first_attempt_at(first, delivery), *others)
 
 
 def counted_row_of(values: Sequence[Any]) -> CountedRow | None:
@@ -167,14 +171,22 @@ def counted_row_of(values: Sequence[Any]) -> CountedRow | None:
     return CountedRow(due, schedule_id, kind, created_at, state, _first_attempt_at(first, delivery))
 
 
-def content_of(values: Sequence[Any], content: bytes | None) -> Content:
+def content_of(
+    values: Sequence[Any], content: bytes | None, revised: bytes | None = None, revision: str | None = None
+) -> Content:
     """Content from `read_content`: the columns, or the cell that replaces them."""
-    return Content(*(values if content is None else unpack_content(content)))
+    if revised is not None:
+        content = revised
+    method, url, headers, body, options = values if content is None else unpack_content(content)
+    return Content(method, url, headers, body, options, revision)
 
 
-def _row(values: Sequence[Any], content: bytes | None) -> Row:
-    """A row from its fields' values, with `content` unpacked if there is one."""
-    if content is not None:
+def _row(values: Sequence[Any], content: bytes | None, revised: bytes | None) -> Row:
+    """A row from its fields' values, with the content unpacked that replaces them if there is any."""
+    if revised is not None:
+        label = label_of(values[-1])
+        values = (*values[:_KEY_AND_KIND], *unpack_content(revised), label, *values[_CONTENT_END + 1 :])
+    elif content is not None:
         values = (*values[:_KEY_AND_KIND], *unpack_content(content), *values[_CONTENT_END:])
     return Row(*values)
 
@@ -245,7 +257,27 @@ def update_items(update: ExternalUpdate) -> list[Item]:
         header: Item = ("schedules.update", (update.edits, *keys, update.version))
     else:
         header = ("schedules.update_any_version", (update.edits, *keys))
-    return [header, *(outcome_item(keys, write) for write in update.writes)]
+    return [
+        header,
+        *(outcome_item(keys, write) for write in update.writes),
+        *(_revision_item(keys, revision) for revision in update.revisions),
+    ]
+
+
+def update_bytes(update: ExternalUpdate) -> int:
+    """Approximate bytes of its request."""
+    return OUTCOME_BYTES * (1 + len(update.writes)) + sum(
+        ROW_OVERHEAD_BYTES + revision.content.size + len(revision.revision) for revision in update.revisions
+    )
+
+
+def _revision_item(partition_keys: Parameters, write: RowRevision) -> Item:
+    content = write.content
+    packed = pack_content(
+        content.method or "", content.url or "", content.headers or "", content.body or b"", content.options or ""
+    )
+    keys = (*partition_keys, write.key.due, write.key.schedule_id)
+    return "schedules.revise", (write.revision, packed, *keys, None, write.expect_revision)
 
 
 def outcome_item(partition_keys: Parameters, write: RowWrite) -> Item:
@@ -258,6 +290,8 @@ def outcome_item(partition_keys: Parameters, write: RowWrite) -> Item:
     state = None if write.expect_state is State.SCHEDULED else write.expect_state.value
     if write.expect_finished_at is not None:
         return "schedules.write_outcome_if_ended_at", (*values, *keys, state, write.expect_finished_at)
+    if write.expect_revision is not msgspec.UNSET:
+        return "schedules.write_outcome_if_revision", (*values, *keys, state, write.expect_revision)
     if write.expect_next_attempt_at is None:
         return "schedules.write_outcome_if_state", (*values, *keys, state)
     return "schedules.write_outcome_if_pointing_at", (*values, *keys, state, write.expect_next_attempt_at)
@@ -303,14 +337,19 @@ def rejected_header(rows: AnswerRows) -> PartitionHeader:
     return header_of(first["claim_epoch"], first["version"], first["edits"], first["in_flight"])
 
 
-def write_rejection(rows: AnswerRows, writes: Iterable[RowWrite]) -> WriteRejection:
+def write_rejection(
+    rows: AnswerRows, writes: Iterable[RowWrite], revisions: Iterable[RowRevision] = ()
+) -> WriteRejection:
     """A rejection with every tested row: (None, None) for those that don't exist."""
     met: dict[RowKey, Mapping[str, Any]] = {
         RowKey(row["due"], row["schedule_id"]): row for row in rows if row.get("due") is not None
     }
-    tested = {
-        write.key: (met[write.key]["state"], met[write.key]["next_attempt_at"]) if write.key in met else (None, None)
-        for write in writes
-        if write.expect_state is not None
+    tested = [write for write in writes if write.expect_state is not None]
+    revised = [write.key for write in tested if write.expect_revision is not msgspec.UNSET]
+    revised += [revision.key for revision in revisions]
+    states = {
+        key: (met[key]["state"], met[key]["next_attempt_at"]) if key in met else (None, None)
+        for key in (*(write.key for write in tested), *revised)
     }
-    return WriteRejection(rejected_header(rows), tested)
+    found = {key: met[key]["revision"] if key in met else None for key in revised}
+    return WriteRejection(rejected_header(rows), states, found)

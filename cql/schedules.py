@@ -9,7 +9,6 @@ from cql.group_commit import GroupCommit
 from cql.metrics import PauseCounts, UpdateCounts
 from cql.partition_turns import WHOLE_ROWS_PER_READ, PartitionTurns
 from cql.schedule_rows import (
-    OUTCOME_BYTES,
     commit_bytes,
     commit_items,
     content_of,
@@ -21,6 +20,7 @@ from cql.schedule_rows import (
     row_of,
     row_to_call_of,
     swept_row_of,
+    update_bytes,
     update_items,
     write_rejection,
 )
@@ -262,8 +262,8 @@ class CqlScheduleStore:
             parameters = (*partition_parameters(partition), wanted[start : start + KEYS_PER_READ])
             answer = await self._connection.select("schedules.read_content", parameters, consistency=consistency)
             found.update(
-                (RowKey(due, id_), content_of(columns, packed))
-                for due, id_, *columns, packed in answer
+                (RowKey(due, id_), content_of(columns, packed, revised, revision))
+                for due, id_, *columns, packed, revised, revision in answer
                 if due is not None
             )
         return found
@@ -282,8 +282,8 @@ class CqlScheduleStore:
         return Rejected(write_rejection(answer.current, commit.writes)) if isinstance(answer, Rejected) else answer
 
     async def update(self, update: ExternalUpdate) -> Answer[WriteRejection]:
-        self._check_size(OUTCOME_BYTES * len(update.writes), 1 + len(update.writes))
-        if not update.writes or any(write.expect_state is None for write in update.writes):
+        self._check_size(update_bytes(update), 1 + len(update.writes) + len(update.revisions))
+        if not (update.writes or update.revisions) or any(write.expect_state is None for write in update.writes):
             raise ValueError("an external update writes rows, and tests the state of each")
         answer = await self._turns.update(update)
         if isinstance(answer, Applied):
@@ -292,7 +292,9 @@ class CqlScheduleStore:
 
     async def _send_update(self, update: ExternalUpdate) -> Answer[WriteRejection]:
         answer = await self._connection.conditional(update_items(update))
-        return Rejected(write_rejection(answer.current, update.writes)) if isinstance(answer, Rejected) else answer
+        if isinstance(answer, Rejected):
+            return Rejected(write_rejection(answer.current, update.writes, update.revisions))
+        return answer
 
     async def occupy(self, partition: Partition) -> None:
         client_id, poller_id, minute = partition_parameters(partition)

@@ -9,7 +9,7 @@ from scheduler_service.domain.ids import Partition, RowKey
 from scheduler_service.domain.schedules import Row
 
 HEADER = ("claim_epoch", "version", "edits", "in_flight")
-COLUMNS = ("claim_epoch", "version", "edits", *Row.__struct_fields__, "delivery", "content", "in_flight")
+COLUMNS = ("claim_epoch", "version", "edits", *Row.__struct_fields__, "delivery", "content", "revised", "in_flight")
 """As `schedules.read_row` answers them."""
 
 

@@ -48,7 +48,7 @@ from poller_cluster.minute.steps import (
     ReadHinted,
     ReadPage,
     ReadStrays,
-    RecheckClaimed,
+    RecheckRows,
     Step,
     Stop,
     SweepPage,
@@ -60,6 +60,7 @@ from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.books import Stamp, Tally
 from scheduler_service.domain.ids import Partition, RowKey, ScheduleId, UnixMillis, minute_end
 from scheduler_service.domain.retry_rows import outcome_of
+from scheduler_service.domain.revisions import newer
 from scheduler_service.domain.schedules import (
     Kind,
     Outcome,
@@ -100,6 +101,7 @@ class PollerMinute:
         self._claiming: tuple[PendingRow, ...] = ()
         self._claims: list[Claim] = []
         self._recheck: tuple[RowKey, ...] = ()
+        self._ended_unread: dict[RowKey, tuple[PendingRow, Outcome]] = {}
         self._release_due = self._releasing = False
         self._all_held = False
         self._strays: dict[RowKey, None] = {}
@@ -126,7 +128,7 @@ class PollerMinute:
         if self._unanswered is not None:
             return WriteCommit(self._unanswered)
         if self._recheck:
-            return RecheckClaimed(self._recheck)
+            return RecheckRows(self._recheck)
         if self._needs_open():
             self._open_from = self._header.claim_epoch
         if self._open_from is not None:
@@ -262,12 +264,12 @@ class PollerMinute:
         self.account.stamp = Stamp(self._header.version, self.account.stamp.edits)
         claims, self._unanswered, self._claiming = self._claiming, None, ()
         for write in commit.writes:
-            self._recorded(write.key, write.outcome)
+            self._recorded(write.key, write.outcome, edits_known=commit.edits_known)
         self.rows.claimed(claims)
         if commit.edits_known:
             self._claims.extend(entry.claim() for entry in claims)
         else:
-            self._recheck = tuple(entry.row.key for entry in claims)
+            self._recheck = (*(entry.key for entry in claims), *self._ended_unread)
 
     def _commit_rejected(self, commit: OwnerCommit, current: WriteRejection) -> None:
         header = current.header
@@ -370,8 +372,10 @@ class PollerMinute:
         """Whether the sweep must read this row by key: it is unknown here, it was only announced, or it has a follow-up
         that is not known here. Any other row with an outcome is counted."""
         if self.rows and (known := self.rows.get(row.key)) is not None:
-            if known.claimed or row.state is None:
+            if known.claimed:
                 return False
+            if row.state is None:
+                return newer(row.revision, known.row.revision)
             self.rows.forget(row.key)
         if row.state is None:
             return True
@@ -436,11 +440,18 @@ class PollerMinute:
             self._hinted.pop(key, None)
             self._edited.pop(key, None)
 
-    def claims_rechecked(self, rows: Mapping[RowKey, Row]) -> None:
-        """Rows just claimed without the test of `edits`: those that have got an outcome must not be sent."""
+    def rechecked(self, rows: Mapping[RowKey, Row]) -> None:
+        """Rows just claimed or ended without the test of `edits`. Claimed ones that have got an outcome must not be
+        sent; the content of all others is that of their last revision, and nobody revises them any more."""
         for key in self._recheck:
             entry, row = self.rows.get(key), rows.get(key)
-            if entry is not None and row is not None and row.state is None:
+            if (unread := self._ended_unread.pop(key, None)) is not None:
+                entry, outcome = unread
+                if row is not None:
+                    entry.revise(row)
+                self._require(entry, outcome)
+            elif entry is not None and row is not None and row.state is None:
+                entry.revise(row)
                 self._claims.append(entry.claim())
             elif entry is not None:
                 self._void(key)
@@ -493,11 +504,19 @@ class PollerMinute:
         if self.phase is not Phase.LOST:
             self.phase = Phase.SETTLED
 
-    def _recorded(self, key: RowKey, outcome: Outcome) -> None:
+    def _recorded(self, key: RowKey, outcome: Outcome, *, edits_known: bool) -> None:
         entry = self.rows.forget(key)
         assert entry is not None
         if self._strays:
             self._strays.pop(key, None)
+        if edits_known or entry.claimed or entry.row.is_retry_row:
+            self._require(entry, outcome)
+        else:
+            # It may have been revised since it was read, and what follows from its outcome must have that content.
+            self._ended_unread[key] = (entry, outcome)
+
+    def _require(self, entry: PendingRow, outcome: Outcome) -> None:
+        key = entry.key
         self._admission.recorded(entry.row, outcome)
         if self._swept_past(key):
             self.account.add(entry.row, outcome)

@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from poller_cluster.dispatch.job import Claim
 from scheduler_service.domain.ids import MAX_DUE, RowKey, ScheduleId, UnixMillis
+from scheduler_service.domain.revisions import newer
 from scheduler_service.domain.schedules import Outcome, Row, RowWrite, State, SweptRow
 
 
@@ -50,6 +51,11 @@ class PendingRow:
 
     def claim(self) -> Claim:
         return Claim(self.row, self.redelivery, self.first_attempt_at, *self.last, self.found_at)
+
+    def revise(self, row: Row) -> None:
+        """Take over the row as it was read now, if its content was revised since."""
+        if newer(row.revision, self.row.revision):
+            self.row = row
 
     def learn(self, original: Row) -> None:
         """Take over what a retry row's original records of earlier attempts."""
@@ -125,11 +131,13 @@ class PendingRows:
         return self._by_key.get(key)
 
     def add(self, row: Row, *, redelivery: bool) -> None:
-        """A row without an outcome, unless it is known."""
+        """A row without an outcome, unless it is known: then a later revision replaces it until it is claimed."""
         entry = PendingRow(row, redelivery=redelivery, found_at=self.now if self.all_found else 0)
         # The entry's own key, not `row.key`: that property makes a new one each time.
         key = entry.key
-        if self._by_key.setdefault(key, entry) is not entry:
+        if (known := self._by_key.setdefault(key, entry)) is not entry:
+            if row.revision is not None and not known.claimed:
+                known.revise(row)
             return
         if self._found_before:
             entry.found_at = self._found_before.pop(key, entry.found_at)

@@ -24,7 +24,7 @@ from poller_cluster.minute.steps import (
     ReadHinted,
     ReadPage,
     ReadStrays,
-    RecheckClaimed,
+    RecheckRows,
     Step,
     Stop,
     SweepPage,
@@ -166,7 +166,7 @@ class MinuteRun:
     async def _do(self, step: Step) -> None:
         try:
             # Commits are the calls' own writes and outside the budget, in recovery too.
-            async with nullcontext() if isinstance(step, WriteCommit | RecheckClaimed) else self._slot():
+            async with nullcontext() if isinstance(step, WriteCommit | RecheckRows) else self._slot():
                 await self._ask(step)
         except StoreUnavailable:
             await self._backoff.wait()
@@ -205,9 +205,12 @@ class MinuteRun:
                 rows = await schedules.find_rows(partition, keys)
                 machine.rows.now = self._clock.wall_ms()
                 machine.hinted_read(keys, rows, trusted=self._trusted())
-            case RecheckClaimed(keys=keys):
+            case RecheckRows(keys=keys):
                 rows = await schedules.find_rows(partition, keys, serial=True, lean=True)
-                machine.claims_rechecked(rows)
+                if revised := [key for key, row in rows.items() if row.revision is not None]:
+                    # What is claimed, or has ended, is not revised any more, so a second read finds the same.
+                    rows |= await schedules.find_rows(partition, revised, serial=True)
+                machine.rechecked(rows)
             case CheckRows(rows=rows):
                 originals = await self._read_originals(row for row in rows if row.is_retry_row)
                 outcomes = await self._context.fire_guard.judge(partition.client_id, rows, now=self._clock.wall_ms())

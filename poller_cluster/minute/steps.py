@@ -52,8 +52,9 @@ class ReadHinted:
 
 
 @dataclass(frozen=True, slots=True)
-class RecheckClaimed:
-    """Read rows by key serially, after a claim that did not test `edits`; report `claims_rechecked`."""
+class RecheckRows:
+    """Read rows by key serially, after a commit that claimed or ended them and did not test `edits`: their outcomes,
+    and the content of those that have a revision; report `rechecked`."""
 
     keys: tuple[RowKey, ...]
 
@@ -102,7 +103,7 @@ Step: TypeAlias = (
     | SweepPage
     | ReadStrays
     | ReadHinted
-    | RecheckClaimed
+    | RecheckRows
     | CheckRows
     | OpenPartition
     | WriteCommit

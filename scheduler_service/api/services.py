@@ -9,6 +9,7 @@ A noun with several use cases has a class here, whose attributes are verbs: `ser
 the noun already it stands for itself: `services.keys`.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -36,6 +37,7 @@ from scheduler_service.domain.ports import (
     UsageStore,
 )
 from scheduler_service.domain.quotas import PollerChooser
+from scheduler_service.domain.revisions import REVISED_SINCE
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.admission import AdmitCreates, JudgeClock
@@ -156,7 +158,9 @@ class ScheduleServices:
         policy: CallbackPolicy,
         clock: Clock,
         randomness: Randomness,
+        in_place: Callable[[], bool],
     ) -> None:
+        """`in_place()`: whether schedules may be updated in place."""
         schedules, pollers = storage.schedules, PollerChooser(randomness)
         self.create = CreateSchedules(
             writer=writer, pollers=pollers, policy=policy, admit=admit, clock=clock, randomness=randomness
@@ -174,6 +178,7 @@ class ScheduleServices:
             pollers=pollers,
             policy=policy,
             clock=clock,
+            in_place=in_place,
         )
         self.by_key = ScheduleKeys(
             create=self.create,
@@ -334,6 +339,7 @@ def build_services(
         policy=policy,
         clock=clock,
         randomness=randomness,
+        in_place=lambda: members.knows >= REVISED_SINCE,
     )
     return ApiServices(
         clock=clock,

@@ -7,7 +7,7 @@ whose definition is still to come.
 A row is `scheduled` while it has no outcome. From there:
 
     scheduled --owner commit----> delivered | failed | skipped | retrying
-    scheduled --external update-> cancelled | retrying (requeued)
+    scheduled --external update-> cancelled | retrying (requeued) | scheduled, with other content (see `revisions`)
     retrying  ------------------> delivered | failed | cancelled | skipped, or retrying at a later instant
     delivered | failed | skipped --redeliver--> retrying
 """
@@ -17,6 +17,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from scheduler_service.domain.ids import (
     ClientId,
@@ -29,6 +30,7 @@ from scheduler_service.domain.ids import (
     UnixMillis,
     minute_of,
 )
+from scheduler_service.domain.revisions import label_of
 
 
 class Kind(StrEnum):
@@ -124,13 +126,15 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Content(msgspec.Struct, frozen=True, gc=False):
-    """The columns of a definition that may be long; they never change. The fields are adjacent in `Row`, too."""
+    """What a schedule calls: columns that may be long. The first five fields are adjacent in `Row`, too. `revision`:
+    the one that it was read from, which has the label too (see `revisions`)."""
 
     method: str | None
     url: str | None
     headers: str | None
     body: bytes | None
     options: str | None
+    revision: str | None = None
 
     @property
     def size(self) -> int:
@@ -144,7 +148,8 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     """One row as read: key, definition (null in a mere pointer), outcome (state null while scheduled).
 
     A lean row was read without its content (see `Content`), which is None. Defaults may be null: the `kind` of a call,
-    an `attempt_base` of 0. The field order is the column order of the `read_*` statements.
+    an `attempt_base` of 0. The field order is the column order of the `read_*` statements. Content and label are those
+    of the `revision`, if there is one.
     """
 
     due: UnixMillis
@@ -176,6 +181,7 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     rescheduled_to: UUID | None
     redelivered_at: UnixMillis | None
     redelivered_after: int | None
+    revision: str | None = None
 
     @property
     def key(self) -> RowKey:
@@ -186,8 +192,13 @@ class Row(msgspec.Struct, frozen=True, gc=False):
         return self.created_at is not None
 
     def filled(self, content: Content) -> "Row":
-        """This lean row with its content."""
-        return msgspec.structs.replace(self, **msgspec.structs.asdict(content))
+        """This lean row with its content, and with the label that was read with it."""
+        whole = msgspec.structs.asdict(content)
+        if content.revision is None:
+            del whole["revision"]
+        else:
+            whole["label"] = label_of(content.revision)
+        return msgspec.structs.replace(self, **whole)
 
     @property
     def announced(self) -> bool:
@@ -251,6 +262,7 @@ class SweptRow(NamedTuple):
     first_attempt_at: UnixMillis | None
     ordering_key: str | None
     rescheduled_to: UUID | None
+    revision: str | None
 
     @property
     def key(self) -> RowKey:
@@ -277,7 +289,8 @@ class RowWrite(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One row's outcome in an owner commit or an external update, with the conditions on that row.
 
     `expect_state`: None: the row's state isn't tested; SCHEDULED: it has no outcome yet. At most one of
-    `expect_next_attempt_at` and `expect_finished_at` is tested in addition; None isn't.
+    `expect_next_attempt_at`, `expect_finished_at` and `expect_revision` is tested in addition; None, or UNSET for a
+    revision, isn't. Who copies the content of a row without an outcome tests its revision.
     """
 
     key: RowKey
@@ -285,6 +298,17 @@ class RowWrite(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     expect_state: State | None = None
     expect_next_attempt_at: UnixMillis | None = None
     expect_finished_at: UnixMillis | None = None
+    expect_revision: str | UnsetType | None = UNSET
+
+
+class RowRevision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What replaces one row's content and label, on condition that it has no outcome and is still as it was read, of
+    `expect_revision`. `revision`: the text of a later one (see `revisions`)."""
+
+    key: RowKey
+    content: Content
+    revision: str
+    expect_revision: str | None
 
 
 class OwnerCommit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -306,22 +330,26 @@ class OwnerCommit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ExternalUpdate(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The one write of all others: outcomes of rows that are not in flight, all or nothing. Sets edits = `edits`.
+    """The one write of all others: outcomes and revisions of rows that are not in flight, all or nothing. Sets
+    edits = `edits`.
 
-    Every write must test its row's state. `version` (null: no commit yet) is tested unless `version_known` is False,
-    which is safe only for rows that are retrying or have ended, because those are never claimed.
+    Every write must test its row's state, as every revision does. `version` (null: no commit yet) is tested unless
+    `version_known` is False, which is safe only for rows that are retrying or have ended, because those are never
+    claimed.
     """
 
     partition: Partition
     edits: UUID
     version: int | None
     version_known: bool
-    writes: tuple[RowWrite, ...]
+    writes: tuple[RowWrite, ...] = ()
+    revisions: tuple[RowRevision, ...] = ()
 
 
 class WriteRejection(msgspec.Struct, frozen=True, gc=False):
-    """Current values, returned by a rejected owner commit or external update: the header, and state and next_attempt_at
-    of the rows with conditions."""
+    """Current values, returned by a rejected owner commit or external update: the header, state and next_attempt_at of
+    the rows with conditions, and the revisions of those whose revision is tested."""
 
     header: PartitionHeader
     rows: dict[RowKey, tuple[str | None, UnixMillis | None]]
+    revisions: dict[RowKey, str | None] = {}

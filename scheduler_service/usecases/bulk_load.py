@@ -154,6 +154,9 @@ class JudgeItems:
 
     def compared(self, definition: Definition, row: Row) -> Result:
         """The result of an item whose row exists already."""
+        if row.revision is not None:
+            # It was loaded and revised since; what it was loaded with is not read.
+            return Loaded.PRESENT
         different = [name for name in _COMPARED if getattr(definition, name) != _stored(row, name)]
         try:
             if "headers" in different and self._same_headers(definition, row):

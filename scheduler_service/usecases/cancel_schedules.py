@@ -10,6 +10,8 @@ meanwhile:
                                  before; refused if another call is to replace it               (409 in-doubt)
     ended                        cancelled before: 200; rescheduled: 409 rescheduled; else 409 already-finished
 
+Who replaces a schedule by a call that is made of its content tests its revision too (`as_read`).
+
 A commit changes `version` and an external update changes `edits`, so of a commit and an external update exactly one
 wins. After a rejection or an unknown answer the update starts over.
 
@@ -31,6 +33,7 @@ from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from membership.conditional import Applied, Rejected, Unknown
 from membership.errors import StoreUnavailable
@@ -93,11 +96,17 @@ class NoSuchSchedule:
     """There is no such row."""
 
 
+@dataclass(frozen=True, slots=True)
+class Revised:
+    """It is of another revision than the caller has read."""
+
+
 class _Why(NamedTuple):
-    """What a cancel records beside the state."""
+    """What a cancel records beside the state. `revision`: the one that a row without an outcome must have."""
 
     reason: str | None
     rescheduled_to: UUID | None
+    revision: str | UnsetType | None = UNSET
 
     def outcome(self, row: Row, *, at: int) -> Outcome:
         outcome = outcome_after(row, state=State.CANCELLED, at=UnixMillis(at), reason=self.reason)
@@ -141,8 +150,18 @@ class CancelSchedules:
 
         Raises StoreUnavailable when the outcome stays unknown.
         """
+        result = await self._one(client_id, schedule_id, _Why(reason, rescheduled_to))
+        assert not isinstance(result, Revised)
+        return result
+
+    async def as_read(
+        self, client_id: ClientId, row: Row, *, reason: str | None = None, rescheduled_to: UUID | None = None
+    ) -> CancelResult | Revised:
+        """The same unless the schedule was revised since `row`, its original, was read."""
+        return await self._one(client_id, row.schedule_id, _Why(reason, rescheduled_to, row.revision))
+
+    async def _one(self, client_id: ClientId, schedule_id: ScheduleId, why: _Why) -> CancelResult | Revised:
         partition, key = partition_of(client_id, schedule_id), key_of(schedule_id)
-        why = _Why(reason, rescheduled_to)
         for _ in range(MAX_PARTITION_TURNS):
             header, rows = await self._schedules.read_rows(partition, [key], serial=True)
             row = rows.get(key)
@@ -153,6 +172,8 @@ class CancelSchedules:
             if row.state is None:
                 if schedule_id in header.in_flight:
                     return InFlight(row)
+                if why.revision is not UNSET and row.revision != why.revision:
+                    return Revised()
                 await self._cancel_open(partition, key, row, header, why)
                 continue
             refused = await self._cancel_retrying(partition, row, why)
@@ -164,10 +185,10 @@ class CancelSchedules:
         self, client_id: ClientId, row: Row, header: PartitionHeader, *, reason: str, rescheduled_to: UUID
     ) -> UnixMillis | None:
         """The same for a row without an outcome that was just read, with its partition's header, and is not in flight:
-        one conditional write, and its instant. None: whether it is cancelled stays unknown, `one` tells."""
+        one conditional write, and its instant. None: whether it is cancelled stays unknown, `as_read` tells."""
         at = UnixMillis(self._clock.wall_ms())
         outcome = _Why(reason, rescheduled_to).outcome(row, at=at)
-        write = RowWrite(key=row.key, outcome=outcome, expect_state=State.SCHEDULED)
+        write = RowWrite(key=row.key, outcome=outcome, expect_state=State.SCHEDULED, expect_revision=row.revision)
         answer = await self._writer.update(partition_of(client_id, row.schedule_id), [write], header=header)
         return at if isinstance(answer, Applied) else None
 
@@ -206,7 +227,8 @@ class CancelSchedules:
         """Cancel a row that has no outcome, or isn't written yet. `row` (the original) has the attempts so far. True
         only when applied."""
         outcome = why.outcome(row, at=self._clock.wall_ms())
-        write = RowWrite(key=key, outcome=outcome, expect_state=State.SCHEDULED)
+        revision = why.revision if key == row.key else UNSET
+        write = RowWrite(key=key, outcome=outcome, expect_state=State.SCHEDULED, expect_revision=revision)
         match await self._writer.update(partition, [write], header=header):
             case Applied():
                 return True

@@ -194,18 +194,29 @@ class CreateIdempotently:
         return await self._redeliver(client, schedule_id, since=known.at), known.replayed
 
     async def reschedule(
-        self, client: Client, schedule_id: ScheduleId, request: Change, keyed: Keyed
+        self,
+        client: Client,
+        schedule_id: ScheduleId,
+        request: Change,
+        keyed: Keyed,
+        *,
+        precondition: Precondition = NO_PRECONDITION,
     ) -> tuple[RescheduleResult, bool]:
         """As `RescheduleSchedule`, and whether it was requested before."""
         known = await self._remember.known(keyed)
         if known is None:
-            chosen = await self._reschedule.choose(client, schedule_id, request)
+            chosen = await self._reschedule.choose(
+                client, schedule_id, request, key=keyed.key, precondition=precondition
+            )
             if isinstance(chosen, UUID):
                 known = await self._remember(keyed, ids=[chosen], at=self._clock.wall_ms())
             elif (known := await self._remember.known(keyed)) is None:
                 return chosen, False
         chosen = ScheduleId(known.ids[0])
-        return await self._reschedule(client, schedule_id, request, chosen=chosen), known.replayed
+        result = await self._reschedule(
+            client, schedule_id, request, chosen=chosen, key=keyed.key, precondition=precondition
+        )
+        return result, known.replayed
 
     async def put(
         self,

@@ -8,19 +8,35 @@ leaves either the old schedule unchanged, or a new one that others create (`comp
 
 A schedule with a key is due at the `latest` of that key at the latest, however it is replaced (`schedule_keys`).
 
-The new id's free bits derive from the old id and the request. A repeat of the same request is therefore recognised,
-whenever it comes and whatever instant its delay yields, and gets the answer of the first one.
+The new id's free bits derive from the old id, its revision and the request. A repeat of the same request is therefore
+recognised, whenever it comes and whatever instant its delay yields, and gets the answer of the first one. A schedule
+that was revised since it was read is rescheduled under another id: so no announced row has the content of two.
 
-An update (`schedule_update`) is carried out in the same way, at the same instant unless it asks for another.
+An update (`schedule_update`) is carried out in place, under the same id, where the row does not move:
+
+    waits, unclaimed, and its instant, ordering key and flow key stay     revised (`domain.revisions`)
+    else, or is a fire of a cron, or a node runs that does not know       rescheduled, at the same instant unless it
+      revisions                                                             asks for another
+
+A schedule that is deferred or retried waits in a retry row, whose content is that of its original for good; so it is
+rescheduled. A fire of a cron is one no more once it was changed, so it is not called as one.
+
+A revision merges the update into what was read, and is written on condition that the row is still of the revision, and
+its partition of the version, that were read: so of two updates none is lost, and an owner calls the old content or the
+new one (`poller_cluster`, rule 2). `tests.models.revisions` walks every order of the steps. A repeat finds its name in
+the revision.
 """
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
+from uuid import UUID
 
 import msgspec
 from msgspec import UNSET
 
+from membership.conditional import Applied
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.errors import FieldError, Invalid
@@ -37,6 +53,7 @@ from scheduler_service.domain.ids import (
 )
 from scheduler_service.domain.options import Undecodable, decode_headers, decode_options, encode_headers, pin_of
 from scheduler_service.domain.ports import ScheduleStore
+from scheduler_service.domain.preconditions import NO_PRECONDITION, Precondition
 from scheduler_service.domain.quotas import PollerChooser, pinned_poller
 from scheduler_service.domain.retry_rows import (
     RESCHEDULED,
@@ -48,7 +65,8 @@ from scheduler_service.domain.retry_rows import (
     with_flow,
     with_options,
 )
-from scheduler_service.domain.schedules import Definition, PartitionHeader, Row
+from scheduler_service.domain.revisions import entity_tag, maker, revision_of
+from scheduler_service.domain.schedules import Definition, PartitionHeader, Row, RowRevision
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.cancel_schedules import (
     AlreadyFinished,
@@ -57,6 +75,7 @@ from scheduler_service.usecases.cancel_schedules import (
     InDoubt,
     InFlight,
     NoSuchSchedule,
+    Revised,
     WasRescheduled,
 )
 from scheduler_service.usecases.resolve_schedule import Resolved, ResolveSchedule
@@ -72,7 +91,7 @@ from scheduler_service.usecases.schedule_request import (
     draft_callback,
 )
 from scheduler_service.usecases.schedule_update import UpdateRequest, updated_callback
-from scheduler_service.usecases.schedule_writer import ScheduleWriter
+from scheduler_service.usecases.schedule_writer import MAX_PARTITION_TURNS, ScheduleWriter
 
 
 class RescheduleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -95,6 +114,13 @@ class Rescheduled:
 
 
 @dataclass(frozen=True, slots=True)
+class Updated:
+    """The schedule was changed under its id, now or before by the same request."""
+
+    present: Resolved
+
+
+@dataclass(frozen=True, slots=True)
 class Unchanged:
     """The schedule is as the update wants it. Nothing was written."""
 
@@ -102,7 +128,7 @@ class Unchanged:
 
 
 RescheduleResult: TypeAlias = (
-    Rescheduled | Unchanged | InFlight | InDoubt | WasRescheduled | AlreadyFinished | NoSuchSchedule
+    Rescheduled | Updated | Unchanged | InFlight | InDoubt | WasRescheduled | AlreadyFinished | NoSuchSchedule
 )
 
 
@@ -114,8 +140,19 @@ class _Judged(NamedTuple):
     faults: list[FieldError]
 
 
+class _Chosen(NamedTuple):
+    """How to carry out a change of the row that was read: as the schedule `new`; or in place, where that is its own id,
+    with the content and label of `updated`."""
+
+    new: ScheduleId
+    row: Row
+    header: PartitionHeader
+    updated: Definition | None = None
+
+
 class RescheduleSchedule:
-    """Reschedules and updates schedules of clients that the caller has looked up, and that may create."""
+    """Reschedules and updates schedules of clients that the caller has looked up, and that may create. `in_place()`:
+    whether every node knows of revisions."""
 
     def __init__(
         self,
@@ -127,7 +164,9 @@ class RescheduleSchedule:
         pollers: PollerChooser,
         policy: CallbackPolicy,
         clock: Clock,
+        in_place: Callable[[], bool] = lambda: True,
     ) -> None:
+        self._in_place = in_place
         self._schedules = schedules
         self._resolve = resolve
         self._cancel = cancel
@@ -149,74 +188,135 @@ class RescheduleSchedule:
         request: Change,
         *,
         chosen: ScheduleId | None = None,
+        key: str | None = None,
+        precondition: Precondition = NO_PRECONDITION,
     ) -> RescheduleResult:
-        """`chosen`: what `choose` answered to the same request before; then it is not judged again.
+        """`chosen`: what `choose` answered to the same request before; then it is not judged again, unless it is made
+        in place or the schedule was revised since. `key`: the idempotency key of the request.
 
-        Raises Invalid, ContentTooLarge; StoreUnavailable when the outcome stays unknown: repeat.
+        Raises Invalid, ContentTooLarge, PreconditionFailed; StoreUnavailable when the outcome stays unknown: repeat.
         """
-        if chosen is None:
-            choice = await self._choose(client, schedule_id, request)
-            if not isinstance(choice, tuple):
+        made_by, tried = _made_by(schedule_id, request, key), 0
+        for _ in range(MAX_PARTITION_TURNS):
+            known = None if chosen is None else await self._chosen_before(client, schedule_id, request, chosen)
+            choice = known or await self._choose(
+                client,
+                schedule_id,
+                request,
+                made_by=made_by,
+                tried=tried,
+                keyed=key is not None,
+                check=precondition.check,
+            )
+            if not isinstance(choice, _Chosen):
                 return choice
-            chosen, row = choice
-        else:
-            known = await self._read(client, schedule_id)
-            if known is None:
-                return NoSuchSchedule()
-            _, row = known
-        if not row.ended:
-            await self._writer.announce(self._definition(client, _naming(row, chosen), request))
-        result = await self._cancel.one(
-            client.client_id,
-            schedule_id,
-            reason=_reason(request),
-            rescheduled_to=chosen,
-        )
-        match result:
-            case WasRescheduled(row=row):
-                return await self._recognised(client, row, _name(schedule_id, request), request)
-            case Cancelled(row=row):
-                return AlreadyFinished(row)
-            case _:
-                return result
+            row = choice.row
+            if choice.updated is not None:
+                tried = revision_of(row.revision).number + 1
+                if (updated := await self._revise(client, choice, choice.updated, made_by)) is not None:
+                    return updated
+                continue
+            if not row.ended:
+                await self._writer.announce(self._definition(client, _naming(row, choice.new), request))
+            result = await self._cancel.as_read(
+                client.client_id, row, reason=_reason(request), rescheduled_to=choice.new
+            )
+            match result:
+                case WasRescheduled(row=row):
+                    return await self._recognised(client, row, request)
+                case Cancelled(row=row):
+                    return AlreadyFinished(row)
+                case Revised():
+                    continue
+                case _:
+                    return result
+        raise StoreUnavailable("this schedule changes too often")
 
-    async def choose(self, client: Client, schedule_id: ScheduleId, request: Change) -> ScheduleId | RescheduleResult:
-        """The id that the new schedule would get, or the result where none is needed. Nothing is written. Raises as
-        above."""
-        choice = await self._choose(client, schedule_id, request)
-        return choice[0] if isinstance(choice, tuple) else choice
+    async def choose(
+        self,
+        client: Client,
+        schedule_id: ScheduleId,
+        request: Change,
+        *,
+        key: str | None = None,
+        precondition: Precondition = NO_PRECONDITION,
+    ) -> ScheduleId | RescheduleResult:
+        """The id that the schedule would go on under, or the result where nothing is to be made. Nothing is written.
+        Raises as above."""
+        made_by = _made_by(schedule_id, request, key)
+        choice = await self._choose(
+            client, schedule_id, request, made_by=made_by, keyed=key is not None, check=precondition.check
+        )
+        return choice.new if isinstance(choice, _Chosen) else choice
+
+    async def _chosen_before(
+        self, client: Client, schedule_id: ScheduleId, request: Change, chosen: ScheduleId
+    ) -> _Chosen | None:
+        """None: it must be chosen anew."""
+        known = await self._read(client, schedule_id)
+        if known is None or chosen == schedule_id:
+            return None
+        header, row = known
+        return _Chosen(chosen, row, header) if _names(chosen, _name(row, request)) else None
 
     async def _choose(
-        self, client: Client, schedule_id: ScheduleId, request: Change
-    ) -> tuple[ScheduleId, Row] | RescheduleResult:
-        """The same, with the row as it was read."""
-        name = _name(schedule_id, request)
+        self,
+        client: Client,
+        schedule_id: ScheduleId,
+        request: Change,
+        *,
+        made_by: str,
+        keyed: bool,
+        tried: int = 0,
+        check: Callable[[str], None] = lambda tag: None,
+    ) -> _Chosen | RescheduleResult:
+        """`tried`: the revision that this request may have made; 0: none yet."""
         known = await self._read(client, schedule_id)
         if known is None:
             return NoSuchSchedule()
         header, row = known
+        in_flight = row.state is None and schedule_id in header.in_flight
+        if _was_made(row, made_by, tried=tried, anywhere=keyed or in_flight or row.ended):
+            return Updated(Resolved(row, in_flight, header))
         if row.rescheduled_to is not None:
-            return await self._recognised(client, row, name, request)
+            return await self._recognised(client, row, request)
+        check(entity_tag(schedule_id, row.revision))
         due, callback, faults = self._judged(client, request, row)
         if faults:
             raise Invalid(faults)
         if row.ended:
             return AlreadyFinished(row)
-        if row.state is None and schedule_id in header.in_flight:
+        if in_flight:
             return InFlight(row)
         mark = key_mark(row.options)
         if mark is not None and mark.latest is not None:
             due = UnixMillis(min(due, max(mark.latest, self._clock.wall_ms())))
-        if isinstance(request, UpdateRequest) and due == (row.next_attempt_at or row.due):
-            present = definition_of(partition_of(client.client_id, schedule_id), row)
-            if self._updated(client, present, request, callback) == present:
-                return Unchanged(Resolved(row, in_flight=False, header=header))
         pin = _pin(row, callback)
+        if isinstance(request, UpdateRequest) and (request.keeps_instant or due == (row.next_attempt_at or row.due)):
+            present = definition_of(partition_of(client.client_id, schedule_id), row)
+            updated = self._updated(client, present, request, callback)
+            if updated == present:
+                return Unchanged(Resolved(row, in_flight=False, header=header))
+            stays = row.state is None and row.cron_id is None and pin == pin_of(row.options, row.ordering_key)
+            if stays and self._in_place():
+                return _Chosen(schedule_id, row, header, updated)
         if pin is None:
             poller_id = self._pollers.choose(client.client_id, minute_of(due), quota=client.poller_quota)
         else:
             poller_id = pinned_poller(client.client_id, pin, quota=client.poller_quota)
-        return derived_schedule_id(due=due, poller_id=poller_id, name=name), row
+        return _Chosen(derived_schedule_id(due=due, poller_id=poller_id, name=_name(row, request)), row, header)
+
+    async def _revise(self, client: Client, choice: _Chosen, updated: Definition, made_by: str) -> Updated | None:
+        """One try. None: read the row again."""
+        row, content = choice.row, updated.content
+        revision = revision_of(row.revision).following(made_by, label=updated.label)
+        content = msgspec.structs.replace(content, revision=revision.text)
+        write = RowRevision(key=row.key, content=content, revision=revision.text, expect_revision=row.revision)
+        partition = partition_of(client.client_id, row.schedule_id)
+        answer = await self._writer.revise(partition, write, header=choice.header)
+        if not isinstance(answer, Applied):
+            return None
+        return Updated(Resolved(row.filled(content), in_flight=False, header=choice.header))
 
     async def _read(self, client: Client, schedule_id: ScheduleId) -> tuple[PartitionHeader, Row] | None:
         partition, key = partition_of(client.client_id, schedule_id), key_of(schedule_id)
@@ -257,13 +357,13 @@ class RescheduleSchedule:
         return updated_callback(request.callback, row, headers=headers, options=options)
 
     async def _recognised(
-        self, client: Client, row: Row, name: str, request: Change
+        self, client: Client, row: Row, request: Change
     ) -> Rescheduled | WasRescheduled | AlreadyFinished:
         """The result for a row that is rescheduled already; if by this request, the new row is created unless it
         exists."""
         new = row.rescheduled_to
         assert new is not None
-        if new != derived_schedule_id(due=due_of(new), poller_id=poller_of(new), name=name):
+        if not _names(new, _name(row, request)):
             return WasRescheduled(row)
         known = await self._resolve(client.client_id, ScheduleId(new))
         if known is None:
@@ -325,6 +425,24 @@ def _naming(row: Row, new: ScheduleId) -> Row:
     return msgspec.structs.replace(row, rescheduled_to=new)
 
 
-def _name(schedule_id: ScheduleId, request: Change) -> str:
+def _was_made(row: Row, made_by: str, *, tried: int, anywhere: bool) -> bool:
+    """Whether this request has made a revision of the row: its last one, that which it tried to make, or `anywhere` any
+    that is remembered. Else a request that is repeated after others were made is one more."""
+    present = revision_of(row.revision)
+    made = made_by in present.made_by if anywhere else present.maker_of(present.number) == made_by
+    return made or (tried > 0 and present.maker_of(tried) == made_by)
+
+
+def _made_by(schedule_id: ScheduleId, request: Change, key: str | None) -> str:
+    return maker(schedule_id.bytes, msgspec.json.encode(request), (key or "").encode())
+
+
+def _name(row: Row, request: Change) -> str:
     asked = hashlib.blake2b(msgspec.json.encode(request), digest_size=16).hexdigest()
-    return f"reschedule {schedule_id} {asked}"
+    revised = "" if row.revision is None else f" {revision_of(row.revision).number}"
+    return f"reschedule {row.schedule_id} {asked}{revised}"
+
+
+def _names(new: UUID, name: str) -> bool:
+    """Whether the id derives from this name, whatever its instant and poller."""
+    return new == derived_schedule_id(due=due_of(new), poller_id=poller_of(new), name=name)

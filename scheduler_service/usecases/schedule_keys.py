@@ -65,6 +65,7 @@ from scheduler_service.domain.once import OnceIds
 from scheduler_service.domain.options import decode_options, encode_options
 from scheduler_service.domain.preconditions import NO_PRECONDITION, Precondition
 from scheduler_service.domain.retry_rows import RESCHEDULED_OTHERWISE, key_mark
+from scheduler_service.domain.revisions import entity_tag
 from scheduler_service.domain.schedule_keys import SLACK_DAYS, KeyHolder, KeyMark, KeyRow
 from scheduler_service.domain.schedules import Definition, Row
 from scheduler_service.runtime.clock import Clock
@@ -75,6 +76,7 @@ from scheduler_service.usecases.cancel_schedules import (
     InDoubt,
     InFlight,
     NoSuchSchedule,
+    Revised,
     WasRescheduled,
 )
 from scheduler_service.usecases.create_schedules import Chosen, Created, CreateSchedules
@@ -212,8 +214,8 @@ class ScheduleKeys:
             precondition.check(_tag(present))
             if present is None:
                 return NoSuchSchedule()
-            result = await self._cancel.one(client_id, present.row.schedule_id)
-            if not isinstance(result, WasRescheduled):
+            result = await self._cancel.as_read(client_id, present.row)
+            if not isinstance(result, WasRescheduled | Revised):
                 return result
         raise StoreUnavailable("this key changes too often")
 
@@ -298,14 +300,14 @@ class ScheduleKeys:
         assert mark is not None
         return await self._writer.keys.take(new.client_id, new.schedule_id, mark, after=holder)
 
-    async def _replace(self, client_id: ClientId, present: Row, new: Definition) -> CancelResult:
-        return await self._cancel.one(
-            client_id, present.schedule_id, reason=RESCHEDULED_OTHERWISE, rescheduled_to=new.schedule_id
+    async def _replace(self, client_id: ClientId, present: Row, new: Definition) -> CancelResult | Revised:
+        return await self._cancel.as_read(
+            client_id, present, reason=RESCHEDULED_OTHERWISE, rescheduled_to=new.schedule_id
         )
 
 
 def _tag(present: Resolved | None) -> str | None:
-    return None if present is None else str(present.row.schedule_id)
+    return None if present is None else entity_tag(present.row.schedule_id, present.row.revision)
 
 
 def _equal(new: Definition, row: Row) -> bool:

@@ -1,9 +1,8 @@
 """Updates of a waiting schedule: what is asked, and the call that comes of it. Pure.
 
-An update is a JSON merge patch (RFC 7396) of what a create takes: what is left out stays, and null takes away. It is
-carried out as a reschedule (`reschedule_schedule`): a row's content never changes, so the schedule goes on under the id
-of its successor, and a key that names it follows. Old and new are decided by one conditional write against the owner's
-claim, so exactly one of the two contents is called, and never a mixture.
+An update is a JSON merge patch (RFC 7396) of what a create takes: what is left out stays, and null takes away.
+`reschedule_schedule` carries it out, in place or as a reschedule. Old and new are decided by one conditional write
+against the owner's claim, so exactly one of the two contents is called, and never a mixture.
 """
 
 import base64

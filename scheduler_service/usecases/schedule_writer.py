@@ -12,7 +12,8 @@ acknowledged later than minute end + 2 s, so the writer then looks at the row it
         no outcome, not in flight: the minute may never be read again ----------------> requeue
 
 A requeue is an external update to `retrying, next_attempt_at = now`, followed by the retry row. It competes with the
-owner's claim and exactly one of them wins: an acknowledged create is either swept by its owner or requeued. When a
+owner's claim and exactly one of them wins: an acknowledged create is either swept by its owner or requeued. It also
+competes with updates in place, so it tests the row's revision, and the retry row has that revision's content. When a
 retry row must itself point on, its original is moved first and the next retry row is inserted afterwards.
 
 A client's create may ask for a stronger insert (`consistency`). Retry rows, and all reads that a decision rests on,
@@ -27,6 +28,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from membership.conditional import Answer, Applied, Rejected, Unknown
 from membership.errors import MinutehandError, StoreUnavailable
@@ -60,6 +62,7 @@ from scheduler_service.domain.schedules import (
     Outcome,
     PartitionHeader,
     Row,
+    RowRevision,
     RowWrite,
     State,
     WriteRejection,
@@ -243,6 +246,20 @@ class ScheduleWriter:
             )
         )
 
+    async def revise(
+        self, partition: Partition, revision: RowRevision, *, header: PartitionHeader
+    ) -> Answer[WriteRejection]:
+        """The external update of one row's content, which `header` was read with. Raises ContentTooLarge."""
+        return await self._schedules.update(
+            ExternalUpdate(
+                partition=partition,
+                edits=self._randomness.uuid4(),
+                version=header.version,
+                version_known=True,
+                revisions=(revision,),
+            )
+        )
+
     async def _place_far(
         self, definitions: Sequence[Definition], consistency: WriteConsistency
     ) -> list[MinutehandError | None]:
@@ -308,24 +325,42 @@ class ScheduleWriter:
                 # After a redelivery the stored row, not the caller's definition, says what the retry row must contain.
                 redelivered = row.redelivered_at is not None and row.defined
                 told = definition_of(partition, row.filled(definition.content)) if redelivered else definition
-                return await self._next_retry_row(told, _outcome(row))
+                return await self._next_retry_row(await self._revised(told, row), _outcome(row))
             if key.schedule_id in header.in_flight:
                 if await self._owner_has_it(definition, header):
                     return None
                 in_doubt = True
             at = UnixMillis(self._clock.wall_ms())
             outcome = outcome_after(row, state=State.RETRYING, at=at, reason=IN_DOUBT if in_doubt else "late-create")
-            if await self._edit_pending_row(definition, header, outcome):
-                return await self._next_retry_row(definition, outcome)
+            if await self._edit_pending_row(definition, header, outcome, revision=row.revision):
+                return await self._next_retry_row(await self._revised(definition, row), outcome)
         raise StoreUnavailable("the minute of this schedule changes too often")
 
     async def _owner_has_it(self, definition: Definition, header: PartitionHeader) -> bool:
         lease = await self._leases.read_lease(PollerKey(definition.client_id, definition.poller_id))
         return lease is not None and lease.epoch == header.claim_epoch
 
-    async def _edit_pending_row(self, definition: Definition, header: PartitionHeader, outcome: Outcome) -> bool:
-        """True only when applied; after a rejection or an unknown answer the caller reads again."""
-        write = RowWrite(key=definition.key, outcome=outcome, expect_state=State.SCHEDULED)
+    async def _revised(self, definition: Definition, row: Row) -> Definition:
+        """The definition with the content of its row, which was read without it and has an outcome by now: so nobody
+        revises it any more."""
+        if row.revision is None:
+            return definition
+        rows = await self._schedules.find_rows(definition.partition, [definition.key], serial=True)
+        if (whole := rows.get(definition.key)) is None:
+            raise StoreUnavailable("the minute of this schedule was deleted while it was being requeued")
+        return definition_of(definition.partition, whole)
+
+    async def _edit_pending_row(
+        self,
+        definition: Definition,
+        header: PartitionHeader,
+        outcome: Outcome,
+        *,
+        revision: str | UnsetType | None = UNSET,
+    ) -> bool:
+        """True only when applied; after a rejection or an unknown answer the caller reads again. `revision`: the one
+        that the row must have, if its content is needed."""
+        write = RowWrite(key=definition.key, outcome=outcome, expect_state=State.SCHEDULED, expect_revision=revision)
         match await self.update(definition.partition, [write], header=header):
             case Applied():
                 return True

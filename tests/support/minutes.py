@@ -13,7 +13,7 @@ from poller_cluster.minute.steps import (
     ReadHinted,
     ReadPage,
     ReadStrays,
-    RecheckClaimed,
+    RecheckRows,
     Step,
     Stop,
     SweepPage,
@@ -131,9 +131,9 @@ class MinuteBench:
             case ReadHinted(keys=keys):
                 rows = await store.find_rows(self.partition, keys)
                 machine.hinted_read(keys, rows, trusted=self.trusted)
-            case RecheckClaimed(keys=keys):
+            case RecheckRows(keys=keys):
                 rows = await store.find_rows(self.partition, keys, serial=True)
-                machine.claims_rechecked(rows)
+                machine.rechecked(rows)
             case CheckRows(rows=rows):
                 machine.rows_checked(rows, await self._originals(rows), {})
             case OpenPartition(expect_epoch=expect):

@@ -6,12 +6,12 @@ import msgspec
 from aiohttp import web
 
 from scheduler_service.api.http.auth import Access
-from scheduler_service.api.http.preconditions import ETAG, PRECONDITION_FAILED, etag_header, precondition_of
+from scheduler_service.api.http.preconditions import ETAG, PRECONDITION_FAILED, precondition_of
 from scheduler_service.api.http.route import CREATES, LOCATION, RequestContext, Route, json_response
 from scheduler_service.api.once import ONCE, ONCE_HEADERS, ONCE_REFUSED, once_of, told
 from scheduler_service.api.rate_limit import RATE_HEADERS, RATED
 from scheduler_service.api.resources.schedule_views import schedule_view
-from scheduler_service.api.resources.schedules import ONE, put_under_key, refused, state_of
+from scheduler_service.api.resources.schedules import ONE, put_under_key, refused, state_of, tag_of
 from scheduler_service.api.schemas import ScheduleView
 from scheduler_service.domain.clients import Scope
 from scheduler_service.domain.errors import FieldError, Invalid, NotFound
@@ -62,7 +62,7 @@ async def get_schedule_by_key(context: RequestContext) -> web.Response:
     if found is None:
         raise _no_such_key()
     view = schedule_view(client_id, found.row, context.services.encryption, in_flight=found.in_flight)
-    return json_response(view, headers=etag_header(found.row.schedule_id))
+    return json_response(view, headers=tag_of(found.row))
 
 
 async def cancel_schedule_by_key(context: RequestContext) -> web.Response:
@@ -72,7 +72,7 @@ async def cancel_schedule_by_key(context: RequestContext) -> web.Response:
         case Cancelled(row=row):
             context.record(schedule_id=str(row.schedule_id), state=state_of(row))
             view = schedule_view(client_id, row, context.services.encryption, in_flight=False)
-            return json_response(view, headers=etag_header(row.schedule_id))
+            return json_response(view, headers=tag_of(row))
         case NoSuchSchedule():
             raise _no_such_key()
         case refusal:

@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.decoding import Body
+from scheduler_service.api.http.preconditions import ETAG, PRECONDITION_FAILED, precondition_of
 from scheduler_service.api.http.query import CursorText
 from scheduler_service.api.http.route import (
     CREATES,
@@ -34,11 +35,13 @@ from scheduler_service.api.resources.schedules import (
     refused,
     schedule_id_of,
     state_of,
+    tag_of,
 )
 from scheduler_service.api.schemas import CallbackView, ScheduleView
 from scheduler_service.domain.clients import Scope
 from scheduler_service.domain.errors import Conflict, FieldError, Invalid
 from scheduler_service.domain.ids import ClientId, ScheduleId, is_schedule_id
+from scheduler_service.domain.preconditions import NO_PRECONDITION, Precondition
 from scheduler_service.domain.reconciliations import HANDLED, Action
 from scheduler_service.domain.schedules import State
 from scheduler_service.usecases.cancel_schedules import (
@@ -58,7 +61,13 @@ from scheduler_service.usecases.redeliver import (
     StillOpen,
     WasCancelled,
 )
-from scheduler_service.usecases.reschedule_schedule import Change, Rescheduled, RescheduleRequest, Unchanged
+from scheduler_service.usecases.reschedule_schedule import (
+    Change,
+    Rescheduled,
+    RescheduleRequest,
+    Unchanged,
+    Updated,
+)
 from scheduler_service.usecases.schedule_update import UpdateRequest
 
 _SCHEDULE = SCHEDULES + "/{schedule_id}"
@@ -224,7 +233,7 @@ async def reschedule_schedule(context: RequestContext) -> web.Response:
 
 
 async def update_schedule(context: RequestContext) -> web.Response:
-    return await _change(context, _UPDATE, status=200)
+    return await _change(context, _UPDATE, status=200, precondition=precondition_of(context.request))
 
 
 async def run_schedule(context: RequestContext) -> web.Response:
@@ -245,7 +254,9 @@ async def preview_schedule(context: RequestContext) -> web.Response:
     return json_response(request_view(preview))
 
 
-async def _change(context: RequestContext, body: Body[Any] | None, *, status: int) -> web.Response:
+async def _change(
+    context: RequestContext, body: Body[Any] | None, *, status: int, precondition: Precondition = NO_PRECONDITION
+) -> web.Response:
     """`body` None: the request has none, and asks for a call now."""
     client, schedule_id, reschedule = context.client, schedule_id_of(context), context.services.schedules.reschedule
     context.services.schedules.create.admit(client)
@@ -257,20 +268,28 @@ async def _change(context: RequestContext, body: Body[Any] | None, *, status: in
         request = body.decode(await context.read(), lambda wrong: reschedule.faults(client, wrong))
     keyed, replayed = keyed_of(context, request), False
     if keyed is None:
-        result = await reschedule(client, schedule_id, request)
+        result = await reschedule(client, schedule_id, request, precondition=precondition)
     else:
-        result, replayed = await context.services.schedules.idempotently.reschedule(client, schedule_id, request, keyed)
+        result, replayed = await context.services.schedules.idempotently.reschedule(
+            client, schedule_id, request, keyed, precondition=precondition
+        )
     match result:
         case Rescheduled(new=new):
             context.record(schedule_id=str(new.row.schedule_id))
             view = schedule_view(client.client_id, new.row, context.services.encryption, in_flight=new.in_flight)
-            headers = {**location_of(client, new.row.schedule_id), **rate}
+            headers = {**location_of(client, new.row.schedule_id), **tag_of(new.row), **rate}
             if replayed:
                 return json_response(view, headers={**REPLAYED, **headers})
             return json_response(view, status=status, headers=headers)
-        case Unchanged(present=present):
-            view = schedule_view(client.client_id, present.row, context.services.encryption, in_flight=False)
-            return json_response(view, headers={**location_of(client, schedule_id), **rate})
+        case Updated(present=present) | Unchanged(present=present):
+            context.record(schedule_id=str(schedule_id))
+            view = schedule_view(
+                client.client_id, present.row, context.services.encryption, in_flight=present.in_flight
+            )
+            again = REPLAYED if replayed else {}
+            return json_response(
+                view, headers={**location_of(client, schedule_id), **tag_of(present.row), **rate, **again}
+            )
         case refusal:
             raise refused(refusal)
 
@@ -282,12 +301,13 @@ ROUTES = (
         access=Access.CLIENT,
         scope=Scope.WRITE,
         handler=update_schedule,
-        summary="Change a waiting schedule. It goes on under the id of its successor, which is answered",
+        summary="Change a waiting schedule. It keeps its id; only one that moves, or that was tried or deferred, and a "
+        "cron's run go on under the id of their successor, which is answered",
         request=UpdateRequest,
         response=ScheduleView,
-        headers={**LOCATION, **RATE_HEADERS},
+        headers={**LOCATION, **ETAG, **RATE_HEADERS},
         idempotent=True,
-        problems=(*_CHANGES, "secret-locked"),
+        problems=(*_CHANGES, "secret-locked", PRECONDITION_FAILED),
         cost=0,
     ),
     Route(

@@ -10,7 +10,7 @@ from aiohttp import web
 from membership.errors import MinutehandError
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.decoding import Body
-from scheduler_service.api.http.preconditions import etag_header
+from scheduler_service.api.http.preconditions import ETAG, etag_header
 from scheduler_service.api.http.route import (
     CREATES,
     IDEMPOTENCY_KEY,
@@ -41,6 +41,7 @@ from scheduler_service.domain.errors import Conflict, FieldError, Invalid, NotFo
 from scheduler_service.domain.ids import ScheduleId, is_schedule_id
 from scheduler_service.domain.once import Once
 from scheduler_service.domain.preconditions import NO_PRECONDITION, Precondition
+from scheduler_service.domain.revisions import entity_tag
 from scheduler_service.domain.schedules import Definition, Row, State
 from scheduler_service.usecases.cancel_schedules import (
     AlreadyFinished,
@@ -124,7 +125,8 @@ async def put_under_key(
     schedule_id = made.schedule_id if isinstance(made, Definition) else made.row.schedule_id
     context.record(schedule_id=str(schedule_id))
     again = REPLAYED if replayed else {}
-    headers = {**headers, **location_of(client, schedule_id), **etag_header(schedule_id), **again}
+    tag = etag_header(schedule_id) if isinstance(made, Definition) else tag_of(made.row)
+    headers = {**headers, **location_of(client, schedule_id), **tag, **again}
     if isinstance(made, Definition):
         status = 200 if replayed or (isinstance(result, Put) and result.replaced) else 201
         view = created_schedule_view(made, context.services.encryption)
@@ -189,7 +191,8 @@ async def get_schedule(context: RequestContext) -> web.Response:
     if resolved is None:
         raise no_such_schedule()
     return json_response(
-        schedule_view(client_id, resolved.row, context.services.encryption, in_flight=resolved.in_flight)
+        schedule_view(client_id, resolved.row, context.services.encryption, in_flight=resolved.in_flight),
+        headers=tag_of(resolved.row),
     )
 
 
@@ -291,6 +294,11 @@ def location_of(client: Client, schedule_id: UUID) -> dict[str, str]:
     return {"Location": f"/v1/clients/{client.client_id}/schedules/{schedule_id}"}
 
 
+def tag_of(row: Row) -> dict[str, str]:
+    """The ETag header of a schedule, which changes when it is updated."""
+    return etag_header(entity_tag(row.schedule_id, row.revision))
+
+
 def no_such_schedule() -> NotFound:
     return NotFound("this client has no schedule of that id")
 
@@ -344,6 +352,7 @@ ROUTES = (
         handler=get_schedule,
         summary="Show a schedule",
         response=ScheduleView,
+        headers=ETAG,
     ),
     Route(
         method="DELETE",

@@ -3,7 +3,7 @@
 import pytest
 
 from membership.conditional import Rejected, Unknown
-from poller_cluster.minute.steps import RecheckClaimed, WriteCommit
+from poller_cluster.minute.steps import RecheckRows, WriteCommit
 from scheduler_service.domain.ids import UnixMillis
 from scheduler_service.domain.schedules import ExternalUpdate, Outcome, RowWrite, State
 from tests.support.minutes import END, START, SWEEP, MinuteBench, definition
@@ -21,7 +21,7 @@ async def test_a_row_cancelled_after_it_was_read_is_never_handed_out(bench: Minu
     await bench.create(call, other)
     await bench.run()
     await bench.cancel(call)
-    assert await bench.at(NOW) == ["WriteCommit", "WriteCommit", "RecheckClaimed", "WriteCommit", "ReadHinted"]
+    assert await bench.at(NOW) == ["WriteCommit", "WriteCommit", "RecheckRows", "WriteCommit", "ReadHinted"]
     assert bench.keys() == [other.key]
     assert (await bench.header()).in_flight == {other.schedule_id}
     bench.ended(bench.claims[0])
@@ -72,7 +72,7 @@ async def test_a_recheck_waits_for_its_answer(bench: MinuteBench) -> None:
     bench.now = NOW
     await bench.step()
     await bench.step()
-    assert bench.peek() == RecheckClaimed((call.key,))
+    assert bench.peek() == RecheckRows((call.key,))
     assert bench.claims == []
     assert bench.machine.claims_under_way == 1
     await bench.step()
@@ -102,7 +102,7 @@ async def test_only_a_read_of_the_whole_partition_brings_the_test_of_edits_back(
     known: list[bool] = []
     for call in calls:
         bench.now = call.due
-        while isinstance(step := bench.peek(), WriteCommit | RecheckClaimed):
+        while isinstance(step := bench.peek(), WriteCommit | RecheckRows):
             await bench.step()
             if isinstance(step, WriteCommit):
                 known.append(step.commit.edits_known)

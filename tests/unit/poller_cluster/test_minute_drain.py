@@ -1,5 +1,5 @@
 from membership.conditional import APPLIED
-from poller_cluster.minute.steps import Phase, ReadHinted, ReadPage, RecheckClaimed, Stop, Wait, WriteBalance
+from poller_cluster.minute.steps import Phase, ReadHinted, ReadPage, RecheckRows, Stop, Wait, WriteBalance
 from scheduler_service.domain.schedules import PartitionHeader, State
 from tests.unit.poller_cluster.builders import (
     EDITS,
@@ -129,8 +129,8 @@ def test_a_drain_waits_for_the_answer_and_the_recheck_of_its_last_claim() -> Non
     advance(minute, 9)
     minute.draining = True
     minute.committed(APPLIED)
-    assert step(minute, 9) == RecheckClaimed((soon.key,))
-    minute.claims_rechecked(by_key(soon))
+    assert step(minute, 9) == RecheckRows((soon.key,))
+    minute.rechecked(by_key(soon))
     minute.take_claims()
     minute.unclaimed(soon.key)
     assert apply(minute, 9).in_flight == frozenset()

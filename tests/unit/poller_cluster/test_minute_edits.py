@@ -1,6 +1,6 @@
 from membership.conditional import APPLIED
 from poller_cluster.minute.machine import PollerMinute
-from poller_cluster.minute.steps import ReadHinted, RecheckClaimed, Wait, WriteBalance
+from poller_cluster.minute.steps import ReadHinted, RecheckRows, Wait, WriteBalance
 from scheduler_service.domain.schedules import PartitionHeader, Row, State
 from tests.unit.poller_cluster.builders import (
     EDITS,
@@ -48,8 +48,8 @@ def test_rows_claimed_without_the_test_are_read_again_before_they_are_handed_out
     apply(minute, 9)
     assert minute.take_claims() == []
     assert minute.claims_under_way == 1
-    assert step(minute, 9) == RecheckClaimed((soon.key,))
-    minute.claims_rechecked(by_key(soon))
+    assert step(minute, 9) == RecheckRows((soon.key,))
+    minute.rechecked(by_key(soon))
     assert [each.row for each in minute.take_claims()] == [soon]
     assert minute.claims_under_way == 0
 
@@ -58,7 +58,7 @@ def test_a_row_edited_during_its_claim_is_not_sent_and_leaves_in_flight() -> Non
     kept, cancelled, gone = row(10, 1), row(10, 2), row(10, 3)
     minute = edited_before_the_claim(kept, cancelled, gone)
     assert apply(minute, 9).in_flight == ids(kept, cancelled, gone)
-    minute.claims_rechecked(by_key(kept, with_state(cancelled, State.CANCELLED)))
+    minute.rechecked(by_key(kept, with_state(cancelled, State.CANCELLED)))
     assert [each.row for each in minute.take_claims()] == [kept]
     assert cancelled.key not in minute.rows
     assert gone.key not in minute.rows
@@ -70,7 +70,7 @@ def test_outcomes_test_their_rows_while_edits_are_unknown() -> None:
     soon = row(10)
     minute = edited_before_the_claim(soon)
     apply(minute, 9)
-    minute.claims_rechecked(by_key(soon))
+    minute.rechecked(by_key(soon))
     minute.attempt_ended(soon.key, outcome(), now=at(10))
     written = advance(minute, 10)
     assert not written.edits_known
@@ -95,7 +95,7 @@ def test_an_outcome_is_never_written_over_one_that_an_external_update_made() -> 
     edited, other = row(10, 1), row(10, 2)
     minute = edited_before_the_claim(edited, other)
     apply(minute, 9)
-    minute.claims_rechecked(by_key(edited, other))
+    minute.rechecked(by_key(edited, other))
     for each in (edited, other):
         minute.attempt_ended(each.key, outcome(), now=at(10))
     written = advance(minute, 10)
@@ -111,7 +111,7 @@ def test_a_claim_is_not_lost_when_an_outcome_beside_it_is_void() -> None:
     edited, later = row(10, 1), row(16, 2)
     minute = edited_before_the_claim(edited, later)
     apply(minute, 9)
-    minute.claims_rechecked(by_key(edited))
+    minute.rechecked(by_key(edited))
     minute.attempt_ended(edited.key, outcome(), now=at(10))
     written = advance(minute, 15)
     assert written.in_flight == ids(later)
@@ -125,7 +125,7 @@ def test_only_a_whole_read_makes_edits_known_again() -> None:
     soon, last = row(10, 1), row(69, 2)
     minute = edited_before_the_claim(soon, last)
     apply(minute, 9)
-    minute.claims_rechecked(by_key(soon))
+    minute.rechecked(by_key(soon))
     minute.hint([row(30, 9).key])
     expect(ReadHinted, minute, 9)
     minute.hinted_read([row(30, 9).key], {}, trusted=True)
@@ -177,7 +177,7 @@ def test_a_row_edited_before_the_sweep_is_left_for_it_to_count() -> None:
     minute = edited_before_the_claim(soon)
     apply(minute, 9)
     cancelled = with_state(soon, State.CANCELLED)
-    minute.claims_rechecked(by_key(cancelled))
+    minute.rechecked(by_key(cancelled))
     apply(minute, 9)
     expect(ReadHinted, minute, 9)
     minute.hinted_read([soon.key], by_key(cancelled), trusted=True)
