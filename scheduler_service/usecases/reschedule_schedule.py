@@ -140,7 +140,7 @@ class _Judged(NamedTuple):
     faults: list[FieldError]
 
 
-class _Chosen(NamedTuple):
+class Chosen(NamedTuple):
     """How to carry out a change of the row that was read: as the schedule `new`; or in place, where that is its own id,
     with the content and label of `updated`."""
 
@@ -208,7 +208,7 @@ class RescheduleSchedule:
                 keyed=key is not None,
                 check=precondition.check,
             )
-            if not isinstance(choice, _Chosen):
+            if not isinstance(choice, Chosen):
                 return choice
             row = choice.row
             if choice.updated is not None:
@@ -247,17 +247,17 @@ class RescheduleSchedule:
         choice = await self._choose(
             client, schedule_id, request, made_by=made_by, keyed=key is not None, check=precondition.check
         )
-        return choice.new if isinstance(choice, _Chosen) else choice
+        return choice.new if isinstance(choice, Chosen) else choice
 
     async def _chosen_before(
         self, client: Client, schedule_id: ScheduleId, request: Change, chosen: ScheduleId
-    ) -> _Chosen | None:
+    ) -> Chosen | None:
         """None: it must be chosen anew."""
         known = await self._read(client, schedule_id)
         if known is None or chosen == schedule_id:
             return None
         header, row = known
-        return _Chosen(chosen, row, header) if _names(chosen, _name(row, request)) else None
+        return Chosen(chosen, row, header) if _names(chosen, _name(row, request)) else None
 
     async def _choose(
         self,
@@ -269,7 +269,7 @@ class RescheduleSchedule:
         keyed: bool,
         tried: int = 0,
         check: Callable[[str], None] = lambda tag: None,
-    ) -> _Chosen | RescheduleResult:
+    ) -> Chosen | RescheduleResult:
         """`tried`: the revision that this request may have made; 0: none yet."""
         known = await self._read(client, schedule_id)
         if known is None:
@@ -299,14 +299,14 @@ class RescheduleSchedule:
                 return Unchanged(Resolved(row, in_flight=False, header=header))
             stays = row.state is None and row.cron_id is None and pin == pin_of(row.options, row.ordering_key)
             if stays and self._in_place():
-                return _Chosen(schedule_id, row, header, updated)
+                return Chosen(schedule_id, row, header, updated)
         if pin is None:
             poller_id = self._pollers.choose(client.client_id, minute_of(due), quota=client.poller_quota)
         else:
             poller_id = pinned_poller(client.client_id, pin, quota=client.poller_quota)
-        return _Chosen(derived_schedule_id(due=due, poller_id=poller_id, name=_name(row, request)), row, header)
+        return Chosen(derived_schedule_id(due=due, poller_id=poller_id, name=_name(row, request)), row, header)
 
-    async def _revise(self, client: Client, choice: _Chosen, updated: Definition, made_by: str) -> Updated | None:
+    async def _revise(self, client: Client, choice: Chosen, updated: Definition, made_by: str) -> Updated | None:
         """One try. None: read the row again."""
         row, content = choice.row, updated.content
         revision = revision_of(row.revision).following(made_by, label=updated.label)

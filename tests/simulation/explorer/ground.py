@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from membership.errors import StoreUnavailable
 from poller_cluster.bookkeeping import Bookkeeper
 from poller_cluster.crons.fire_guard import CronFireGuard
 from poller_cluster.minute.context import MinuteContext
@@ -11,7 +12,13 @@ from poller_cluster.minute.limits import MinuteLimits
 from poller_cluster.node_runtime import NodeRuntime
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.ids import Minute
+from scheduler_service.domain.network import NetworkPolicy
+from scheduler_service.domain.quotas import PollerChooser
+from scheduler_service.domain.schedules import Definition
 from scheduler_service.usecases.cancel_schedules import CancelSchedules
+from scheduler_service.usecases.schedule_request import CallbackPolicy
+from scheduler_service.usecases.schedule_writer import ScheduleWriter
+from scheduler_service.usecases.secret_encryption import NoEncryption
 from tests.simulation.explorer.scene import FIRST_MINUTE, Scene
 from tests.simulation.explorer.state import State
 from tests.simulation.explorer.store import Store, fingerprint
@@ -29,6 +36,19 @@ class Move:
     apply: Callable[[State], None]
     actor: str | None = None
     fault: bool = False
+
+
+class _NothingAnnounced:
+    """Updates are explored in place: one that would be a reschedule gets no answer."""
+
+    def __init__(self, writer: ScheduleWriter) -> None:
+        self._writer = writer
+
+    def __getattr__(self, method: str) -> Any:
+        return getattr(self._writer, method)
+
+    async def announce(self, definition: Definition) -> None:
+        raise StoreUnavailable("nothing is announced here")
 
 
 class Ground:
@@ -51,6 +71,16 @@ class Ground:
             hints=self.circumstances,
         )
         self.cancel = CancelSchedules(schedules=schedules, writer=self.writer, clock=self.circumstances)
+        nobody: Any = None
+        self.update = scene.plant.update(
+            schedules=schedules,
+            resolve=nobody,
+            cancel=self.cancel,
+            writer=_NothingAnnounced(self.writer),  # type: ignore[arg-type]
+            pollers=PollerChooser(self.circumstances),
+            policy=CallbackPolicy(network=NetworkPolicy(), encryption=NoEncryption()),
+            clock=self.circumstances,
+        )
 
     def context(self, schedules: Any, balances: Any) -> MinuteContext:
         unused: Any = None

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
@@ -11,16 +11,17 @@ from membership.identity import IncarnationNumber, NodeId, NodeIncarnation, Poll
 from membership.ports import LeaseRow
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.dispatch.job import Claim
-from poller_cluster.dispatch.outcome import conclude
+from poller_cluster.dispatch.outcome import conclude, defer
 from poller_cluster.dispatch.request import Sender, prepare
 from poller_cluster.minute import runner
+from poller_cluster.minute.rows import PendingRow, Verdict
 from poller_cluster.minute.runner import MinuteRun
 from poller_cluster.minute.steps import Phase, Stop
-from scheduler_service.domain.ids import Minute, Partition, RowKey, minute_end, minute_start
+from scheduler_service.domain.ids import Minute, Partition, RowKey, UnixMillis, minute_end, minute_start
 from scheduler_service.domain.schedules import Outcome
 from tests.simulation.explorer.ground import At, Ground, Move, change_owner, machine_name
 from tests.simulation.explorer.record import Player, Recorder
-from tests.simulation.explorer.rules import check_call
+from tests.simulation.explorer.rules import check_call, check_content
 from tests.simulation.explorer.scene import CLIENT, FIRST_MINUTE, POLLER
 from tests.simulation.explorer.state import Call, Owner, State, machine_key
 from tests.simulation.explorer.store import now
@@ -31,6 +32,16 @@ PREFETCH_MS = 5_000
 LOSABLE = ("WriteCommit", "OpenPartition")
 
 
+@dataclass(frozen=True, slots=True)
+class DeferAll(AdmitAll):
+    """Defers every schedule that waits, and claims its retry row."""
+
+    def judge(self, entry: PendingRow, now: int) -> Verdict:
+        if entry.row.is_retry_row:
+            return None
+        return defer(entry.claim(), at=UnixMillis(now), in_doubt=entry.redelivery, reason="deferred")
+
+
 class Owners:
     """The first incarnation holds the poller from the beginning; the second takes it once the first is not trusted."""
 
@@ -38,6 +49,7 @@ class Owners:
         self._ground = ground
         self._scene = ground.scene
         self._writers = writers
+        self._admission = DeferAll() if ground.scene.defers else AdmitAll()
         self._steps_known: dict[tuple[int, int, int], str] = {}
 
     def moves(self, state: State) -> Iterator[Move]:
@@ -137,7 +149,7 @@ class Owners:
             partition=Partition(CLIENT, POLLER, minute),
             epoch=epoch,
             settings=self._scene.settings,
-            admission=AdmitAll(),
+            admission=self._admission,
         )
         state.machines[at], state.machine_keys[at] = machine, machine_key(machine)
 
@@ -201,7 +213,7 @@ class Owners:
         """Do a step as the product does."""
         self._ground.trusted = self._may_read(state.owners[at[0]])
         context = self._ground.context(schedules, balances)
-        run = MinuteRun(machine=state.machines[at], context=context, admission=AdmitAll())
+        run = MinuteRun(machine=state.machines[at], context=context, admission=self._admission)
         with mock.patch.object(runner, "PAGE_ROWS", self._scene.page_rows), suppress(StoreUnavailable):
             now(run._ask(step))
         self._hand_out(state, at)
@@ -254,9 +266,10 @@ class Owners:
         headers = dict(prepared.request.headers)
         attempt = int(headers["Minutehand-Attempt"])
         number = (claim.row.schedule_id.int & 0xFF) - 1
-        call = Call(number, attempt, epoch, "Minutehand-Redelivery" in headers)
+        call = Call(number, attempt, epoch, "Minutehand-Redelivery" in headers, prepared.request.url)
         check_call(self._ground, state, claim, call)
         state.calls = (*state.calls, call)
+        check_content(state)
         status = 500 if attempt <= self._scene.fails else 200
         return conclude(
             claim,

@@ -1,17 +1,25 @@
 """Plants that each break one rule. An explorer that misses them would prove nothing."""
 
+from collections.abc import Mapping
+
 import msgspec
 
 from membership.conditional import Answer, Applied
 from poller_cluster.minute.machine import PollerMinute
+from scheduler_service.domain.clients import Client
+from scheduler_service.domain.ids import RowKey, ScheduleId
 from scheduler_service.domain.schedules import (
     Definition,
     ExternalUpdate,
+    Outcome,
     OwnerCommit,
     Page,
     PartitionHeader,
+    Row,
+    SweptRow,
     WriteRejection,
 )
+from scheduler_service.usecases.reschedule_schedule import Chosen, RescheduleSchedule, Updated
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from tests.simulation.explorer.scene import Plant
 from tests.simulation.explorer.store import LossySchedules
@@ -90,6 +98,49 @@ class _LateRuleTrustsAnyClaim(ScheduleWriter):
         return True
 
 
+class _UpdateIgnoresFlight(RescheduleSchedule):
+    async def _read(self, client: Client, schedule_id: ScheduleId) -> tuple[PartitionHeader, Row] | None:
+        known = await super()._read(client, schedule_id)
+        return None if known is None else (msgspec.structs.replace(known[0], in_flight=frozenset()), known[1])
+
+
+class _RepeatUnknown(RescheduleSchedule):
+    """An update does not recognise what it has made."""
+
+    async def _revise(self, client: Client, choice: Chosen, updated: Definition, made_by: str) -> Updated | None:
+        return await super()._revise(client, choice, updated, "somebody")
+
+
+class _RecheckedForOutcomes(PollerMinute):
+    """Rows that are claimed or ended past an update are read again only for their outcomes."""
+
+    def rechecked(self, rows: Mapping[RowKey, Row]) -> None:
+        super().rechecked({key: msgspec.structs.replace(row, revision=None) for key, row in rows.items()})
+
+
+class _HeldAsFirstRead(PollerMinute):
+    """What is held stays as it was read first, whatever is read later."""
+
+    def page_read(self, page: Page, *, trusted: bool) -> None:
+        rows = [row for row in page.rows if row.key not in self.rows or row.state is not None]
+        super().page_read(msgspec.structs.replace(page, rows=rows), trusted=trusted)
+
+    def _is_stray(self, row: SweptRow) -> bool:
+        return super()._is_stray(row._replace(revision=None))
+
+
+class _RequeuedAsCreated(ScheduleWriter):
+    async def _revised(self, definition: Definition, row: Row) -> Definition:
+        return definition
+
+
+class _RequeueIgnoresRevisions(ScheduleWriter):
+    async def _edit_pending_row(
+        self, definition: Definition, header: PartitionHeader, outcome: Outcome, **named: object
+    ) -> bool:
+        return await super()._edit_pending_row(definition, header, outcome)
+
+
 PLANTS = {
     "a commit ignores external updates": Plant(owners_store=_CommitIgnoresUpdates),
     "an external update ignores the version": Plant(writers_store=_UpdateIgnoresVersion),
@@ -98,4 +149,11 @@ PLANTS = {
     "no late rule": Plant(writer=_NoLateRule),
     "late rule ignores what is in flight": Plant(writer=_LateRuleIgnoresFlight),
     "late rule trusts a stale claim": Plant(writer=_LateRuleTrustsAnyClaim),
+    "an update ignores what is in flight": Plant(update=_UpdateIgnoresFlight),
+    "an update does not know its own": Plant(update=_RepeatUnknown),
+    "the claimed are rechecked for outcomes": Plant(machine=_RecheckedForOutcomes),
+    "the deferred are rechecked for outcomes": Plant(machine=_RecheckedForOutcomes),
+    "what is held stays as first read": Plant(machine=_HeldAsFirstRead),
+    "a requeue has the content of the create": Plant(writer=_RequeuedAsCreated),
+    "a requeue ignores revisions": Plant(writer=_RequeueIgnoresRevisions),
 }

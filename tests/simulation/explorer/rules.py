@@ -6,7 +6,7 @@ from scheduler_service.domain.retry_rows import MARK_IN_DOUBT
 from scheduler_service.domain.schedules import Row
 from scheduler_service.domain.schedules import State as RowState
 from tests.simulation.explorer.ground import Ground
-from tests.simulation.explorer.scene import FIRST_MINUTE
+from tests.simulation.explorer.scene import FIRST_MINUTE, NEW_URL, OLD_URL
 from tests.simulation.explorer.state import Call, State
 from tests.simulation.explorer.store import now
 
@@ -29,6 +29,17 @@ def check_call(ground: Ground, state: State, claim: Claim, call: Call) -> None:
     original = _original(ground, state, call.number)
     if original is None or original.ended:
         raise Violation("called after its schedule had ended")
+
+
+def check_content(state: State) -> None:
+    """Checked after every move: what is called is what the answer to the update says."""
+    for call in state.calls:
+        if call.number in state.updated and call.url != NEW_URL:
+            raise Violation("its update was answered, and what was there before is called")
+        if call.number in state.refused and call.url != OLD_URL:
+            raise Violation("its update was refused, and is called")
+        if any(other.number == call.number and other.url != call.url for other in state.calls):
+            raise Violation("called with two contents")
 
 
 def check_rest(ground: Ground, state: State) -> None:

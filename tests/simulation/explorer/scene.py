@@ -19,6 +19,7 @@ from scheduler_service.domain.ids import (
     minute_start,
 )
 from scheduler_service.domain.schedules import Definition
+from scheduler_service.usecases.reschedule_schedule import RescheduleSchedule
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from tests.simulation.explorer.store import LossySchedules
 
@@ -28,6 +29,8 @@ FIRST_MINUTE = Minute(29_916_667)
 """The minute in which everything is due."""
 DUE_MS = minute_start(FIRST_MINUTE) + 30_000
 AFTER_GRACE_MS = 12_000
+OLD_URL, NEW_URL = "http://receiver.test/", "http://receiver.test/new"
+"""What a schedule calls as it was created, and as it is updated."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,7 @@ class Plant:
 
     machine: type[PollerMinute] = PollerMinute
     writer: type[ScheduleWriter] = ScheduleWriter
+    update: type[RescheduleSchedule] = RescheduleSchedule
     owners_store: type[LossySchedules] = LossySchedules
     writers_store: type[LossySchedules] = LossySchedules
 
@@ -51,14 +55,17 @@ class Scene:
     `losses`: the number of conditional writes whose answer may be lost after they were applied. `crash`, `zombie`: the
     first incarnation may crash, or lose trust and go on, and the second then takes the poller. `zombie_reads`: reads of
     the first incarnation without trust count, as if trust had gone right after. `split`: other moves may come between a
-    write's effect and its answer. `fails`: attempts of a schedule that the receiver answers with 500. `hand_over`: the
-    first incarnation drains and releases the poller.
+    write's effect and its answer. `fails`: attempts of a schedule that the receiver answers with 500. `defers`: owners
+    defer every schedule that waits, and call its retry row. `hand_over`: the first incarnation drains and releases the
+    poller.
     """
 
     creates: int = 1
     cancel: bool = True
     redeliver: bool = False
+    update: bool = False
     fails: int = 0
+    defers: bool = False
     crash: bool = True
     zombie: bool = True
     hand_over: bool = False
@@ -87,7 +94,7 @@ class Scene:
             due=due,
             schedule_id=compose_schedule_id(due=due, poller_id=POLLER, tail=number + 1),
             method="POST",
-            url="http://receiver.test/",
+            url=OLD_URL,
             headers="[]",
             body=b"",
             options="{}",
@@ -97,10 +104,10 @@ class Scene:
     def key(self, number: int) -> RowKey:
         return self.definition(number).key
 
-    def client(self) -> ServedClient:
+    def registered(self) -> Client:
         base_seconds = 5.0 if self.same_minute_retry else 60.0
         settings = ClientSettings(retry=RetrySettings(base_seconds=base_seconds))
-        client = Client(
+        return Client(
             client_id=CLIENT,
             poller_quota=1,
             poller_ceiling=1,
@@ -109,4 +116,7 @@ class Scene:
             revision=1,
             created_at=UnixMillis(0),
         )
-        return ServedClient(client, settings.effective(poller_quota=1), ())
+
+    def client(self) -> ServedClient:
+        client = self.registered()
+        return ServedClient(client, client.settings.effective(poller_quota=1), ())

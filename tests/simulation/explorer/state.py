@@ -48,6 +48,7 @@ class Call:
     attempt: int
     epoch: int
     in_doubt: bool
+    url: str
 
 
 @dataclass
@@ -69,6 +70,9 @@ class State:
     acknowledged: frozenset[int] = frozenset()
     cancelled: frozenset[int] = frozenset()
     redelivered: frozenset[int] = frozenset()
+    updated: frozenset[int] = frozenset()
+    refused: frozenset[int] = frozenset()
+    """Whose updates were answered that they are made, or that they are not and will not be."""
 
     def copied(self) -> "State":
         return replace(
@@ -102,6 +106,8 @@ class State:
                 self.acknowledged,
                 self.cancelled,
                 self.redelivered,
+                self.updated,
+                self.refused,
             )
         )
 

@@ -24,6 +24,11 @@ BOUNDED = {
     "the first attempt fails": (dataclasses.replace(CALM, fails=1, cancel=False), 2),
     "two rows, a page each": (dataclasses.replace(CALM, creates=2, page_rows=1, ticks=0), 0),
     "delivered again": (dataclasses.replace(CALM, redeliver=True, cancel=False), 1),
+    "updated": (dataclasses.replace(CALM, update=True, cancel=False), 2),
+    "updated, an answer is lost": (dataclasses.replace(CALM, update=True, cancel=False, losses=1), 1),
+    "updated, the owner crashes": (dataclasses.replace(CALM, update=True, cancel=False, crash=True, ticks=0), 1),
+    "updated and deferred": (dataclasses.replace(CALM, update=True, cancel=False, defers=True), 1),
+    "updated and cancelled": (dataclasses.replace(CALM, update=True, ticks=0), 2),
     "handed over": (dataclasses.replace(CALM, hand_over=True, cancel=False), 1),
 }
 """Scenes, and the number of switches between their actors."""
@@ -47,6 +52,8 @@ def drawn(seed: int) -> Scene:
         creates=draw.choice([1, 1, 2, 3]),
         cancel=often(0.7),
         redeliver=often(0.3),
+        update=often(0.5),
+        defers=often(0.2),
         fails=draw.choice([0, 0, 1, 2]),
         crash=often(0.6),
         zombie=often(0.6),

@@ -9,12 +9,17 @@ from poller_cluster.minute.follow_up_runner import carry_out
 from poller_cluster.minute.steps import FollowUp
 from scheduler_service.usecases.cancel_schedules import Cancelled
 from scheduler_service.usecases.complete_reschedule import CompleteReschedule
+from scheduler_service.usecases.reschedule_schedule import Updated
+from scheduler_service.usecases.schedule_update import CallbackUpdate, UpdateRequest
 from tests.simulation.explorer.ground import At, Ground, Move, machine_name
 from tests.simulation.explorer.redeliver import redeliver
-from tests.simulation.explorer.scene import CLIENT
+from tests.simulation.explorer.rules import check_content
+from tests.simulation.explorer.scene import CLIENT, NEW_URL
 from tests.simulation.explorer.state import State, machine_key
 from tests.simulation.explorer.store import now
 from tests.simulation.explorer.tasks import NOTHING, Op, Port, Task, proceed
+
+UPDATE = UpdateRequest(callback=CallbackUpdate(url=NEW_URL))
 
 
 class Writers:
@@ -32,6 +37,8 @@ class Writers:
         for number, row_state in self._originals(state).items():
             if scene.cancel and f"cancel {number}" not in state.tasks:
                 yield self._beginning("cancel", number)
+            if scene.update and f"update {number}" not in state.tasks:
+                yield self._beginning("update", number)
             if scene.redeliver and f"redeliver {number}" not in state.tasks and row_state == "delivered":
                 yield self._beginning("redeliver", number)
 
@@ -54,7 +61,7 @@ class Writers:
             yield Move(f"{name}: {waits.method}", self._granting(name, lose=False), name)
             if waits.conditional and state.losses:
                 yield Move(f"{name}: {waits.method}, answer lost", self._granting(name, lose=True), name, fault=True)
-        if task.kind in ("create", "redeliver") and state.writer_crashes:
+        if task.kind in ("create", "redeliver", "update") and state.writer_crashes:
             yield Move(f"{name}: its writer crashes", self._crashing(name), fault=True)
 
     def _beginning(self, kind: str, number: int) -> Move:
@@ -80,6 +87,9 @@ class Writers:
                 return ground.writer(ground.scene.definition(task.argument))
             case "cancel":
                 return ground.cancel.one(CLIENT, ground.scene.definition(task.argument).schedule_id)
+            case "update":
+                schedule_id = ground.scene.definition(task.argument).schedule_id
+                return ground.update(ground.scene.registered(), schedule_id, UPDATE)
             case "redeliver":
                 definition = ground.scene.definition(task.argument)
                 return redeliver(Port("schedules"), ground.writer, ground.circumstances, definition)
@@ -105,6 +115,12 @@ class Writers:
                 state.acknowledged |= {task.argument}
             case "cancel" if isinstance(task.result, Cancelled):
                 state.cancelled |= {task.argument}
+            case "update" if not failed:
+                if isinstance(task.result, Updated):
+                    state.updated |= {task.argument}
+                else:
+                    state.refused |= {task.argument}
+                check_content(state)
             case "redeliver" if task.result is True:
                 state.redelivered |= {task.argument}
             case "follow-up":

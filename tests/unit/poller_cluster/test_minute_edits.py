@@ -134,6 +134,7 @@ def test_only_a_whole_read_makes_edits_known_again() -> None:
     delivered = with_state(soon, State.DELIVERED)
     minute.attempt_ended(last.key, outcome(), now=at(69))
     assert not apply(minute, 69.5, headroom=0).edits_known
+    minute.rechecked(by_key(with_state(last, State.DELIVERED)))
     read(minute, delivered, seconds=SWEEP, header=opened_by(EPOCH, version=3, edits=OTHER_EDITS), more=True)
     read(minute, row(59, 3), seconds=SWEEP, header=opened_by(EPOCH, version=3, edits=EDITS))
     written = advance(minute, SWEEP)
