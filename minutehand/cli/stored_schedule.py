@@ -96,7 +96,7 @@ def _header(header: Mapping[str, Any]) -> dict[str, Any]:
 def _shown(name: str, cell: Any) -> Any:
     if name in _INSTANTS:
         return format_instant(cell)
-    if name == "content":
+    if name in ("content", "revised"):
         return _content(cell)
     if name == "delivery":
         said = unpack_delivery(cell)

@@ -16,7 +16,9 @@ from scheduler_service.domain.schedules import Kind, State
 DELIVERY = ("attempts", "first_attempt_at", "last_status", "fired_epoch", "fired_by")
 """The columns that the cell `delivery` may replace, in its order (`cql.packed`)."""
 CONTENT = ("method", "url", "headers", "options", "body")
-"""Those that the cell `content` may replace."""
+"""Those that the cells `content` and `revised` may replace."""
+PACKED = ("delivery", "content", "revised", "revision")
+"""The cells that replace columns, or parts of them."""
 UNSET = ("kind", "attempt_base")
 """Columns that are not set on most rows, where the default applies."""
 _HEAD_BYTES = 1 + TEXTS * LENGTH_BYTES
@@ -45,25 +47,29 @@ def packed_in(columns: Iterable[str]) -> tuple[str, ...]:
     wanted = {*columns}
     needed = (
         *(("attempts", "delivery") if wanted.intersection(DELIVERY) else ()),
-        *(("content",) if wanted.intersection(CONTENT) else ()),
+        *(("content", "revised") if wanted.intersection(CONTENT) else ()),
+        *(("revision",) if "label" in wanted else ()),
         *(("created_at",) if wanted.intersection(UNSET) else ()),
     )
     return tuple(name for name in needed if name not in wanted)
 
 
 def unpacked(rows: DataFrame) -> DataFrame:
-    """The rows without `delivery` and `content`, whose values are in the columns that they replace. `rows` must have
-    what `packed_in` names for its other columns."""
+    """The rows without the packed cells, whose values are in the columns that they replace (`cql.packed`, and
+    `domain.revisions`). `rows` must have what `packed_in` names for its other columns."""
     meant: dict[str, Column] = {}
     if "delivery" in rows.columns:
         meant |= _of_delivery()
     if "content" in rows.columns:
         meant |= _of_content()
+    if "revision" in rows.columns:
+        told = F.split("revision", " ", 3)
+        meant["label"] = F.when(F.col("revision").isNull(), F.col("label")).otherwise(F.get(told, F.lit(2)))
     if "created_at" in rows.columns:
         defined = F.col("created_at").isNotNull()
         meant["kind"] = F.coalesce("kind", F.when(defined, F.lit(Kind.CALL.value)))
         meant["attempt_base"] = F.coalesce("attempt_base", F.when(defined, F.lit(0)))
-    kept = [name for name in rows.columns if name not in ("delivery", "content")]
+    kept = [name for name in rows.columns if name not in PACKED]
     return rows.select(*(meant[name].alias(name) if name in meant else F.col(name) for name in kept))
 
 
@@ -79,7 +85,7 @@ def _of_delivery() -> dict[str, Column]:
 
 
 def _of_content() -> dict[str, Column]:
-    content = F.col("content")
+    content = F.coalesce("revised", "content")
     form, *lengths = (
         F.conv(F.hex(F.substring(content, at, width)), 16, 10).cast("long")
         for at, width in ((1, 1), *((2 + LENGTH_BYTES * text, LENGTH_BYTES) for text in range(TEXTS)))

@@ -32,7 +32,7 @@ from tests.simulation.world import World
 class DyingApi:
     """An API process that dies, once, before or after its `write`th write; its pending requests are never answered."""
 
-    def __init__(self, world: World, *, write: int, fault: str) -> None:
+    def __init__(self, world: World, *, write: int, fault: str, in_place: bool = True) -> None:
         self._world = world
         self._write, self._fault, self._writes = write, fault, 0
         connection = FaultyConnection(world.memory, clock=world.api_clock, rng=random.Random(write))
@@ -55,6 +55,7 @@ class DyingApi:
             pollers=PollerChooser(world.api_randomness),
             policy=CallbackPolicy(network=NetworkPolicy(), encryption=NoEncryption()),
             clock=world.api_clock,
+            in_place=lambda: in_place,
         )
 
     def _hook(self, kind: str, items: Sequence[Item]) -> str | None:
@@ -91,8 +92,8 @@ async def change_once(world: World, verb: RescheduleSchedule, asked: CreateRecor
     return await verb(client, asked.schedule_id, request, chosen=chosen)
 
 
-def verb_of(world: World) -> RescheduleSchedule:
-    """The verb of the world's API process."""
+def verb_of(world: World, *, in_place: bool = True) -> RescheduleSchedule:
+    """The verb of the world's API process. `in_place`: whether every node knows of revisions."""
     return RescheduleSchedule(
         schedules=world.api_storage.schedules,
         resolve=world.resolve_schedule,
@@ -101,6 +102,7 @@ def verb_of(world: World) -> RescheduleSchedule:
         pollers=PollerChooser(world.api_randomness),
         policy=CallbackPolicy(network=NetworkPolicy(), encryption=NoEncryption()),
         clock=world.api_clock,
+        in_place=lambda: in_place,
     )
 
 

@@ -56,6 +56,7 @@ class SimNode:
         on_crash: Callable[[str, BaseException], None],
         on_fault: Callable[[str, BaseException], None],
         hints: HintSender,
+        knows: int = 0,
     ) -> None:
         self.name = name
         self.clock = clock
@@ -88,6 +89,7 @@ class SimNode:
                 version="simulated",
                 weight=settings.weight,
                 capacity_per_minute=settings.capacity_per_minute,
+                knows=knows,
             ),
             stores=self.storage,
             encryption=NoEncryption(),

@@ -8,7 +8,7 @@ import pytest
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.clients import ClientSettings, RetrySettings
 from scheduler_service.domain.schedules import State
-from scheduler_service.usecases.reschedule_schedule import Change, Rescheduled, RescheduleRequest
+from scheduler_service.usecases.reschedule_schedule import Change, Rescheduled, RescheduleRequest, Updated
 from scheduler_service.usecases.schedule_update import CallbackUpdate, UpdateRequest
 from tests.simulation.creates import CreateRecord
 from tests.simulation.faults import FaultPlan
@@ -18,22 +18,33 @@ from tests.support.virtual_loop import virtual_loop
 
 OLD: Final = "http://receiver.test/"
 OTHER: Final = "https://other.test/"
+_UPDATE: Final = UpdateRequest(callback=CallbackUpdate(url=OTHER))
 CHANGES: Final[dict[str, tuple[Change, str]]] = {
-    "update": (UpdateRequest(callback=CallbackUpdate(url=OTHER)), OTHER),
+    "update": (_UPDATE, OTHER),
+    "update-by-successor": (_UPDATE, OTHER),
     "run": (RescheduleRequest(delay_seconds=0), OLD),
 }
-"""What is asked, and the URL that the successor calls. An update keeps its instant, so both compete with one claim."""
+"""What is asked, and the URL that is called then. An update keeps its instant, so it competes with the one claim, as
+its successor does where an older node runs."""
 MOST_WRITES = 6
 """The most writes of one change."""
 
 
-async def changed(world: World, asked: CreateRecord, request: Change) -> bool:
-    """Repeat the request until there is an answer: whether the successor is called instead."""
+def in_place(change: str) -> bool:
+    return change == "update"
+
+
+async def changed(world: World, asked: CreateRecord, change: str) -> bool:
+    """Repeat the request until there is an answer: whether it was accepted."""
+    request, _ = CHANGES[change]
+    verb = verb_of(world, in_place=in_place(change))
     while True:
         try:
-            result = await change_once(world, verb_of(world), asked, request)
+            result = await change_once(world, verb, asked, request)
         except StoreUnavailable:
             continue
+        if isinstance(result, Updated):
+            return True
         if isinstance(result, Rescheduled):
             (await register(world, asked)).acknowledged = True
             asked.cancelled = True
@@ -45,7 +56,7 @@ async def changed(world: World, asked: CreateRecord, request: Change) -> bool:
 @pytest.mark.parametrize("change", CHANGES)
 def test_old_or_new_is_called_at_the_claim(change: str, owner_dies: bool, seed: int) -> None:
     """Changes begin from before the first claim until after the last. A call that a dead owner made may be repeated."""
-    request, url = CHANGES[change]
+    _, url = CHANGES[change]
 
     async def scenario(world: World) -> None:
         await world.add_client("shop", quota=2)
@@ -59,7 +70,7 @@ def test_old_or_new_is_called_at_the_claim(change: str, owner_dies: bool, seed: 
 
         async def later(number: int) -> bool:
             await virtual_loop().advance(number * 0.09)
-            return await changed(world, asked[number], request)
+            return await changed(world, asked[number], change)
 
         changes = asyncio.gather(*(later(number) for number in range(80)))
         await world.advance(5.7)
@@ -73,8 +84,8 @@ def test_old_or_new_is_called_at_the_claim(change: str, owner_dies: bool, seed: 
         await world.settle_down()
         for one, was_moved in zip(asked, moved, strict=True):
             called = await register(world, one)
-            assert (called is not one) == was_moved
-            assert not (was_moved and one.calls)
+            assert (called is not one) == (was_moved and not in_place(change))
+            assert called is one or not one.calls
             assert {call.url for call in called.calls} == {url if was_moved else OLD}
             assert owner_dies or len(called.calls) == 1
         assert sum(bool(one.calls) for one in world.asked.values()) == len(asked)
@@ -105,7 +116,7 @@ def test_old_or_new_is_called_after_any_crash(change: str, state: State, fault: 
         assert before == [int(retrying)] * len(asked)
         world.receiver.script = lambda call: 200
         for write, one in enumerate(asked, 1):
-            dying = DyingApi(world, write=write, fault=fault)
+            dying = DyingApi(world, write=write, fault=fault, in_place=in_place(change))
             caller = asyncio.get_running_loop().create_task(change_once(world, dying.reschedule, one, request))
             await world.advance(2)
             caller.cancel()
@@ -115,13 +126,15 @@ def test_old_or_new_is_called_after_any_crash(change: str, state: State, fault: 
         await world.advance(500)
         await world.settle_down(within=600)
         stayed = 0
-        for one, calls in zip(asked, before, strict=True):
+        revised = in_place(change) and not retrying
+        for write, (one, calls) in enumerate(zip(asked, before, strict=True), 1):
             called = await register(world, one)
-            stayed += called is one
+            changes = called is not one or (revised and (write, fault) != (1, "crash-before"))
+            stayed += not changes
             further = one.calls[calls:] if called is one else called.calls
-            assert [call.url for call in further] == [OLD if called is one else url]
+            assert [call.url for call in further] == [url if changes else OLD]
             assert called is one or len(one.calls) == calls
-        assert 1 <= stayed < len(asked) - 1
+        assert (stayed == (fault == "crash-before")) if revised else (1 <= stayed < len(asked) - 1)
         assert sum(len(one.calls) for one in world.asked.values()) == sum(before) + len(asked)
 
     simulate(scenario)

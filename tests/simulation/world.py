@@ -37,6 +37,7 @@ from scheduler_service.domain.ids import (
 from scheduler_service.domain.options import ScheduleOptions, encode_headers, encode_options, pin_of
 from scheduler_service.domain.quotas import pinned_poller
 from scheduler_service.domain.retry_rows import IN_DOUBT
+from scheduler_service.domain.revisions import REVISED_SINCE
 from scheduler_service.domain.schedules import Definition, Row, State
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.cancel_schedules import Cancelled, CancelResult, CancelSchedules
@@ -75,6 +76,8 @@ class World:
         self.nodes: dict[str, SimNode] = {}
         self.leaving: list[SimNode] = []
         self.incarnations = 0
+        self.nodes_know = REVISED_SINCE
+        """The newest stored form that nodes started from now on know."""
         self.skewed = self.faults_planted = False
         self.asked: dict[str, CreateRecord] = {}
         self.trace: list[tuple[float, str, str]] = []
@@ -177,6 +180,7 @@ class World:
             on_crash=self.crashed,
             on_fault=self.faulted,
             hints=self,
+            knows=self.nodes_know,
         )
         node.start()
         return node

@@ -38,7 +38,10 @@ def test_only_what_was_read_is_made(spark: SparkSession) -> None:
     assert [tuple(one) for one in few.collect()] == [("packed", 2)]
 
 
-CONTENT = "schedule_id string, method string, url string, headers string, body binary, options string, content binary"
+CONTENT = (
+    "schedule_id string, method string, url string, headers string, body binary, options string, label string, "
+    "content binary, revised binary, revision string"
+)
 TEXTS = "POST", "https://a.example/\u00e9\u2603", '[["x","\u00e9"]]'
 
 
@@ -79,6 +82,22 @@ def test_columns_hold_where_there_is_no_content(spark: SparkSession) -> None:
     }
 
 
+def test_a_revision_replaces_content_and_label(spark: SparkSession) -> None:
+    old, new = pack_content(*TEXTS, b"old", "{}"), pack_content("PUT", "new", "[]", b"new", "{}")
+    rows = [
+        {"schedule_id": "as created", "content": old, "label": "old"},
+        {"schedule_id": "revised", "content": old, "label": "old", "revised": new, "revision": "2 a,b two words"},
+        {"schedule_id": "unlabelled", "url": "u", "label": "old", "revised": new, "revision": "1 a"},
+    ]
+    shown = unpacked(frame(spark, CONTENT, rows))
+    assert found(shown, "schedule_id", "method", "url", "label") == {
+        ("as created", TEXTS[0], TEXTS[1], "old"),
+        ("revised", "PUT", "new", "two words"),
+        ("unlabelled", "PUT", "new", None),
+    }
+    assert not {"content", "revised", "revision"}.intersection(shown.columns)
+
+
 def test_unset_columns_of_defined_rows_are_reported(spark: SparkSession) -> None:
     rows = [
         {"schedule_id": "call", "created_at": at(1)},
@@ -98,9 +117,10 @@ def test_unset_columns_of_defined_rows_are_reported(spark: SparkSession) -> None
     [
         (("state", "due"), ()),
         (("state", "attempts"), ("delivery",)),
-        (("body",), ("content",)),
+        (("body",), ("content", "revised")),
+        (("label",), ("revision",)),
         (("kind",), ("created_at",)),
-        (READS, ("delivery", "content")),
+        (READS, ("delivery", "content", "revised", "revision")),
     ],
 )
 def test_packed_cells_are_read_where_they_are_needed(columns: tuple[str, ...], beside: tuple[str, ...]) -> None:

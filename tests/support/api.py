@@ -141,6 +141,12 @@ class ComparedMembers(WatchMembers):
     """Members' clocks that agree, unless `compared` is False: then the comparison has not been made yet."""
 
     compared = True
+    nodes_know: int | None = None
+    """What all nodes know; None: what their heartbeats say."""
+
+    @property
+    def knows(self) -> int:
+        return super().knows if self.nodes_know is None else self.nodes_know
 
     @property
     def first_offset_ms(self) -> int | None:

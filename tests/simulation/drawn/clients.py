@@ -19,7 +19,13 @@ from scheduler_service.domain.schedules import Definition, Row, State
 from scheduler_service.usecases.cancel_schedules import Cancelled, CancelOutcome, CancelResult, InDoubt, InFlight
 from scheduler_service.usecases.idempotency import Made
 from scheduler_service.usecases.redeliver import Redelivering, RedeliverResult
-from scheduler_service.usecases.reschedule_schedule import Change, Rescheduled, RescheduleRequest, RescheduleResult
+from scheduler_service.usecases.reschedule_schedule import (
+    Change,
+    Rescheduled,
+    RescheduleRequest,
+    RescheduleResult,
+    Updated,
+)
 from scheduler_service.usecases.schedule_keys import Put, PutResult, Unchanged
 from scheduler_service.usecases.schedule_request import CallbackRequest, ScheduleRequest
 from scheduler_service.usecases.schedule_update import CallbackUpdate, UpdateRequest
@@ -260,6 +266,7 @@ class DrawnClients:
             self.world.note("client", f"reschedule {schedule_id}: {error}")
             return
         self.world.note("client", f"reschedule {schedule_id}: {type(result).__name__}")
+        schedule.updated |= isinstance(result, Updated)
         if isinstance(result, Rescheduled):
             if any(call.answer == 200 for call in schedule.calls) and not schedule.redeliver_wishes:
                 raise self.world.violation(f"{schedule_id} was answered and is rescheduled all the same")

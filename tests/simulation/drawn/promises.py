@@ -9,7 +9,7 @@ from scheduler_service.domain.schedules import Row, State
 from tests.simulation.books import check_books
 from tests.simulation.creates import out_of_order
 from tests.simulation.drawn.administrators import Administrators
-from tests.simulation.drawn.clients import says_so
+from tests.simulation.drawn.clients import OTHERWISE, says_so
 from tests.simulation.drawn.schedules import Schedule
 from tests.simulation.drawn.setting import SHORT_DAY_MS
 from tests.simulation.drawn.troubles import Troubles
@@ -87,6 +87,8 @@ class Promises:
         violation, known = self.world.violation, schedule.schedule_id
         if schedule.cancelled and row.state != State.CANCELLED:
             raise violation(f"{known}: its cancel was answered, its state is {row.state}")
+        if schedule.updated and any(call.url != OTHERWISE for call in schedule.calls):
+            raise violation(f"{known} was updated, and is called as it was before: {schedule.calls}")
         if row.state == State.DELIVERED and not schedule.calls:
             raise violation(f"{known} is delivered but was never called")
         if row.state == State.CANCELLED:

@@ -32,6 +32,8 @@ class Schedule(CreateRecord):
     """Its row was deleted by retention."""
     repeats: int = 0
     """Calls after one that was answered 200 which did not say that they may be repeats."""
+    updated: bool = False
+    """An update in place was answered: every call is as it says."""
     redelivery_given_up: bool = False
     """A redelivery was not answered and not repeated: it may have begun, and no caller completes it."""
 

@@ -19,7 +19,7 @@ class Setting:
     """`skew_ms`: the greatest error of hosts' clocks, either way. `skip_after_seconds`: the late policy of the client
     `hasty`. `hints_lost`, `hints_crowded`: probabilities for a hint. `short_days`: rows are kept for minutes, not for
     days. `strength`: the capacity of a store whose latency grows with its load; None: it has no limits. `servers_ms`:
-    the error of each storage server's clock.
+    the error of each storage server's clock. `in_place`: every node knows of revisions.
     """
 
     nodes: int
@@ -31,6 +31,7 @@ class Setting:
     short_days: bool
     strength: Strength | None
     servers_ms: tuple[float, ...]
+    in_place: bool
 
 
 SKIPS = (0.5, 2.0, 10.0, 30.0, 90.0)
@@ -55,6 +56,7 @@ def draw_setting(seed: int) -> Setting:
         short_days=rng.random() < 0.25,
         strength=rng.choice(STRENGTHS),
         servers_ms=_draw_servers(rng),
+        in_place=rng.random() < 0.75,
     )
 
 

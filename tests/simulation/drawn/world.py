@@ -61,6 +61,7 @@ class DrawnWorld(World):
     def __init__(self, seed: int, setting: Setting, *, node_settings: NodeSettings) -> None:
         super().__init__(seed, node_settings=node_settings)
         self.setting = setting
+        self.nodes_know *= setting.in_place
         if setting.strength is not None:
             self.store = LoadedStore(self.memory, rng=random.Random(seed + 3), strength=setting.strength)
         self.schedules: dict[str, Schedule] = {}
