@@ -1,6 +1,7 @@
 """Cells of `schedules` that replace several columns, because the cost of a row in Cassandra is its number of cells.
 
-`content` is a blob instead of method, url, headers, options and body, which are written together and never change:
+`content` is a blob instead of method, url, headers, options and body, which are written together and never change;
+`revised` is one that replaces them, in the same form (`domain.revisions`):
 
     1 byte                             the form: 1
     4 x 4 bytes                        lengths of method, url, headers and options in bytes, big-endian

@@ -21,10 +21,12 @@ A row is called by one owner at a time, and never forgotten:
 
  1. A row is sent only after the commit that names it in `in_flight` was applied, under the lease's epoch, and only
     while this incarnation is trusted (see `membership`).
- 2. A commit tests claim_epoch, version and edits; an external update (cancel, requeue) tests the row's state and
-    version. So of a commit and a concurrent external update exactly one wins, and the loser learns of the other. When
-    only `edits` changed, the commit is repeated without that test; the rows it claims are then read again serially
-    before they are sent, and the outcomes it carries are conditional on their rows having none.
+ 2. A commit tests claim_epoch, version and edits; an external update (cancel, requeue, update in place) tests the row's
+    state and version. So of a commit and a concurrent external update exactly one wins, and the loser learns of the
+    other. When only `edits` changed, the commit is repeated without that test; the rows it claims are then read again
+    serially before they are sent, and the outcomes it carries are conditional on their rows having none. Rows that it
+    ends unclaimed, such as deferred ones, are read again too, before their follow-ups are made of them: until then they
+    may have been revised. A row that is held is replaced by a later revision whenever a scan reads it.
  3. The known value of `edits` is taken only from the first page of a read of the whole partition.
  4. A commit with an unknown result is repeated word for word until it is answered. A rejection that shows our own
     version counts as applied: a minute has one machine at a time under one epoch, so nobody else can have written it.

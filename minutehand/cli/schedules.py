@@ -317,7 +317,8 @@ def update(
     key: KeyText = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change a waiting schedule. It goes on under another id, which is shown; what is not given stays.
+    """Change a waiting schedule; what is not given stays. It keeps its id, unless its due or flow key changes, it is
+    being retried, or it is a cron's run: then it goes on under another id, which is shown.
 
     Headers are merged by name. A retry option replaces all of the schedule's own retry options.
     """

@@ -7,6 +7,11 @@ columns of its own, by a conditional write: `revised` has the content, `revision
 
 `number` counts revisions. `made_by` are the requests that made the last ones, the latest last, so that a repeat whose
 first answer was lost is recognised. No label: the text ends before it. A row with a `revision` has both columns.
+
+What is claimed, retrying or ended is not revised, so a retry row's content is that of its original for good. Who copies
+the content of a waiting row tests its `revision` in the same write (`domain.schedules.RowWrite`). The external update
+of a revision changes `edits`, so an owner calls the old content or the new one (`poller_cluster`, rule 2).
+`tests.models.revisions` has all rules, and shows what goes wrong without each.
 """
 
 import hashlib

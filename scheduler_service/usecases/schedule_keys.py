@@ -211,10 +211,16 @@ class ScheduleKeys:
         """Cancel the schedule that the key names. Raises PreconditionFailed."""
         for turn in range(MAX_MOVES):
             _, present = await self._present(client_id, key, serial=turn > 0)
-            precondition.check(_tag(present))
+            # The schedule's own id stands for all its revisions.
+            whatever = present is not None and str(present.row.schedule_id) in (precondition.matches or ())
+            if not whatever:
+                precondition.check(_tag(present))
             if present is None:
                 return NoSuchSchedule()
-            result = await self._cancel.as_read(client_id, present.row)
+            if whatever or precondition.matches is None:
+                result: CancelResult | Revised = await self._cancel.one(client_id, present.row.schedule_id)
+            else:
+                result = await self._cancel.as_read(client_id, present.row)
             if not isinstance(result, WasRescheduled | Revised):
                 return result
         raise StoreUnavailable("this key changes too often")

@@ -290,9 +290,10 @@ class AsyncSchedules(AsyncPart):
         idempotency_key: str | None = None,
         **changes: Unpack[ScheduleChanges],
     ) -> Schedule:
-        """Change a waiting schedule; what is not named stays. It goes on under the id of its successor, which is
-        returned, and its key follows; repeated with the same arguments, it returns the same one. Raises
-        MinutehandApiError as `reschedule` does."""
+        """Change a waiting schedule; what is not named stays. It keeps its id, unless its due or flow key changes, it
+        is being retried, or it is a cron's run: then it goes on under the id of its successor, which is returned, and
+        its key follows. Repeated with the same arguments, it returns the same one. Raises MinutehandApiError as
+        `reschedule` does."""
         operation = calls.update_schedule(
             self._client_id,
             schedule_id,
