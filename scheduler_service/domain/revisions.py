@@ -18,7 +18,7 @@ import hashlib
 from typing import NamedTuple
 from uuid import UUID
 
-REMEMBERED = 8
+MAKERS_KEPT = 8
 """Revisions whose requests are remembered."""
 REVISED_SINCE = 21
 """The migration from which on programs know of revisions. Others call what a schedule was created with."""
@@ -44,7 +44,7 @@ class Revision(NamedTuple):
         return self.made_by[-1 - behind] if 0 <= behind < len(self.made_by) else None
 
     def following(self, made_by: str, *, label: str | None) -> "Revision":
-        return Revision(self.number + 1, (*self.made_by, made_by)[-REMEMBERED:], label)
+        return Revision(self.number + 1, (*self.made_by, made_by)[-MAKERS_KEPT:], label)
 
 
 CREATED = Revision(0, (), None)

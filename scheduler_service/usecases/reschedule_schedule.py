@@ -252,7 +252,7 @@ class RescheduleSchedule:
     async def _chosen_before(
         self, client: Client, schedule_id: ScheduleId, request: Change, chosen: ScheduleId
     ) -> Chosen | None:
-        """None: it must be chosen anew."""
+        """None: it must be chosen again."""
         known = await self._read(client, schedule_id)
         if known is None or chosen == schedule_id:
             return None
