@@ -147,11 +147,14 @@ class Tour:
     def reschedule_one(self) -> str:
         old = self.create(self.callback(order=20), delay_seconds=1200)
         self.accepted += 1
+        changed = self.shop.schedules.update(old.schedule_id, label="later")
+        expect(changed.schedule_id == old.schedule_id, "an update of the label gave the schedule another id")
         new = self.shop.schedules.reschedule(old.schedule_id, delay_seconds=2)
+        expect(new.label == "later", f"the label of what was updated is {new.label}")
         old = self.shop.schedules.get(old.schedule_id)
         expect(old.state == "cancelled", f"a rescheduled one is {old.state}")
         expect((old.rescheduled_to, new.rescheduled_from) == (new.schedule_id, old.schedule_id), "they are not linked")
-        print("one rescheduled from twenty minutes ahead to two seconds")
+        print("one updated in place, then rescheduled from twenty minutes ahead to two seconds")
         return new.schedule_id
 
     def call_again(self, delivered: str) -> None:
