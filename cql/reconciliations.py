@@ -7,7 +7,7 @@ from uuid import UUID
 
 import msgspec
 
-from cql.connection import Connection, Parameters, without_rows
+from cql.connection import UNSET, Connection, Parameters, without_rows
 from cql.decoding import UndecodableRow, decode_enum, decode_json, undecodable
 from membership.conditional import Answer, Applied, Rejected, Unknown
 from membership.errors import StoreUnavailable
@@ -21,15 +21,20 @@ from scheduler_service.domain.reconciliations import (
     ReconciliationState,
     Slot,
 )
+from scheduler_service.domain.schedule_filters import EVERY, ScheduleFilter
 from scheduler_service.domain.schedules import State
 
 _CATALOG = "reconciliations"
 _LOWEST_ID = UUID(int=0)
 _HIGHEST_ID = UUID(int=(1 << 128) - 1)
 _TABLE = "reconciliations"
-_NULLABLE = frozenset(("state", "version", "progress", "updated_at"))
+_FILTERED = " filtered"
+"""Ends the stored action where there is a filter: a program that can't read the filter does not know the action, and
+does nothing."""
+_NULLABLE = frozenset(("filter", "state", "version", "progress", "updated_at"))
 _COLUMNS = (
-    *("client_id", "reconciliation_id", "action", "start", "end", "states", "created_at", "created_by"),
+    *("client_id", "reconciliation_id", "action", "start", "end", "states", "filter"),
+    *("created_at", "created_by"),
     *("state", "version", "progress", "updated_at"),
 )
 
@@ -122,10 +127,11 @@ def _asked(reconciliation: Reconciliation) -> Parameters:
     return (
         reconciliation.client_id,
         reconciliation.reconciliation_id,
-        reconciliation.action.value,
+        reconciliation.action.value + ("" if reconciliation.filter == EVERY else _FILTERED),
         reconciliation.start,
         reconciliation.end,
         msgspec.json.encode(reconciliation.states).decode(),
+        UNSET if reconciliation.filter == EVERY else msgspec.json.encode(reconciliation.filter).decode(),
         reconciliation.created_at,
         reconciliation.created_by,
     )
@@ -139,8 +145,13 @@ def _reconciliation(values: Sequence[Any]) -> Reconciliation | None:
         return None
     if missing := [name for name, value in columns.items() if value is None and name not in _NULLABLE]:
         raise undecodable(f"null: {', '.join(missing)}", table=_TABLE, key=key)
-    columns["action"] = decode_enum(columns["action"], Action, table=_TABLE, key=key)
+    filtered = columns["action"].endswith(_FILTERED)
+    columns["action"] = decode_enum(columns["action"].removesuffix(_FILTERED), Action, table=_TABLE, key=key)
     columns["states"] = decode_json(columns["states"], tuple[State, ...], table=_TABLE, key=key)
+    if filtered:
+        columns["filter"] = decode_json(columns["filter"] or "", ScheduleFilter, table=_TABLE, key=key)
+    else:
+        columns["filter"] = EVERY
     columns["state"] = decode_enum(
         columns["state"] or ReconciliationState.RUNNING, ReconciliationState, table=_TABLE, key=key
     )

@@ -19,6 +19,7 @@ from cql.connection import UNSET, AnswerRows, Item, Parameters
 from cql.packed import pack_content, pack_delivery, unpack_content, unpack_delivery
 from scheduler_service.domain.books import CountedRow
 from scheduler_service.domain.ids import MINUTE_MS, Partition, RowKey, ScheduleId, UnixMillis
+from scheduler_service.domain.reconciliations import ReviewedRow
 from scheduler_service.domain.revisions import label_of
 from scheduler_service.domain.schedules import (
     NO_HEADER,
@@ -169,6 +170,12 @@ def counted_row_of(values: Sequence[Any]) -> CountedRow | None:
     if due is None:
         return None
     return CountedRow(due, schedule_id, kind, created_at, state, _first_attempt_at(first, delivery))
+
+
+def reviewed_row_of(values: Sequence[Any]) -> ReviewedRow:
+    """The same for the `review_*_page` statements, without null keys."""
+    *columns, label, revision = values
+    return ReviewedRow._make((*columns, label if revision is None else label_of(revision)))
 
 
 def content_of(

@@ -17,6 +17,7 @@ from cql.schedule_rows import (
     lean_row_of,
     partition_parameters,
     rejected_header,
+    reviewed_row_of,
     row_of,
     row_to_call_of,
     swept_row_of,
@@ -42,7 +43,7 @@ from scheduler_service.domain.ids import (
     minute_start,
 )
 from scheduler_service.domain.ports.schedules import Answered
-from scheduler_service.domain.reconciliations import ReviewedRow, ReviewPage
+from scheduler_service.domain.reconciliations import ReviewPage
 from scheduler_service.domain.schedules import (
     NO_CONTENT,
     NO_HEADER,
@@ -340,7 +341,7 @@ class CqlScheduleStore:
             answer = await self._connection.select("schedules.review_first_page", (*parameters, limit))
         else:
             answer = await self._connection.select("schedules.review_next_page", (*parameters, *after, limit))
-        rows = [ReviewedRow(*values) for values in answer if values[0] is not None]
+        rows = [reviewed_row_of(values) for values in answer if values[0] is not None]
         return ReviewPage(rows, len(rows) == limit)
 
     async def read_stamp(self, partition: Partition) -> Stamp:

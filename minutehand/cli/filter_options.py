@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from minutehand.client import ScheduleFilter
+    from minutehand.client import ContentFilter, ScheduleFilter
 
 Start = Annotated[
     str | None, typer.Option("--from", help="First instant, RFC 3339. [default: now]", show_default=False)
@@ -50,8 +50,19 @@ def filter_of(
     host: str | None,
     key_prefix: str | None,
 ) -> "ScheduleFilter":
+    content = content_filter_of(label=label, cron_id=cron_id, destination=destination, host=host, key_prefix=key_prefix)
+    return {"state": state or None, **content}
+
+
+def content_filter_of(
+    *,
+    label: list[str] | None,
+    cron_id: str | None,
+    destination: str | None,
+    host: str | None,
+    key_prefix: str | None,
+) -> "ContentFilter":
     return {
-        "state": state or None,
         "label": label or None,
         "cron_id": cron_id,
         "destination": destination,

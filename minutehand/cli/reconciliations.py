@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from minutehand.cli.filter_options import CronId, DestinationName, Host, KeyPrefix, Labels, content_filter_of
 from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, IdempotencyKey, KeyText, Url, connect, limit_of
 from minutehand.cli.output import at_most, print_fields, print_json, print_table, say
 
@@ -44,6 +45,11 @@ def create(
             show_default=False,
         ),
     ],
+    label: Labels = None,
+    cron_id: CronId = None,
+    destination: DestinationName = None,
+    host: Host = None,
+    key_prefix: KeyPrefix = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for its end, and show how far it has come.")] = False,
     idempotency_key: IdempotencyKey = None,
     url: Url = DEFAULT_URL,
@@ -53,7 +59,16 @@ def create(
     """Begin a reconciliation. Every schedule of the window is handled once, spread over time."""
     with connect(url, key) as api:
         reconciliations = api.client(client_id).reconciliations
-        made = reconciliations.create(action, start=start, end=end, states=state, idempotency_key=idempotency_key)
+        made = reconciliations.create(
+            action,
+            start=start,
+            end=end,
+            states=state,
+            idempotency_key=idempotency_key,
+            **content_filter_of(
+                label=label, cron_id=cron_id, destination=destination, host=host, key_prefix=key_prefix
+            ),
+        )
         if wait:
             quiet = (lambda found: None) if as_json else _tell
             made = reconciliations.wait(made.reconciliation_id, on_progress=quiet)
@@ -124,6 +139,10 @@ def _counts(found: "Reconciliation") -> str:
     return ", ".join(f"{count:,} {name}" for name, count in found.outcomes.items())
 
 
+def _text(value: str | list[str]) -> str:
+    return value if isinstance(value, str) else " or ".join(value)
+
+
 def _show(found: "Reconciliation", as_json: bool) -> None:
     if as_json:
         print_json(found)
@@ -135,6 +154,7 @@ def _show(found: "Reconciliation", as_json: bool) -> None:
             ("from", found.start),
             ("to", found.end),
             ("states", ", ".join(found.states)),
+            ("filters", ", ".join(f"{name} {_text(value)}" for name, value in found.filters.items()) or None),
             ("state", found.state),
             ("minutes", _done(found)),
             ("found", ", ".join(f"{count:,} {name}" for name, count in found.seen.items()) or None),

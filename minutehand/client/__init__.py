@@ -56,7 +56,7 @@ from minutehand.client._errors import (
     Unauthorized,
     Unavailable,
 )
-from minutehand.client._filters import ScheduleFilter
+from minutehand.client._filters import ContentFilter, ScheduleFilter
 from minutehand.client._models import (
     AdminKey,
     BatchItem,
@@ -130,6 +130,7 @@ __all__ = [
     "ClientSettings",
     "Cluster",
     "Conflict",
+    "ContentFilter",
     "Cron",
     "CronPreview",
     "CronRun",

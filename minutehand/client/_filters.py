@@ -11,16 +11,21 @@ from minutehand.client._models import Page
 from minutehand.client._outcomes import CancelItem
 
 
-class ScheduleFilter(TypedDict, total=False):
-    """Schedules that match all of these; of several labels or states, any. `destination`: the name of the one they
-    call. `host`: of their URL, without port. `key_prefix`: how their own key begins."""
+class ContentFilter(TypedDict, total=False):
+    """Schedules that match all of these; of several labels, any. `destination`: the name of the one they call. `host`:
+    of their URL, without port. `key_prefix`: how their own key begins."""
 
-    state: str | Sequence[str] | None
     label: str | Sequence[str] | None
     cron_id: str | None
     destination: str | None
     host: str | None
     key_prefix: str | None
+
+
+class ScheduleFilter(ContentFilter, total=False):
+    """The same, and those in this state, or one of these."""
+
+    state: str | Sequence[str] | None
 
 
 class ScheduleCount(msgspec.Struct, frozen=True):

@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 
-from minutehand.client._calls import Operation, client_path, instant, keyed, segment
+from minutehand.client._calls import Operation, client_path, given, instant, keyed, segment
+from minutehand.client._filters import ContentFilter
 from minutehand.client._models import Page
 
 
@@ -19,9 +20,9 @@ class ReconciliationProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
-    """`action` (report, redeliver, cancel) on all schedules due from `start` until before `end` in one of `states`.
-    `state`: running, finished or stopped. `seen` counts the matching schedules so far by the state they were in,
-    `outcomes` by what was done about them."""
+    """`action` (report, redeliver, cancel) on all schedules due from `start` until before `end` in one of `states` that
+    match all `filters`. `state`: running, finished or stopped. `seen` counts the matching schedules so far by the state
+    they were in, `outcomes` by what was done about them."""
 
     reconciliation_id: str
     client_id: str
@@ -29,6 +30,7 @@ class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
     start: datetime = msgspec.field(name="from")
     end: datetime = msgspec.field(name="to")
     states: tuple[str, ...]
+    filters: Mapping[str, Any] = {}
     state: str
     progress: ReconciliationProgress
     seen: Mapping[str, int]
@@ -48,9 +50,11 @@ def create_reconciliation(
     start: datetime | str,
     end: datetime | str,
     states: Sequence[str],
+    filters: ContentFilter,
     idempotency_key: str | None,
 ) -> Operation[Reconciliation]:
     asked: dict[str, Any] = {"from": instant(start), "to": instant(end), "states": states, "action": action}
+    asked |= given(filters)
     return keyed(_path(client_id), Reconciliation, key=idempotency_key, body=msgspec.json.encode(asked))
 
 

@@ -1,4 +1,4 @@
-"""A reconciliation: one action on all schedules due in a window that are in certain states. Pure.
+"""A reconciliation: one action on all schedules due in a window that are in certain states and match a filter. Pure.
 
     running --the window is exhausted--> finished
        `------a client stops it--------> stopped --its last slice is counted--> stopped, closed
@@ -22,7 +22,8 @@ from uuid import UUID
 
 import msgspec
 
-from scheduler_service.domain.ids import ClientId, Minute, PollerId, RowKey, ScheduleId, UnixMillis, minute_of
+from scheduler_service.domain.ids import ClientId, CronId, Minute, PollerId, RowKey, ScheduleId, UnixMillis, minute_of
+from scheduler_service.domain.schedule_filters import EVERY, ScheduleFilter
 from scheduler_service.domain.schedules import Kind, State
 from scheduler_service.runtime.randomness import Randomness
 
@@ -103,8 +104,9 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
-    """Applies to schedules of `client_id` with start <= due < end that are in one of `states`. `created_by`: the name
-    of the principal. `version` None: no progress has been written yet."""
+    """Applies to schedules of `client_id` with start <= due < end that are in one of `states` and that `filter`, which
+    names no states, admits. `created_by`: the name of the principal. `version` None: no progress has been written
+    yet."""
 
     client_id: ClientId
     reconciliation_id: ReconciliationId
@@ -114,6 +116,7 @@ class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
     states: tuple[State, ...]
     created_at: UnixMillis
     created_by: str
+    filter: ScheduleFilter = EVERY
     state: ReconciliationState = ReconciliationState.RUNNING
     version: int | None = None
     progress: Progress
@@ -150,6 +153,8 @@ class ReviewedRow(NamedTuple):
     state: str | None
     finished_at: UnixMillis | None
     redelivered_at: UnixMillis | None
+    cron_id: CronId | None
+    label: str | None
 
     @property
     def key(self) -> RowKey:
@@ -191,9 +196,10 @@ def asked_at(reconciliation_id: UUID) -> UnixMillis:
 
 
 def concerned(reconciliation: Reconciliation, row: ReviewedRow) -> bool:
-    """Whether the action applies to a row as it was found: it is in one of the states, or the action has been done to
-    it since."""
-    return row.original and (row.shown_state in reconciliation.states or handled(reconciliation, row))
+    """Whether the action applies to a row as it was found, as far as its content does not matter: it is in one of the
+    states, or the action has been done to it since."""
+    meant = row.original and reconciliation.filter.admits(row)
+    return meant and (row.shown_state in reconciliation.states or handled(reconciliation, row))
 
 
 def handled(reconciliation: Reconciliation, row: ReviewedRow) -> bool:

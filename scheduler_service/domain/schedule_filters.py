@@ -1,5 +1,7 @@
 """Filters: which schedules of a window a request means. Pure.
 
+A schedule is judged as it is read: one that is updated afterwards is meant, or not, as it was before.
+
 Every kind of filter that is given must hold; of the labels and states, one of those given must be the schedule's.
 Labels, states and crons are columns of lean rows. Destination, host and own key are in a schedule's content, which may
 be long: a caller that filters by these reads the content of those rows only that the other filters admit.
@@ -7,7 +9,7 @@ be long: a caller that filters by these reads the content of those rows only tha
 
 import re
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -15,7 +17,7 @@ from scheduler_service.domain.ids import CronId
 from scheduler_service.domain.network import Refusal, literal_address
 from scheduler_service.domain.options import Undecodable, decode_options
 from scheduler_service.domain.schedule_keys import KEY_PATTERN, MAX_SCHEDULE_KEY
-from scheduler_service.domain.schedules import Content, Row, State
+from scheduler_service.domain.schedules import Content, State
 
 MAX_LABELS: Final = 20
 MAX_LABEL_BYTES: Final = 1_024
@@ -29,6 +31,17 @@ _NAMED = re.compile(r"destination://([^/?#]*)")
 _is_name = re.compile(NAME_PATTERN.strip("^$")).fullmatch
 _is_key_prefix = re.compile(KEY_PATTERN.strip("^$")).fullmatch
 _KEY_MARK = '"key":'
+
+
+class Filtered(Protocol):
+    """The columns of a row that filters need beside its content. `state` None: it is scheduled."""
+
+    @property
+    def state(self) -> str | None: ...
+    @property
+    def label(self) -> str | None: ...
+    @property
+    def cron_id(self) -> CronId | None: ...
 
 
 class ScheduleFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -47,7 +60,7 @@ class ScheduleFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         """Whether lean rows don't suffice."""
         return self.destination is not None or self.host is not None or self.key_prefix is not None
 
-    def admits(self, row: Row) -> bool:
+    def admits(self, row: Filtered) -> bool:
         """Whether a row, which may be lean, matches what is no content."""
         return (
             (not self.states or (row.state or State.SCHEDULED) in self.states)

@@ -2,6 +2,9 @@
 
     read a slice from the stored position -> handle the rows concerned -> write position and counts IF version as read
 
+A filter by content, which may be long, reads that of those rows only that the action applies to otherwise, a few at a
+time, and forgets it at once.
+
 A slice is some minutes over all pollers, or a part of one busy minute: the pollers' pages are merged by (due, id), so
 that one key says where every poller continues, and all pollers of a client share the work evenly.
 
@@ -38,6 +41,7 @@ from scheduler_service.domain.ids import (
     hour_of,
     minute_of,
     minute_start,
+    partition_of,
     poller_of,
 )
 from scheduler_service.domain.ports import ReconciliationStore, ScheduleStore
@@ -53,7 +57,7 @@ from scheduler_service.domain.reconciliations import (
     concerned,
     handled,
 )
-from scheduler_service.domain.schedules import State
+from scheduler_service.domain.schedules import Content, State
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import Turn, concurrently
 from scheduler_service.usecases.cancel_schedules import (
@@ -67,6 +71,7 @@ from scheduler_service.usecases.cancel_schedules import (
     NoSuchSchedule,
     WasRescheduled,
 )
+from scheduler_service.usecases.reading_steps import FIRST_STEP_ROWS, next_step
 from scheduler_service.usecases.redeliver import (
     EndedOtherwise,
     RedeliveredBefore,
@@ -88,6 +93,8 @@ SLICE_PARTITIONS = 100
 """Partitions after which a slice begins no further minute."""
 SLICE_HOURS = 24
 """Hours of the index of occupied minutes that one slice reads."""
+BYTES_AS_ROW = 4_096
+"""Content that counts as one row that was read."""
 ROWS_BETWEEN_CHECKS = 200
 """Rows handled between two checks whether the work is still this node's."""
 
@@ -118,7 +125,7 @@ class NotOurs(MinutehandError):
 @dataclass(frozen=True, slots=True)
 class SliceDone:
     """`reconciliation`: the stored state, written by this node or another. `looked_at`: rows and partitions that this
-    slice read; `acted`: rows that it handled."""
+    slice read, content counted as rows; `acted`: rows that it handled."""
 
     reconciliation: Reconciliation
     looked_at: int
@@ -130,6 +137,8 @@ class _Slice:
     rows: list[ReviewedRow] = field(default_factory=list)
     partitions: int = 0
     read: int = 0
+    content: int = 0
+    """Bytes of content that were read to filter by it."""
 
 
 class Reconcile:
@@ -171,7 +180,9 @@ class Reconcile:
         NotOurs: repeat with the reconciliation as it is then stored.
         """
         work, following = await self._review(reconciliation, turn)
-        rows = [row for row in work.rows if concerned(reconciliation, row)]
+        rows = await self._admitted(
+            reconciliation, [row for row in work.rows if concerned(reconciliation, row)], work, turn
+        )
         now = self._clock.wall_ms()
         spacing = Spacing(
             start=max(now, reconciliation.progress.lead), step_ms=MINUTE_MS / (GUARANTEED_CALLS_PER_MINUTE * share)
@@ -196,7 +207,8 @@ class Reconcile:
         )
         async with turn():
             stands = await self._write(reconciliation, following_state)
-        return SliceDone(stands, looked_at=work.read + work.partitions, acted=acted)
+        looked_at = work.read + work.partitions + work.content // BYTES_AS_ROW
+        return SliceDone(stands, looked_at=looked_at, acted=acted)
 
     async def close(
         self, client: Client, reconciliation: Reconciliation, *, turn: Turn = nullcontext
@@ -204,7 +216,12 @@ class Reconcile:
         """For a stopped reconciliation: count what an unwritten slice did after the stored position, and complete what
         it left half done. Answers the stored state. Raises StoreUnavailable."""
         work, _ = await self._review(reconciliation, turn)
-        rows = [row for row in work.rows if row.original and handled(reconciliation, row)]
+        rows = await self._admitted(
+            reconciliation,
+            [row for row in work.rows if concerned(reconciliation, row) and handled(reconciliation, row)],
+            work,
+            turn,
+        )
         left = [row for row in rows if not _is_done(reconciliation, row)]
         outcomes = Counter({_done_as(reconciliation.action): len(rows) - len(left)})
         spacing = Spacing(start=self._clock.wall_ms(), step_ms=0.0)
@@ -270,6 +287,37 @@ class Reconcile:
             del rows[MOST_ROWS:]
         work.rows += [row for row in rows if row.due < reconciliation.end]
         return known if known is not None and known.due < reconciliation.end else None
+
+    async def _admitted(
+        self, reconciliation: Reconciliation, rows: Sequence[ReviewedRow], work: _Slice, turn: Turn
+    ) -> Sequence[ReviewedRow]:
+        """Those of the rows whose content the filter admits; rows deleted meanwhile are left out."""
+        if not reconciliation.filter.reads_content:
+            return rows
+        admitted: list[ReviewedRow] = []
+        done, step = 0, FIRST_STEP_ROWS
+        while done < len(rows):
+            several = rows[done : done + step]
+            keys: dict[Partition, list[RowKey]] = {}
+            for row in several:
+                keys.setdefault(partition_of(reconciliation.client_id, row.schedule_id), []).append(row.key)
+
+            async def content_of(item: tuple[Partition, list[RowKey]]) -> Mapping[RowKey, Content]:
+                async with turn():
+                    return await self._schedules.read_content(*item)
+
+            found = {key: one for each in await concurrently(content_of, keys.items()) for key, one in each.items()}
+            admitted += (
+                row
+                for row in several
+                if (content := found.get(row.key)) is not None and reconciliation.filter.admits_content(content)
+            )
+            done += len(several)
+            size = sum(content.size for content in found.values())
+            work.content += size
+            # Each step by itself is bounded, as nothing is kept of the content.
+            step = next_step(step, done=len(several), read=size)
+        return admitted
 
     # Handling.
 

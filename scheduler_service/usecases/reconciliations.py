@@ -42,6 +42,7 @@ from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.admission import AdmitCreates
+from scheduler_service.usecases.filter_request import FilterRequest, asked_filter
 from scheduler_service.usecases.idempotency import RememberRequest
 from scheduler_service.usecases.schedule_request import Instant
 
@@ -53,10 +54,11 @@ MAX_DAYS = 31
 """Days that a window may span unless an operator says otherwise."""
 
 
-class ReconciliationRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class ReconciliationRequest(FilterRequest, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """Count (report), redeliver or cancel all schedules due from `from` to before `to` (RFC 3339 with an offset) that
-    are in one of `states`. redeliver applies to delivered, failed and skipped, cancel to scheduled and retrying, report
-    to any."""
+    are in one of `states` and match every filter given: a label or one of several, a cron, the destination or host of
+    the callback, the beginning of the own key. redeliver applies to delivered, failed and skipped, cancel to scheduled
+    and retrying, report to any."""
 
     start: Instant = msgspec.field(name="from")
     end: Instant = msgspec.field(name="to")
@@ -94,6 +96,7 @@ class RequestReconciliations:
         start, end = read_instant(request.start, "/from", faults), read_instant(request.end, "/to", faults)
         if start is not None and end is not None:
             faults += window_faults(start, end, longest_days=self._max_days)
+        asked_filter(request, faults)
         # An action that could not be decoded is a fault already; any state is allowed for it here.
         possible = HANDLED.get(request.action, tuple(State))
         for position, state in enumerate(request.states):
@@ -119,6 +122,7 @@ class RequestReconciliations:
             start=start,
             end=parse_instant(request.end),
             states=tuple(state for state in State if state in request.states),
+            filter=asked_filter(request, []),
             created_at=created_at,
             created_by=created_by,
             progress=Progress(minute=minute_of(start)),

@@ -7,7 +7,7 @@ import pytest
 
 from cql.storage import Storage
 from membership.conditional import APPLIED, Rejected
-from scheduler_service.domain.ids import ClientId, Minute, RowKey, ScheduleId, UnixMillis
+from scheduler_service.domain.ids import ClientId, CronId, Minute, RowKey, ScheduleId, UnixMillis
 from scheduler_service.domain.reconciliations import (
     SLOT_BUCKETS,
     Action,
@@ -24,6 +24,7 @@ from scheduler_service.domain.reconciliations import (
     new_reconciliation_id,
     stopped,
 )
+from scheduler_service.domain.schedule_filters import ScheduleFilter
 from scheduler_service.domain.schedules import Kind, State
 from scheduler_service.runtime.randomness import SystemRandomness
 from tests.contract.builders import MINUTE, START, commit, definition, delivered, partition, redelivered, update
@@ -59,6 +60,14 @@ async def test_what_was_asked_for_may_be_inserted_again(storage: Storage, names:
     assert await store.write(further, expected_version=None) == APPLIED
     await store.insert(one)
     assert await store.read(one.client_id, one.reconciliation_id, serial=True) == further
+
+
+async def test_a_filter_is_kept(storage: Storage, names: Names) -> None:
+    filter_ = ScheduleFilter(labels=("ä", "b"), cron_id=CronId("c"), destination="d", host="e", key_prefix="f")
+    one = msgspec.structs.replace(asked(names.client()), filter=filter_)
+    await storage.reconciliations.insert(one)
+    assert await storage.reconciliations.read(one.client_id, one.reconciliation_id) == one
+    assert await storage.reconciliations.read_newest(one.client_id) == [one]
 
 
 async def test_of_two_writes_from_one_version_one_is_applied(storage: Storage, names: Names) -> None:
@@ -137,6 +146,7 @@ async def test_pages_for_review_have_what_tells_whether_a_row_was_handled(storag
     where = partition(client)
     assert await storage.schedules.review_page(where) == ReviewPage([], False)
     first, second = definition(client, tail=1), definition(client, offset=9, tail=2)
+    first = msgspec.structs.replace(first, label="x", cron_id=CronId("nightly"))
     retry_row = msgspec.structs.replace(
         definition(client, offset=9, tail=3), kind=Kind.RETRY_ROW, origin_due=UnixMillis(START)
     )
@@ -148,6 +158,7 @@ async def test_pages_for_review_have_what_tells_whether_a_row_was_handled(storag
     assert await storage.schedules.update(update(first.partition, 3, again, known=False)) == APPLIED
     page = await storage.schedules.review_page(first.partition, limit=2)
     assert page.more
+    assert [(row.label, row.cron_id) for row in page.rows] == [("x", "nightly"), (second.label, None)]
     assert [(row.key, row.shown_state, row.finished_at, row.redelivered_at, row.original) for row in page.rows] == [
         (first.key, "retrying", None, first.due + 900, True),
         (second.key, "delivered", second.due + 5, None, True),

@@ -139,3 +139,15 @@ async def test_who_copies_content_tests_the_revision(storage: Storage, names: Na
     assert lost.current.rows == {rows[1].key: (None, None)}
     assert lost.current.revisions == {rows[1].key: FIRST}
     assert await storage.schedules.update(copied(6, rows[1], FIRST)) == APPLIED
+
+
+async def test_a_reconciliation_sees_the_label_of_the_latest_revision(storage: Storage, names: Names) -> None:
+    one, other = definition(names.client(), tail=1), definition(names.client(), tail=1)
+    for made in (one, other):
+        await storage.schedules.insert(made)
+    assert await storage.schedules.update(revision(one)) == APPLIED
+    assert [row.label for row in (await storage.schedules.review_page(one.partition)).rows] == ["two words"]
+    again = revision(one, text=SECOND, expect=FIRST)
+    assert await storage.schedules.update(again) == APPLIED
+    assert [row.label for row in (await storage.schedules.review_page(one.partition)).rows] == [None]
+    assert [row.label for row in (await storage.schedules.review_page(other.partition)).rows] == [other.label]

@@ -2,8 +2,10 @@
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime
+from typing import Unpack
 
 from minutehand.client._async.parts import AsyncPart, every
+from minutehand.client._filters import ContentFilter
 from minutehand.client._reconciliations import (
     Reconciliation,
     create_reconciliation,
@@ -28,10 +30,12 @@ class AsyncReconciliations(AsyncPart):
         end: datetime | str,
         states: Sequence[str],
         idempotency_key: str | None = None,
+        **filters: Unpack[ContentFilter],
     ) -> Reconciliation:
-        """Begin a reconciliation. The cluster works through the window gradually, handling each schedule once; `wait`
-        for it, or `get` it later."""
-        return await self._perform(create_reconciliation(self._client_id, action, start, end, states, idempotency_key))
+        """Begin a reconciliation. The cluster works through the window gradually, handling each schedule that matches
+        once; `wait` for it, or `get` it later."""
+        operation = create_reconciliation(self._client_id, action, start, end, states, filters, idempotency_key)
+        return await self._perform(operation)
 
     async def get(self, reconciliation_id: str) -> Reconciliation:
         return await self._perform(get_reconciliation(self._client_id, reconciliation_id))

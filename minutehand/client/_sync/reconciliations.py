@@ -3,7 +3,9 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from typing import Unpack
 
+from minutehand.client._filters import ContentFilter
 from minutehand.client._reconciliations import (
     Reconciliation,
     create_reconciliation,
@@ -29,10 +31,12 @@ class Reconciliations(Part):
         end: datetime | str,
         states: Sequence[str],
         idempotency_key: str | None = None,
+        **filters: Unpack[ContentFilter],
     ) -> Reconciliation:
-        """Begin a reconciliation. The cluster works through the window gradually, handling each schedule once; `wait`
-        for it, or `get` it later."""
-        return self._perform(create_reconciliation(self._client_id, action, start, end, states, idempotency_key))
+        """Begin a reconciliation. The cluster works through the window gradually, handling each schedule that matches
+        once; `wait` for it, or `get` it later."""
+        operation = create_reconciliation(self._client_id, action, start, end, states, filters, idempotency_key)
+        return self._perform(operation)
 
     def get(self, reconciliation_id: str) -> Reconciliation:
         return self._perform(get_reconciliation(self._client_id, reconciliation_id))

@@ -172,6 +172,7 @@ RECONCILED: Final = {
     "from": "2026-11-21T09:00:00Z",
     "to": "2026-11-21T10:00:00Z",
     "states": ["failed"],
+    "host": "shop.example",
     "action": "redeliver",
 }
 RECONCILIATION: Final = {
@@ -181,6 +182,7 @@ RECONCILIATION: Final = {
     "from": "2026-11-21T09:00:00.000Z",
     "to": "2026-11-21T10:00:00.000Z",
     "states": ["failed"],
+    "filters": {"host": "shop.example"},
     "state": "running",
     "progress": {"minutes_done": 0, "minutes_total": 60, "through": "2026-11-21T09:00:00.000Z"},
     "seen": {},

@@ -28,6 +28,7 @@ from scheduler_service.domain.errors import NotFound
 from scheduler_service.domain.ids import ClientId, minute_start
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.reconciliations import Action, Reconciliation, ReconciliationId, ReconciliationState, Seen
+from scheduler_service.domain.schedule_filters import ScheduleFilter
 from scheduler_service.usecases.reconciliations import ReconciliationRequest
 
 _RECONCILIATIONS = "/v1/clients/{client_id}/reconciliations"
@@ -45,8 +46,19 @@ class ReconciliationProgress(msgspec.Struct, frozen=True, kw_only=True):
     through: Instant
 
 
+class FilterView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The filters that were given."""
+
+    label: list[str] = []
+    cron_id: str | None = None
+    destination: str | None = None
+    host: str | None = None
+    key_prefix: str | None = None
+
+
 class ReconciliationView(msgspec.Struct, frozen=True, kw_only=True):
-    """One action on all schedules due from `from` to before `to` that are in one of `states`, each examined once.
+    """One action on all schedules due from `from` to before `to` that are in one of `states` and match all `filters`,
+    each examined once.
 
     `seen` counts the matching schedules so far by the state in which they were found, `outcomes` the same ones by
     result. counted: the action was report. redelivered, cancelled: by this reconciliation or by another request since.
@@ -60,6 +72,7 @@ class ReconciliationView(msgspec.Struct, frozen=True, kw_only=True):
     start: Instant = msgspec.field(name="from")
     end: Instant = msgspec.field(name="to")
     states: list[ScheduleStateName]
+    filters: FilterView
     state: Annotated[str, Meta(extra_json_schema={"enum": list(ReconciliationState)})]
     progress: ReconciliationProgress
     seen: dict[str, int]
@@ -104,6 +117,7 @@ def reconciliation_view(reconciliation: Reconciliation) -> ReconciliationView:
         start=format_instant(reconciliation.start),
         end=format_instant(reconciliation.end),
         states=[state.value for state in reconciliation.states],
+        filters=_filter_view(reconciliation.filter),
         state=reconciliation.state.value,
         progress=ReconciliationProgress(
             minutes_done=reconciliation.minutes_done,
@@ -115,6 +129,16 @@ def reconciliation_view(reconciliation: Reconciliation) -> ReconciliationView:
         created_at=format_instant(reconciliation.created_at),
         created_by=reconciliation.created_by,
         updated_at=format_instant(reconciliation.updated_at),
+    )
+
+
+def _filter_view(filter_: ScheduleFilter) -> FilterView:
+    return FilterView(
+        label=list(filter_.labels),
+        cron_id=filter_.cron_id,
+        destination=filter_.destination,
+        host=filter_.host,
+        key_prefix=filter_.key_prefix,
     )
 
 
@@ -176,7 +200,7 @@ ROUTES = (
         access=Access.CLIENT,
         scope=Scope.WRITE,
         handler=create_reconciliation,
-        summary="Count, redeliver or cancel all schedules of a window that are in certain states, in the background",
+        summary="Count, redeliver or cancel all schedules of a window that match, in the background",
         request=ReconciliationRequest,
         response=ReconciliationView,
         status=202,

@@ -1,9 +1,8 @@
 """The filters of schedules as query parameters, and as fields of bodies."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final
 
-import msgspec
 from msgspec import Meta
 from multidict import MultiDict
 
@@ -20,10 +19,10 @@ from scheduler_service.domain.schedule_filters import (
 )
 from scheduler_service.domain.schedule_keys import KEY_PATTERN
 from scheduler_service.domain.schedules import State
+from scheduler_service.usecases.filter_request import FilterRequest
 from scheduler_service.usecases.schedule_request import MAX_TEXT
 
 _STATES: Final = [state.value for state in State]
-_Label: TypeAlias = Annotated[str, Meta(max_length=MAX_TEXT)]
 
 
 def _labels(texts: Sequence[str]) -> tuple[str, ...]:
@@ -72,15 +71,10 @@ FILTERS: Final[tuple[Parameter[Any], ...]] = (
 )
 
 
-class FilterFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class FilterFields(FilterRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The same filters in a body."""
 
     state: State | Annotated[list[State], Meta(max_length=len(_STATES))] | None = None
-    label: _Label | Annotated[list[_Label], Meta(max_length=MAX_LABELS)] | None = None
-    cron_id: str | None = None
-    destination: str | None = None
-    host: str | None = None
-    key_prefix: str | None = None
 
 
 def as_query(fields: Mapping[str, str | Sequence[str] | None]) -> MultiDict[str]:

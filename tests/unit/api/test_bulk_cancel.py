@@ -148,8 +148,8 @@ async def test_faults_are_named(api: ApiHarness, key: str) -> None:
             {"/to", "/state", "/host", "/label"},
         ),
         (
-            {"from": "x", "state": "failed", "key_prefix": "a b", "destination": "A"},
-            {"/from", "/to", "/state", "/key_prefix", "/destination"},
+            {"from": "x", "state": "failed", "key_prefix": "a b", "destination": "A", "no": 1},
+            {"/from", "/to", "/state", "/key_prefix", "/destination", "/no"},
         ),
         ({"schedule_ids": [UNKNOWN], "state": "scheduled", "host": "a.example"}, {"/state", "/host"}),
         ({"cursor": "x"}, {"/cursor"}),

@@ -9,6 +9,7 @@ from membership.conditional import Applied
 from scheduler_service.domain.ids import UnixMillis
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.reconciliations import Reconciliation, Seen, advanced
+from scheduler_service.domain.schedule_filters import EVERY, ScheduleFilter
 from scheduler_service.domain.schedules import State
 from scheduler_service.usecases.reconciliations import ReconciliationRequest
 from tests.support.api import NOW, ApiHarness, Reply
@@ -174,3 +175,41 @@ async def test_an_id_is_good_for_one_however_often_it_is_asked_for(api: ApiHarne
     assert (again, await store.read_newest(SHOP)) == (known, [known])
     assert len(await store.read_slots(SHOP)) == 1
     assert known.created_at == UnixMillis(NOW)
+
+
+async def test_filters_are_kept_and_shown(api: ApiHarness, key: str) -> None:
+    given = {"label": ["b", "a", "b"], "host": "A.example", "key_prefix": "cart-", "destination": "mail"}
+    made = await asked(api, key, **given, cron_id="nightly")
+    assert made["filters"] == {
+        "label": ["a", "b"],
+        "cron_id": "nightly",
+        "destination": "mail",
+        "host": "a.example",
+        "key_prefix": "cart-",
+    }
+    assert (await api.send("GET", f"{ALL}/{made['reconciliation_id']}", key=key)).json == made
+    assert (await asked(api, key, label="x"))["filters"] == {"label": ["x"]}
+    assert (await asked(api, key))["filters"] == {}
+    stored = {row["action"]: row["filter"] for row in api.connection.rows("reconciliations")}
+    assert stored["redeliver"] is None
+    assert set(stored) == {"redeliver", "redeliver filtered"}, "programs that know no filters know no such action"
+    kept = [one.filter for one in await api.storage.reconciliations.read_newest(SHOP)]
+    assert EVERY in kept
+    assert ScheduleFilter(labels=("x",)) in kept
+
+
+async def test_all_faults_of_filters_are_named_with_the_others(api: ApiHarness, key: str) -> None:
+    reply = await ask(
+        api, key, to="x", states=["gone"], label=["x" * 257], host="a:1", destination="A", key_prefix="", no=1
+    )
+    assert reply.status == 422
+    assert set(reply.faults) == {"/to", "/states/0", "/label", "/host", "/destination", "/key_prefix", "/no"}
+    reply = await ask(api, key, states=["cancelled"], label=[str(number) for number in range(21)], host="")
+    assert (reply.status, set(reply.faults)) == (422, {"/states/0", "/label", "/host"})
+    assert await api.storage.reconciliations.read_newest(SHOP) == []
+
+
+async def test_a_repeat_that_gives_no_filter_is_the_same_request_as_before_there_were_any() -> None:
+    """Its fingerprint is that of what it says, so a repeat across an upgrade is recognised."""
+    request = msgspec.convert(ASKED, ReconciliationRequest)
+    assert sorted(msgspec.json.decode(msgspec.json.encode(request))) == sorted(ASKED)

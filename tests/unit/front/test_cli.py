@@ -265,6 +265,11 @@ def test_attempts_show_the_end_of_a_retried_success_and_tell_an_empty_answer_fro
             ],
             "1,007 redelivered",
         ),
+        (
+            f"reconciliations create shop --action report --state failed --from {DAY} --to {DAY} --label a --host b",
+            [httpx.Response(202, json={**RECONCILIATION, "filters": {"label": ["a", "b"], "host": "b.example"}})],
+            "label a or b, host b.example",
+        ),
         ("reconciliations show shop x", [httpx.Response(200, json=RECONCILIATION)], "3 of 60"),
         ("reconciliations list shop", [httpx.Response(200, json={"items": [RECONCILIATION]})], "7 redelivered"),
         ("reconciliations stop shop x", [httpx.Response(200, json={**RECONCILIATION, "state": "stopped"})], "stopped"),

@@ -37,6 +37,19 @@ async def test_create() -> None:
     assert (found.seen, found.outcomes) == ({"failed": 8}, {"redelivered": 7, "gone": 1})
 
 
+async def test_filters_are_sent_and_shown() -> None:
+    filters = {"label": ["a", "b"], "host": "a.example"}
+    script = Script(shown(filters=filters), shown())
+    with script.api() as api:
+        reconciliations = api.client("shop").reconciliations
+        asked = {"start": START, "end": "2026-11-21T10:00:00Z", "states": ["failed"]}
+        found = reconciliations.create("report", **asked, label=["a", "b"], host="a.example", cron_id=None)
+        assert reconciliations.get(ID).filters == {}
+    assert found.filters == filters
+    assert {name: script.sent()[name] for name in ("label", "host")} == filters
+    assert "cron_id" not in script.sent()
+
+
 async def test_a_window_without_a_zone_is_refused() -> None:
     with Script().api() as api, pytest.raises(ValueError, match="no time zone"):
         api.client("shop").reconciliations.create(

@@ -32,6 +32,7 @@ from scheduler_service.domain.reconciliations import (
     Spacing,
     new_reconciliation_id,
 )
+from scheduler_service.domain.schedule_filters import EVERY, ScheduleFilter
 from scheduler_service.domain.schedules import Definition, ExternalUpdate, Kind, Outcome, RowWrite, State
 from scheduler_service.runtime.concurrently import Turn
 from scheduler_service.usecases import reconcile
@@ -95,7 +96,16 @@ class Bench:
         )
 
     async def add(
-        self, due: int, poller: int, tail: int, *, state: State = State.FAILED, kind: Kind = Kind.CALL
+        self,
+        due: int,
+        poller: int,
+        tail: int,
+        *,
+        state: State = State.FAILED,
+        kind: Kind = Kind.CALL,
+        label: str | None = None,
+        url: str = "https://a.example/",
+        body: bytes = b"",
     ) -> None:
         schedule_id = compose_schedule_id(due=due, poller_id=poller, tail=tail)
         definition = Definition(
@@ -105,10 +115,11 @@ class Bench:
             schedule_id=schedule_id,
             kind=kind,
             method="POST",
-            url="https://a.example/",
+            url=url,
             headers="[]",
-            body=b"",
+            body=body,
             options="{}",
+            label=label,
             created_at=UnixMillis(due - 1_000),
         )
         await self.storage.schedules.insert(definition)
@@ -123,7 +134,9 @@ class Bench:
             )
         )
 
-    async def asked(self, action: Action, *states: State, end: int, start: int = START) -> Reconciliation:
+    async def asked(
+        self, action: Action, *states: State, end: int, start: int = START, filter_: ScheduleFilter = EVERY
+    ) -> Reconciliation:
         asked = Reconciliation(
             client_id=SHOP,
             reconciliation_id=new_reconciliation_id(at=self.clock.now, randomness=self.randomness),
@@ -131,6 +144,7 @@ class Bench:
             start=UnixMillis(start),
             end=UnixMillis(end),
             states=states,
+            filter=filter_,
             created_at=UnixMillis(self.clock.now),
             created_by="shop",
             progress=Progress(minute=minute_of(start)),
@@ -277,15 +291,17 @@ async def test_who_redelivers_many_leaves_alone_what_is_not_as_it_was_found() ->
 
 @pytest.mark.parametrize("action", Action)
 @pytest.mark.parametrize("stopped", [False, True])
+@pytest.mark.parametrize("by_content", [False, True])
 async def test_every_request_is_made_within_a_turn_of_its_own(
-    action: Action, stopped: bool, monkeypatch: pytest.MonkeyPatch
+    action: Action, stopped: bool, by_content: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench, turns = Bench(), HeldTurns()
     due = NOW + 60_000 if action is Action.CANCEL else START
     state = State.SCHEDULED if action is Action.CANCEL else State.FAILED
     for number in range(12):
         await bench.add(due + number, number % 3, number, state=state)
-    asked = await bench.asked(action, state, start=due, end=due + MINUTE_MS)
+    filter_ = ScheduleFilter(host="a.example") if by_content else EVERY
+    asked = await bench.asked(action, state, start=due, end=due + MINUTE_MS, filter_=filter_)
     turns.require(monkeypatch)
     if stopped:
         await bench.once.close(bench.client, asked, turn=turns)
@@ -341,3 +357,87 @@ def test_a_pace_gives_every_poller_its_own_instants() -> None:
     assert [spacing.next(PollerId(poller)) for poller in (0, 0, 1, 0, 1)] == [1_000, 1_000, 1_000, 1_001, 1_000]
     assert spacing.end == 1_002
     assert Spacing(start=5, step_ms=9).end == 5
+
+
+FILTERED = [
+    (ScheduleFilter(labels=("l1", "l2")), {1, 2, 6, 7, 11}),
+    (ScheduleFilter(host="b.example"), {0, 3, 6, 9}),
+    (ScheduleFilter(host="b.example", labels=("l0", "l1")), {0, 6}),
+    (ScheduleFilter(destination="mail"), set()),
+]
+
+
+async def mixed(bench: Bench, *, state: State, due: int) -> None:
+    """Twelve rows in three minutes."""
+    for number in range(12):
+        await bench.add(
+            due + number * 15_000,
+            number % 2,
+            number,
+            state=state,
+            label=f"l{number % 5}",
+            url=f"https://{'ab'[number % 3 == 0]}.example/",
+        )
+
+
+@pytest.mark.parametrize(("filter_", "meant"), FILTERED)
+@pytest.mark.parametrize("action", Action)
+async def test_only_what_the_filter_admits_is_handled_and_counted(
+    action: Action, filter_: ScheduleFilter, meant: set[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reconcile, "SLICE_ROWS", 5)
+    bench = Bench()
+    state, due = (State.SCHEDULED, NOW + 60_000) if action is Action.CANCEL else (State.FAILED, START)
+    await mixed(bench, state=state, due=due)
+    done = (await bench.slices(await bench.asked(action, state, start=due, end=due + 300_000, filter_=filter_)))[-1]
+    what = {Action.REPORT: Seen.COUNTED, Action.REDELIVER: Seen.REDELIVERED, Action.CANCEL: Seen.CANCELLED}[action]
+    assert done.progress.outcomes == ({what: len(meant)} if meant else {})
+    assert done.progress.seen == ({state: len(meant)} if meant else {})
+    changed = [row["due"] for row in bench.rows() if row["redelivered_at"] or row["state"] == "cancelled"]
+    assert sorted((one - due) // 15_000 for one in changed) == ([] if action is Action.REPORT else sorted(meant))
+
+
+async def test_a_slice_that_is_done_again_counts_by_the_filter_too() -> None:
+    """Another request has redelivered everything since, so nothing is left to do."""
+    bench = Bench()
+    await mixed(bench, state=State.FAILED, due=START)
+    filter_ = ScheduleFilter(host="b.example")
+    asked = await bench.asked(Action.REDELIVER, State.FAILED, end=START + 300_000, filter_=filter_)
+    every = await bench.asked(Action.REDELIVER, State.FAILED, end=START + 300_000)
+    await bench.slices(every)
+    assert (await bench.slices(asked))[-1].progress.outcomes == {Seen.REDELIVERED: 4}
+
+
+async def test_closing_counts_what_the_filter_admits() -> None:
+    bench = Bench()
+    await mixed(bench, state=State.FAILED, due=START)
+    filter_ = ScheduleFilter(host="b.example", labels=("l0", "l1"))
+    asked = await bench.asked(Action.REDELIVER, State.FAILED, end=START + 300_000, filter_=filter_)
+    await bench.slices(await bench.asked(Action.REDELIVER, State.FAILED, end=START + 300_000))
+    closed = await bench.once.close(bench.client, asked)
+    assert closed.progress.outcomes == {Seen.REDELIVERED: 2}
+
+
+async def test_content_is_read_of_those_only_that_are_meant_otherwise_and_paced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench, read = Bench(), list[int]()
+    for number in range(60):
+        await bench.add(START + number, number % 3, number, label="x" if number % 6 == 0 else None, body=b"x" * 60_000)
+    await bench.add(START + 70, 0, 70, state=State.DELIVERED, label="x")
+    read_content = type(bench.storage.schedules).read_content
+
+    async def counted(self: Any, partition: Any, keys: Any, **arguments: Any) -> Any:
+        found = await read_content(self, partition, keys, **arguments)
+        read.extend(one.size for one in found.values())
+        return found
+
+    monkeypatch.setattr(type(bench.storage.schedules), "read_content", counted)
+    every = await bench.asked(Action.REPORT, State.FAILED, end=START + MINUTE_MS, filter_=ScheduleFilter(labels=("x",)))
+    lean = await bench.once(bench.client, every, share=0.5, ours=lambda: True)
+    assert (read, lean.reconciliation.progress.outcomes) == ([], {Seen.COUNTED: 10})
+    filter_ = ScheduleFilter(labels=("x",), host="a.example")
+    asked = await bench.asked(Action.REPORT, State.FAILED, end=START + MINUTE_MS, filter_=filter_)
+    done = await bench.once(bench.client, asked, share=0.5, ours=lambda: True)
+    assert (len(read), done.reconciliation.progress.outcomes) == (10, {Seen.COUNTED: 10})
+    assert done.looked_at == lean.looked_at + sum(read) // reconcile.BYTES_AS_ROW
