@@ -163,3 +163,14 @@ async def test_its_key_goes_on_naming_it(api: ApiHarness, key: str) -> None:
     assert (found.json, found.headers["ETag"]) == (updated.json, updated.headers["ETag"])
     stale = await api.send("PUT", path, key=key, json=body, headers={"If-Match": put.headers["ETag"]})
     assert stale.status == 412
+
+
+async def test_a_delete_by_key_may_name_the_schedule_or_its_revision(api: ApiHarness, key: str) -> None:
+    path = "/v1/clients/shop/schedules/by-key/order-7"
+    body = {"delay_seconds": 600, "callback": {"url": "https://shop.example/"}}
+    for named, status in (("{}-1", 412), ("{}-2", 200), ("{}", 200)):
+        one = ScheduleId((await api.send("PUT", path, key=key, json=body)).json["schedule_id"])
+        for label in "yz":
+            assert (await update(api, key, one, label=label)).status == 200
+        match = {"If-Match": f'"{named.format(one)}"'}
+        assert (await api.send("DELETE", path, key=key, headers=match)).status == status
