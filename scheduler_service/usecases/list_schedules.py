@@ -12,6 +12,10 @@ rows than asked for, even none, and still return a position to continue at:
 Rows are filtered by lean reads, without content, which may be long. The content of the rows that are returned, or that
 are filtered by it (`domain.schedule_filters`), is read afterwards, a few rows at a time because their length is
 unknown. `told` hears of every read as it is made, so that the caller can charge for it.
+
+A row that is looked through costs an API 4.3 to 4.6 ms of CPU for 1,000, whatever columns it is filtered by: building
+it, merging and judging. To judge the content of 1,000 rows costs 0.7 ms. What the driver takes to read them, and
+storage, comes on top.
 """
 
 import asyncio
