@@ -27,6 +27,7 @@ _BATCH_BYTES = 40_000
 _ROW_BYTES = 300
 """Bytes of a row without its texts."""
 _LOWEST_ID = UUID(int=0)
+_KEYS_PER_READ = 100
 _BALANCE_COLUMNS = (
     *("client_id", "poller_id", "minute", "accepted", "delivered", "failed", "cancelled", "skipped", "open"),
     *("lateness", "max_lateness_ms", "version", "edits", "epoch"),
@@ -95,7 +96,22 @@ class CqlDeadLetterStore:
         behind = (0, _LOWEST_ID) if after is None else after
         parameters = (client_id, hour * HOUR_MS, poller_id, *behind, limit)
         rows = await self._connection.select("dead_letters.read", parameters)
-        return [DeadLetter(**dict(zip(DeadLetter.__struct_fields__, values, strict=True))) for values in rows]
+        return [_letter(values) for values in rows]
+
+    async def find(
+        self, client_id: ClientId, poller_id: PollerId, hour: Hour, keys: Sequence[LetterKey]
+    ) -> Sequence[DeadLetter]:
+        wanted = list(dict.fromkeys(keys))
+        found: list[DeadLetter] = []
+        for start in range(0, len(wanted), _KEYS_PER_READ):
+            parameters = (client_id, hour * HOUR_MS, poller_id, wanted[start : start + _KEYS_PER_READ])
+            rows = await self._connection.select("dead_letters.read_keys", parameters)
+            found += [_letter(values) for values in rows]
+        return found
+
+
+def _letter(values: tuple[Any, ...]) -> DeadLetter:
+    return DeadLetter(**dict(zip(DeadLetter.__struct_fields__, values, strict=True)))
 
 
 async def _insert(connection: Connection, items: Sequence[Item]) -> None:
@@ -171,4 +187,6 @@ def _letter_parameters(letter: DeadLetter) -> Parameters:
         letter.schedule_id,
         *(UNSET if value is None else value for value in (letter.reason, letter.last_status, letter.last_error)),
         letter.attempts,
+        *(UNSET if value is None else value for value in (letter.host, letter.label)),
+        *(UNSET if value is None else value for value in (letter.acknowledged_at, letter.acknowledged_by)),
     )

@@ -1,13 +1,16 @@
 """`minutehand dead-letters`: schedules that failed for good."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, KeyText, Url, connect, limit_of
 from minutehand.cli.output import at_most, print_json, print_table, say
 
-app = typer.Typer(help="List and redeliver dead letters. Takes the client's own key.")
+if TYPE_CHECKING:
+    from minutehand.client import AcknowledgedItem, RedrivenItem
+
+app = typer.Typer(help="List, acknowledge and redeliver dead letters. Takes the client's own key.")
 
 Start = Annotated[
     str | None,
@@ -17,57 +20,145 @@ End = Annotated[
     str | None,
     typer.Option("--to", help="Before this instant, 24 hours later at most. [default: now]", show_default=False),
 ]
+Host = Annotated[str | None, typer.Option("--host", help="Only calls to this host.", show_default=False)]
+Status = Annotated[
+    str | None, typer.Option("--status", help="Only this last HTTP status, or a class: 503, 5xx.", show_default=False)
+]
+Reason = Annotated[
+    str | None, typer.Option("--reason", help="Only this reason, such as exhausted.", show_default=False)
+]
+Error = Annotated[
+    str | None, typer.Option("--error", help="Only this last error, such as timeout.", show_default=False)
+]
+Label = Annotated[str | None, typer.Option("--label", help="Only schedules with this label.", show_default=False)]
+LetterIds = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[LETTER_ID]...", help="Letters, as `list --json` shows their letter_id; none: by the options."
+    ),
+]
 
 
-@app.command("list", epilog="Example: minutehand dead-letters list shop --from 2026-11-21T00:00:00Z")
+@app.command("list", epilog="Example: minutehand dead-letters list shop --host shop.example --status 5xx")
 def list_(
     client_id: ClientId,
     start: Start = None,
     end: End = None,
+    host: Host = None,
+    status: Status = None,
+    reason: Reason = None,
+    error: Error = None,
+    label: Label = None,
+    acknowledged: Annotated[
+        Literal["false", "true", "any"], typer.Option("--acknowledged", help="Whether to show acknowledged ones.")
+    ] = "false",
     limit: Annotated[int, limit_of("schedules")] = 100,
     url: Url = DEFAULT_URL,
     key: KeyText = None,
     as_json: AsJson = False,
 ) -> None:
     """List schedules that failed for good. By the instant of failure, with their present states."""
+    filters: dict[str, Any] = {"start": start, "end": end, "host": host, "status": status}
+    filters |= {"reason": reason, "error": error, "label": label}
     with connect(url, key) as api:
-        found = api.client(client_id).dead_letters.list(start=start, end=end, page_size=min(limit + 1, 200))
+        shown = None if acknowledged == "false" else acknowledged
+        found = api.client(client_id).dead_letters.list(acknowledged=shown, page_size=min(limit + 1, 200), **filters)
         letters, more = at_most(limit, found)
     if as_json:
         print_json(letters, more=more)
         return
     rows = [
-        (one.failed_at, one.schedule_id, one.reason, one.attempts, one.last_status, one.last_error, one.state)
+        (one.failed_at, one.schedule_id, one.host, one.reason, one.attempts, one.last_status, one.last_error, one.state)
         for one in letters
     ]
     print_table(
-        ("FAILED", "SCHEDULE ID", "REASON", "ATTEMPTS", "STATUS", "ERROR", "STATE NOW"),
+        ("FAILED", "SCHEDULE ID", "HOST", "REASON", "ATTEMPTS", "STATUS", "ERROR", "STATE NOW"),
         rows,
-        yielding={"ERROR"},
+        yielding={"ERROR", "HOST"},
         more=more,
     )
 
 
-@app.command(epilog="Example: minutehand dead-letters redeliver shop --from 2026-11-21T00:00:00Z")
+@app.command(epilog="Example: minutehand dead-letters redeliver shop --from 2026-11-21T00:00:00Z --status 5xx")
 def redeliver(
     client_id: ClientId,
+    letter_ids: LetterIds = None,
     start: Start = None,
     end: End = None,
+    host: Host = None,
+    status: Status = None,
+    reason: Reason = None,
+    error: Error = None,
+    label: Label = None,
     url: Url = DEFAULT_URL,
     key: KeyText = None,
     as_json: AsJson = False,
 ) -> None:
-    """Call again everything that failed for good within the window. What was redelivered since is left alone."""
+    """Call again what failed for good, by ids or by a window. What was redelivered since is left alone."""
+    selection = _selection(letter_ids, start, end, host, status, reason, error, label)
     redelivered = passed_over = 0
+    items: list[RedrivenItem] = []
     with connect(url, key) as api:
         letters = api.client(client_id).dead_letters
-        done = letters.redeliver(start=start, end=end, limit=1000)
+        done = letters.redeliver(**selection)
         while True:
             redelivered, passed_over = redelivered + done.redelivered, passed_over + done.passed_over
+            items += done.items
             if done.next_cursor is None:
                 break
             done = letters.redeliver(limit=1000, cursor=done.next_cursor)
     if as_json:
-        print_json({"redelivered": redelivered, "passed_over": passed_over})
+        print_json({"redelivered": redelivered, "passed_over": passed_over, "items": items})
         return
     say(f"{redelivered} are called again; {passed_over} were passed over.")
+
+
+@app.command(epilog="Example: minutehand dead-letters acknowledge shop --host shop.example --reason exhausted")
+def acknowledge(
+    client_id: ClientId,
+    letter_ids: LetterIds = None,
+    start: Start = None,
+    end: End = None,
+    host: Host = None,
+    status: Status = None,
+    reason: Reason = None,
+    error: Error = None,
+    label: Label = None,
+    url: Url = DEFAULT_URL,
+    key: KeyText = None,
+    as_json: AsJson = False,
+) -> None:
+    """Leave dead letters out of the list from now on. By ids or by a window; who did so and when is kept."""
+    selection = _selection(letter_ids, start, end, host, status, reason, error, label)
+    acknowledged = 0
+    items: list[AcknowledgedItem] = []
+    with connect(url, key) as api:
+        letters = api.client(client_id).dead_letters
+        done = letters.acknowledge(**selection)
+        while True:
+            acknowledged += done.acknowledged
+            items += done.items
+            if done.next_cursor is None:
+                break
+            done = letters.acknowledge(limit=1000, cursor=done.next_cursor)
+    if as_json:
+        print_json({"acknowledged": acknowledged, "items": items})
+        return
+    unknown = sum(item.status == 404 for item in items)
+    say(f"{acknowledged} are acknowledged" + (f"; {unknown} were not found." if unknown else "."))
+
+
+def _selection(
+    letter_ids: list[str] | None,
+    start: str | None,
+    end: str | None,
+    host: str | None,
+    status: str | None,
+    reason: str | None,
+    error: str | None,
+    label: str | None,
+) -> dict[str, Any]:
+    given = {"start": start, "end": end, "host": host, "status": status, "reason": reason, "error": error}
+    given["label"] = label
+    asked: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    return {**asked, "letter_ids": letter_ids} if letter_ids else {**asked, "limit": 1000}

@@ -93,7 +93,18 @@ from minutehand.client._models import (
     SentCallback,
     SigningSecret,
 )
-from minutehand.client._outcomes import Attempt, AuditEntry, CancelItem, DeadLetter, Exchange, Redriven, TrialCallTimes
+from minutehand.client._outcomes import (
+    Acknowledged,
+    AcknowledgedItem,
+    Attempt,
+    AuditEntry,
+    CancelItem,
+    DeadLetter,
+    Exchange,
+    Redriven,
+    RedrivenItem,
+    TrialCallTimes,
+)
 from minutehand.client._reconciliations import Reconciliation, ReconciliationProgress
 from minutehand.client._settings import (
     ClientSettings,
@@ -110,6 +121,8 @@ from minutehand.client._sync.client_scope import ClientScope
 from minutehand.client._usage import DayUsage, FailingHost, HourUsage, UsedLateness
 
 __all__ = [
+    "Acknowledged",
+    "AcknowledgedItem",
     "AdminKey",
     "AsyncBulk",
     "AsyncClientScope",
@@ -176,6 +189,7 @@ __all__ = [
     "Reconciliation",
     "ReconciliationProgress",
     "Redriven",
+    "RedrivenItem",
     "Retry",
     "RetrySettings",
     "Schedule",

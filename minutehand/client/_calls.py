@@ -38,7 +38,17 @@ from minutehand.client._models import (
     SigningSecret,
 )
 from minutehand.client._once import Creating
-from minutehand.client._outcomes import Attempt, AuditEntry, CancelItem, DeadLetter, Exchange, Redriven
+from minutehand.client._outcomes import (
+    Acknowledged,
+    Attempt,
+    AuditEntry,
+    CancelItem,
+    DeadLetter,
+    Exchange,
+    LetterFilters,
+    LetterSelection,
+    Redriven,
+)
 
 T = TypeVar("T")
 JSON: Final = "application/json"
@@ -357,23 +367,46 @@ def list_attempts(client_id: str, schedule_id: str) -> Operation[Page[Attempt]]:
 
 
 def list_dead_letters(
-    client_id: str, *, start: datetime | str | None, end: datetime | str | None, page_size: int | None
+    client_id: str, filters: LetterFilters, *, acknowledged: str | None, page_size: int | None
 ) -> Operation[Page[DeadLetter]]:
-    query = given({"from": instant(start), "to": instant(end), "limit": number(page_size)})
+    query = given({**_letter_filters(filters), "acknowledged": acknowledged, "limit": number(page_size)})
     return Operation(method="GET", path=_letters(client_id), answer=Page[DeadLetter], query=query)
 
 
-def redeliver_dead_letters(
-    client_id: str,
-    *,
-    start: datetime | str | None,
-    end: datetime | str | None,
-    limit: int | None,
-    cursor: str | None,
-) -> Operation[Redriven]:
-    asked = {"from": instant(start), "to": instant(end), "limit": limit, "cursor": cursor}
-    body = _encode({name: value for name, value in asked.items() if value is not None})
-    return Operation(method="POST", path=f"{_letters(client_id)}:redeliver", answer=Redriven, body=body)
+def redeliver_dead_letters(client_id: str, selection: LetterSelection) -> Operation[Redriven]:
+    return Operation(
+        method="POST", path=f"{_letters(client_id)}:redeliver", answer=Redriven, body=_selection(selection)
+    )
+
+
+def acknowledge_dead_letters(client_id: str, selection: LetterSelection) -> Operation[Acknowledged]:
+    return Operation(
+        method="POST", path=f"{_letters(client_id)}:acknowledge", answer=Acknowledged, body=_selection(selection)
+    )
+
+
+def _letter_filters(filters: LetterFilters) -> dict[str, str | None]:
+    status = filters.get("status")
+    return {
+        "from": instant(filters.get("start")),
+        "to": instant(filters.get("end")),
+        "host": filters.get("host"),
+        "status": None if status is None else str(status),
+        "reason": filters.get("reason"),
+        "error": filters.get("error"),
+        "label": filters.get("label"),
+    }
+
+
+def _selection(selection: LetterSelection) -> bytes:
+    ids = selection.get("letter_ids")
+    asked = {
+        **_letter_filters(selection),
+        "letter_ids": None if ids is None else list(ids),
+        "limit": selection.get("limit"),
+        "cursor": selection.get("cursor"),
+    }
+    return _encode({name: value for name, value in asked.items() if value is not None})
 
 
 def trial_call(client_id: str, callback: Callback, *, timeout_seconds: float | None) -> Operation[Exchange]:

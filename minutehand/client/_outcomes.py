@@ -1,7 +1,8 @@
 """Outcomes of schedules, and of operations on many of them. Instants are aware datetimes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import TypedDict
 
 import msgspec
 
@@ -24,17 +25,43 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
-    """A schedule that failed for good at `failed_at`, and why. `state` is the present one, expired once it is not kept
-    any more."""
+    """A schedule that failed for good at `failed_at`, and why. `letter_id` names this failure. `state` is the present
+    one, expired once it is not kept any more. `acknowledged_by`: the id of a key, or an administrator's name."""
 
     schedule_id: str
     failed_at: datetime
     state: str
+    letter_id: str = ""
     attempts: int = 0
     reason: str | None = None
     last_status: int | None = None
     last_error: str | None = None
     label: str | None = None
+    host: str | None = None
+    acknowledged_at: datetime | None = None
+    acknowledged_by: str | None = None
+
+
+class LetterFilters(TypedDict, total=False):
+    """Which dead letters: by the instant of failure, from `start` (24 hours before `end`, the most there is) until
+    before `end` (now); by host, last HTTP status (503, or a class such as "5xx"), reason, last error and label."""
+
+    start: datetime | str | None
+    end: datetime | str | None
+    host: str | None
+    status: int | str | None
+    reason: str | None
+    error: str | None
+    label: str | None
+
+
+class LetterSelection(LetterFilters, total=False):
+    """Dead letters to act on: listed ones by their `letter_id`, or those of a window that are not acknowledged, `limit`
+    (100, at most 1,000) at a time. Continue with the cursor of the answer alone."""
+
+    letter_ids: Sequence[str]
+    limit: int
+    cursor: str
 
 
 class CancelItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,12 +83,40 @@ class CancelItem(msgspec.Struct, frozen=True, kw_only=True):
         return self.status == 200
 
 
+class RedrivenItem(msgspec.Struct, frozen=True, kw_only=True):
+    """The result for one dead letter: status 202 its schedule is called again, 404 it is not kept any more, 409 it is
+    open or was redelivered since (`state` says how it is)."""
+
+    letter_id: str
+    status: int
+    state: str | None = None
+
+
+class AcknowledgedItem(msgspec.Struct, frozen=True, kw_only=True):
+    """The result for one dead letter: status 200 it is acknowledged, 404 there is no such letter."""
+
+    letter_id: str
+    status: int
+    acknowledged_at: datetime | None = None
+    acknowledged_by: str | None = None
+
+
+class Acknowledged(msgspec.Struct, frozen=True, kw_only=True):
+    """How many dead letters were not acknowledged before, and the result for each. `next_cursor` None: there are no
+    more."""
+
+    acknowledged: int
+    items: tuple[AcknowledgedItem, ...] = ()
+    next_cursor: str | None = None
+
+
 class Redriven(msgspec.Struct, frozen=True, kw_only=True):
     """How many dead letters are called again, and how many were passed over because their schedules are not kept any
     more or have been redelivered since. `next_cursor` None: there are no more."""
 
     redelivered: int
     passed_over: int
+    items: tuple[RedrivenItem, ...] = ()
     next_cursor: str | None = None
 
 

@@ -57,7 +57,7 @@ from scheduler_service.usecases.clients import (
 from scheduler_service.usecases.cluster import DrainNode, ShowCluster, ShowPollers
 from scheduler_service.usecases.create_schedules import CreateSchedules
 from scheduler_service.usecases.crons import ChangeCrons, RequestCrons
-from scheduler_service.usecases.dead_letters import ListDeadLetters, RedriveDeadLetters
+from scheduler_service.usecases.dead_letters import AcknowledgeDeadLetters, ListDeadLetters, RedriveDeadLetters
 from scheduler_service.usecases.idempotency import CreateIdempotently, RememberRequest, SeeCreated
 from scheduler_service.usecases.key_uses import RecordKeyUses
 from scheduler_service.usecases.keys import Keys
@@ -202,8 +202,9 @@ class ScheduleServices:
 class DeadLetterServices:
     """Schedules that failed for good."""
 
-    def __init__(self, *, storage: StoragePorts, redeliver: RedeliverSchedule) -> None:
+    def __init__(self, *, storage: StoragePorts, redeliver: RedeliverSchedule, clock: Clock) -> None:
         self.list = ListDeadLetters(letters=storage.dead_letters, schedules=storage.schedules)
+        self.acknowledge = AcknowledgeDeadLetters(store=storage.dead_letters, letters=self.list, clock=clock)
         self.redrive = RedriveDeadLetters(letters=self.list, redeliver=redeliver)
 
 
@@ -358,7 +359,7 @@ def build_services(
         signing_secrets=secrets,
         public_keys=ShowPublicKeys(store=clients, catalog=catalog, clock=clock),
         schedules=schedules,
-        dead_letters=DeadLetterServices(storage=storage, redeliver=schedules.redeliver),
+        dead_letters=DeadLetterServices(storage=storage, redeliver=schedules.redeliver, clock=clock),
         crons=CronServices(
             storage=storage,
             catalog=catalog,

@@ -245,7 +245,8 @@ class LetterKey(NamedTuple):
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
-    """A schedule that ended as failed, filed under the hour of `failed_at`."""
+    """A schedule that ended as failed, filed under the hour of `failed_at`. `host`: that of its URL. `acknowledged_by`:
+    the id of a client's key, or an administrator's name."""
 
     client_id: ClientId
     poller_id: PollerId
@@ -255,7 +256,38 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     last_status: int | None
     last_error: str | None
     attempts: int
+    host: str | None = None
+    label: str | None = None
+    acknowledged_at: UnixMillis | None = None
+    acknowledged_by: str | None = None
 
     @property
     def key(self) -> LetterKey:
         return LetterKey(self.failed_at, self.schedule_id)
+
+
+class LetterFilter(NamedTuple):
+    """Which letters to select; None: any. `status`: the last HTTP status, or a class such as 5xx."""
+
+    host: str | None = None
+    status: str | None = None
+    reason: str | None = None
+    error: str | None = None
+    label: str | None = None
+    acknowledged: bool | None = False
+
+    def fits(self, letter: DeadLetter) -> bool:
+        return (
+            self.acknowledged in (None, letter.acknowledged_at is not None)
+            and self.host in (None, letter.host)
+            and (self.status is None or _has_status(letter.last_status, self.status))
+            and self.reason in (None, letter.reason)
+            and self.error in (None, letter.last_error)
+            and self.label in (None, letter.label)
+        )
+
+
+def _has_status(status: int | None, wanted: str) -> bool:
+    if status is None:
+        return False
+    return str(status // 100) == wanted[0] if wanted.endswith("xx") else str(status) == wanted

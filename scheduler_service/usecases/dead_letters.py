@@ -1,10 +1,18 @@
-"""Dead letters: schedules that failed for good, listed, and redriven a window at a time."""
+"""Dead letters: schedules that failed for good, listed, acknowledged, and redriven: a selection at a time.
+
+A selection is a window of `failed_at` with a filter, or listed letters. Windows are read step by step: one call reads a
+bounded number of partitions and letters, and answers the key to continue after.
+"""
 
 import heapq
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import UUID
 
-from scheduler_service.domain.books import DeadLetter, LetterKey
+import msgspec
+
+from scheduler_service.domain.books import DeadLetter, LetterFilter, LetterKey
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.ids import (
     HOUR_MS,
@@ -16,26 +24,50 @@ from scheduler_service.domain.ids import (
     UnixMillis,
     key_of,
     partition_of,
+    poller_of,
 )
 from scheduler_service.domain.ports import DeadLetterStore, ScheduleStore
 from scheduler_service.domain.schedules import Row
+from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
-from scheduler_service.usecases.redeliver import Redelivering, RedeliverResult, RedeliverSchedule
+from scheduler_service.usecases.reading_steps import Told
+from scheduler_service.usecases.redeliver import RedeliverResult, RedeliverSchedule
 
 MAX_READS = 1_100
 """Partitions (poller and hour) that one call reads at most; it always reads one whole hour."""
 
+MAX_SEEN = 5_000
+"""Letters that one call reads before it stops; what it has begun to read, it reads to its end."""
+LETTER_BYTES = 300
+
 _LAST_ID = ScheduleId(UUID(int=(1 << 128) - 1))
+
+
+class LetterWindow(NamedTuple):
+    """Up to `limit` letters after `after` (None: from the start) with start <= failed_at < end that fit the filter."""
+
+    start: UnixMillis
+    end: UnixMillis
+    after: LetterKey | None
+    limit: int
+    filter: LetterFilter = LetterFilter()
 
 
 @dataclass(frozen=True, slots=True)
 class Redriven:
-    """The number of schedules called again, and of letters skipped. `next`: the key to continue after; None: the window
-    is exhausted."""
+    """What became of each letter. `next`: the key to continue after; None: there are no more."""
 
-    redelivered: int
-    passed_over: int
-    next: LetterKey | None
+    results: list[tuple[LetterKey, RedeliverResult]]
+    next: LetterKey | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """The letters, as they are now. `changed`: so many were not acknowledged before. `next` as in `Redriven`."""
+
+    letters: list[DeadLetter]
+    changed: int
+    next: LetterKey | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,45 +102,51 @@ class ListDeadLetters:
         self._letters = letters
         self._schedules = schedules
 
-    async def page(
-        self, client: Client, *, start: UnixMillis, end: UnixMillis, after: LetterKey | None, limit: int
-    ) -> LetterPage:
-        """Up to `limit` letters after `after` (None: from the start) with start <= failed_at < end. Raises
-        StoreUnavailable."""
-        letters, following = await self.letters(client, start=start, end=end, after=after, limit=limit)
+    async def page(self, client: Client, window: LetterWindow, *, told: Told = lambda rows, size: None) -> LetterPage:
+        """Its next letters, with their schedules. Raises StoreUnavailable."""
+        letters, following = await self.letters(client, window, told=told)
         rows = await self._rows(client, letters)
         return LetterPage([LetterShown(letter, rows.get(letter.schedule_id)) for letter in letters], following)
 
     async def letters(
-        self, client: Client, *, start: UnixMillis, end: UnixMillis, after: LetterKey | None, limit: int
+        self, client: Client, window: LetterWindow, *, told: Told = lambda rows, size: None
     ) -> tuple[list[DeadLetter], LetterKey | None]:
-        """The same without their schedules, and the key to continue after."""
-        behind = LetterKey(UnixMillis(start - 1), _LAST_ID) if after is None else after
+        """The same without their schedules, and the key to continue after. `told` hears how many were read."""
+        start, limit = window.start, window.limit
+        behind = LetterKey(UnixMillis(start - 1), _LAST_ID) if window.after is None else window.after
         found: list[DeadLetter] = []
-        pollers, reads = client.poller_ceiling, 0
+        pollers, reads, seen = client.poller_ceiling, 0, 0
         whole_instant = behind.schedule_id == _LAST_ID
-        for hour in range((behind.failed_at + whole_instant) // HOUR_MS, (end - 1) // HOUR_MS + 1):
-            if reads and reads + pollers > MAX_READS:
-                # The last key of the previous hour: the next call begins with this one.
-                return found, LetterKey(UnixMillis(hour * HOUR_MS - 1), _LAST_ID)
-            reads += pollers
-            for letter in await self._hour(client, Hour(hour), behind, limit - len(found) + 1):
-                if letter.failed_at >= end:
-                    return found, None
-                if len(found) == limit:
-                    return found, found[-1].key
-                found.append(letter)
+        for hour in range((behind.failed_at + whole_instant) // HOUR_MS, (window.end - 1) // HOUR_MS + 1):
+            more = True
+            while more:
+                if (reads and reads + pollers > MAX_READS) or seen >= MAX_SEEN:
+                    # The key before this hour, or before what of it was not looked at.
+                    return found, max(behind, LetterKey(UnixMillis(hour * HOUR_MS - 1), _LAST_ID))
+                reads += pollers
+                page, read = await self._hour(client, Hour(hour), behind, limit + 1)
+                seen, more = seen + read, len(page) > limit
+                told(read, read * LETTER_BYTES)
+                for letter in page:
+                    if letter.failed_at >= window.end:
+                        return found, None
+                    if window.filter.fits(letter):
+                        if len(found) == limit:
+                            return found, behind
+                        found.append(letter)
+                    behind = letter.key
         return found, None
 
-    async def _hour(self, client: Client, hour: Hour, behind: LetterKey, limit: int) -> list[DeadLetter]:
-        """The first `limit` letters of an hour, over all pollers."""
+    async def _hour(self, client: Client, hour: Hour, behind: LetterKey, limit: int) -> tuple[list[DeadLetter], int]:
+        """The first `limit` letters of an hour, over all pollers, and how many were read."""
         pages = await concurrently(
             lambda poller_id: self._letters.read_page(
                 client.client_id, PollerId(poller_id), hour, after=behind, limit=limit
             ),
             range(client.poller_ceiling),
         )
-        return heapq.nsmallest(limit, (letter for page in pages for letter in page), key=lambda letter: letter.key)
+        letters = (letter for page in pages for letter in page)
+        return heapq.nsmallest(limit, letters, key=lambda letter: letter.key), sum(map(len, pages))
 
     async def _rows(self, client: Client, letters: list[DeadLetter]) -> dict[ScheduleId, Row]:
         wanted: dict[Partition, list[RowKey]] = {}
@@ -120,11 +158,11 @@ class ListDeadLetters:
 
 
 class RedriveDeadLetters:
-    """Redrive: everything that failed for good within a window is called again, a bounded number of letters at a time.
+    """Redrive: a selection of what failed for good is called again, a bounded number of letters at a time.
 
     A letter counts only while it describes the schedule's latest end: a schedule that was redelivered since is skipped,
-    even if it failed again. So a redrive of a past window may be repeated, after a lost answer or by several callers at
-    once, and each schedule is called again once.
+    even if it failed again. So a redrive of the same selection may be repeated, after a lost answer or by several
+    callers at once, and each schedule is called again once.
 
     Redelivers schedules of clients that the caller has looked up, and that may create.
     """
@@ -133,16 +171,57 @@ class RedriveDeadLetters:
         self._letters = letters
         self._redeliver = redeliver
 
-    async def __call__(
-        self, client: Client, *, start: UnixMillis, end: UnixMillis, after: LetterKey | None, limit: int
-    ) -> Redriven:
-        """Redrive up to `limit` letters after `after` (None: from the start) with start <= failed_at < end. After
-        StoreUnavailable some of them are called again: repeat the same request."""
-        letters, following = await self._letters.letters(client, start=start, end=end, after=after, limit=limit)
+    async def window(self, client: Client, window: LetterWindow, *, told: Told = lambda rows, size: None) -> Redriven:
+        """After StoreUnavailable some of them are called again: repeat the same request."""
+        letters, following = await self._letters.letters(client, window, told=told)
+        done = await self.listed(client, [letter.key for letter in letters])
+        return Redriven(done.results, following)
 
-        async def redeliver(letter: DeadLetter) -> RedeliverResult:
-            return await self._redeliver(client, letter.schedule_id, failed_at=letter.failed_at)
+    async def listed(self, client: Client, keys: Sequence[LetterKey]) -> Redriven:
+        """The same for the letters of these keys."""
 
-        results = await concurrently(redeliver, letters)
-        redelivered = sum(isinstance(result, Redelivering) for result in results)
-        return Redriven(redelivered, len(results) - redelivered, following)
+        async def redeliver(key: LetterKey) -> tuple[LetterKey, RedeliverResult]:
+            return key, await self._redeliver(client, key.schedule_id, failed_at=key.failed_at)
+
+        return Redriven(await concurrently(redeliver, dict.fromkeys(keys)))
+
+
+class AcknowledgeDeadLetters:
+    """Acknowledge: a selection of letters is marked as seen to, and left out of listings from then on. The first
+    acknowledgement of a letter stays; of concurrent ones either may be kept.
+
+    Acknowledges letters of clients that the caller has looked up.
+    """
+
+    def __init__(self, *, store: DeadLetterStore, letters: ListDeadLetters, clock: Clock) -> None:
+        self._store = store
+        self._letters = letters
+        self._clock = clock
+
+    async def window(
+        self, client: Client, window: LetterWindow, *, by: str, told: Told = lambda rows, size: None
+    ) -> Acknowledged:
+        """After StoreUnavailable some of them are acknowledged: repeat the same request."""
+        letters, following = await self._letters.letters(client, window, told=told)
+        done = await self._acknowledge(letters, by)
+        return Acknowledged(done.letters, done.changed, following)
+
+    async def listed(self, client: Client, keys: Sequence[LetterKey], *, by: str) -> Acknowledged:
+        """The same for the letters of these keys; those that are not kept are left out."""
+        wanted: dict[tuple[PollerId, Hour], list[LetterKey]] = {}
+        for key in dict.fromkeys(keys):
+            wanted.setdefault((poller_of(key.schedule_id), Hour(key.failed_at // HOUR_MS)), []).append(key)
+        pages = await concurrently(lambda item: self._store.find(client.client_id, *item[0], item[1]), wanted.items())
+        return await self._acknowledge([letter for page in pages for letter in page], by)
+
+    async def _acknowledge(self, letters: Sequence[DeadLetter], by: str) -> Acknowledged:
+        now = UnixMillis(self._clock.wall_ms())
+        changed = [
+            msgspec.structs.replace(letter, acknowledged_at=now, acknowledged_by=by)
+            for letter in letters
+            if letter.acknowledged_at is None
+        ]
+        if changed:
+            await self._store.insert(changed)
+        present = {letter.key: letter for letter in (*letters, *changed)}
+        return Acknowledged(list(present.values()), len(changed))

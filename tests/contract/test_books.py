@@ -14,6 +14,7 @@ from scheduler_service.domain.books import (
     CountPage,
     DeadLetter,
     FailedAttempt,
+    LetterKey,
     MinuteBalance,
     Stamp,
 )
@@ -200,3 +201,48 @@ async def test_dead_letters_page_by_page(storage: Storage, names: Names) -> None
         collected += page
         after = page[-1].key
     assert collected == letters
+
+
+async def test_dead_letters_by_their_keys(storage: Storage, names: Names) -> None:
+    client = names.client()
+    letters = [
+        DeadLetter(
+            client_id=client,
+            poller_id=PollerId(2),
+            failed_at=UnixMillis(START + number // 2),
+            schedule_id=definition(client, tail=number).schedule_id,
+            reason="exhausted",
+            last_status=500,
+            last_error=None,
+            attempts=10,
+            host="shop.example" if number % 2 else None,
+            label=f"l{number}" if number % 3 else None,
+        )
+        for number in range(230)
+    ]
+    await storage.dead_letters.insert(letters)
+    wanted, hour = letters[5:], hour_of(MINUTE)
+    keys = [LetterKey(UnixMillis(START - 1), letters[0].schedule_id), *[letter.key for letter in wanted], wanted[0].key]
+    found = await storage.dead_letters.find(client, PollerId(2), hour, keys)
+    assert sorted(found, key=lambda letter: letter.key) == sorted(wanted, key=lambda letter: letter.key)
+    assert await storage.dead_letters.find(client, PollerId(1), hour, keys) == []
+    assert await storage.dead_letters.find(client, PollerId(2), hour, []) == []
+
+
+async def test_an_acknowledgement_stays_when_its_letter_is_inserted_again(storage: Storage, names: Names) -> None:
+    client = names.client()
+    letter = DeadLetter(
+        client_id=client,
+        poller_id=PollerId(2),
+        failed_at=UnixMillis(START),
+        schedule_id=definition(client).schedule_id,
+        reason="exhausted",
+        last_status=500,
+        last_error=None,
+        attempts=10,
+        host="shop.example",
+    )
+    seen_to = msgspec.structs.replace(letter, acknowledged_at=UnixMillis(START + 60_000), acknowledged_by="ops")
+    for one in (letter, seen_to, letter):
+        await storage.dead_letters.insert([one])
+    assert await storage.dead_letters.read_page(client, PollerId(2), hour_of(MINUTE)) == [seen_to]

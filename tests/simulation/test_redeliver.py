@@ -80,8 +80,8 @@ def test_the_retry_policy_counts_again_and_the_attempts_go_on() -> None:
         made = await world.truth.attempts.read(asked.client_id, asked.schedule_id)
         assert [each.attempt for each in made] == [1, 2, 3, 4, 5]
         await world.advance(120)
-        letters = [row["attempts"] for row in world.memory.rows("dead_letters")]
-        assert letters == [2, 4]
+        letters = [(row["attempts"], row["host"]) for row in world.memory.rows("dead_letters")]
+        assert letters == [(2, "receiver.test"), (4, "receiver.test")]
 
     simulate(scenario)
 

@@ -7,6 +7,7 @@ from cql.storage import Storage
 from membership.conditional import Applied
 from scheduler_service.domain.books import DeadLetter, FailedAttempt
 from scheduler_service.domain.ids import ClientId, ScheduleId, UnixMillis, key_of, partition_of, poller_of
+from scheduler_service.domain.network import host_of
 from scheduler_service.domain.schedules import Outcome, OwnerCommit, Row, RowWrite, State
 from tests.support.api import ApiHarness, schedule
 
@@ -57,6 +58,9 @@ async def ended(api: ApiHarness, schedule_id: ScheduleId, state: State, **column
 async def gave_up(api: ApiHarness, schedule_id: ScheduleId, **columns: Any) -> None:
     """Fail a schedule now, with its dead letter."""
     outcome = await ended(api, schedule_id, State.FAILED, **columns)
+    row = await row_of(api, schedule_id)
+    assert row is not None
+    assert row.url is not None
     assert outcome.finished_at is not None
     letter = DeadLetter(
         client_id=SHOP,
@@ -67,6 +71,8 @@ async def gave_up(api: ApiHarness, schedule_id: ScheduleId, **columns: Any) -> N
         last_status=outcome.last_status,
         last_error=outcome.last_error,
         attempts=outcome.attempts,
+        host=host_of(row.url),
+        label=row.label,
     )
     await api.storage.dead_letters.insert([letter])
 

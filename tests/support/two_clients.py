@@ -98,6 +98,8 @@ class TwoClients:
         body = {"limit": 1, **WINDOW}
         redriven = await self._as_owner("POST", f"/v1/clients/{OWNER}/dead-letters:redeliver", json=body)
         self.cursors.append(redriven.json["next_cursor"])
+        seen_to = await self._as_owner("POST", f"/v1/clients/{OWNER}/dead-letters:acknowledge", json=body)
+        assert seen_to.json["acknowledged"] == 1
 
     async def _manager(self, client_id: str) -> str:
         """A key of scope manage."""

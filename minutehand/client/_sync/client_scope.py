@@ -38,7 +38,17 @@ from minutehand.client._models import (
     SentCallback,
     SigningSecret,
 )
-from minutehand.client._outcomes import Attempt, AuditEntry, CancelItem, DeadLetter, Exchange, Redriven
+from minutehand.client._outcomes import (
+    Acknowledged,
+    Attempt,
+    AuditEntry,
+    CancelItem,
+    DeadLetter,
+    Exchange,
+    LetterFilters,
+    LetterSelection,
+    Redriven,
+)
 from minutehand.client._settings import OwnSettings
 from minutehand.client._sync.bulk import Bulk
 from minutehand.client._sync.parts import Part, Perform, every
@@ -355,29 +365,22 @@ class DeadLetters(Part):
     """A client's dead letters: schedules that failed for good."""
 
     def list(
-        self,
-        *,
-        start: datetime | str | None = None,
-        end: datetime | str | None = None,
-        page_size: int | None = None,
+        self, *, acknowledged: str | None = None, page_size: int | None = None, **filters: Unpack[LetterFilters]
     ) -> Iterator[DeadLetter]:
-        """By the instant of failure, from `start` (24 hours before `end`, the most there is) until before `end` (now),
-        page by page."""
-        operation = calls.list_dead_letters(self._client_id, start=start, end=end, page_size=page_size)
+        """By the instant of failure, page by page. `acknowledged`: "true" or "any"; left out, those that nobody has
+        acknowledged. Filters: start, end, host, status (503 or "5xx"), reason, error, label."""
+        operation = calls.list_dead_letters(self._client_id, filters, acknowledged=acknowledged, page_size=page_size)
         return every(self._perform, operation)
 
-    def redeliver(
-        self,
-        *,
-        start: datetime | str | None = None,
-        end: datetime | str | None = None,
-        limit: int | None = None,
-        cursor: str | None = None,
-    ) -> Redriven:
-        """Call again what failed within a window and has not been redelivered since: `limit` (100, at most 1,000) at a
-        time; continue with the cursor of the answer alone."""
-        operation = calls.redeliver_dead_letters(self._client_id, start=start, end=end, limit=limit, cursor=cursor)
-        return self._perform(operation)
+    def redeliver(self, **selection: Unpack[LetterSelection]) -> Redriven:
+        """Call again what failed and has not been redelivered since: `letter_ids`, or those of a window that fit the
+        filters of `list` and are not acknowledged, `limit` (100, at most 1,000) at a time; continue with the cursor of
+        the answer alone. Repeating it calls nothing twice."""
+        return self._perform(calls.redeliver_dead_letters(self._client_id, selection))
+
+    def acknowledge(self, **selection: Unpack[LetterSelection]) -> Acknowledged:
+        """Leave them out of `list` from now on; selected as for `redeliver`. Repeating it changes nothing."""
+        return self._perform(calls.acknowledge_dead_letters(self._client_id, selection))
 
 
 class Crons(Part):

@@ -248,15 +248,16 @@ def audited(route: Route) -> Handler:
     """The handler of a route that changes something, with an audit log entry begun before it and ended after it.
 
     Every use of such a route by an administrator is recorded, also on a client's own routes; uses by a client's key are
-    where they need the scope `manage`. The route table decides which routes these are (`Route.changes`), so that no
-    handler can forget it. A handler reports what it did by `RequestContext.record` or `RequestContext.log`: those ids
-    become the entry's details. `usecases.audit_log` states the guarantees.
+    where they need the scope `manage` or the route says so (`Route.recorded`). The route table decides which routes
+    these are (`Route.changes`), so that no handler can forget it. A handler reports what it did by
+    `RequestContext.record` or `RequestContext.log`: those ids become the entry's details. `usecases.audit_log` states
+    the guarantees.
     """
     action, handler = operation_id(route), route.handler
 
     async def handle(context: RequestContext) -> web.Response:
         assert context.principal is not None
-        if context.principal.client_id is not None and route.scope is not Scope.MANAGE:
+        if context.principal.client_id is not None and route.scope is not Scope.MANAGE and not route.recorded:
             return await handler(context)
         entry = await context.services.audit_log.begin(
             context.principal, action=action, target=context.request.match_info, request_id=context.request_id

@@ -253,7 +253,8 @@ class Route:
     success. `others`: further answers that are no problem, by status, with their type (None: no body). `cost`: units of
     about 1 ms of CPU that it takes from its caller's budget (see `api.request_budget`; open routes take nothing, as
     their answers are cheap or cached). `reads_much`: it may read many rows, so few requests of one caller are handled
-    at once. `dry_run`: it changes nothing, whatever its method. `problems`: the kinds that it can answer besides those
+    at once. `dry_run`: it changes nothing, whatever its method. `recorded`: the audit log has
+    uses by clients' keys of any scope. `problems`: the kinds that it can answer besides those
     that follow from access, path, query and body (see `openapi.answers`).
     """
 
@@ -275,6 +276,7 @@ class Route:
     cost: float = 1.0
     reads_much: bool = False
     dry_run: bool = False
+    recorded: bool = False
     problems: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

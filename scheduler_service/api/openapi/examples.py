@@ -105,7 +105,17 @@ EXAMPLES: Final[Mapping[str, Example]] = {
     ),
     "redeliver_dead_letters": Example(
         request={"from": "2026-11-21T00:00:00Z", "to": "2026-11-22T00:00:00Z", "limit": 100},
-        answer={"redelivered": 0, "passed_over": 0, "next_cursor": None},
+        answer={"redelivered": 0, "passed_over": 0, "items": [], "next_cursor": None},
+    ),
+    "acknowledge_dead_letters": Example(
+        request={
+            "from": "2026-11-21T00:00:00Z",
+            "to": "2026-11-22T00:00:00Z",
+            "host": "shop.example",
+            "status": "5xx",
+            "limit": 100,
+        },
+        answer={"acknowledged": 0, "items": [], "next_cursor": None},
     ),
     "get_usage": Example(
         query={"from": "2026-11-21", "to": "2026-11-22"},

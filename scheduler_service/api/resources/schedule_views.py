@@ -13,6 +13,7 @@ from scheduler_service.api.schemas import (
     Instant,
     ScheduleView,
 )
+from scheduler_service.domain.books import LetterKey
 from scheduler_service.domain.crons.row import CronCallback, CronOptions
 from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId, poller_of
@@ -157,9 +158,11 @@ class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LetterView(msgspec.Struct, frozen=True, kw_only=True):
-    """A schedule that failed for good at `failed_at`, and why. `state` is its present state, or expired if the schedule
-    was deleted."""
+    """A schedule that failed for good at `failed_at`, and why. `letter_id` names this failure in requests. `state` is
+    its present state, or expired if the schedule was deleted. `host` is null in letters of older nodes.
+    `acknowledged_by`: the id of a key, or the name of an administrator."""
 
+    letter_id: str
     schedule_id: UUID
     failed_at: Instant
     reason: str | None
@@ -168,6 +171,18 @@ class LetterView(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int
     state: str
     label: str | None
+    host: str | None
+    acknowledged_at: Instant | None
+    acknowledged_by: str | None
+
+
+class RedrivenItemView(msgspec.Struct, frozen=True, kw_only=True):
+    """The result for one letter. `status`: 202 its schedule is called again; 404 it was deleted; 409 it is open or was
+    redelivered since, and `state` is its present state."""
+
+    letter_id: str
+    status: int
+    state: str | None
 
 
 class RedrivenView(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,7 +191,30 @@ class RedrivenView(msgspec.Struct, frozen=True, kw_only=True):
 
     redelivered: int
     passed_over: int
+    items: list[RedrivenItemView]
     next_cursor: CursorText | None
+
+
+class AcknowledgedItemView(msgspec.Struct, frozen=True, kw_only=True):
+    """The result for one letter. `status`: 200 it is acknowledged, by whom and when; 404 there is no such letter."""
+
+    letter_id: str
+    status: int
+    acknowledged_at: Instant | None = None
+    acknowledged_by: str | None = None
+
+
+class AcknowledgedView(msgspec.Struct, frozen=True, kw_only=True):
+    """How many letters this request has acknowledged, and the result for each, also of those that were acknowledged
+    before. `next_cursor` null: there are no more."""
+
+    acknowledged: int
+    items: list[AcknowledgedItemView]
+    next_cursor: CursorText | None
+
+
+def letter_id(key: LetterKey) -> str:
+    return f"{key.schedule_id}@{key.failed_at}"
 
 
 def attempt_view(attempt: AttemptShown) -> AttemptView:
@@ -195,6 +233,7 @@ def attempt_view(attempt: AttemptShown) -> AttemptView:
 def letter_view(shown: LetterShown) -> LetterView:
     letter, row = shown.letter, shown.row
     return LetterView(
+        letter_id=letter_id(letter.key),
         schedule_id=letter.schedule_id,
         failed_at=format_instant(letter.failed_at),
         reason=letter.reason,
@@ -202,5 +241,8 @@ def letter_view(shown: LetterShown) -> LetterView:
         last_error=letter.last_error,
         attempts=letter.attempts,
         state=EXPIRED if row is None else row.state or State.SCHEDULED.value,
-        label=None if row is None else row.label,
+        label=row.label if letter.label is None and row is not None else letter.label,
+        host=letter.host,
+        acknowledged_at=format_instant_or_none(letter.acknowledged_at),
+        acknowledged_by=letter.acknowledged_by,
     )

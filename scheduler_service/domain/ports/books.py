@@ -38,12 +38,18 @@ class AttemptStore(Protocol):
 
 
 class DeadLetterStore(Protocol):
-    """Schedules that failed for good, for listing and redrive. Kept 90 days."""
+    """Schedules that failed for good, for listing and redrive. Kept 90 days after the last insert."""
 
     async def insert(self, letters: Sequence[DeadLetter]) -> None:
-        """Repeating equal values is harmless."""
+        """Repeating equal values is harmless. What is None keeps the stored value: an acknowledgement stays when its
+        letter is inserted again without it."""
 
     async def read_page(
         self, client_id: ClientId, poller_id: PollerId, hour: Hour, *, after: LetterKey | None = None, limit: int = 100
     ) -> Sequence[DeadLetter]:
         """Up to `limit` letters of one poller's hour behind `after`, in the order of failing (then by id)."""
+
+    async def find(
+        self, client_id: ClientId, poller_id: PollerId, hour: Hour, keys: Sequence[LetterKey]
+    ) -> Sequence[DeadLetter]:
+        """Those of one poller's hour with these keys, in any order; keys without a letter are absent."""

@@ -31,7 +31,7 @@ def forged(start: int, end: int) -> dict[str, tuple[ClientId, Cursor]]:
     return {
         "/v1/clients/shop/dead-letters": (
             SHOP,
-            LetterCursor(first, last, first, some),
+            LetterCursor(first, last, None, None, None, None, None, None, first, some),
         ),
         "/v1/clients/shop/crons/nightly/runs": (
             SHOP,
@@ -63,8 +63,9 @@ async def test_a_forged_cursor_opens_no_wider_window(api: ApiHarness, path: str)
 async def test_a_forged_cursor_of_a_bulk_verb(api: ApiHarness, key: str) -> None:
     path = "/v1/clients/shop/dead-letters"
     client_id, cursor = forged(0, MAX_DUE)[path]
-    reply = await api.send("POST", path + ":redeliver", key=key, json={"cursor": seal(client_id, cursor)})
-    assert (reply.status, list(reply.faults)) == (422, ["/cursor"])
+    for verb in (":redeliver", ":acknowledge"):
+        reply = await api.send("POST", path + verb, key=key, json={"cursor": seal(client_id, cursor)})
+        assert (reply.status, list(reply.faults)) == (422, ["/cursor"])
 
 
 @pytest.mark.parametrize(("method", "verb"), [("GET", ""), ("GET", ":count"), ("POST", ":cancel")])

@@ -106,6 +106,7 @@ async def test_what_gave_up_comes_by_the_instant_of_it_whatever_its_poller(api: 
     assert len({one.int >> 64 for one in ids}) > 1
     first = found[0]
     assert first == {
+        "letter_id": f"{ids[0]}@{NOW + 95_000}",
         "schedule_id": str(ids[0]),
         "failed_at": format_instant(NOW + 95_000),
         "reason": "exhausted",
@@ -114,6 +115,9 @@ async def test_what_gave_up_comes_by_the_instant_of_it_whatever_its_poller(api: 
         "attempts": 1,
         "state": "failed",
         "label": "order-0",
+        "host": "receiver.example",
+        "acknowledged_at": None,
+        "acknowledged_by": None,
     }
 
 

@@ -75,7 +75,7 @@ def test_there_is_a_command_for_everything_promised() -> None:
         f"minutehand schedules {verb}"
         for verb in ("redeliver", "reschedule", "update", "run", "attempts", "cancel-window")
     }
-    wanted |= {f"minutehand dead-letters {verb}" for verb in ("list", "redeliver")}
+    wanted |= {f"minutehand dead-letters {verb}" for verb in ("list", "redeliver", "acknowledge")}
     wanted |= {f"minutehand reconciliations {verb}" for verb in ("create", "show", "list", "stop")}
     verbs = ("put", "list", "show", "pause", "resume", "trigger", "delete", "runs", "preview")
     wanted |= {f"minutehand crons {verb}" for verb in verbs}
@@ -274,11 +274,8 @@ def test_attempts_show_the_end_of_a_retried_success_and_tell_an_empty_answer_fro
         ("reconciliations list shop", [httpx.Response(200, json={"items": [RECONCILIATION]})], "7 redelivered"),
         ("reconciliations stop shop x", [httpx.Response(200, json={**RECONCILIATION, "state": "stopped"})], "stopped"),
         ("dead-letters list shop", [httpx.Response(200, json={"items": [LETTER]})], "exhausted"),
-        (
-            "dead-letters redeliver shop",
-            [httpx.Response(200, json={"redelivered": 7, "passed_over": 1, "next_cursor": None})],
-            "7",
-        ),
+        ("dead-letters acknowledge shop one@1", [httpx.Response(200, json={"acknowledged": 3})], "3 are acknowledged"),
+        ("dead-letters redeliver shop", [httpx.Response(200, json={"redelivered": 7, "passed_over": 1})], "7"),
         (
             CANCEL_WINDOW,
             [

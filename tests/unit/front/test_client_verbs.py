@@ -68,6 +68,22 @@ async def test_redeliver_a_window_step_by_step() -> None:
     assert (script.sent(), script.sent(1)) == ({"from": "2026-11-21T00:00:00+00:00", "limit": 6}, {"cursor": "c"})
 
 
+async def test_letters_are_selected_by_id_or_by_filters() -> None:
+    item = {"letter_id": "one@1", "status": 200, "acknowledged_at": "2026-11-21T09:31:00Z", "acknowledged_by": "k"}
+    done = {"acknowledged": 1, "items": [item], "next_cursor": None}
+    script = Script(*[httpx.Response(200, json=done) for _ in range(2)], httpx.Response(200, json={"items": []}))
+    with script.api() as api:
+        letters = api.client("shop").dead_letters
+        found = letters.acknowledge(letter_ids=["one@1"])
+        assert list(letters.acknowledge(status=503, host="shop.example", limit=6).items) == list(found.items)
+        assert list(letters.list(acknowledged="any", status="5xx", error="timeout")) == []
+    assert (found.items[0].acknowledged_by, found.acknowledged) == ("k", 1)
+    assert script.sent() == {"letter_ids": ["one@1"]}
+    assert script.sent(1) == {"status": "503", "host": "shop.example", "limit": 6}
+    assert {one.url.path for one in script.requests[:2]} == {"/v1/clients/shop/dead-letters:acknowledge"}
+    assert dict(script.requests[2].url.params) == {"acknowledged": "any", "status": "5xx", "error": "timeout"}
+
+
 def test_a_refused_cancel_names_the_schedule_that_is_called_instead() -> None:
     problem = {"type": "/problems/rescheduled", "title": "t", "status": 409, "rescheduled_to": "the-new-one"}
     refusal = httpx.Response(409, json=problem, headers={"Content-Type": "application/problem+json"})
