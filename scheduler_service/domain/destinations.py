@@ -1,0 +1,119 @@
+"""Destinations: where a client's calls go, under names of the client's own. Pure.
+
+A destination says once what many callbacks share: URL, headers, credentials, limits. A callback names it, and a path
+below its URL; so what is changed of a destination holds for all calls that are not claimed yet. The row of such a
+callback has `destination://NAME/PATH` for a URL, which a node resolves when it claims the row (`resolved_url`).
+
+Stored is a document, encrypted under the key ring as callbacks' headers are, as its headers and credentials are
+secrets. Name, pause and revision are stored beside it in the clear.
+"""
+
+import re
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+from scheduler_service.domain.destination_access import ClientCertificate, ForwardProxy
+from scheduler_service.domain.ids import ClientId, UnixMillis
+from scheduler_service.domain.options import Headers, RetryOverride
+
+DESTINATION_PATTERN: Final = r"^[a-z0-9][a-z0-9._-]{0,62}$"
+MAX_DESTINATIONS: Final = 100
+"""Destinations of one client: a node holds all of them."""
+_SCHEME: Final = "destination://"
+_NAMED = re.compile(r"destination://([a-z0-9][a-z0-9._-]{0,62})(/.*)?", re.DOTALL)
+
+
+class TokenSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where a node gets the bearer token of a destination's calls, by the client-credentials grant of OAuth 2 (RFC
+    6749, 4.4). Exactly one of `token_url` and `issuer`, whose token endpoint OpenID Connect Discovery 1.0 finds.
+
+    `id_token`: send the answer's `id_token` instead of its `access_token`. `authentication`: how the secret is sent
+    (`client_secret_basic`, `client_secret_post`). `audience` and `scope` are sent if given."""
+
+    client_id: str
+    client_secret: str
+    token_url: str | None = None
+    issuer: str | None = None
+    scope: str | None = None
+    audience: str | None = None
+    authentication: Literal["basic", "post"] = "basic"
+    id_token: bool = False
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(...)"
+
+
+class CloudEvents(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Send calls as CloudEvents 1.0 in binary mode: with these values of `type` and `source`."""
+
+    type: str
+    source: str
+
+
+class Destination(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The document. `max_per_second` and `max_in_flight` hold over all nodes; None: as a host without limits of its
+    own. None otherwise: as the client's settings say."""
+
+    url: str
+    method: str = "POST"
+    headers: Headers = ()
+    timeout_seconds: float | None = None
+    retry: RetryOverride | None = None
+    max_per_second: float | None = None
+    max_in_flight: int | None = None
+    certificate: ClientCertificate | None = None
+    token: TokenSource | None = None
+    proxy: ForwardProxy | None = None
+    cloudevents: CloudEvents | None = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(...)"
+
+
+class StoredDestination(msgspec.Struct, frozen=True, kw_only=True):
+    """One row. `document` is JSON of a `Destination`, sealed; `revision` grows with every change, a pause included.
+    `paused_at`: since when its calls wait; None: they are made."""
+
+    client_id: ClientId
+    name: str
+    document: str
+    revision: int
+    created_at: UnixMillis
+    changed_at: UnixMillis
+    paused_at: UnixMillis | None = None
+
+
+class NamedUrl(NamedTuple):
+    """What a row's URL says: a destination, and the path below its URL ("" or one that begins with a slash)."""
+
+    name: str
+    path: str
+
+
+def named_url(name: str, path: str) -> str:
+    """The URL that a row has for a callback that names a destination."""
+    return f"{_SCHEME}{name}{path}"
+
+
+def names_destination(url: str | None) -> bool:
+    return url is not None and url.startswith(_SCHEME)
+
+
+def read_named_url(url: str) -> NamedUrl | None:
+    """None: the URL is a receiver's own."""
+    if not url.startswith(_SCHEME):
+        return None
+    found = _NAMED.fullmatch(url)
+    return None if found is None else NamedUrl(found[1], found[2] or "")
+
+
+def resolved_url(base: str, path: str) -> str:
+    """The URL of a call: the path is appended to that of the base; a query of the base stays, with that of the path
+    behind it."""
+    if not path:
+        return base
+    head, _, base_query = base.partition("?")
+    below, _, query = path.partition("?")
+    joined = "&".join(part for part in (base_query, query) if part)
+    return head.rstrip("/") + below + ("?" + joined if joined else "")
