@@ -8,6 +8,7 @@ from cql.books import CqlAttemptStore, CqlBalanceStore, CqlDeadLetterStore
 from cql.clients import CqlClientStore
 from cql.connection import Connection
 from cql.crons import CqlCronStore
+from cql.destinations import CqlDestinationStore
 from cql.group_commit import GroupCommit
 from cql.idempotency import CqlIdempotencyStore
 from cql.leases import CqlLeaseStore
@@ -45,6 +46,7 @@ class Storage:
     tasks: Tasks
     schedules: CqlScheduleStore
     clients: CqlClientStore
+    destinations: CqlDestinationStore
     crons: CqlCronStore
     members: CqlMemberStore
     own_leases: CqlLeaseStore
@@ -83,6 +85,7 @@ class Storage:
         measured = MeasuredConnection(connection, counts=metrics.requests, monotonic=clock.monotonic)
         measured_liveness = MeasuredConnection(liveness, counts=metrics.requests, monotonic=clock.monotonic)
         tasks = Tasks(_report_crash)
+        clients = CqlClientStore(measured)
         group_commit = GroupCommit(measured, tasks=tasks, settings=settings, counts=metrics.commits, clock=clock)
         each_quorum = GroupCommit(
             measured,
@@ -110,7 +113,8 @@ class Storage:
                 pauses=metrics.pauses,
                 packs=packs,
             ),
-            clients=CqlClientStore(measured),
+            clients=clients,
+            destinations=CqlDestinationStore(measured, announce=clients.announce),
             crons=CqlCronStore(measured, tasks=tasks, settings=settings),
             members=CqlMemberStore(measured_liveness),
             own_leases=CqlLeaseStore(measured_liveness),

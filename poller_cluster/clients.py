@@ -171,9 +171,10 @@ class ServedClients:
 
     async def _read_part(self) -> bool:
         """Read the next part; True if it was the last one of the round."""
-        clients, secrets, self._after = await self._store.read_part(self._after, limit=PART_CLIENTS)
-        for client in clients:
-            self._see(client, secrets.get(client.client_id, ()))
+        part = await self._store.read_part(self._after, limit=PART_CLIENTS)
+        self._after = part.last
+        for client in part.clients:
+            self._see(client, part.secrets.get(client.client_id, ()))
         self._read += 1
         if self._after is None:
             self._parts, self._read = self._read, 0

@@ -1,4 +1,4 @@
-"""`minutehand secrets`: the keys under which clients' signing secrets and callbacks' headers are stored."""
+"""`minutehand secrets`: the keys that signing secrets, destinations and callbacks' headers are stored under."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from scheduler_service.usecases.secret_encryption import Rotation
 
 app = typer.Typer(
-    help="Look after the key ring that clients' signing secrets and callbacks' headers are encrypted with: the file "
-    "that secrets.key_ring_file names, `ID KEY` a line. The first key encrypts, all decrypt. To replace a key: put a "
-    "new one last in every process's file; when all have it put it first; rotate; remove the old one when the "
-    "schedules created under it are past their retention."
+    help="Look after the key ring that clients' signing secrets, destinations and callbacks' headers are encrypted "
+    "with: the file that secrets.key_ring_file names, `ID KEY` a line. The first key encrypts, all decrypt. To replace "
+    "a key: put a new one last in every process's file; when all have it put it first; rotate; remove the old one when "
+    "the schedules created under it are past their retention."
 )
 
 
@@ -53,9 +53,9 @@ def rotate(
 ) -> None:
     """Encrypt every secret under the ring's first key.
 
-    That is every signing secret and every cron's headers, also those in the clear. Headers of schedules stay under the
-    key they were stored under: leave its line in the ring, behind the first, until the last schedule that was created
-    under it is past its retention.
+    That is every signing secret, every destination and every cron's headers, also those in the clear. Headers of
+    schedules stay under the key they were stored under: leave its line in the ring, behind the first, until the last
+    schedule that was created under it is past its retention.
 
     Reads the same settings as an API: where Cassandra is, and the key ring. Harmless to repeat; the next run completes
     an interrupted one. Exit code 1 when some secrets are left under other keys.
@@ -83,7 +83,9 @@ async def _rotate(settings: "Settings", dry_run: bool, progress: "Callable[[int,
     encryption = secret_encryption(settings.secrets, randomness=SystemRandomness())
     storage = await open_storage(settings.cassandra)
     try:
-        rotation = RotateSecrets(store=storage.clients, crons=storage.crons, encryption=encryption)
+        rotation = RotateSecrets(
+            store=storage.clients, crons=storage.crons, destinations=storage.destinations, encryption=encryption
+        )
         return await rotation.run(dry=dry_run, on_progress=progress)
     finally:
         await storage.close()
@@ -98,6 +100,7 @@ def _show(done: "Rotation", dry_run: bool, as_json: bool) -> None:
                 "clients": done.clients,
                 "encrypted": done.encrypted,
                 "crons": done.crons,
+                "destinations": done.destinations,
                 "current": done.current,
                 "unsettled": done.unsettled,
                 "locked": done.locked,
@@ -107,7 +110,8 @@ def _show(done: "Rotation", dry_run: bool, as_json: bool) -> None:
     would = "would be" if dry_run else "were"
     say(
         f"Of {done.clients} clients, {done.encrypted} signing secrets {would} encrypted under the key {done.key_id}; "
-        f"{done.current} are already. So {would} the headers of {done.crons} crons."
+        f"{done.current} are already. So {would} {done.destinations} destinations and the headers of {done.crons} "
+        "crons."
     )
     if done.unsettled:
         say(f"{done.unsettled} were being changed by somebody else or got no answer: run this again.")

@@ -15,7 +15,7 @@ import msgspec
 
 from scheduler_service.domain.destination_access import ClientCertificate, ForwardProxy
 from scheduler_service.domain.ids import ClientId, UnixMillis
-from scheduler_service.domain.options import Headers, RetryOverride
+from scheduler_service.domain.options import Headers, RetryOverride, Undecodable
 
 DESTINATION_PATTERN: Final = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 MAX_DESTINATIONS: Final = 100
@@ -82,6 +82,23 @@ class StoredDestination(msgspec.Struct, frozen=True, kw_only=True):
     created_at: UnixMillis
     changed_at: UnixMillis
     paused_at: UnixMillis | None = None
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Destination).decode
+
+
+def encode_destination(destination: Destination) -> str:
+    """The document in the clear."""
+    return _encode(destination).decode()
+
+
+def decode_destination(document: str) -> Destination:
+    """Raises Undecodable, which says nothing of what the document holds."""
+    try:
+        return _decode(document)
+    except (msgspec.DecodeError, RecursionError):
+        raise Undecodable("the destination can't be decoded") from None
 
 
 class NamedUrl(NamedTuple):

@@ -13,7 +13,7 @@
     cron_request crons cron_counts       a rule is judged and stored, within the client's maximum
     expand_crons show_crons              fires become rows; crons and their runs are listed
     clients keys signing_secrets         registration, suspension, deletion; bearer keys; signatures
-    key_ring sealed_headers secret_encryption    secrets and headers at rest
+    key_ring sealed_texts sealed_headers secret_encryption    secrets, headers and destinations at rest
     authenticate key_uses admission      who is calling, from memory; last uses of keys; may this client create now
     members cluster                      the reader of heartbeats; the operator's view, drains of nodes
     balance reports storage_probes       the books; results of jobs; health of storage and audits

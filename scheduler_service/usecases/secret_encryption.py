@@ -1,4 +1,4 @@
-"""Encryption of signing secrets and headers at rest, under the key ring as its file has it now."""
+"""Encryption of signing secrets, headers and destinations at rest, under the key ring as its file has it now."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,14 +10,16 @@ from membership.conditional import Applied
 from membership.errors import MinutehandError
 from scheduler_service.domain.clients import SigningSecret
 from scheduler_service.domain.crons.row import Cron
+from scheduler_service.domain.destinations import StoredDestination
 from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId, CronId
-from scheduler_service.domain.ports import ClientStore, CronStore, SecretEncryption
+from scheduler_service.domain.ports import ClientStore, CronStore, DestinationStore, SecretEncryption
 from scheduler_service.runtime.files import FilesUnusable, FromFiles, read_text
 from scheduler_service.runtime.logging import get_logger
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.key_ring import SETTING, KeyRing, RingInvalid
 from scheduler_service.usecases.sealed_headers import HeaderCipher
+from scheduler_service.usecases.sealed_texts import DESTINATIONS, TextCipher
 
 _log = get_logger("minutehand.secrets")
 
@@ -27,7 +29,7 @@ CRONS_A_READ = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretSettings:
-    """How clients' signing secrets and callbacks' headers are stored. APIs and nodes must have the same."""
+    """How signing secrets, destinations and callbacks' headers are stored. APIs and nodes must have the same."""
 
     key_ring_file: str | None = None
     """File of the keys that secrets are encrypted under, one `ID KEY` a line; the first one encrypts, all decrypt. See
@@ -45,6 +47,7 @@ class NoEncryption:
     encrypts_headers = False
     generation = 0
     _headers = HeaderCipher(KeyRing())
+    _destinations = TextCipher(KeyRing(), DESTINATIONS)
 
     def seal(self, secret: SigningSecret) -> SigningSecret:
         return secret
@@ -57,6 +60,12 @@ class NoEncryption:
 
     def open_headers(self, client_id: ClientId, headers: str) -> str:
         return self._headers.open(client_id, headers)
+
+    def seal_destination(self, client_id: ClientId, name: str, document: str) -> str:
+        return document
+
+    def open_destination(self, client_id: ClientId, name: str, document: str) -> str:
+        return self._destinations.open(client_id, document, name)
 
 
 class KeyRingEncryption:
@@ -105,6 +114,12 @@ class KeyRingEncryption:
         known = self._keys.latest.headers.known(client_id, headers)
         return self._keys.current().headers.open(client_id, headers) if known is None else known
 
+    def seal_destination(self, client_id: ClientId, name: str, document: str) -> str:
+        return self._keys.current().destinations.seal(client_id, document, name)
+
+    def open_destination(self, client_id: ClientId, name: str, document: str) -> str:
+        return self._keys.current().destinations.open(client_id, document, name)
+
 
 def secret_encryption(
     settings: SecretSettings, *, randomness: Randomness, older_programs: Callable[[], bool] = lambda: False
@@ -123,12 +138,13 @@ class _Keys(NamedTuple):
 
     ring: KeyRing
     headers: HeaderCipher
+    destinations: TextCipher
 
 
 def _load(file: str) -> _Keys:
     try:
         ring = KeyRing.parse(read_text(file, setting=SETTING))
-        return _Keys(ring, HeaderCipher(ring))
+        return _Keys(ring, HeaderCipher(ring), TextCipher(ring, DESTINATIONS))
     except RingInvalid as error:
         raise FilesUnusable(f"{SETTING} names {file}, which is no key ring: {error}") from None
 
@@ -144,14 +160,15 @@ class NoKeyRing(MinutehandError):
 @dataclass(slots=True, kw_only=True)
 class Rotation:
     """The result. `current`: under the first key before; `encrypted`: under it now, or would be after a run that is not
-    dry; `crons`: crons whose headers were encrypted; `unsettled`: changed by another process meanwhile, or without an
-    answer."""
+    dry; `crons`: crons whose headers were encrypted, and `destinations` likewise; `unsettled`: changed by another
+    process meanwhile, or without an answer."""
 
     key_id: str
     clients: int = 0
     current: int = 0
     encrypted: int = 0
     crons: int = 0
+    destinations: int = 0
     unsettled: int = 0
     locked: list[str] = field(default_factory=list)
     """A sentence for each that could not be opened."""
@@ -162,7 +179,8 @@ class Rotation:
 
 
 class RotateSecrets:
-    """Rotate secrets: encrypt every signing secret and the headers of every cron under the ring's first key.
+    """Rotate secrets: encrypt every signing secret, every destination and the headers of every cron under the ring's
+    first key.
 
     Clients are handled one by one, each write by itself. A run that was cut short is completed by the next one, which
     skips what is under the first key already. Secrets of deleted clients and expired ones are included, so that
@@ -172,9 +190,12 @@ class RotateSecrets:
     and deleted with their minute. Headers of crons stay in the clear where new ones are (`secrets.encrypt_headers`).
     """
 
-    def __init__(self, *, store: ClientStore, crons: CronStore, encryption: SecretEncryption) -> None:
+    def __init__(
+        self, *, store: ClientStore, crons: CronStore, destinations: DestinationStore, encryption: SecretEncryption
+    ) -> None:
         self._store = store
         self._crons = crons
+        self._destinations = destinations
         self._encryption = encryption
 
     async def run(self, *, dry: bool, on_progress: Callable[[int, int], None]) -> Rotation:
@@ -188,6 +209,8 @@ class RotateSecrets:
             for secret in await self._store.list_secrets(client.client_id):
                 await self._rotate(secret, done, dry=dry)
             await self._rotate_crons(client.client_id, done, dry=dry)
+            for destination in await self._destinations.list_destinations(client.client_id):
+                await self._rotate_destination(destination, done, dry=dry)
             done.clients = number
             on_progress(number, len(clients))
         return done
@@ -228,5 +251,21 @@ class RotateSecrets:
         resealed = replace(cron, callback=replace(cron.callback, headers=sealed))
         if dry or isinstance(await self._crons.reseal(resealed), Applied):
             done.crons += 1
+        else:
+            done.unsettled += 1
+
+    async def _rotate_destination(self, destination: StoredDestination, done: Rotation, *, dry: bool) -> None:
+        client_id, name = destination.client_id, destination.name
+        try:
+            clear = self._encryption.open_destination(client_id, name, destination.document)
+        except SecretLocked as error:
+            done.locked.append(f"{error} (destination {name})")
+            return
+        sealed = self._encryption.seal_destination(client_id, name, clear)
+        if sealed == destination.document:
+            return
+        resealed = replace(destination, document=sealed)
+        if dry or isinstance(await self._destinations.reseal_destination(resealed), Applied):
+            done.destinations += 1
         else:
             done.unsettled += 1

@@ -13,6 +13,7 @@ from scheduler_service.domain.ports.books import AttemptStore, BalanceStore, Dea
 from scheduler_service.domain.ports.calls import HintSender, NodePorts, TrialCaller
 from scheduler_service.domain.ports.clients import CatalogPart, ClientStore, SecretEncryption
 from scheduler_service.domain.ports.crons import CronStore
+from scheduler_service.domain.ports.destinations import DestinationStore
 from scheduler_service.domain.ports.idempotency import IdempotencyStore
 from scheduler_service.domain.ports.reconciliations import ReconciliationStore
 from scheduler_service.domain.ports.reports import ArchiveStore, AuditStore, UsageStore
@@ -29,6 +30,7 @@ __all__ = [
     "ClientStore",
     "CronStore",
     "DeadLetterStore",
+    "DestinationStore",
     "HintSender",
     "IdempotencyStore",
     "NodePorts",

@@ -5,17 +5,17 @@ from typing import NamedTuple, Protocol
 
 from membership.conditional import Answer
 from scheduler_service.domain.clients import ApiKey, Client, SigningSecret
-from scheduler_service.domain.ids import (
-    ClientId,
-)
+from scheduler_service.domain.destinations import StoredDestination
+from scheduler_service.domain.ids import ClientId
 
 
 class CatalogPart(NamedTuple):
-    """Some of the clients, deleted ones included, and their signing secrets. `last`: the last client of this part,
-    behind which the next part begins; None: there are no more."""
+    """Some of the clients, deleted ones included, with their signing secrets and destinations. `last`: the last client
+    of this part, behind which the next part begins; None: there are no more."""
 
     clients: Sequence[Client]
     secrets: Mapping[ClientId, Sequence[SigningSecret]]
+    destinations: Mapping[ClientId, Sequence[StoredDestination]]
     last: ClientId | None
 
 
@@ -38,7 +38,7 @@ class ClientStore(Protocol):
         """Replace if the stored revision is as expected. Bumps the catalog revision after it was applied."""
 
     async def catalog_revision(self) -> int:
-        """Changes whenever a client, key or secret changed: a cheap read for processes that cache them."""
+        """Changes whenever a client, key, secret or destination changed: a cheap read for processes that cache them."""
 
     async def announce(self) -> None:
         """Change the revision for an earlier change whose writer may have died before it did so."""
@@ -74,7 +74,7 @@ class ClientStore(Protocol):
 
 
 class SecretEncryption(Protocol):
-    """Encrypts signing secrets and callbacks' headers. Stores keep what it seals and never decrypt."""
+    """Encrypts signing secrets, callbacks' headers and destinations. Stores keep what it seals and never decrypt."""
 
     @property
     def primary(self) -> str | None:
@@ -100,3 +100,10 @@ class SecretEncryption(Protocol):
 
     def open_headers(self, client_id: ClientId, headers: str) -> str:
         """Stored headers in the clear. Raises SecretLocked."""
+
+    def seal_destination(self, client_id: ClientId, name: str, document: str) -> str:
+        """A destination's document in the clear as it is to be stored, under this name. Deterministic, and encrypted
+        wherever `primary` is there: no older program reads destinations."""
+
+    def open_destination(self, client_id: ClientId, name: str, document: str) -> str:
+        """A stored document in the clear. Raises SecretLocked."""

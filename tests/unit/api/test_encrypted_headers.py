@@ -58,7 +58,10 @@ class Sealed:
 
     async def rotate(self, *, dry: bool = False) -> Rotation:
         rotation = RotateSecrets(
-            store=self.api.storage.clients, crons=self.api.storage.crons, encryption=self.encryption
+            store=self.api.storage.clients,
+            crons=self.api.storage.crons,
+            destinations=self.api.storage.destinations,
+            encryption=self.encryption,
         )
         return await rotation.run(dry=dry, on_progress=lambda at, of: None)
 
@@ -160,7 +163,12 @@ async def test_headers_stay_in_the_clear_until_every_program_can_read_them(seale
         late = (await other.send("POST", SCHEDULES, key=sealed.key, json=ASKED)).json
     assert sorted(text[:7] for text in sealed.headers()) == ['[["Auth', "sealed:"]
     assert await sealed.ask("GET", f"{SCHEDULES}/{late['schedule_id']}") == late
-    rotation = RotateSecrets(store=sealed.api.storage.clients, crons=sealed.api.storage.crons, encryption=clear)
+    rotation = RotateSecrets(
+        store=sealed.api.storage.clients,
+        crons=sealed.api.storage.crons,
+        destinations=sealed.api.storage.destinations,
+        encryption=clear,
+    )
     assert (await rotation.run(dry=False, on_progress=lambda at, of: None)).crons == 0
 
 

@@ -5,12 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from cql.storage import Storage
 from membership.conditional import APPLIED, Answer, Rejected
 from poller_cluster.clients import CATALOG_SECONDS, ROWS_LOCKED_SECONDS, UNLOCK_SECONDS, ServedClients
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState, SigningSecret
+from scheduler_service.domain.destinations import Destination, StoredDestination, encode_destination
 from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.domain.ports import CatalogPart, SecretEncryption
@@ -66,7 +68,12 @@ class Bench:
 
     async def rotate(self, *, dry: bool = False, store: object = None) -> Rotation:
         seen: list[tuple[int, int]] = []
-        rotating = RotateSecrets(store=store or self.store, crons=self.storage.crons, encryption=self.encryption)  # type: ignore[arg-type]
+        rotating = RotateSecrets(
+            store=store or self.store,  # type: ignore[arg-type]
+            crons=self.storage.crons,
+            destinations=self.storage.destinations,
+            encryption=self.encryption,
+        )
         done = await rotating.run(dry=dry, on_progress=lambda at, of: seen.append((at, of)))
         assert seen[-1] == (done.clients, done.clients)
         return done
@@ -168,11 +175,59 @@ async def test_a_secret_deleted_during_the_rotation_stays_deleted(bench: Bench) 
     assert [row[2] for row in rows] == [b""]
 
 
+async def test_destinations_come_under_the_first_key_and_are_the_same(bench: Bench) -> None:
+    await bench.secret(SHOP, bench.encryption)
+    document = encode_destination(Destination(url="https://shop.example/hook", headers=(("Authorization", "canary"),)))
+    stored = StoredDestination(
+        client_id=SHOP,
+        name="hook",
+        document=bench.encryption.seal_destination(SHOP, "hook", document),
+        revision=7,
+        created_at=UnixMillis(1),
+        changed_at=UnixMillis(2),
+    )
+    clear = replace(stored, name="clear", document=document)
+    store = bench.storage.destinations
+    for one in (clear, stored):
+        assert await store.put_destination(one, expected_revision=None) == APPLIED
+    assert "canary" not in stored.document
+    announced = await bench.store.catalog_revision()
+    bench.ring.write_text(f"{SECOND}\n{FIRST}")
+    assert (await bench.rotate(dry=True)).destinations == 2
+    assert await store.list_destinations(SHOP) == [clear, stored], "a dry run changes nothing"
+    assert (await bench.rotate()).destinations == 2
+    bench.ring.write_text(SECOND)
+    found = await store.list_destinations(SHOP)
+    assert [replace(one, document="") for one in found] == [replace(one, document="") for one in (clear, stored)]
+    for one in found:
+        assert bench.encryption.open_destination(SHOP, one.name, one.document) == document
+    again = await bench.rotate()
+    assert (again.destinations, again.complete) == (0, True)
+    assert await bench.store.catalog_revision() == announced, "what it opens to is the same: nobody has to look"
+
+
+async def test_a_destination_that_does_not_open_is_left_alone_and_named(bench: Bench) -> None:
+    await bench.secret(SHOP, NoEncryption())
+    sealed = bench.encryption.seal_destination(SHOP, "hook", '{"url":"https://shop.example"}')
+    stored = StoredDestination(
+        client_id=SHOP, name="hook", document=sealed, revision=1, created_at=UnixMillis(1), changed_at=UnixMillis(1)
+    )
+    await bench.storage.destinations.put_destination(stored, expected_revision=None)
+    bench.ring.write_text(SECOND)
+    done = await bench.rotate()
+    assert (done.destinations, done.complete) == (0, False)
+    assert ["under the key first" in one and "(destination hook)" in one for one in done.locked] == [True]
+    assert await bench.storage.destinations.list_destinations(SHOP) == [stored]
+
+
 async def test_without_a_ring_there_is_nothing_to_rotate_to(bench: Bench) -> None:
     with pytest.raises(NoKeyRing, match=r"secrets\.key_ring_file"):
-        await RotateSecrets(store=bench.store, crons=bench.storage.crons, encryption=NoEncryption()).run(
-            dry=False, on_progress=lambda at, of: None
-        )
+        await RotateSecrets(
+            store=bench.store,
+            crons=bench.storage.crons,
+            destinations=bench.storage.destinations,
+            encryption=NoEncryption(),
+        ).run(dry=False, on_progress=lambda at, of: None)
 
 
 async def test_a_file_that_is_no_ring_is_refused_at_the_start_and_does_no_harm_later(bench: Bench) -> None:
