@@ -66,6 +66,7 @@ from scheduler_service.runtime.randomness import Randomness
 T = TypeVar("T")
 
 KEYS_PER_READ = 100
+HOURS_AT_ONCE = 100
 READ_REPEATS = 5
 """How often rows and header are read while commits come between the two reads."""
 ITEMS_PER_BATCH = 65_535
@@ -316,6 +317,18 @@ class CqlScheduleStore:
         found: dict[Minute, list[PollerId]] = {}
         for minute, poller_id in (row for rows in answers for row in rows):
             found.setdefault(minute_of(minute), []).append(poller_id)
+        return found
+
+    async def occupied_over(
+        self, client_id: ClientId, *, first: Minute, last: Minute
+    ) -> Mapping[Minute, Sequence[PollerId]]:
+        hours = [hour * HOUR_MS for hour in range(hour_of(first), hour_of(last) + 1)]
+        if len(hours) > HOURS_AT_ONCE:
+            raise ValueError(f"at most {HOURS_AT_ONCE} hours are read with one request")
+        found: dict[Minute, list[PollerId]] = {}
+        for at, poller_id in await self._connection.select("occupied_minutes.read_hours", (client_id, hours)):
+            if first <= (minute := minute_of(at)) <= last:
+                found.setdefault(minute, []).append(poller_id)
         return found
 
     async def count_unfinished(self, partition: Partition, *, due_until: int, limit: int) -> Unfinished:

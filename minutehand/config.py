@@ -85,12 +85,21 @@ class NetworkSettings:
     """The only ports that may be called. None: every port."""
     schemes: tuple[str, ...] = tuple(sorted(DEFAULT_PORTS))
     """http, https or both. Only https protects callbacks from being read and changed in transit."""
+    proxies: tuple[str, ...] = ()
+    """Forward proxies that destinations may name, as host:port, such as proxy.internal:3128. A proxy judges itself
+    which addresses are called through it: `allow` and `deny` hold for the text of URLs only."""
 
     def __post_init__(self) -> None:
         self.policy()
 
     def policy(self) -> NetworkPolicy:
-        return NetworkPolicy.parse(allow=self.allow, deny=self.deny, allow_ports=self.allow_ports, schemes=self.schemes)
+        return NetworkPolicy.parse(
+            allow=self.allow,
+            deny=self.deny,
+            allow_ports=self.allow_ports,
+            schemes=self.schemes,
+            proxies=self.proxies,
+        )
 
 
 TABLES = (

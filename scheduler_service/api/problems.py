@@ -134,6 +134,15 @@ KINDS: Final[Mapping[str, Kind]] = {
         "The client has as many crons as its setting `max_crons` allows: delete some, or ask for a higher limit. Or it "
         "has twice as many, counting those deleted within its retention: wait, or reuse the id of a deleted one.",
     ),
+    "too-many-destinations": Kind(
+        409, "Too many destinations", "A client may have 100, because every node holds all of them. Delete some."
+    ),
+    "destination-in-use": Kind(
+        409,
+        "The destination is in use",
+        "Crons or waiting schedules name it, or there are too many of them to look at. `detail` says which: change or "
+        "cancel them first. With `force=true` it is deleted all the same, and calls that name it fail.",
+    ),
     "too-many-keys": Kind(
         409, "Too many keys", "A client may have 100 keys that are neither revoked nor expired. Revoke some."
     ),

@@ -26,6 +26,7 @@ from scheduler_service.domain.ports import (
     ClientStore,
     CronStore,
     DeadLetterStore,
+    DestinationStore,
     HintSender,
     IdempotencyStore,
     NodePorts,
@@ -58,6 +59,8 @@ from scheduler_service.usecases.cluster import DrainNode, ShowCluster, ShowPolle
 from scheduler_service.usecases.create_schedules import CreateSchedules
 from scheduler_service.usecases.crons import ChangeCrons, RequestCrons
 from scheduler_service.usecases.dead_letters import AcknowledgeDeadLetters, ListDeadLetters, RedriveDeadLetters
+from scheduler_service.usecases.destination_users import FindDestinationUsers
+from scheduler_service.usecases.destinations import Destinations
 from scheduler_service.usecases.idempotency import CreateIdempotently, RememberRequest, SeeCreated
 from scheduler_service.usecases.key_uses import RecordKeyUses
 from scheduler_service.usecases.keys import Keys
@@ -88,6 +91,9 @@ class StoragePorts(Protocol):
 
     @property
     def clients(self) -> ClientStore: ...
+
+    @property
+    def destinations(self) -> DestinationStore: ...
 
     @property
     def leases(self) -> LeaseStore: ...
@@ -293,6 +299,7 @@ class ApiServices:
     schedules: ScheduleServices
     dead_letters: DeadLetterServices
     crons: CronServices
+    destinations: Destinations
     reconciliations: ReconciliationServices
     books: BookServices
     cluster: ClusterServices
@@ -366,6 +373,14 @@ def build_services(
             writer=writer,
             trigger=trigger,
             admit=admit,
+            policy=policy,
+            clock=clock,
+        ),
+        destinations=Destinations(
+            store=storage.destinations,
+            users=FindDestinationUsers(
+                schedules=storage.schedules, crons=storage.crons, leases=storage.leases, clock=clock
+            ),
             policy=policy,
             clock=clock,
         ),

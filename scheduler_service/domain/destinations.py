@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from scheduler_service.domain.destination_access import ClientCertificate, ForwardProxy
+from scheduler_service.domain.destination_access import ClientCertificate, ForwardProxy, Unsaid
 from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.domain.options import Headers, RetryOverride, Undecodable
 
@@ -24,7 +24,7 @@ _SCHEME: Final = "destination://"
 _NAMED = re.compile(r"destination://([a-z0-9][a-z0-9._-]{0,62})(/.*)?", re.DOTALL)
 
 
-class TokenSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TokenSource(Unsaid, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where a node gets the bearer token of a destination's calls, by the client-credentials grant of OAuth 2 (RFC
     6749, 4.4). Exactly one of `token_url` and `issuer`, whose token endpoint OpenID Connect Discovery 1.0 finds.
 
@@ -40,9 +40,6 @@ class TokenSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     authentication: Literal["basic", "post"] = "basic"
     id_token: bool = False
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(...)"
-
 
 class CloudEvents(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Send calls as CloudEvents 1.0 in binary mode: with these values of `type` and `source`."""
@@ -51,7 +48,7 @@ class CloudEvents(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     source: str
 
 
-class Destination(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Destination(Unsaid, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The document. `max_per_second` and `max_in_flight` hold over all nodes; None: as a host without limits of its
     own. None otherwise: as the client's settings say."""
 
@@ -66,9 +63,6 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     token: TokenSource | None = None
     proxy: ForwardProxy | None = None
     cloudevents: CloudEvents | None = None
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(...)"
 
 
 class StoredDestination(msgspec.Struct, frozen=True, kw_only=True):

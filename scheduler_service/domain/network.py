@@ -263,6 +263,13 @@ def literal_address(host: str) -> Address | Refusal | None:
     return IPv4Address("127.0.0.1") if labels[-1].lower() == "localhost" else None
 
 
+def is_loopback(url: str) -> bool:
+    """Whether the text of a URL that was judged names this machine itself."""
+    parts = _URL.match(url)
+    address = None if parts is None else literal_address(re.sub(r":[0-9]+\Z", "", parts[2]))
+    return not isinstance(address, Refusal | None) and address.is_loopback
+
+
 def _numeric_address(parts: list[str]) -> IPv4Address | None:
     """Parse a host that ends in a number as `inet_aton` does (WHATWG URL, "IPv4 parser")."""
     if len(parts) > 4 or not all(map(_NUMBER.match, parts)):

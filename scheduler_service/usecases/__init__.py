@@ -12,6 +12,8 @@
     reconciliations reconcile            a durable request about a window; the slices that do its work
     cron_request crons cron_counts       a rule is judged and stored, within the client's maximum
     expand_crons show_crons              fires become rows; crons and their runs are listed
+    destinations destination_request     where calls go: judged and stored
+    destination_users client_certificates    who names one; certificates that calls present
     clients keys signing_secrets         registration, suspension, deletion; bearer keys; signatures
     key_ring sealed_texts sealed_headers secret_encryption    secrets, headers and destinations at rest
     authenticate key_uses admission      who is calling, from memory; last uses of keys; may this client create now

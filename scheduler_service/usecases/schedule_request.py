@@ -146,7 +146,8 @@ class Draft(NamedTuple):
 
 class CallbackPolicy:
     """What the operator demands of every callback before it is stored, beside the settings of its client: the network
-    policy, the `bounds` of retries and timeouts, the `encryption` of its headers. `check_url` is the network policy's.
+    policy, the `bounds` of retries and timeouts, the `encryption` of its headers. `check_url` and `check_proxy` are the
+    network policy's.
     """
 
     def __init__(self, *, network: NetworkPolicy, encryption: SecretEncryption, bounds: ClientBounds = UNBOUND) -> None:
@@ -154,6 +155,7 @@ class CallbackPolicy:
         remembered = lru_cache(maxsize=REMEMBERED_URLS)(check)
         # A URL too long to be stored is not cached.
         self.check_url: CheckUrl = lambda url: (remembered if len(url) <= MAX_URL_LENGTH else check)(url)
+        self.check_proxy = network.check_proxy
         self.bounds = bounds
         self.encryption = encryption
 

@@ -70,7 +70,7 @@ async def test_replaying_the_migrations_equals_the_snapshot(settings: StorageSet
     await on(snapshot, *split_script(read_resource("schema.cql")))
     replayed = await tables_of(settings)
     assert replayed == await tables_of(snapshot)
-    assert len(replayed) == 25
+    assert len(replayed) == 26
 
 
 async def test_two_processes_at_once(settings: StorageSettings) -> None:

@@ -9,7 +9,7 @@ from cql.storage import Storage
 from membership.conditional import APPLIED
 from scheduler_service.domain.books import FailedAttempt, MinuteBalance
 from scheduler_service.domain.errors import ContentTooLarge
-from scheduler_service.domain.ids import Minute, PollerId, RowKey, UnixMillis
+from scheduler_service.domain.ids import Minute, Partition, PollerId, RowKey, UnixMillis
 from scheduler_service.domain.schedules import NO_CONTENT, NO_HEADER, Kind, Row, State, SweptRow
 from tests.contract.builders import (
     MINUTE,
@@ -287,6 +287,24 @@ async def test_a_pointer_precedes_its_definition(storage: Storage, names: Names)
     joined = rows[one.key]
     assert joined.defined
     assert (joined.state, joined.next_attempt_at, joined.last_error) == ("retrying", at, "timeout")
+
+
+async def test_many_hours_of_the_index_are_read_with_one_request(storage: Storage, names: Names) -> None:
+    client, reads = names.client(), storage.schedules
+    offsets = (0, 59, 60, 60 * 24 * 2, 60 * 99)
+    for at in offsets:
+        await reads.occupy(Partition(client, PollerId(at % 7), Minute(MINUTE + at)))
+    await reads.occupy(Partition(names.client("-other"), PollerId(0), Minute(MINUTE)))
+    begin = Minute(MINUTE - MINUTE % 60)
+    last = Minute(begin + 100 * 60 - 1)
+    span = {MINUTE + at: [at % 7] for at in offsets if MINUTE + at <= last}
+    assert len(span) >= 4
+    assert await reads.occupied_over(client, first=begin, last=last) == span
+    found = await reads.occupied_over(client, first=Minute(MINUTE + 59), last=Minute(MINUTE + 60))
+    assert found == {MINUTE + 59: [59 % 7], MINUTE + 60: [60 % 7]}
+    assert await reads.occupied_over(client, first=Minute(MINUTE + 1), last=Minute(MINUTE + 58)) == {}
+    with pytest.raises(ValueError, match="100 hours"):
+        await reads.occupied_over(client, first=begin, last=Minute(last + 1))
 
 
 async def test_the_index_names_occupied_pollers_by_minute(storage: Storage, names: Names) -> None:

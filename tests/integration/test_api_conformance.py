@@ -26,7 +26,7 @@ from tests.support.nodes import Nodes
 
 CASES = 10
 """Cases of each operation, in addition to those that cover every keyword of its schemas."""
-THERE = ("put_client", "create_schedule", "put_cron", "create_secret", "create_key")
+THERE = ("put_client", "create_schedule", "put_cron", "put_destination", "create_secret", "create_key")
 NAMED_BY_DOMAIN_RULES = ["positive_data_acceptance"]
 """Rules that no schema can state, such as whether a URL may be called, are refused with 422."""
 

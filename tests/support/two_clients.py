@@ -128,6 +128,11 @@ class TwoClients:
             assert reply.status == 201
             if client_id == OWNER:
                 await expand(api, cron_id)
+        destinations = [f"to-{client_id}-{number}" for number in range(2)]
+        for name in destinations:
+            to = {"url": callback["url"], "headers": callback["headers"]}
+            reply = await api.send("PUT", f"{base}/destinations/{name}", key=key, json=to)
+            assert reply.status == 201
         ids = [one["schedule_id"] for one in schedules]
         if client_id == OWNER:
             for _ in range(2):
@@ -140,6 +145,7 @@ class TwoClients:
         return {
             "schedule_id": ids,
             "cron_id": crons,
+            "destination": destinations,
             "schedule_key": keys,
             "secret_id": [secret["secret_id"]],
             "signer": [client_id],

@@ -13,6 +13,7 @@ from msgspec import Meta
 from multidict import MultiMapping
 
 from scheduler_service.domain.clients import CLIENT_ID_PATTERN
+from scheduler_service.domain.destinations import DESTINATION_PATTERN
 from scheduler_service.domain.errors import FieldError
 from scheduler_service.domain.ids import MAX_DUE, UnixMillis
 from scheduler_service.domain.instants import parse_instant
@@ -109,16 +110,21 @@ def limit_parameter(most: int, *, default: int = DEFAULT_LIMIT) -> Parameter[int
 
 
 def choice_parameter(name: str, sentence: str, choices: Callable[[str], T], values: Iterable[str]) -> Parameter[T]:
-    """One of `values`. `choices` converts the text, or raises ValueError."""
+    """One of `values`. `choices` converts the text, or raises ValueError or KeyError."""
     known = list(values)
 
     def read(text: str) -> T:
         try:
             return choices(text)
-        except ValueError:
+        except (ValueError, KeyError):
             raise ValueError(f"must be one of {', '.join(known)}") from None
 
     return Parameter(name=name, sentence=sentence, schema={"type": "string", "enum": known}, read=read)
+
+
+def flag_parameter(name: str, sentence: str) -> Parameter[bool]:
+    """true or false."""
+    return choice_parameter(name, sentence, {"true": True, "false": False}.__getitem__, ("true", "false"))
 
 
 def text_parameter(name: str, sentence: str) -> Parameter[str]:
@@ -184,6 +190,7 @@ PATH_PARTS: Final[Mapping[str, PathPart]] = {
         matches="[^/]+",
     ),
     "cron_id": PathPart("The cron.", _ID, "nightly"),
+    "destination": PathPart("The destination's name.", {"type": "string", "pattern": DESTINATION_PATTERN}, "warehouse"),
     "reconciliation_id": PathPart(
         "The reconciliation.", {"type": "string", "format": "uuid"}, "019aa5c8-1bc0-7a4e-9c1d-5b7e2f90a364"
     ),

@@ -265,3 +265,44 @@ AUDIT_ENTRY: Final = {
     "problem": None,
     "details": {"client_id": "shop", "poller_quota": 3, "revision": 1, "secret_id": SECRET_ID},
 }
+CREATED: Final = 1_795_253_400_000
+"""NOW in Unix milliseconds, the first revision of a destination."""
+NEW_DESTINATION: Final[dict[str, Any]] = {
+    "url": "https://warehouse.example/hooks",
+    "headers": {"x-source": "shop"},
+    "max_per_second": 20,
+    "token": {
+        "client_id": "shop",
+        "client_secret": "of-the-token-server",
+        "issuer": "https://login.example",
+        "scope": "orders.write",
+    },
+    "cloudevents": {"type": "shop.order.expired", "source": "/shop"},
+}
+DESTINATION: Final[dict[str, Any]] = {
+    "name": PATH_PARTS["destination"].example,
+    "client_id": "shop",
+    "url": "https://warehouse.example/hooks",
+    "method": "POST",
+    "headers": {"x-source": "***"},
+    "timeout_seconds": None,
+    "retry": None,
+    "max_per_second": 20.0,
+    "max_in_flight": None,
+    "certificate": None,
+    "token": {
+        "client_id": "shop",
+        "token_url": None,
+        "issuer": "https://login.example",
+        "scope": "orders.write",
+        "audience": None,
+        "authentication": "basic",
+        "id_token": False,
+    },
+    "proxy": None,
+    "cloudevents": {"type": "shop.order.expired", "source": "/shop"},
+    "paused_at": None,
+    "revision": CREATED,
+    "created_at": NOW,
+    "changed_at": NOW,
+}

@@ -203,6 +203,12 @@ EXAMPLES: Final[Mapping[str, Example]] = {
             "next_fires": ["2026-11-21T15:00:00.000Z", "2026-11-22T15:00:00.000Z"],
         },
     ),
+    "put_destination": Example(request=of.NEW_DESTINATION, answer=of.DESTINATION),
+    "get_destination": Example(answer=of.DESTINATION),
+    "list_destinations": Example(answer=of.page(of.DESTINATION)),
+    "pause_destination": Example(answer={**of.DESTINATION, "paused_at": of.NOW, "revision": of.CREATED + 1}),
+    "resume_destination": Example(answer={**of.DESTINATION, "revision": of.CREATED + 2}),
+    "delete_destination": Example(query={"force": "false"}),
     "put_client": Example(
         request={"poller_quota": 3, "settings": {"retry": {"max_attempts": 20}, "horizon_days": 365}},
         answer=of.NEW_CLIENT,

@@ -6,7 +6,7 @@ from aiohttp import web
 
 from membership.identity import NodeId
 from scheduler_service.api.http.auth import Access
-from scheduler_service.api.http.query import choice_parameter
+from scheduler_service.api.http.query import flag_parameter
 from scheduler_service.api.http.route import Items, NoRequest, RequestContext, Route, json_response
 from scheduler_service.api.schemas import ClusterView, DrainingView, NodeView, PollerOwner, PollersView, PollerView
 from scheduler_service.domain.clients import Scope
@@ -15,16 +15,7 @@ from scheduler_service.domain.ids import minute_start
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.usecases.cluster import NodeShown, PollerShown
 
-
-def _flag(text: str) -> bool:
-    if text not in ("true", "false"):
-        raise ValueError(text)
-    return text == "true"
-
-
-FORCE: Final = choice_parameter(
-    "force", "Drain even if no other node takes pollers, so that no calls are made.", _flag, ("true", "false")
-)
+FORCE: Final = flag_parameter("force", "Drain even if no other node takes pollers, so that no calls are made.")
 
 
 async def get_cluster(context: RequestContext) -> web.Response:

@@ -125,6 +125,11 @@ class ScheduleStore(Protocol):
     ) -> Mapping[Minute, Sequence[PollerId]]:
         """Which pollers have rows, per minute of [first, last], both inclusive; minutes without any are absent."""
 
+    async def occupied_over(
+        self, client_id: ClientId, *, first: Minute, last: Minute
+    ) -> Mapping[Minute, Sequence[PollerId]]:
+        """The same with one request for all hours of the span, up to 100: for spans that are mostly empty."""
+
     async def count_unfinished(self, partition: Partition, *, due_until: int, limit: int) -> Unfinished:
         """How many of the first `limit` rows are due at `due_until` or before and have no outcome. Reads no bodies."""
 

@@ -38,6 +38,7 @@ async def keys(api: ApiHarness) -> Keys:
     named = (await api.send("POST", "/v1/admin-keys", json={"name": "ops"})).json["key"]
     made = await api.send("POST", "/v1/clients/other/schedules", key=other, json=schedule(label="private"))
     await api.send("PUT", "/v1/clients/other/crons/private-cron", key=other, json=cron(label="private"))
+    await api.send("PUT", "/v1/clients/other/destinations/private-destination", json={"url": "https://private.example"})
     secret = await api.send("POST", "/v1/clients/other/signing-secrets")
     window = {"from": "2026-11-21T09:00:00Z", "to": "2026-11-21T10:00:00Z", "states": ["failed"], "action": "report"}
     asked = await api.send("POST", "/v1/clients/other/reconciliations", key=other, json=window)
@@ -62,6 +63,7 @@ def path_of(route: Route, keys: Keys, client_id: str) -> str:
         "secret_id": keys.other_secret_id,
         "node_id": "no-such-node",
         "cron_id": "private-cron",
+        "destination": "private-destination",
         "schedule_key": "private-key",
         "reconciliation_id": keys.other_reconciliation,
         "kind": "invalid",

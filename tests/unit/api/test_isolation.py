@@ -54,6 +54,7 @@ def test_there_is_something_to_be_found(stage: Stage) -> None:
     clients = stage.clients
     filled = {table for table, rows in clients.owners_rows().items() if rows}
     assert {"schedules", "clients", "crons", "api_keys", "signing_secrets", "dead_letters", "audit_log"} <= filled
+    assert "destinations" in filled
     assert len(clients.cursors) >= 5
     reply = stage.run(clients.api.send("GET", f"/v1/clients/{OWNER}/crons", key=clients.owners_key))
     assert CANARY in reply.body.decode()

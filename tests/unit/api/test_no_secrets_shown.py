@@ -30,7 +30,7 @@ SHOWS_ONCE = {"create_key", "create_secret", "create_admin_key"}
 HEADERS = {"authorization": f"Bearer {CANARY}", "cookie": CANARY, "x-api-key": CANARY}
 NO_PLACE_FOR_SECRETS = {"timezone", "name"}
 """The refusal of a time zone quotes its name, and an administrator's name is on every line about its actions."""
-BEFORE = ("put_client", "create_schedule", "put_cron", "create_key", "create_secret")
+BEFORE = ("put_client", "create_schedule", "put_cron", "put_destination", "create_key", "create_secret")
 
 
 class Broken(InMemoryConnection):
@@ -97,8 +97,10 @@ def poisoned(value: Any) -> Any:
     found = {name: poisoned(one) for name, one in value.items()}
     if "url" in found:
         found |= {"url": f"https://a.example/hook?token={CANARY}", "headers": HEADERS}
-        if found.get("method", "POST") == "POST":
+        if found.get("method", "POST") == "POST" and "token" not in found:
             found["body"] = CANARY
+    if "client_secret" in found:
+        found["client_secret"] = CANARY
     return found
 
 

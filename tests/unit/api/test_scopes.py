@@ -29,6 +29,10 @@ MANAGED = {
     "list_secrets",
     "delete_secret",
     "list_client_audit_log",
+    "put_destination",
+    "pause_destination",
+    "resume_destination",
+    "delete_destination",
 }
 KEYS = "/v1/clients/shop/keys"
 SCHEDULES = "/v1/clients/shop/schedules"

@@ -15,6 +15,7 @@ from membership.conditional import APPLIED, Answer, Rejected, Unknown
 from membership.errors import StoreUnavailable
 from membership.identity import IncarnationNumber, NodeId, NodeIncarnation, PollerKey
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
+from scheduler_service.domain.destinations import StoredDestination
 from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.domain.schedules import PartitionHeader, ScheduleId
 from tests.contract.builders import commit, definition
@@ -171,6 +172,32 @@ async def test_a_rejection_that_can_not_be_read_is_unknown() -> None:
     await store.create_client(client())
     connection.down = ["clients.read"]
     assert isinstance(await store.create_client(client()), Unknown)
+
+
+def destination(revision: int = 1) -> StoredDestination:
+    at = UnixMillis(1)
+    return StoredDestination(
+        client_id=ClientId("shop"), name="hook", document="{}", revision=revision, created_at=at, changed_at=at
+    )
+
+
+async def test_a_change_of_a_destination_that_was_not_announced_is_unknown() -> None:
+    connection = Scripted()
+    connection.down = ["catalog.bump"]
+    storage = Storage.over(connection)
+    store = storage.destinations
+    assert isinstance(await store.put_destination(destination(), expected_revision=None), Unknown)
+    connection.down = []
+    before = await storage.clients.catalog_revision()
+    assert await store.put_destination(destination(), expected_revision=None) == Rejected(destination())
+    assert await storage.clients.catalog_revision() != before
+    connection.lost = ["destinations.delete"]
+    before = await storage.clients.catalog_revision()
+    assert await store.delete_destination(ClientId("shop"), "hook", expected_revision=1) == Unknown("lost")
+    assert await storage.clients.catalog_revision() != before
+    connection.down = ["destinations.read"]
+    assert isinstance(await store.put_destination(destination(2), expected_revision=1), Unknown)
+    await storage.close()
 
 
 async def test_keys_whose_signal_is_lost_are_not_acknowledged() -> None:

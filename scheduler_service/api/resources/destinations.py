@@ -1,0 +1,190 @@
+"""Destinations: put, show, list, pause, resume, delete."""
+
+import re
+from typing import Final
+
+from aiohttp import web
+
+from scheduler_service.api.http.auth import Access
+from scheduler_service.api.http.decoding import Body
+from scheduler_service.api.http.preconditions import ETAG, PRECONDITION_FAILED, etag_header, precondition_of
+from scheduler_service.api.http.query import flag_parameter
+from scheduler_service.api.http.route import (
+    LOCATION,
+    Items,
+    NoRequest,
+    RequestContext,
+    Route,
+    json_response,
+    no_content,
+)
+from scheduler_service.api.resources.destination_views import DestinationView, destination_view
+from scheduler_service.domain.clients import Scope
+from scheduler_service.domain.destinations import DESTINATION_PATTERN
+from scheduler_service.domain.errors import FieldError, Invalid, NotFound
+from scheduler_service.usecases.client_certificates import cost_of_key
+from scheduler_service.usecases.destination_request import DestinationRequest
+from scheduler_service.usecases.destinations import ShownDestination
+
+_DESTINATIONS: Final = "/v1/clients/{client_id}/destinations"
+_DESTINATION: Final = _DESTINATIONS + "/{destination}"
+_NAME: Final = re.compile(DESTINATION_PATTERN.strip("^$"))
+_BODY: Final = Body(DestinationRequest)
+FORCE: Final = flag_parameter(
+    "force", "Delete it even if crons or waiting schedules name it: their calls fail then, with a reason that says so."
+)
+
+
+async def put_destination(context: RequestContext) -> web.Response:
+    client, destinations, name = context.client, context.services.destinations, _name(context)
+    precondition = precondition_of(context.request)
+    request = await context.body(_BODY, lambda wrong: _faults(context, wrong))
+    if request.certificate is not None:
+        context.spend(cost_of_key(request.certificate.key))
+    document = destinations.draft(client, request)
+    put = await destinations.put(client, name, document, precondition=precondition)
+    context.record(revision=put.shown.stored.revision)
+    headers = etag_header(put.shown.stored.revision)
+    if not put.created:
+        return json_response(destination_view(put.shown), headers=headers)
+    headers["Location"] = f"/v1/clients/{client.client_id}/destinations/{name}"
+    return json_response(destination_view(put.shown), status=201, headers=headers)
+
+
+async def get_destination(context: RequestContext) -> web.Response:
+    return _shown(await context.services.destinations.one(context.client.client_id, _name(context)))
+
+
+async def list_destinations(context: RequestContext) -> web.Response:
+    found = await context.services.destinations.all(context.client.client_id)
+    context.has_read(len(found), sum(len(shown.stored.document) for shown in found))
+    return json_response(Items([destination_view(shown) for shown in found]))
+
+
+async def pause_destination(context: RequestContext) -> web.Response:
+    name = _name(context)
+    await context.no_body()
+    return _changed(context, await context.services.destinations.pause(context.client.client_id, name))
+
+
+async def resume_destination(context: RequestContext) -> web.Response:
+    name = _name(context)
+    await context.no_body()
+    return _changed(context, await context.services.destinations.resume(context.client.client_id, name))
+
+
+async def delete_destination(context: RequestContext) -> web.Response:
+    name, faults = _name(context), list[FieldError]()
+    force = FORCE.of(context.query(), faults) or False
+    if faults:
+        raise Invalid(faults)
+    await context.services.destinations.delete(
+        context.client, name, force=force, precondition=precondition_of(context.request), told=context.has_read
+    )
+    context.record(forced=str(force).lower())
+    return no_content()
+
+
+def _faults(context: RequestContext, request: DestinationRequest) -> list[FieldError]:
+    try:
+        context.services.destinations.draft(context.client, request)
+    except Invalid as invalid:
+        return invalid.errors
+    return []
+
+
+def _name(context: RequestContext) -> str:
+    """The name in the path. A text that can't be a destination's name is 404."""
+    name = context.path("destination")
+    if _NAME.fullmatch(name) is None:
+        raise NotFound(f"a destination's name matches {DESTINATION_PATTERN}: lower-case letters, digits, '.', '_', '-'")
+    return name
+
+
+def _changed(context: RequestContext, shown: ShownDestination) -> web.Response:
+    context.record(revision=shown.stored.revision)
+    return _shown(shown)
+
+
+def _shown(shown: ShownDestination) -> web.Response:
+    return json_response(destination_view(shown), headers=etag_header(shown.stored.revision))
+
+
+ROUTES = (
+    Route(
+        method="PUT",
+        path=_DESTINATION,
+        access=Access.CLIENT,
+        scope=Scope.MANAGE,
+        handler=put_destination,
+        summary="Create a destination, or replace it as a whole: secrets must be sent again",
+        request=DestinationRequest,
+        response=DestinationView,
+        status=201,
+        headers={**LOCATION, **ETAG},
+        others={200: DestinationView},
+        problems=("too-many-destinations", PRECONDITION_FAILED),
+        cost=5,
+    ),
+    Route(
+        method="GET",
+        path=_DESTINATION,
+        access=Access.CLIENT,
+        scope=Scope.READ,
+        handler=get_destination,
+        summary="Show a destination, without its secrets",
+        response=DestinationView,
+        headers=ETAG,
+        problems=("secret-locked",),
+        cost=2,
+    ),
+    Route(
+        method="GET",
+        path=_DESTINATIONS,
+        access=Access.CLIENT,
+        scope=Scope.READ,
+        handler=list_destinations,
+        summary="List destinations by name, without their secrets",
+        response=Items[DestinationView],
+        problems=("secret-locked",),
+        cost=5,
+        reads_much=True,
+    ),
+    Route(
+        method="POST",
+        path=_DESTINATION + ":pause",
+        access=Access.CLIENT,
+        scope=Scope.MANAGE,
+        handler=pause_destination,
+        summary="Pause a destination: its calls wait until it is resumed",
+        request=NoRequest,
+        response=DestinationView,
+        problems=("secret-locked",),
+        cost=3,
+    ),
+    Route(
+        method="POST",
+        path=_DESTINATION + ":resume",
+        access=Access.CLIENT,
+        scope=Scope.MANAGE,
+        handler=resume_destination,
+        summary="Resume a paused destination",
+        request=NoRequest,
+        response=DestinationView,
+        problems=("secret-locked",),
+        cost=3,
+    ),
+    Route(
+        method="DELETE",
+        path=_DESTINATION,
+        access=Access.CLIENT,
+        scope=Scope.MANAGE,
+        handler=delete_destination,
+        summary="Delete a destination that no cron and no waiting schedule names",
+        query=(FORCE,),
+        status=204,
+        problems=("destination-in-use", PRECONDITION_FAILED),
+        cost=5,
+        reads_much=True,
+    ),
+)

@@ -1,0 +1,250 @@
+"""Destinations of a client: put, shown, paused, resumed, deleted.
+
+    read -> decide -> write IF the revision is as read (rejected: decide again) -> announced to nodes
+
+As of clients, every change is written under the next revision, even where the destination is as requested already, so
+that no earlier write without an answer takes effect afterwards. The first revision of a destination is the instant of
+its creation, so that one that was deleted and made again has none of the revisions it had before.
+
+A client may have `MAX_DESTINATIONS`. Requests at the same time may all find room; each looks again after its write, and
+takes its destination back where the others are too many.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+from msgspec.structs import replace
+
+from membership.conditional import Applied, Rejected, Unknown
+from membership.errors import StoreUnavailable
+from scheduler_service.domain.clients import Client
+from scheduler_service.domain.destinations import (
+    MAX_DESTINATIONS,
+    Destination,
+    StoredDestination,
+    decode_destination,
+    encode_destination,
+)
+from scheduler_service.domain.errors import Conflict, NotFound, SecretLocked
+from scheduler_service.domain.ids import ClientId, UnixMillis
+from scheduler_service.domain.options import Undecodable
+from scheduler_service.domain.ports import DestinationStore, SecretEncryption
+from scheduler_service.domain.preconditions import NO_PRECONDITION, Precondition
+from scheduler_service.runtime.clock import Clock
+from scheduler_service.usecases.destination_request import DestinationRequest, draft_destination
+from scheduler_service.usecases.destination_users import MAX_NAMED, FindDestinationUsers, Users
+from scheduler_service.usecases.reading_steps import Told
+from scheduler_service.usecases.schedule_request import CallbackPolicy
+
+MAX_DESTINATION_TURNS = 20
+"""Consecutive rejections after which a change fails: other callers keep changing this destination."""
+_NEVER = 0
+"""No destination has this revision."""
+
+Step: TypeAlias = Callable[[StoredDestination | None, UnixMillis], StoredDestination]
+"""Answers the destination as it should be, but for its revision. Raises to refuse."""
+
+
+class ShownDestination(NamedTuple):
+    """A destination as it is stored, and its document in the clear."""
+
+    stored: StoredDestination
+    document: Destination
+
+
+class PutDestination(NamedTuple):
+    shown: ShownDestination
+    created: bool
+
+
+def open_destination(stored: StoredDestination, encryption: SecretEncryption) -> Destination:
+    """Raises SecretLocked, also for a document that is damaged: its calls must wait, and not be sent otherwise."""
+    text = encryption.open_destination(stored.client_id, stored.name, stored.document)
+    try:
+        return decode_destination(text)
+    except Undecodable:
+        detail = f"destination {stored.name!r} of client {stored.client_id!r} is damaged in storage"
+        raise SecretLocked(detail, key_id="") from None
+
+
+class Destinations:
+    """Destinations of clients that the caller has looked up. Every method may be repeated."""
+
+    def __init__(
+        self, *, store: DestinationStore, users: FindDestinationUsers, policy: CallbackPolicy, clock: Clock
+    ) -> None:
+        self._store = store
+        self._users = users
+        self._policy = policy
+        self._encryption = policy.encryption
+        self._clock = clock
+
+    async def one(self, client_id: ClientId, name: str) -> ShownDestination:
+        """Raises NotFound, SecretLocked, StoreUnavailable."""
+        return self._shown(_existing(await self._store.read_destination(client_id, name), name))
+
+    async def all(self, client_id: ClientId) -> list[ShownDestination]:
+        """By name. Raises SecretLocked, StoreUnavailable."""
+        return [self._shown(stored) for stored in await self._store.list_destinations(client_id)]
+
+    def draft(self, client: Client, request: DestinationRequest) -> Destination:
+        """What would be stored. Raises Invalid with every fault."""
+        return draft_destination(request, settings=client.settings, policy=self._policy, now=self._clock.wall_ms())
+
+    async def put(
+        self, client: Client, name: str, document: Destination, *, precondition: Precondition = NO_PRECONDITION
+    ) -> PutDestination:
+        """Create or replace; a paused destination stays paused. `document` was drafted. Raises Conflict
+        (too-many-destinations), PreconditionFailed, StoreUnavailable."""
+        client_id = client.client_id
+        sealed = self._encryption.seal_destination(client_id, name, encode_destination(document))
+        before = await self._store.read_destination(client_id, name)
+        if before is None:
+            precondition.check(None)
+            await self._check_room(client_id, name)
+
+        def step(known: StoredDestination | None, now: UnixMillis) -> StoredDestination:
+            if known is None:
+                precondition.check(None)
+                return StoredDestination(
+                    client_id=client_id, name=name, document=sealed, revision=now, created_at=now, changed_at=now
+                )
+            if not self._is(known, document):
+                # The answer to an equal request may have been lost, so a repeat is not refused.
+                precondition.check(str(known.revision))
+            return replace(known, document=sealed, changed_at=now)
+
+        known, stored = await self._change(client_id, name, before, step)
+        if known is None:
+            try:
+                await self._check_room(client_id, name)
+            except Conflict:
+                await self._store.delete_destination(client_id, name, expected_revision=stored.revision)
+                raise
+        return PutDestination(ShownDestination(stored, document), created=known is None)
+
+    async def pause(self, client_id: ClientId, name: str) -> ShownDestination:
+        """Its calls wait from now on. Raises NotFound, SecretLocked, StoreUnavailable."""
+
+        def step(known: StoredDestination, now: UnixMillis) -> StoredDestination:
+            return known if known.paused_at is not None else replace(known, paused_at=now, changed_at=now)
+
+        return await self._set(client_id, name, step)
+
+    async def resume(self, client_id: ClientId, name: str) -> ShownDestination:
+        """Raises NotFound, SecretLocked, StoreUnavailable."""
+
+        def step(known: StoredDestination, now: UnixMillis) -> StoredDestination:
+            return known if known.paused_at is None else replace(known, paused_at=None, changed_at=now)
+
+        return await self._set(client_id, name, step)
+
+    async def delete(
+        self,
+        client: Client,
+        name: str,
+        *,
+        force: bool,
+        precondition: Precondition = NO_PRECONDITION,
+        told: Told = lambda rows, size: None,
+    ) -> None:
+        """`force`: also where crons or waiting schedules name it. `told` hears of what the search for them read. Raises
+        NotFound, even where an earlier call deleted it, but announces the deletion once more before that; Conflict
+        (destination-in-use), PreconditionFailed, StoreUnavailable."""
+        client_id = client.client_id
+        current = await self._store.read_destination(client_id, name)
+        revision = _NEVER if current is None else current.revision
+        searched = force
+        for _ in range(MAX_DESTINATION_TURNS):
+            if current is not None:
+                precondition.check(str(current.revision))
+                if not searched:
+                    _refuse_used(name, await self._users(client, name, told=told))
+                    searched = True
+            match await self._store.delete_destination(client_id, name, expected_revision=revision):
+                case Applied():
+                    return
+                case Rejected(current=None):
+                    precondition.check(None)
+                    raise _not_found(name)
+                case Rejected(current=found):
+                    assert found is not None
+                    current, revision = found, found.revision
+                case Unknown():
+                    raise StoreUnavailable("storage did not say whether the destination was deleted; repeat it")
+        raise StoreUnavailable("others keep changing this destination; repeat the request")
+
+    async def _set(
+        self, client_id: ClientId, name: str, step: Callable[[StoredDestination, UnixMillis], StoredDestination]
+    ) -> ShownDestination:
+        before = await self._store.read_destination(client_id, name)
+        # A document that can't be shown is found before anything changes.
+        self._shown(_existing(before, name))
+        _, stored = await self._change(client_id, name, before, lambda known, now: step(_existing(known, name), now))
+        return self._shown(stored)
+
+    async def _change(
+        self, client_id: ClientId, name: str, known: StoredDestination | None, step: Step
+    ) -> tuple[StoredDestination | None, StoredDestination]:
+        """What was stored before, and what is now."""
+        for _ in range(MAX_DESTINATION_TURNS):
+            wanted = step(known, UnixMillis(self._clock.wall_ms()))
+            expected = None if known is None else known.revision
+            if known is not None:
+                wanted = replace(wanted, revision=known.revision + 1)
+            match await self._store.put_destination(wanted, expected_revision=expected):
+                case Applied():
+                    return known, wanted
+                case Rejected(current=found):
+                    known = found
+                case Unknown():
+                    raise StoreUnavailable(
+                        "storage did not say whether the destination was changed; repeat the request"
+                    )
+        raise StoreUnavailable("others keep changing this destination; repeat the request")
+
+    async def _check_room(self, client_id: ClientId, name: str) -> None:
+        """Raises Conflict."""
+        others = [one for one in await self._store.list_destinations(client_id) if one.name != name]
+        if len(others) >= MAX_DESTINATIONS:
+            raise Conflict("too-many-destinations", f"the client has {MAX_DESTINATIONS} destinations: delete one first")
+
+    def _is(self, stored: StoredDestination, document: Destination) -> bool:
+        try:
+            return open_destination(stored, self._encryption) == document
+        except SecretLocked:
+            return False
+
+    def _shown(self, stored: StoredDestination) -> ShownDestination:
+        return ShownDestination(stored, open_destination(stored, self._encryption))
+
+
+def _existing(known: StoredDestination | None, name: str) -> StoredDestination:
+    if known is None:
+        raise _not_found(name)
+    return known
+
+
+def _not_found(name: str) -> NotFound:
+    return NotFound(f"there is no destination {name!r}")
+
+
+def _refuse_used(name: str, users: Users) -> None:
+    """Raises Conflict."""
+    if users.none:
+        return
+    found = [
+        f"{'at least ' if len(some) > MAX_NAMED else ''}{min(len(some), MAX_NAMED)} {what} "
+        f"({', '.join(map(str, some[:MAX_NAMED]))})"
+        for some, what in ((users.crons, "crons"), (users.schedules, "waiting schedules"))
+        if some
+    ]
+    if found:
+        detail = f"destination {name!r} is named by {' and '.join(found)}"
+        detail += "" if users.complete else "; there may be others"
+    else:
+        detail = (
+            f"the client has too many crons or waiting schedules to look at all of them, so nobody knows whether one "
+            f"names the destination {name!r}"
+        )
+    raise Conflict("destination-in-use", detail)

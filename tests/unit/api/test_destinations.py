@@ -1,0 +1,352 @@
+"""Destinations over the API: put, shown without secrets, paused, deleted, within their bounds."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from membership.conditional import APPLIED, Answer, Unknown
+from scheduler_service.domain.destinations import MAX_DESTINATIONS, StoredDestination
+from scheduler_service.domain.ids import DAY_MS, HOUR_MS, ClientId, CronId, PollerId, UnixMillis, compose_schedule_id
+from scheduler_service.domain.network import NetworkPolicy
+from scheduler_service.domain.schedules import Definition, Kind
+from scheduler_service.runtime.randomness import SystemRandomness
+from scheduler_service.usecases.destination_users import MAX_NAMED, MAX_SEARCH_READS
+from scheduler_service.usecases.key_ring import new_key
+from scheduler_service.usecases.secret_encryption import KeyRingEncryption
+from tests.contract.builders import cancelled, update
+from tests.support.api import NOW, ApiHarness, Reply, cron
+from tests.support.client_pems import SOON, pair
+
+ALL = "/v1/clients/shop/destinations"
+HOOK = f"{ALL}/hook"
+CANARY = "canary7f3a"
+URL = "https://warehouse.example/hooks"
+SHOP = ClientId("shop")
+NETWORK = NetworkPolicy.parse(proxies=["proxy.internal:3128"])
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[ApiHarness]:
+    async with ApiHarness(network=NETWORK) as harness:
+        await harness.add_built_in_clients()
+        await harness.register("shop")
+        yield harness
+
+
+async def put(api: ApiHarness, path: str = HOOK, *, seen: dict[str, str] | None = None, **asked: Any) -> Reply:
+    return await api.send("PUT", path, json={"url": URL, **asked}, headers=seen)
+
+
+async def test_it_is_created_then_replaced_as_a_whole(api: ApiHarness) -> None:
+    created = await put(api, max_in_flight=5, timeout_seconds=2)
+    assert (created.status, created.headers["Location"]) == (201, HOOK)
+    assert created.headers["ETag"] == f'"{created.json["revision"]}"'
+    assert (created.json["max_in_flight"], created.json["paused_at"]) == (5, None)
+    api.clock.advance(1)
+    replaced = await put(api, method="PUT")
+    assert (replaced.status, "Location" in replaced.headers) == (200, False)
+    assert (replaced.json["method"], replaced.json["max_in_flight"]) == ("PUT", None), "what is left out is not kept"
+    assert replaced.json["revision"] == created.json["revision"] + 1
+    assert replaced.json["created_at"] == created.json["created_at"] < replaced.json["changed_at"]
+    shown = await api.send("GET", HOOK)
+    assert (shown.json, shown.headers["ETag"]) == (replaced.json, replaced.headers["ETag"])
+    assert (await api.send("GET", ALL)).json == {"items": [replaced.json], "next_cursor": None}
+
+
+async def test_secrets_are_stored_sealed_and_never_shown(tmp_path: Path) -> None:
+    ring, randomness = tmp_path / "ring", SystemRandomness()
+    ring.write_text(new_key("first", randomness=randomness))
+    certificate = pair("CN of shop")
+    request = {
+        "headers": {"authorization": f"Bearer {CANARY}", "x-source": CANARY},
+        "certificate": certificate,
+        "proxy": {"url": "http://proxy.internal:3128", "username": "shop", "password": CANARY},
+    }
+    with_token = {"token": {"client_id": "me", "client_secret": CANARY, "token_url": "https://login.example/token"}}
+    secrets = (CANARY, certificate["key"].split("\n")[1], certificate["chain"].split("\n")[1])
+    async with ApiHarness(network=NETWORK, encryption=KeyRingEncryption(str(ring), randomness=randomness)) as api:
+        await api.register("shop")
+        answers = [
+            await put(api, **request),
+            await put(api, f"{ALL}/other", **with_token),
+            await put(api, **request),
+            await put(api, certificate={**certificate, "chain": certificate["key"]}),
+            *[await api.send("POST", f"{HOOK}:{verb}") for verb in ("pause", "resume")],
+            await api.send("GET", HOOK),
+            await api.send("GET", ALL),
+            await api.send("GET", "/v1/clients/shop/audit-log"),
+        ]
+        assert [reply.status for reply in answers] == [201, 201, 200, 422, 200, 200, 200, 200, 200]
+        stored = str(api.connection.rows("destinations"))
+        for secret in secrets:
+            assert secret not in stored
+            assert not [reply for reply in answers if secret.encode() in reply.body]
+        shown = answers[0].json
+        assert shown["headers"] == {"authorization": "***", "x-source": "***"}
+        assert shown["certificate"] == {"subject": "CN=CN of shop", "expires_at": "2027-11-21T09:30:00.000Z"}
+        assert shown["proxy"] == {"url": "http://proxy.internal:3128", "username": "shop"}
+        assert answers[1].json["token"]["client_id"] == "me"
+        ring.write_text(new_key("second", randomness=randomness))
+        for method, path in (("GET", HOOK), ("GET", ALL), ("POST", f"{HOOK}:pause")):
+            locked = await api.send(method, path)
+            assert (locked.status, locked.json["type"]) == (503, "/problems/secret-locked")
+        assert str(api.connection.rows("destinations")) == stored, "what can't be shown is not changed"
+        assert (await put(api)).status == 200, "but it can be replaced"
+        assert (await api.send("DELETE", f"{ALL}/other")).status == 204, "and deleted"
+
+
+async def test_all_faults_of_a_request_are_named_and_nothing_is_stored(api: ApiHarness) -> None:
+    expired = pair(expires=SOON - timedelta(days=700))
+    reply = await put(
+        api,
+        url="https://10.0.0.1/#x",
+        method="TRACE",
+        headers={"host": CANARY},
+        max_in_flight="many",
+        certificate=expired,
+        token={"client_id": "a", "client_secret": CANARY, "token_url": "http://login.example", "issuer": "https://b"},
+    )
+    assert reply.status == 422
+    named = {one["pointer"] for one in reply.json["errors"]}
+    assert named >= {"/url", "/method", "/max_in_flight", "/certificate/chain", "/token/token_url"}
+    assert CANARY.encode() not in reply.body
+    assert api.connection.rows("destinations") == []
+
+
+async def test_a_change_is_made_of_what_was_seen(api: ApiHarness) -> None:
+    absent = await put(api, seen={"If-Match": '"1"'})
+    assert (absent.status, absent.json["type"]) == (412, "/problems/precondition-failed")
+    made = await put(api, seen={"If-None-Match": "*"})
+    tag = made.headers["ETag"]
+    assert (await put(api, seen={"If-None-Match": "*"}, max_in_flight=2)).status == 412
+    changed = await put(api, seen={"If-Match": tag}, max_in_flight=2)
+    assert changed.status == 200
+    assert (await put(api, seen={"If-Match": tag}, max_in_flight=3)).status == 412
+    repeated = await put(api, seen={"If-Match": tag}, max_in_flight=2)
+    assert repeated.status == 200, "its answer may have been lost"
+    assert (await api.send("DELETE", HOOK, headers={"If-Match": tag})).status == 412
+    assert (await api.send("DELETE", HOOK, headers={"If-Match": repeated.headers["ETag"]})).status == 204
+
+
+async def test_a_pause_lasts_until_it_is_lifted(api: ApiHarness) -> None:
+    await put(api)
+    paused = await api.send("POST", f"{HOOK}:pause")
+    assert (paused.status, paused.json["paused_at"]) == (200, "2026-11-21T09:30:00.000Z")
+    api.clock.advance(60)
+    assert (await api.send("POST", f"{HOOK}:pause")).json["paused_at"] == "2026-11-21T09:30:00.000Z"
+    assert (await put(api, max_in_flight=2)).json["paused_at"] == "2026-11-21T09:30:00.000Z"
+    lifted = await api.send("POST", f"{HOOK}:resume")
+    assert (lifted.json["paused_at"], lifted.json["max_in_flight"]) == (None, 2)
+    again = await api.send("POST", f"{HOOK}:resume")
+    assert (again.status, again.json["paused_at"]) == (200, None)
+
+
+async def test_what_is_not_there_is_not_found(api: ApiHarness) -> None:
+    announced = await api.storage.clients.catalog_revision()
+    for method, path in (
+        ("GET", HOOK),
+        ("DELETE", HOOK),
+        ("POST", f"{HOOK}:pause"),
+        ("POST", f"{HOOK}:resume"),
+        ("PUT", f"{ALL}/No-Name"),
+        ("PUT", f"{ALL}/{'x' * 64}"),
+    ):
+        reply = await api.send(method, path, json={"url": URL} if method == "PUT" else None)
+        assert (reply.status, reply.json["type"]) == (404, "/problems/not-found"), path
+    assert (await api.send("GET", ALL)).json["items"] == []
+    assert await api.storage.clients.catalog_revision() > announced, "a deletion is announced once more"
+
+
+async def test_one_that_is_made_again_has_no_revision_of_before(api: ApiHarness) -> None:
+    tag = (await put(api)).headers["ETag"]
+    api.clock.advance(0.001)
+    assert (await api.send("DELETE", HOOK)).status == 204
+    made = await put(api)
+    assert made.status == 201
+    assert made.headers["ETag"] != tag
+
+
+async def _insert_directly(api: ApiHarness, number: int) -> None:
+    at = UnixMillis(NOW)
+    await api.storage.destinations.put_destination(
+        StoredDestination(
+            client_id=SHOP,
+            name=f"d{number:03}",
+            document='{"url":"https://a.example"}',
+            revision=1,
+            created_at=at,
+            changed_at=at,
+        ),
+        expected_revision=None,
+    )
+
+
+async def test_they_are_bounded(api: ApiHarness) -> None:
+    for number in range(MAX_DESTINATIONS - 1):
+        await _insert_directly(api, number)
+    assert (await put(api)).status == 201
+    refused = await put(api, f"{ALL}/one-more")
+    assert (refused.status, refused.json["type"]) == (409, "/problems/too-many-destinations")
+    assert (await put(api, max_in_flight=2)).status == 200, "those that are there may change"
+    assert len(api.connection.rows("destinations")) == MAX_DESTINATIONS
+    assert (await api.send("DELETE", f"{ALL}/d000")).status == 204
+    assert (await put(api, f"{ALL}/one-more")).status == 201
+
+
+async def test_they_are_bounded_for_requests_at_the_same_moment(
+    api: ApiHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(MAX_DESTINATIONS - 1):
+        await _insert_directly(api, number)
+    store = api.storage.destinations
+    write, arrived = store.put_destination, asyncio.Event()
+    waiting = 0
+
+    async def together(destination: StoredDestination, *, expected_revision: int | None) -> Answer[Any]:
+        nonlocal waiting
+        waiting += 1
+        if waiting == 3:
+            arrived.set()
+        await arrived.wait()
+        return await write(destination, expected_revision=expected_revision)
+
+    monkeypatch.setattr(type(store), "put_destination", staticmethod(together))
+    replies = await asyncio.gather(*(put(api, f"{ALL}/new-{number}") for number in range(3)))
+    stayed = [reply for reply in replies if reply.status == 201]
+    assert len(stayed) <= 1
+    assert all(reply.json["type"] == "/problems/too-many-destinations" for reply in replies if reply.status != 201)
+    assert len(api.connection.rows("destinations")) == MAX_DESTINATIONS - 1 + len(stayed)
+
+
+async def test_a_change_without_an_answer_may_be_repeated(api: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = type(api.storage.destinations)
+
+    async def lost(*asked: Any, **named: Any) -> Answer[Any]:
+        return Unknown("lost")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "put_destination", lost)
+        patch.setattr(store, "delete_destination", lost)
+        for reply in (await put(api), await api.send("DELETE", HOOK)):
+            assert (reply.status, reply.json["type"]) == (503, "/problems/storage-unavailable")
+    assert (await put(api)).status == 201
+
+
+# Who names it.
+
+
+def row(*, due: int = NOW + HOUR_MS, tail: int = 1, name: str = "hook", **other: Any) -> Definition:
+    values: dict[str, Any] = {
+        "client_id": SHOP,
+        "poller_id": PollerId(1),
+        "due": UnixMillis(due),
+        "schedule_id": compose_schedule_id(due=UnixMillis(due), poller_id=1, tail=tail),
+        "method": "POST",
+        "url": f"destination://{name}/orders",
+        "headers": "[]",
+        "body": b"",
+        "options": "{}",
+        "created_at": UnixMillis(NOW),
+    }
+    return Definition(**{**values, **other})
+
+
+async def refusal(api: ApiHarness) -> str:
+    reply = await api.send("DELETE", HOOK)
+    assert (reply.status, reply.json["type"]) == (409, "/problems/destination-in-use"), reply.body
+    assert [one["name"] for one in api.connection.rows("destinations")] == ["hook"]
+    return str(reply.json["detail"])
+
+
+@pytest.mark.parametrize(
+    "due", [NOW - 30_000, NOW + HOUR_MS, NOW + 96 * HOUR_MS, NOW + 300 * DAY_MS, NOW + 729 * DAY_MS]
+)
+async def test_one_that_a_waiting_schedule_names_is_deleted_by_force_only(api: ApiHarness, due: int) -> None:
+    await put(api)
+    await api.storage.schedules.insert(row(due=due, name="other"))
+    await api.storage.schedules.insert(row(due=due, tail=2, url="https://hook.example"))
+    waiting = row(due=due, tail=3)
+    await api.storage.schedules.insert(waiting)
+    detail = await refusal(api)
+    assert detail == f"destination 'hook' is named by 1 waiting schedules ({waiting.schedule_id})"
+    wrong = await api.send("DELETE", HOOK, params={"force": "yes"})
+    assert (wrong.status, wrong.json["errors"][0]["pointer"]) == (422, "/force")
+    assert (await api.send("DELETE", HOOK, params={"force": "true"})).status == 204
+    assert api.connection.rows("destinations") == []
+
+
+async def test_retries_count_and_what_has_ended_does_not(api: ApiHarness) -> None:
+    await put(api)
+    ended = row()
+    await api.storage.schedules.insert(ended)
+    assert await api.storage.schedules.update(update(ended.partition, 1, cancelled(ended))) == APPLIED
+    assert (await api.send("DELETE", HOOK)).status == 204
+    await put(api)
+    await api.storage.schedules.insert(row(tail=2, kind=Kind.RETRY_ROW, origin_due=UnixMillis(NOW - DAY_MS)))
+    assert "1 waiting schedules" in await refusal(api)
+
+
+async def test_one_that_a_cron_names_is_deleted_by_force_only(api: ApiHarness) -> None:
+    await put(api)
+    for cron_id in ("other", "nightly"):
+        await api.send("PUT", f"/v1/clients/shop/crons/{cron_id}", json=cron())
+    await _name_by_cron(api, "nightly")
+    assert await refusal(api) == "destination 'hook' is named by 1 crons (nightly)"
+    await api.storage.schedules.insert(row())
+    assert "1 crons (nightly) and 1 waiting schedules" in await refusal(api)
+    await api.send("DELETE", "/v1/clients/shop/crons/nightly")
+    assert "cron" not in await refusal(api)
+    assert (await api.send("DELETE", HOOK, params={"force": "true"})).status == 204
+
+
+async def _name_by_cron(api: ApiHarness, cron_id: str) -> None:
+    found = (await api.storage.crons.read(SHOP, [CronId(cron_id)]))[CronId(cron_id)]
+    changed = replace(found, callback=replace(found.callback, url="destination://hook"), revision=found.revision + 1)
+    await api.storage.crons.write(changed, expected_revision=found.revision)
+
+
+async def test_a_search_names_some_and_says_that_there_are_more(api: ApiHarness) -> None:
+    await put(api)
+    for tail in range(MAX_NAMED + 5):
+        await api.storage.schedules.insert(row(tail=tail))
+    detail = await refusal(api)
+    assert f"at least {MAX_NAMED} waiting schedules" in detail
+    assert "there may be others" in detail
+
+
+async def test_a_search_that_can_not_look_at_all_refuses(api: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    await put(api)
+    assert MAX_SEARCH_READS >= 400
+    monkeypatch.setattr("scheduler_service.usecases.destination_users.MAX_SEARCH_READS", 150)
+    assert "nobody knows whether one names the destination 'hook'" in await refusal(api)
+    monkeypatch.setattr("scheduler_service.usecases.destination_users.MAX_SEARCH_READS", 190)
+    assert (await api.send("DELETE", HOOK)).status == 204
+
+
+async def test_a_search_is_charged_and_one_by_force_is_not(api: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    owed = 0.0
+
+    def owe(self: object, principal: object, cost: float) -> None:
+        nonlocal owed
+        owed += cost
+
+    monkeypatch.setattr(type(api.services.request_budget), "owe", owe)
+    await put(api)
+    assert (await api.send("DELETE", HOOK, params={"force": "true"})).status == 204
+    assert owed < 1
+    await put(api)
+    assert (await api.send("DELETE", HOOK)).status == 204
+    assert owed > 300
+
+
+async def test_a_key_that_takes_long_to_validate_is_charged(api: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    owed: list[float] = []
+    monkeypatch.setattr(type(api.services.request_budget), "owe", lambda self, principal, cost: owed.append(cost))
+    certificate = pair()
+    await put(api, certificate={**certificate, "key": certificate["key"] + "#" * 3000})
+    assert max(owed) > 300
