@@ -97,7 +97,7 @@ def read_callback(
 
     given: dict[str, Any] = {f"flow_{name}": value for name, value in flow.items() if value is not None}
     content = _content(body, body_json, body_file)
-    return Callback(url=url, method=method, headers=_headers(header or []), **content, **given)
+    return Callback(url=url, method=method, headers=read_headers(header or []), **content, **given)
 
 
 def read_callback_update(
@@ -113,14 +113,15 @@ def read_callback_update(
     """The same for what changes of a callback; None where nothing does."""
     from minutehand.client import CallbackUpdate
 
-    given: dict[str, Any] = {"url": url, "method": method, "headers": _headers(header or []) or None}
+    given: dict[str, Any] = {"url": url, "method": method, "headers": read_headers(header or []) or None}
     given |= {f"flow_{name}": value for name, value in flow.items()}
     changes = {name: value for name, value in given.items() if value is not None}
     changes |= _content(body, body_json, body_file)
     return CallbackUpdate(**changes) if changes else None
 
 
-def _headers(given: list[str]) -> dict[str, str]:
+def read_headers(given: list[str]) -> dict[str, str]:
+    """Exits with a sentence where one is no header."""
     headers = {}
     for text in given:
         name, colon, value = text.partition(":")

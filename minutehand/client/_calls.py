@@ -147,7 +147,7 @@ def register_client(
     body: dict[str, Any] = {"poller_quota": poller_quota}
     if settings is not None:
         body["settings"] = settings
-    headers = _precondition(revision, absent=absent)
+    headers = precondition(revision, absent=absent)
     return Operation(method="PUT", path=client_path(client_id), answer=Client, body=_encode(body), headers=headers)
 
 
@@ -243,7 +243,7 @@ def put_schedule(
 ) -> Operation[Schedule]:
     path, creating = _by_key(client_id, own_key), Creating(client_id, schedule)
     operation = keyed(path, Schedule, key=key, body=_encode(schedule), creating=creating, method="PUT")
-    return msgspec.structs.replace(operation, headers=_precondition(replacing, absent=absent))
+    return msgspec.structs.replace(operation, headers=precondition(replacing, absent=absent))
 
 
 def get_schedule_by_key(client_id: str, own_key: str) -> Operation[Schedule]:
@@ -251,7 +251,7 @@ def get_schedule_by_key(client_id: str, own_key: str) -> Operation[Schedule]:
 
 
 def cancel_schedule_by_key(client_id: str, own_key: str, *, only: str | None) -> Operation[Schedule]:
-    headers = _precondition(only, absent=False)
+    headers = precondition(only, absent=False)
     return Operation(method="DELETE", path=_by_key(client_id, own_key), answer=Schedule, headers=headers)
 
 
@@ -259,7 +259,8 @@ def _by_key(client_id: str, own_key: str) -> str:
     return f"{_schedules(client_id)}/by-key/{segment(own_key)}"
 
 
-def _precondition(tag: object, *, absent: bool) -> dict[str, str]:
+def precondition(tag: object, *, absent: bool) -> dict[str, str]:
+    """The headers of a change that is made of what was seen only: under an entity tag, or where there was none."""
     headers = {} if tag is None else {"If-Match": f'"{tag}"'}
     return {**headers, "If-None-Match": "*"} if absent else headers
 

@@ -20,6 +20,25 @@ SCHEDULE = {
     "created_at": "2026-11-21T09:00:00.000Z",
     "a_field_of_a_later_version": {"x": 1},
 }
+DESTINATION = {
+    "name": "warehouse",
+    "client_id": "shop",
+    "url": "https://warehouse.example/hooks",
+    "method": "POST",
+    "headers": {"authorization": "***"},
+    "timeout_seconds": None,
+    "retry": None,
+    "max_per_second": 20.0,
+    "max_in_flight": None,
+    "certificate": {"subject": "CN=shop", "expires_at": "2027-11-21T09:30:00.000Z"},
+    "token": None,
+    "proxy": None,
+    "cloudevents": None,
+    "paused_at": None,
+    "revision": 7,
+    "created_at": "2026-11-21T09:30:00.000Z",
+    "changed_at": "2026-11-21T09:30:00.000Z",
+}
 CRON = {
     "cron_id": "nightly",
     "client_id": "shop",

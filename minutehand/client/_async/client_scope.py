@@ -6,6 +6,7 @@ from typing import Unpack
 
 from minutehand.client import _calls as calls
 from minutehand.client._async.bulk import AsyncBulk
+from minutehand.client._async.destinations import AsyncDestinations
 from minutehand.client._async.parts import AsyncPart, AsyncPerform, every
 from minutehand.client._async.reconciliations import AsyncReconciliations
 from minutehand.client._audits import Audit, list_audits
@@ -64,6 +65,7 @@ class AsyncClientScope:
         self.schedules = AsyncSchedules(perform, client_id)
         self.dead_letters = AsyncDeadLetters(perform, client_id)
         self.crons = AsyncCrons(perform, client_id)
+        self.destinations = AsyncDestinations(perform, client_id)
         self.reconciliations = AsyncReconciliations(perform, client_id)
         self.keys = AsyncKeys(perform, client_id)
         self.signing_secrets = AsyncSigningSecrets(perform, client_id)

@@ -51,6 +51,7 @@ from minutehand.client._outcomes import (
 )
 from minutehand.client._settings import OwnSettings
 from minutehand.client._sync.bulk import Bulk
+from minutehand.client._sync.destinations import Destinations
 from minutehand.client._sync.parts import Part, Perform, every
 from minutehand.client._sync.reconciliations import Reconciliations
 from minutehand.client._usage import DayUsage, list_usage
@@ -65,6 +66,7 @@ class ClientScope:
         self.schedules = Schedules(perform, client_id)
         self.dead_letters = DeadLetters(perform, client_id)
         self.crons = Crons(perform, client_id)
+        self.destinations = Destinations(perform, client_id)
         self.reconciliations = Reconciliations(perform, client_id)
         self.keys = Keys(perform, client_id)
         self.signing_secrets = SigningSecrets(perform, client_id)
