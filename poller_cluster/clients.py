@@ -1,6 +1,6 @@
-"""Clients as a node knows them: settings, quota, state, active signing secrets.
+"""Clients as a node knows them: settings, quota, state, active signing secrets, destinations.
 
-After a change of a client or a secret its writer increments the catalogue's revision:
+After a change of a client, secret or destination its writer increments the catalogue's revision:
 
     every second     compare the revision; if it changed, read the whole catalogue, part by part
     CATALOG_SECONDS    read the whole catalogue once, evenly spread over that time, whatever the revision says
@@ -15,18 +15,23 @@ A client with an active signing secret that the key ring cannot decrypt is *lock
 client's do, because they would be sent unsigned or without the one signature that a receiver knows. Locked clients are
 read again when the ring changed, and every `UNLOCK_SECONDS`, since their secrets may have been encrypted again. Rows
 whose headers the ring cannot decrypt are deferred one by one, and the client's other calls are made; the client counts
-as locked while there are such rows.
+as locked while there are such rows. The same holds for destinations that can't be decrypted (`destinations`).
+
+A callback may name a destination that was made a moment ago, so one that is not known is not taken for deleted before
+the client's destinations were read for that: once a second at most (`surely_without`).
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from membership.errors import StoreUnavailable
+from poller_cluster.destinations import Destinations, OpenedDestination, ServedDestination, open_all, serve
 from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState, SigningSecret
+from scheduler_service.domain.destinations import StoredDestination, read_named_url
 from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId
-from scheduler_service.domain.ports import ClientStore, SecretEncryption
+from scheduler_service.domain.ports import ClientStore, DestinationStore, SecretEncryption
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.logging import get_logger
 from scheduler_service.runtime.randomness import Randomness
@@ -39,6 +44,8 @@ CATALOG_SECONDS = 40.0
 ROWS_LOCKED_SECONDS = 120.0
 """How long a client counts as locked after the last row whose headers could not be decrypted."""
 PART_CLIENTS = 1_000
+CONFIRMED_AT_ONCE = 20
+"""Clients of which the destinations are read in one second because rows name unknown ones."""
 _log = get_logger("minutehand.node")
 
 
@@ -52,6 +59,7 @@ class ServedClient:
     secrets: tuple[bytes, ...]
     locked: str | None = None
     private_keys: tuple[bytes, ...] = ()
+    destinations: Destinations = field(default_factory=dict)
 
     @property
     def client_id(self) -> ClientId:
@@ -66,21 +74,36 @@ class ServedClient:
         """Whether its calls may be made."""
         return not self.record.calls_held and self.locked is None
 
+    def named(self, url: str | None) -> tuple[ServedDestination | None, str]:
+        """The destination that a row's URL names, and the path below it."""
+        named = None if url is None else read_named_url(url)
+        return (None, "") if named is None else (self.destinations.get(named.name), named.path)
+
+    def settings_for(self, url: str | None) -> ClientSettings:
+        """The settings for the calls of rows with this URL."""
+        destination, _ = self.named(url)
+        return self.settings if destination is None else destination.settings
+
 
 class ServedClients:
-    """The clients that this node knows. `on_change` is called after every refresh that found a change."""
+    """The clients that this node knows. `on_change` is called after every refresh that found a change, `on_confirmed`
+    for a client whose destinations were read for `surely_without`."""
 
     def __init__(
         self,
         *,
         store: ClientStore,
+        destinations: DestinationStore,
         encryption: SecretEncryption,
         clock: Clock,
         randomness: Randomness,
         on_change: Callable[[], None],
+        on_confirmed: Callable[[ClientId], None] = lambda client_id: None,
         bounds: ClientBounds = UNBOUND,
     ) -> None:
         self._store = store
+        self._destinations = destinations
+        self._on_confirmed = on_confirmed
         self._encryption = encryption
         self._clock = clock
         self._randomness = randomness
@@ -89,6 +112,11 @@ class ServedClients:
         self._revision: tuple[int, int] | None = None
         self._looked = 0.0
         self._clients: dict[ClientId, ServedClient] = {}
+        self._opened: dict[ClientId, dict[str, OpenedDestination]] = {}
+        """The destinations of clients that have any."""
+        self._wanted: dict[ClientId, None] = {}
+        self._confirmed: dict[ClientId, float] = {}
+        """When the destinations of a client were last read for rows that name unknown ones (monotonic seconds)."""
         self._rows_locked: dict[ClientId, float] = {}
         self._changed = False
         self._after: ClientId | None = None
@@ -107,12 +135,16 @@ class ServedClients:
     @property
     def locked(self) -> int:
         """How many clients have calls that wait for a key."""
-        return len({client.client_id for client in self._clients.values() if client.locked} | self._rows_locked.keys())
+        locked = {client.client_id for client in self._clients.values() if client.locked}
+        return len(locked | self._rows_locked.keys() | self._with_locked_destinations())
+
+    def _with_locked_destinations(self) -> set[ClientId]:
+        return {client_id for client_id, opened in self._opened.items() if any(one.locked for one in opened.values())}
 
     @property
     def _secrets_locked(self) -> bool:
         """Rows whose headers cannot be decrypted don't count: reading clients again would not change that."""
-        return any(client.locked for client in self._clients.values())
+        return any(client.locked for client in self._clients.values()) or bool(self._with_locked_destinations())
 
     def open_headers(self, client_id: ClientId, headers: str) -> str:
         """A row's headers, decrypted. Raises SecretLocked."""
@@ -123,6 +155,14 @@ class ServedClients:
                 _log.error("client-locked", client_id=client_id, reason=str(error))
             self._rows_locked[client_id] = self._clock.monotonic()
             raise
+
+    def surely_without(self, client_id: ClientId, *, since: float) -> bool:
+        """Whether the client's destinations were read after `since` (monotonic seconds), so that one which a row named
+        then, and which is not known, does not exist. If not, they will be."""
+        if self._confirmed.get(client_id, since) > since:
+            return True
+        self._wanted[client_id] = None
+        return False
 
     async def run(self) -> None:
         """Refresh periodically until cancelled."""
@@ -142,6 +182,8 @@ class ServedClients:
                 self._revision, self._looked = revision, now
             else:
                 await self._go_round(now)
+            if self._wanted:
+                await self._confirm()
         except StoreUnavailable:
             return False
         finally:
@@ -149,6 +191,20 @@ class ServedClients:
                 self._changed = False
                 self._on_change()
         return True
+
+    async def _confirm(self) -> None:
+        """Read the destinations of the clients for which that is wanted."""
+        for client_id in list(self._wanted)[:CONFIRMED_AT_ONCE]:
+            began = self._clock.monotonic()
+            stored = await self._destinations.list_destinations(client_id)
+            if (client := self._clients.get(client_id)) is not None:
+                self._serve(client, stored)
+            del self._wanted[client_id]
+            self._confirmed.pop(client_id, None)
+            if len(self._confirmed) >= PART_CLIENTS:
+                del self._confirmed[next(iter(self._confirmed))]
+            self._confirmed[client_id] = began
+            self._on_confirmed(client_id)
 
     def _forget_locked_rows(self, now: float) -> None:
         for client_id, at in list(self._rows_locked.items()):
@@ -174,35 +230,58 @@ class ServedClients:
         part = await self._store.read_part(self._after, limit=PART_CLIENTS)
         self._after = part.last
         for client in part.clients:
-            self._see(client, part.secrets.get(client.client_id, ()))
+            self._see(client, part.secrets.get(client.client_id, ()), part.destinations.get(client.client_id, ()))
         self._read += 1
         if self._after is None:
             self._parts, self._read = self._read, 0
         return self._after is None
 
-    def _see(self, client: Client, stored: Sequence[SigningSecret]) -> None:
-        known = self._clients.get(client.client_id)
+    def _see(self, client: Client, secrets: Sequence[SigningSecret], destinations: Sequence[StoredDestination]) -> None:
+        client_id = client.client_id
+        known = self._clients.get(client_id)
         if client.state is ClientState.DELETED:
             if known is not None:
-                del self._clients[client.client_id]
+                del self._clients[client_id]
+                self._opened.pop(client_id, None)
                 self._changed = True
             return
-        secrets, private_keys, locked = self._open(stored)
-        if known is not None and (known.record, known.secrets, known.private_keys, known.locked) == (
+        opened, private_keys, locked = self._open(secrets)
+        if known is None or (known.record, known.secrets, known.private_keys, known.locked) != (
             client,
-            secrets,
+            opened,
             private_keys,
             locked,
         ):
+            self._tell_of_lock(client_id, None if known is None else known.locked, locked)
+            settings = self._bounds.effective(client)
+            known = ServedClient(client, settings, opened, locked, private_keys)
+            self._serve(known, destinations, anew=True)
+        elif destinations or known.destinations:
+            self._serve(known, destinations)
+
+    def _serve(self, client: ServedClient, stored: Sequence[StoredDestination], *, anew: bool = False) -> None:
+        """Serve this client with these destinations. `anew`: it has changed otherwise."""
+        client_id = client.client_id
+        known = self._opened.get(client_id, {})
+        opened = open_all(stored, known, self._encryption)
+        if opened == known and not anew:
             return
-        settings = self._bounds.effective(client)
-        self._clients[client.client_id] = ServedClient(client, settings, secrets, locked, private_keys)
+        for name, one in opened.items():
+            before = known.get(name)
+            self._tell_of_lock(client_id, None if before is None else before.locked, one.locked, destination=name)
+        if opened:
+            self._opened[client_id] = opened
+        else:
+            self._opened.pop(client_id, None)
+        destinations = {name: serve(one, client.settings) for name, one in opened.items()}
+        self._clients[client_id] = replace(client, destinations=destinations)
         self._changed = True
-        before = None if known is None else known.locked
+
+    def _tell_of_lock(self, client_id: ClientId, before: str | None, locked: str | None, **more: str) -> None:
         if locked is not None and locked != before:
-            _log.error("client-locked", client_id=client.client_id, reason=locked)
+            _log.error("client-locked", client_id=client_id, reason=locked, **more)
         elif locked is None and before is not None:
-            _log.info("client-unlocked", client_id=client.client_id)
+            _log.info("client-unlocked", client_id=client_id, **more)
 
     def _open(self, stored: Sequence[SigningSecret]) -> tuple[tuple[bytes, ...], tuple[bytes, ...], str | None]:
         """The active secrets, the private keys of active pairs, and why there are none: one of them is locked."""

@@ -139,10 +139,12 @@ class Node:
     def _build_clients(self, encryption: SecretEncryption) -> ServedClients:
         return ServedClients(
             store=self._stores.clients,
+            destinations=self._stores.destinations,
             encryption=encryption,
             clock=self._clock,
             randomness=self._randomness,
             on_change=self._clients_changed,
+            on_confirmed=lambda client_id: self.pollers.wake(client_id),
             bounds=self._settings.clients,
         )
 

@@ -10,6 +10,7 @@ from scheduler_service.domain.ports import (
     ClientStore,
     CronStore,
     DeadLetterStore,
+    DestinationStore,
     ReconciliationStore,
     ScheduleKeyStore,
     ScheduleStore,
@@ -28,6 +29,9 @@ class NodeStores(Protocol):
 
     @property
     def clients(self) -> ClientStore: ...
+
+    @property
+    def destinations(self) -> DestinationStore: ...
 
     @property
     def members(self) -> MemberStore: ...

@@ -20,11 +20,12 @@ from poller_cluster.delivery.engine import DeliveryEngine
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.delivery.settings import DeliverySettings
+from poller_cluster.destinations import ServedDestination, channel_of, served
 from poller_cluster.dispatch.job import Claim
 from poller_cluster.dispatch.receivers import Receiver, Receivers
 from poller_cluster.dispatch.request import Prepared, Sender, prepare
 from poller_cluster.settings import ReceiverSettings
-from scheduler_service.domain.clients import ClientSettings
+from scheduler_service.domain.destinations import read_named_url
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.domain.schedules import Row
@@ -81,30 +82,39 @@ class TrialCalls:
         """Raises TooManyTrialCalls; TrialCallsFull where too many of all clients are under way, and when stopping."""
         if self._stopped or self.in_flight >= TRIAL_CALLS_AT_ONCE:
             raise TrialCallsFull("this process has as many trial calls under way as it allows")
-        client = trial_call.client
-        settings = client.settings.effective(poller_quota=client.poller_quota)
-        receiver = self._receivers.of(client.client_id, trial_call.definition.url, settings, share=1.0)
+        client = _served(trial_call)
+        receiver = self._receivers.of(
+            client.client_id,
+            trial_call.definition.url,
+            client.settings,
+            share=1.0,
+            destinations=client.destinations,
+        )
         self._admit(client.client_id, receiver)
-        prepared = self._prepared(trial_call, settings, now=max(trial_call.definition.due, 0))
+        prepared = self._prepared(trial_call, client, now=max(trial_call.definition.due, 0))
         assert prepared is not None
         request = replace(prepared.request, headers=(*prepared.request.headers, TRIAL_HEADER))
-        return _exchange(request, await self._attempt(request, client.client_id, receiver))
+        result = await self._attempt(request, client.client_id, receiver)
+        return replace(_exchange(request, result), hidden=_hidden(trial_call))
 
     def preview(self, trial_call: TrialCall) -> Preview | None:
-        client = trial_call.client
-        settings = client.settings.effective(poller_quota=client.poller_quota)
-        prepared = self._prepared(trial_call, settings, now=self._clock.wall_ms())
+        prepared = self._prepared(trial_call, _served(trial_call), now=self._clock.wall_ms())
         if prepared is None:
             return None
         request = prepared.request
-        return Preview(method=request.method, url=request.url, headers=request.headers, body=request.body)
+        return Preview(
+            method=request.method,
+            url=request.url,
+            headers=request.headers,
+            body=request.body,
+            hidden=_hidden(trial_call),
+        )
 
-    def _prepared(self, trial_call: TrialCall, settings: ClientSettings, *, now: int) -> Prepared | None:
+    def _prepared(self, trial_call: TrialCall, client: ServedClient, *, now: int) -> Prepared | None:
         """None for a row that can't be decoded. It is never late: that is for a schedule's owner to judge."""
-        served = ServedClient(trial_call.client, settings, trial_call.secrets, private_keys=trial_call.private_keys)
         columns: dict[str, Any] = {name: getattr(trial_call.definition, name, None) for name in Row.__struct_fields__}
         claim = Claim(row=Row(**columns), redelivery=False, first_attempt_at=None)
-        prepared = prepare(claim, client=served, epoch=_FENCE, sender=self._sender, now=now, judged_at=0)
+        prepared = prepare(claim, client=client, epoch=_FENCE, sender=self._sender, now=now, judged_at=0)
         return prepared if isinstance(prepared, Prepared) else None
 
     def _admit(self, client_id: ClientId, receiver: Receiver[None]) -> None:
@@ -147,6 +157,28 @@ class TrialCalls:
 
         self._engine.start_attempt(request, end, may_start=lambda: not self._stopped)
         return await ended
+
+
+def _served(trial_call: TrialCall) -> ServedClient:
+    """Its client, with the one destination that it may name."""
+    client, destinations = trial_call.client, dict[str, ServedDestination]()
+    settings = client.settings.effective(poller_quota=client.poller_quota)
+    if trial_call.destination is not None and (named := read_named_url(trial_call.definition.url)) is not None:
+        called = trial_call.destination
+        destinations[named.name] = served(named.name, called, settings, channel=channel_of(called))
+    return ServedClient(
+        client,
+        settings,
+        trial_call.secrets,
+        private_keys=trial_call.private_keys,
+        destinations=destinations,
+    )
+
+
+def _hidden(trial_call: TrialCall) -> frozenset[str]:
+    """The headers that a destination may have given: by name alone, as an own one by that name is as secret."""
+    shared = () if trial_call.destination is None else trial_call.destination.headers
+    return frozenset(name.lower() for name, _ in shared)
 
 
 def _few(settings: DeliverySettings) -> DeliverySettings:

@@ -22,7 +22,8 @@ have less than `SMALL_PART` of it.
 
 A ready row whose receiver has no room (see `receivers`) is parked, so that rows for other hosts pass it. A row
 whose receiver is held back ends at once without an attempt: it is requeued (`defer`), and so is one whose headers
-this node's key ring cannot decrypt.
+this node's key ring cannot decrypt, or whose destination is paused (`named_rows`). Everything that a destination says
+is taken at the start of the attempt, as the node knows it then.
 
 A client of which this node has held no poller for as long as a breaker may be open (`breaker_longest_seconds`) is
 forgotten, so that limits and breakers outlast a poller that moves away and back.
@@ -41,7 +42,8 @@ from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.dispatch.due_clock import DueClock
 from poller_cluster.dispatch.flows import FlowPlace, Flows, TooManyFlows
 from poller_cluster.dispatch.job import Claim, Engine, Job
-from poller_cluster.dispatch.outcome import HEADERS_LOCKED, conclude, defer, until_open_again
+from poller_cluster.dispatch.named_rows import NamedRows, locked
+from poller_cluster.dispatch.outcome import HEADERS_LOCKED, conclude, until_open_again
 from poller_cluster.dispatch.ready_rows import ClientRows, ReadyRows, RowsByDue, claim_rows
 from poller_cluster.dispatch.receivers import ROUNDING, Receiver, Receivers, due_within
 from poller_cluster.dispatch.request import Prepared, Sender, prepare, unsent
@@ -50,8 +52,7 @@ from poller_cluster.node_runtime import NodeRuntime
 from poller_cluster.settings import MinuteSettings, ReceiverSettings
 from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId, UnixMillis
-from scheduler_service.domain.options import ScheduleOptions, Undecodable, decode_options, flow_of
-from scheduler_service.domain.retry_rows import says_in_doubt
+from scheduler_service.domain.options import Undecodable, decode_options, flow_of
 from scheduler_service.domain.schedules import Outcome, State
 
 QUANTUM = 1
@@ -62,8 +63,6 @@ starting one, but connections must not stay idle."""
 HELD_BACK_SECONDS = 0.05
 """From one look to the next while ready rows may not start (no trust, or the clock in doubt)."""
 SHORTEST_PAUSE_SECONDS = 0.001
-LOCKED_SECONDS = 30.0
-"""A row whose headers no key decrypts comes back after this time to twice of it, until one does."""
 ENGINE_PART = 2
 """How many attempts a client may have under way for each that the engine could still start; see the module."""
 RESERVE = 1 / 8
@@ -110,6 +109,7 @@ class Dispatcher:
             on_tick=self.wake,
         )
         """The limits of flow keys; claims ask them."""
+        self._named_rows = NamedRows()
         self._remember_seconds = settings.breaker_longest_seconds
         self._left: OrderedDict[ClientId, float] = OrderedDict()
         """Clients that have left this node, with the time at which they may be forgotten, the earliest first."""
@@ -149,7 +149,9 @@ class Dispatcher:
     def receiver(self, client: ServedClient, url: str) -> Receiver[Job]:
         """The receiver of a URL of this client."""
         client_id = client.client_id
-        return self._receivers.of(client_id, url, client.settings, share=self._share(client_id))
+        return self._receivers.of(
+            client_id, url, client.settings, share=self._share(client_id), destinations=client.destinations
+        )
 
     def reserve(self, client_id: ClientId, rows: int) -> None:
         """Reserve room for rows whose claim is under way; a negative number gives it back."""
@@ -291,7 +293,10 @@ class Dispatcher:
         soonest: float | None = None
         for receiver in list(self._parked):
             delay = receiver.delay(now)
-            if delay == 0.0 and receiver.waiting:
+            if receiver.destination is not None and self._is_held_up(receiver, receiver.destination):
+                while receiver.waiting:
+                    self._make_ready(receiver.waiting.pop(), called=True)
+            elif delay == 0.0 and receiver.waiting:
                 self._make_ready(receiver.waiting.popleft(), called=True)
             if not receiver.waiting:
                 del self._parked[receiver]
@@ -300,6 +305,14 @@ class Dispatcher:
         if not self._pump():
             soonest = HELD_BACK_SECONDS if soonest is None else min(soonest, HELD_BACK_SECONDS)
         return soonest
+
+    def _is_held_up(self, receiver: Receiver[Job], name: str) -> bool:
+        """Whether the rows that wait for this destination must be judged again: none of them may start now."""
+        client = self._clients.get(receiver.waiting[0].owner.client_id) if receiver.waiting else None
+        if client is None or not client.active:
+            return False
+        destination = client.destinations.get(name)
+        return destination is None or not destination.callable
 
     def _make_ready(self, job: Job, *, called: bool = False) -> None:
         queue = self._held[job.owner.client_id].queues[job.over_quota]
@@ -394,11 +407,15 @@ class Dispatcher:
             receiver.outstanding += 1
             self._enter_flow(job, start.client)
         now = start.monotonic
+        if receiver.destination is not None:
+            outcome = self.judge_named(job.claim, start.client, receiver.destination)
+            if outcome is not None:
+                self._ended_unsent(job, outcome, start)
+                return False
         if receiver.held_back(now, 0.0):
             outcome = self._until_open_again(job.claim, start.client, receiver)
             if outcome is not None:
-                self._released(job)
-                job.owner.attempt_ended(job.claim.row.key, outcome, now=start.wall_ms)
+                self._ended_unsent(job, outcome, start)
                 return False
         if receiver.delay(now) != 0.0 or (receiver.waiting and not job.called):
             # A row whose turn had come keeps its place at the front.
@@ -411,6 +428,10 @@ class Dispatcher:
                 self._wake.set()
             return False
         return job.flow is None or self._has_rate(job, job.flow, now)
+
+    def _ended_unsent(self, job: Job, outcome: Outcome, start: "_Start") -> None:
+        self._released(job)
+        job.owner.attempt_ended(job.claim.row.key, outcome, now=start.wall_ms)
 
     def _has_rate(self, job: Job, flow: FlowPlace[Job], now: float) -> bool:
         """Whether the flow of this row lets it start now. Otherwise the row is parked there."""
@@ -434,6 +455,17 @@ class Dispatcher:
             return None
         return self._until_open_again(claim, client, receiver)
 
+    def judge_named(self, claim: Claim, client: ServedClient, name: str) -> Outcome | None:
+        """The outcome of a row whose destination can't be called now; else None."""
+        return self._named_rows.judge(
+            claim,
+            client,
+            name,
+            now=self._clock.wall_ms(),
+            judged_at=self._due_clock.earliest(),
+            fraction=self._randomness.fraction(),
+        )
+
     def _until_open_again(self, claim: Claim, client: ServedClient, receiver: "Receiver[Job]") -> Outcome | None:
         """The rows come back spread over as long again as the breaker is open, so that they don't come all at once."""
         try:
@@ -443,7 +475,7 @@ class Dispatcher:
         now, breaker = self._clock.wall_ms(), receiver.breaker
         seconds = breaker.until - self._clock.monotonic() + breaker.open_seconds * self._randomness.fraction()
         at = UnixMillis(now + max(round(seconds * 1000), 1))
-        return until_open_again(claim, options=options, settings=client.settings, at=at, now=now)
+        return until_open_again(claim, options=options, settings=client.settings_for(claim.row.url), at=at, now=now)
 
     def _prepare(self, job: Job, start: "_Start") -> Prepared | Outcome:
         claim, now = job.claim, start.wall_ms
@@ -458,9 +490,7 @@ class Dispatcher:
                 open_headers=self._clients.open_headers,
             )
         except SecretLocked:
-            at = UnixMillis(now + round(LOCKED_SECONDS * 1000 * (1 + self._randomness.fraction())))
-            in_doubt = claim.redelivery or says_in_doubt(claim.row.options)
-            return defer(claim, at=at, in_doubt=in_doubt, reason=HEADERS_LOCKED)
+            return locked(claim, now=now, fraction=self._randomness.fraction(), reason=HEADERS_LOCKED)
         except Exception as error:
             # A row of which no request can be made must fail alone, or all rows behind it would wait.
             self._on_fault(f"row {claim.row.schedule_id}", error)
@@ -469,17 +499,16 @@ class Dispatcher:
     def _start(self, held: ClientRows, job: Job, start: "_Start") -> None:
         prepared = self._prepare(job, start)
         if isinstance(prepared, Outcome):
-            self._released(job)
-            job.owner.attempt_ended(job.claim.row.key, prepared, now=start.wall_ms)
+            self._ended_unsent(job, prepared, start)
             return
         held.on_the_wire += 1
         assert job.receiver is not None
-        client, options, generation = start.client, prepared.options, job.receiver.started()
+        generation = job.receiver.started()
         if job.flow is not None:
             job.flow.started(start.monotonic)
         self._engine.start_attempt(
             prepared.request,
-            lambda result: self._attempt_done(held, job, options, result, client, generation),
+            lambda result: self._attempt_done(held, job, prepared, result, generation),
             may_start=job.owner.may_send,
         )
 
@@ -487,9 +516,8 @@ class Dispatcher:
         self,
         held: ClientRows,
         job: Job,
-        options: ScheduleOptions,
+        prepared: Prepared,
         result: AttemptResult,
-        client: ServedClient,
         generation: int,
     ) -> None:
         held.on_the_wire -= 1
@@ -510,8 +538,8 @@ class Dispatcher:
         outcome = conclude(
             job.claim,
             result,
-            options=options,
-            settings=client.settings,
+            options=prepared.options,
+            settings=prepared.settings,
             epoch=job.owner.epoch,
             incarnation=self._sender.incarnation,
             now=now,

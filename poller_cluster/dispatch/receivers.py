@@ -5,6 +5,10 @@ that is listed (then all its ports share one limit), else as in the URL. A recei
 share of the client's (`receiver_share`), so that a hanging host leaves room for the others, over a bounded number of
 connections (`receiver_connections`); the breaker (see `Breaker`) keeps calls away from a failing host.
 
+The receiver of rows that name a destination is the destination, whatever its host: named `destination://NAME`, as no
+host is, with the destination's own limits or else a share of the client's, and with a breaker of its own. The breaker
+begins anew when the destination gets another URL, certificate or proxy: what failed before says nothing of these.
+
 The client's limits hold over all nodes: each node takes the share that corresponds to its pollers of the client's
 quota, and at least one call at a time. So no coordination is needed, but a client whose load is in few pollers may stay
 below its limit. Each node has its own breakers.
@@ -29,9 +33,12 @@ from enum import Enum
 from functools import lru_cache
 from typing import Generic, TypeVar
 
+from poller_cluster.delivery.channel import Channel
 from poller_cluster.delivery.result import AttemptResult
+from poller_cluster.destinations import NO_DESTINATIONS, Destinations
 from poller_cluster.settings import ReceiverSettings
 from scheduler_service.domain.clients import ClientSettings, HostLimit
+from scheduler_service.domain.destinations import names_destination, read_named_url
 from scheduler_service.domain.ids import MAX_DUE, ClientId
 
 SAVED_SECONDS = 0.1
@@ -99,6 +106,12 @@ class Breaker:
         self.generation = 0
         self.until = 0.0
         """While open: when the host may be tried again."""
+
+    def begin_anew(self) -> None:
+        """Close it. Attempts under way say nothing of the calls that begin from now on."""
+        self._failures = self._opened = 0
+        self.until = 0.0
+        self.generation += 1
 
     @property
     def closed(self) -> bool:
@@ -169,7 +182,8 @@ def due_within(part: float, *, lead_ms: int, ahead_ms: int) -> int:
 
 
 class Receiver(Generic[J]):
-    """One host of one client. Every `now` is monotonic seconds. `waiting` holds jobs that are due."""
+    """One host or destination of one client. Every `now` is monotonic seconds. `waiting` holds jobs that are due.
+    `destination`: the name of the destination that it is."""
 
     __slots__ = (
         "_at_once",
@@ -177,11 +191,13 @@ class Receiver(Generic[J]):
         "_limit",
         "_on_free",
         "_rate",
+        "_reached_by",
         "_refused",
         "_settings",
         "_tell_at",
         "_tokens",
         "breaker",
+        "destination",
         "in_flight",
         "name",
         "outstanding",
@@ -191,6 +207,9 @@ class Receiver(Generic[J]):
 
     def __init__(self, name: str, settings: ReceiverSettings, on_free: Callable[[], None]) -> None:
         self.name = name
+        named = read_named_url(name)
+        self.destination = None if named is None else named.name
+        self._reached_by: tuple[str, Channel | None] | None = None
         self.breaker = Breaker(settings)
         self.waiting: deque[J] = deque()
         self.in_flight = 0
@@ -219,6 +238,13 @@ class Receiver(Generic[J]):
             self._limit = self._at_once = min(max(int(asked.max_in_flight * share + ROUNDING), 1), own)
         self._rate = None if asked.max_per_second is None else asked.max_per_second * share
         self._tell_at = own
+
+    def reached_by(self, url: str, channel: Channel | None) -> None:
+        """Its calls go there from now on."""
+        known, self._reached_by = self._reached_by, (url, channel)
+        if known is not None and known != (url, channel):
+            self.breaker.begin_anew()
+            self._tell()
 
     # Claims.
 
@@ -318,10 +344,11 @@ class Receiver(Generic[J]):
 class _Client(Generic[J]):
     """The receivers of one client, under the settings and the share that they were made with."""
 
-    __slots__ = ("aliases", "by_name", "settings", "share")
+    __slots__ = ("aliases", "by_name", "destinations", "settings", "share")
 
     def __init__(self) -> None:
         self.settings: ClientSettings | None = None
+        self.destinations = NO_DESTINATIONS
         self.share = 0.0
         self.by_name: dict[str, Receiver[J]] = {}
         self.aliases: dict[str, Receiver[J]] = {}
@@ -335,13 +362,22 @@ class Receivers(Generic[J]):
         self._on_free = on_free
         self._clients: dict[ClientId, _Client[J]] = {}
 
-    def of(self, client_id: ClientId, url: str, settings: ClientSettings, *, share: float) -> Receiver[J]:
-        """The receiver of a URL. `settings` are effective; `share` is this node's share of the client's pollers."""
+    def of(
+        self,
+        client_id: ClientId,
+        url: str,
+        settings: ClientSettings,
+        *,
+        share: float,
+        destinations: Destinations = NO_DESTINATIONS,
+    ) -> Receiver[J]:
+        """The receiver of a row's URL. `settings` are effective; `share` is this node's share of the client's
+        pollers."""
         client = self._clients.get(client_id)
         if client is None:
             client = self._clients[client_id] = _Client()
-        if client.settings is not settings or client.share != share:
-            self._follow(client, settings, share)
+        if client.settings is not settings or client.share != share or client.destinations is not destinations:
+            self._follow(client, settings, share, destinations)
         origin = origin_of(url)
         found = client.aliases.get(origin)
         if found is None:
@@ -363,17 +399,23 @@ class Receivers(Generic[J]):
         del self._clients[client_id]
         return True
 
-    def _follow(self, client: _Client[J], settings: ClientSettings, share: float) -> None:
+    def _follow(self, client: _Client[J], settings: ClientSettings, share: float, destinations: Destinations) -> None:
         # Names depend on what is listed. Receivers in use keep their counts under their old name.
-        client.settings, client.share = settings, share
+        client.settings, client.share, client.destinations = settings, share, destinations
         client.aliases.clear()
         for receiver in client.by_name.values():
             self._limit(client, receiver)
 
     def _limit(self, client: _Client[J], receiver: Receiver[J]) -> None:
         assert client.settings is not None
+        limit = client.settings.hosts.get(receiver.name, _NO_LIMIT)
+        if receiver.destination is not None:
+            known = client.destinations.get(receiver.destination)
+            limit = _NO_LIMIT if known is None else known.limit
+            if known is not None and known.locked is None:
+                receiver.reached_by(known.url, known.channel)
         receiver.set_limits(
-            client.settings.hosts.get(receiver.name, _NO_LIMIT),
+            limit,
             max_in_flight=client.settings.max_in_flight or 1,
             share=client.share,
         )
@@ -414,7 +456,10 @@ def origin_of(url: str) -> str:
 
 
 def name_of(origin: str, listed: dict[str, HostLimit]) -> str:
-    """How a client's settings name this origin; unlisted: the host, with the port unless it is the scheme's default."""
+    """How a client's settings name this origin; unlisted: the host, with the port unless it is the scheme's default. A
+    destination has a name of its own, which no host can have."""
+    if names_destination(origin):
+        return origin
     host, port, usual = _split(origin)
     if f"{host}:{port}" in listed:
         return f"{host}:{port}"

@@ -10,7 +10,11 @@ from poller_cluster.clients import ServedClient
 from poller_cluster.delivery.headers import callback_headers, sign, user_agent
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.dispatch.job import Claim
+from poller_cluster.dispatch.named_rows import gone
 from scheduler_service.domain.callback_rules import METHODS_WITHOUT_BODY
+from scheduler_service.domain.clients import ClientSettings
+from scheduler_service.domain.destinations import names_destination, resolved_url
+from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId, UnixMillis, due_of
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.options import Headers, ScheduleOptions, Undecodable, decode_headers, decode_options
@@ -33,12 +37,12 @@ class Sender:
     version: str
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A request, with the options by which its result is judged."""
+class Prepared(msgspec.Struct, frozen=True, gc=False):
+    """A request, with the options and settings by which its result is judged."""
 
     request: CallbackRequest
     options: ScheduleOptions
+    settings: ClientSettings
 
 
 class DefaultBody(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -66,24 +70,32 @@ def prepare(
 ) -> Prepared | Outcome:
     """The request for one attempt starting at `now` (Unix ms), or the outcome of a row that is not to be sent.
 
-    Not sent: rows that can't be decoded (failed), rows in doubt of a client that wants at most one call (failed), first
-    attempts later than the late policy allows (skipped) unless they are in doubt, since those may have been made in
-    time. Lateness is judged at `judged_at` (Unix ms, `now` unless given), and counts from the due, or from when the row
-    was found if the delay was ours.
+    A row that names a destination takes from it what it doesn't say itself; its own headers win by name.
 
-    Raises SecretLocked as `open_headers` does: the row must be sent, but can't be yet.
+    Not sent: rows that can't be decoded or whose destination does not exist (failed), rows in doubt of a client that
+    wants at most one call (failed), first attempts later than the late policy allows (skipped) unless they are in
+    doubt, since those may have been made in time. Lateness is judged at `judged_at` (Unix ms, `now` unless given), and
+    counts from the due, or from when the row was found if the delay was ours.
+
+    Raises SecretLocked as `open_headers` does, and for a locked destination: the row must be sent, but can't be yet.
     """
-    row = claim.row
+    row, settings = claim.row, client.settings
+    destination, path = None, ""
+    if names_destination(row.url):
+        destination, path = client.named(row.url)
+        if destination is None:
+            return gone(claim, now=now)
+        settings = destination.settings
     try:
         options = decode_options(row.options)
     except Undecodable:
         return unsent(claim, State.FAILED, "undecodable", now, epoch, sender)
     in_doubt = claim.redelivery or options.in_doubt
-    if in_doubt and client.settings.in_doubt == "drop":
+    if in_doubt and settings.in_doubt == "drop":
         return unsent(claim, State.FAILED, "in-doubt", now, epoch, sender)
     attempts_before = row.attempt_base or 0
     due = due_of(row.schedule_id)
-    skip_after = options.skip_after_ms(client.settings.late_policy)
+    skip_after = options.skip_after_ms(settings.late_policy)
     if skip_after is not None and attempts_before == 0 and not in_doubt:
         late_ms = (now if judged_at is None else judged_at) - max(due, claim.found_at)
         if late_ms > skip_after:
@@ -92,7 +104,20 @@ def prepare(
         headers = decode_headers(open_headers(client.client_id, row.headers or ""))
     except Undecodable:
         return unsent(claim, State.FAILED, "undecodable", now, epoch, sender)
-    method, body = row.method or "POST", row.body or b""
+    method, body, url = row.method or "POST", row.body or b"", row.url or ""
+    channel = None
+    if destination is not None:
+        if destination.locked is not None:
+            raise SecretLocked(destination.locked, key_id="")
+        method, url, channel = (
+            row.method or destination.method,
+            resolved_url(destination.url, path),
+            destination.channel,
+        )
+        headers = _over(destination.headers, headers)
+        if method in METHODS_WITHOUT_BODY:
+            # It was given for another method, which the destination had then.
+            body = b""
     webhook_id = str(row.schedule_id)
     timestamp = now // 1000
     nominal = row.nominal_due if row.nominal_due is not None else due
@@ -102,7 +127,7 @@ def prepare(
         headers = _as_json(headers)
     request = CallbackRequest(
         method=method,
-        url=row.url or "",
+        url=url,
         headers=callback_headers(
             headers,
             timestamp=timestamp,
@@ -118,11 +143,20 @@ def prepare(
             key=key,
         ),
         body=body,
-        timeout_seconds=options.timeout_seconds or client.settings.timeout_seconds,
-        at_most_once=client.settings.in_doubt == "drop",
+        timeout_seconds=options.timeout_seconds or settings.timeout_seconds,
+        at_most_once=settings.in_doubt == "drop",
         client_id=client.client_id,
+        channel=channel,
     )
-    return Prepared(request, options)
+    return Prepared(request, options, settings)
+
+
+def _over(shared: Headers, own: Headers) -> Headers:
+    """A destination's headers, but those of the callback by the same names."""
+    if not own:
+        return shared
+    named = {name.lower() for name, _ in own}
+    return (*[header for header in shared if header[0].lower() not in named], *own)
 
 
 def _as_json(headers: Headers) -> Headers:

@@ -15,6 +15,8 @@ behind a head that is retried later, take no room from others and let their minu
                      rows count for the minute's window: if the rows of one slow host fill it, the rows behind them in
                      this minute of this poller are delayed
     breaker open     deferred until the host may be tried again
+    destination      paused: deferred to the next look at it; locked: deferred; gone: fails (`dispatch.named_rows`). Not
+                     known: held until it is certain that it is gone, since it may just have been made
 """
 
 from collections.abc import Mapping, Sized
@@ -27,9 +29,10 @@ from poller_cluster.dispatch.receivers import Receiver, due_within, longest_due_
 from poller_cluster.minute.context import MinuteContext
 from poller_cluster.minute.flow_admission import FlowAdmission
 from poller_cluster.minute.ordering import OrderingKeys
-from poller_cluster.minute.rows import FLOW, HOST, KEY, LATER, Again, Hold, PendingRow, Verdict, WaitQueue
+from poller_cluster.minute.rows import FLOW, HOST, KEY, LATER, UNKNOWN, Again, Hold, PendingRow, Verdict, WaitQueue
 from poller_cluster.settings import MinuteSettings
-from scheduler_service.domain.ids import ClientId, Minute, UnixMillis, key_of
+from scheduler_service.domain.destinations import names_destination, read_named_url
+from scheduler_service.domain.ids import ClientId, Minute, RowKey, UnixMillis, key_of
 from scheduler_service.domain.options import says_flow
 from scheduler_service.domain.retry_rows import says_in_doubt
 from scheduler_service.domain.schedules import Kind, Outcome, Row, State, SweptRow
@@ -47,21 +50,28 @@ DEFERRED_APART_MS = 100
 LONGEST_BEHIND_MS = 60_000
 ALL = 1 << 30
 """More than the rows of any minute."""
+UNTIL_KNOWN: WaitQueue = (UNKNOWN, "")
+"""The queue of rows that name an unknown destination: one for all names."""
 
 
 class _Alike:
-    """The verdict on a healthy receiver, reused for later rows of the same claim with the same URL that are due by
-    `due_until`. `headroom` counts down."""
+    """The verdict on a healthy receiver, reused for later rows of the same claim that are due by `due_until` and have
+    the same URL, or one `below` that of the same destination. `headroom` counts down."""
 
-    __slots__ = ("due_until", "headroom", "part", "queue", "receiver", "url")
+    __slots__ = ("below", "due_until", "headroom", "part", "queue", "receiver", "url")
 
     def __init__(self, *, url: str | None, due_until: int, part: float, receiver: Receiver[Job]) -> None:
         self.url = url
         self.due_until = due_until
         self.part = part
         self.receiver = receiver
+        self.below = None if receiver.destination is None else f"{receiver.name}/"
         self.queue: WaitQueue = (HOST, receiver.name)
         self.headroom = receiver.headroom(part)
+
+
+def _is_below(row: Row, known: _Alike) -> bool:
+    return known.below is not None and row.url is not None and row.url.startswith(known.below)
 
 
 class JudgedFor(Protocol):
@@ -95,7 +105,9 @@ class MinuteAdmission:
         self._poller = poller
         self._order = order = poller.order
         self._settings = settings
+        self._clients = context.clients
         self._find_client = context.clients.get
+        self._monotonic = context.runtime.clock.monotonic
         self._dispatcher = context.dispatcher
         self._row_window = context.limits.row_window
         self._counts = context.books.counts
@@ -110,12 +122,15 @@ class MinuteAdmission:
         self._free_behind = 0
         self._free_first = 0
         self._alike: _Alike | None = None
+        self._unknown: dict[RowKey, float] = {}
+        """Rows that name an unknown destination, with when they were first judged (monotonic seconds)."""
         order.reading.add(minute)
 
     def closed(self) -> None:
         """The run is over."""
         self.whole_read()
         self.answered()
+        self._unknown.clear()
 
     def answered(self) -> None:
         for receiver, rows in self._claiming.items():
@@ -132,14 +147,19 @@ class MinuteAdmission:
         self._flows.begin(held)
 
     def judge(self, entry: PendingRow, now: int) -> Verdict:
-        row, alike = entry.row, self._alike
-        known = alike if alike is not None and row.url == alike.url and row.due <= alike.due_until else None
+        row, known = entry.row, self._alike
+        if known is not None and (row.due > known.due_until or (row.url != known.url and not _is_below(row, known))):
+            known = None
         flowing = says_flow(row.options)
         if known is not None and row.ordering_key is None and not flowing:
             return self._judge_alike(entry, known)
         client = self._find_client(self._client_id)
         if client is None:
             return None
+        if known is None and names_destination(row.url):
+            verdict = self._judge_destination(entry, client)
+            if verdict is not None:
+                return verdict
         if entry.row.ordering_key is not None:
             verdict = self._judge_order(entry, entry.row.ordering_key, client, now)
             if verdict is not None:
@@ -151,6 +171,20 @@ class MinuteAdmission:
         if verdict is None and turn is not None:
             self._flows.claiming(turn)
         return verdict
+
+    def _judge_destination(self, entry: PendingRow, client: ServedClient) -> Verdict:
+        """Before all else: a row that can't be called takes no place in a queue. Rows of one ordering key that are
+        deferred here come back in their order."""
+        named = read_named_url(entry.row.url or "")
+        if named is None:
+            return None
+        if named.name not in client.destinations:
+            since = self._unknown.setdefault(entry.key, self._monotonic())
+            if not self._clients.surely_without(self._client_id, since=since):
+                return Hold(UNTIL_KNOWN, entry.key)
+        if self._unknown:
+            self._unknown.pop(entry.key, None)
+        return self._dispatcher.judge_named(entry.claim(), client, named.name)
 
     def _judge_order(self, entry: PendingRow, key: str, client: ServedClient, now: int) -> Verdict:
         row, order = entry.row, self._order
@@ -219,7 +253,16 @@ class MinuteAdmission:
             return self._flows.again(queue, first, client, now)
         if client is None:
             return Again(0)
+        if kind == UNKNOWN:
+            # Each is then judged by itself; those that came since are held again.
+            since = self._unknown.get(first.key, self._monotonic())
+            named = client.named(first.row.url)[0] is not None
+            return Again(ALL if named or self._clients.surely_without(self._client_id, since=since) else 0)
         receiver = self._dispatcher.receiver(client, first.row.url or "")
+        if receiver.destination is not None:
+            destination = client.destinations.get(receiver.destination)
+            if destination is None or not destination.callable:
+                return Again(ALL)
         if not receiver.breaker.closed and self._dispatcher.judge(first.claim(), client, receiver) is not None:
             return Again(ALL)
         lead_ms, ahead_ms = self._settings.claim_lead_ms, self._settings.claim_ahead_ms

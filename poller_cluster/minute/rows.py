@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from poller_cluster.dispatch.job import Claim
 from scheduler_service.domain.ids import MAX_DUE, RowKey, ScheduleId, UnixMillis
+from scheduler_service.domain.retry_rows import DESTINATION_PAUSED
 from scheduler_service.domain.revisions import newer
 from scheduler_service.domain.schedules import Outcome, Row, RowWrite, State, SweptRow
 
@@ -58,14 +59,17 @@ class PendingRow:
             self.row = row
 
     def learn(self, original: Row) -> None:
-        """Take over what a retry row's original records of earlier attempts."""
+        """Take over what a retry row's original records of earlier attempts. A row that waited for its destination has
+        not been late before the instant at which that was to be looked at again: it may have been resumed before."""
         self.first_attempt_at = original.first_attempt_at
         self.last = (original.last_status, original.last_error)
+        if original.reason == DESTINATION_PAUSED:
+            self.found_at = self.row.due
 
 
 WaitQueue: TypeAlias = tuple[str, str]
 """The queue that rows are held in: its kind and its name."""
-KEY, HOST, FLOW, LATER = "key", "host", "flow", "later"
+KEY, HOST, FLOW, LATER, UNKNOWN = "key", "host", "flow", "later", "unknown"
 """The kinds of queues."""
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from scheduler_service.domain.destinations import names_destination
 from scheduler_service.domain.flows import Flow
 from scheduler_service.domain.ids import (
     ClientId,
@@ -41,6 +42,8 @@ REDELIVERY = "redelivery"
 """Reason of a pointer that an explicit redelivery made."""
 IN_DOUBT = "in-doubt"
 """Reason of a pointer to an attempt that an earlier owner may have made, and of an end that leaves that open."""
+DESTINATION_PAUSED = "destination-paused"
+"""Reason of a pointer of a row that waits for its destination to be resumed."""
 
 RESCHEDULED = "rescheduled"
 """Reason of a cancel in favour of the same call at another instant, which derives from `rescheduled_to` and the row."""
@@ -78,7 +81,7 @@ def definition_of(partition: Partition, row: Row) -> Definition:
         due=row.due,
         schedule_id=row.schedule_id,
         kind=Kind(row.kind or Kind.CALL),
-        method=row.method or "POST",
+        method=row.method or ("" if names_destination(row.url) else "POST"),
         url=row.url or "",
         headers=row.headers or "[]",
         body=row.body or b"",

@@ -9,6 +9,7 @@ import msgspec
 
 from membership.errors import MinutehandError
 from scheduler_service.domain.clients import Client
+from scheduler_service.domain.destinations import Destination
 from scheduler_service.domain.errors import Overloaded
 from scheduler_service.domain.schedules import Definition
 
@@ -18,21 +19,23 @@ TRIAL_HEADER: Final = ("Minutehand-Trial", "true")
 
 class TrialCall(msgspec.Struct, frozen=True, kw_only=True):
     """What to send, for which client. The id of `definition` names no schedule; `secrets`: raw bytes of active ones;
-    `private_keys`: those of active key pairs."""
+    `private_keys`: those of active key pairs. `destination`: the one that the definition's URL names."""
 
     client: Client
     definition: Definition
     secrets: tuple[bytes, ...]
     private_keys: tuple[bytes, ...] = ()
+    destination: Destination | None = None
 
 
 class Preview(msgspec.Struct, frozen=True, kw_only=True):
-    """The request that a call would make now, signed."""
+    """The request that a call would make now, signed. `hidden`: names of headers whose values are a destination's."""
 
     method: str
     url: str
     headers: tuple[tuple[str, str], ...]
     body: bytes
+    hidden: frozenset[str] = frozenset()
 
 
 class TrialCallTimes(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +51,8 @@ class TrialCallTimes(msgspec.Struct, frozen=True, kw_only=True):
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     """What was sent and what came back. Has a `status`, or an `error` with `detail`, never both; `delivered`: whether a
     schedule would count as delivered. `sent`: at least a part of the request left. `addresses`: those tried, in order,
-    as host:port, without those that the network policy refused; `connected_to`: the one that accepted."""
+    as host:port, without those that the network policy refused; `connected_to`: the one that accepted. `hidden` as of
+    a preview."""
 
     method: str
     url: str
@@ -66,6 +70,7 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     excerpt: str = ""
     error: str | None = None
     detail: str = ""
+    hidden: frozenset[str] = frozenset()
 
 
 class TrialCallsFull(Overloaded):

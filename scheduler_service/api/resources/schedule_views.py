@@ -1,6 +1,6 @@
 """The views of schedules, attempts and dead letters."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 from uuid import UUID
 
@@ -113,7 +113,7 @@ def callback_view(
 
 def request_view(request: Exchange | Preview) -> CallbackView:
     """A request as it is sent, with its credentials masked."""
-    view = CallbackView(url=request.url, method=request.method, headers=masked(request.headers))
+    view = CallbackView(url=request.url, method=request.method, headers=masked(request.headers, request.hidden))
     _show_body(view, request.body)
     return view
 
@@ -125,11 +125,11 @@ def _show_body(view: CallbackView, body: bytes) -> None:
         view.body_base64 = body
 
 
-def masked(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Headers with their credentials masked; repeated ones are joined by commas."""
+def masked(headers: Iterable[tuple[str, str]], hidden: Collection[str] = ()) -> dict[str, str]:
+    """Headers with their credentials masked, and those that are `hidden`; repeated ones are joined by commas."""
     shown: dict[str, str] = {}
     for name, value in headers:
-        if name.lower() in MASKED_HEADERS:
+        if (lower := name.lower()) in MASKED_HEADERS or lower in hidden:
             shown[name] = MASK
         else:
             shown[name] = f"{shown[name]}, {value}" if name in shown else value

@@ -52,11 +52,13 @@ class Fractions:
 class Bench:
     def __init__(self, *, fraction: float = 0.5) -> None:
         self.connection = CountingConnection()
-        self.store = Storage.over(self.connection).clients
+        storage = Storage.over(self.connection)
+        self.store, self.destinations = storage.clients, storage.destinations
         self.clock = ManualClock()
         self.changes = 0
         self.clients = ServedClients(
             store=self.store,
+            destinations=self.destinations,
             encryption=NoEncryption(),
             clock=self.clock,
             randomness=Fractions(fraction),  # type: ignore[arg-type]

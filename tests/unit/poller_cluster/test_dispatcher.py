@@ -9,7 +9,8 @@ import pytest
 from poller_cluster.clients import ServedClient
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptResult
-from poller_cluster.dispatch.dispatcher import ENDS_AT_ONCE, HELD_BACK_SECONDS, LOCKED_SECONDS
+from poller_cluster.dispatch.dispatcher import ENDS_AT_ONCE, HELD_BACK_SECONDS
+from poller_cluster.dispatch.named_rows import LOCKED_SECONDS
 from poller_cluster.settings import MinuteSettings, ReceiverSettings
 from scheduler_service.domain.clients import ClientState, LatePolicy
 from scheduler_service.domain.ids import ClientId, Minute, PollerId

@@ -81,6 +81,7 @@ class Bench:
     def clients(self) -> ServedClients:
         return ServedClients(
             store=self.store,
+            destinations=self.storage.destinations,
             encryption=self.encryption,
             clock=self.clock,
             randomness=RANDOMNESS,

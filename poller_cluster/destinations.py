@@ -1,0 +1,154 @@
+"""A client's destinations as a node calls them: opened, and with the client's settings as far as they say nothing.
+
+Each stored row is opened once, and again after it has changed. A destination whose document this node's key ring can't
+decrypt, or that this version can't decode, is *locked*: its calls wait, and those of other destinations are made.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+import msgspec
+
+from poller_cluster.delivery.channel import Channel
+from scheduler_service.domain.clients import ClientSettings, HostLimit
+from scheduler_service.domain.destinations import (
+    CloudEvents,
+    Destination,
+    StoredDestination,
+    TokenSource,
+    decode_destination,
+)
+from scheduler_service.domain.errors import SecretLocked
+from scheduler_service.domain.ids import UnixMillis
+from scheduler_service.domain.options import Headers, Undecodable
+from scheduler_service.domain.ports import SecretEncryption
+
+_NO_LIMIT: Final = HostLimit()
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedDestination:
+    """A stored row, and what its document says; None: it is `locked`, for this reason."""
+
+    stored: StoredDestination = field(repr=False)
+    called: Destination | None
+    channel: Channel | None = None
+    locked: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedDestination:
+    """See the module. `settings` are the client's, with the time-out and the retries of this destination. `channel`:
+    how its calls connect, None: as others. `paused_at`: since when its calls wait. `locked`: why it can't be called."""
+
+    name: str
+    url: str
+    method: str
+    headers: Headers
+    settings: ClientSettings
+    limit: HostLimit
+    channel: Channel | None = None
+    token: TokenSource | None = None
+    cloudevents: CloudEvents | None = None
+    paused_at: UnixMillis | None = None
+    locked: str | None = None
+    revision: int = 0
+
+    @property
+    def callable(self) -> bool:
+        """Whether its calls may be made."""
+        return self.paused_at is None and self.locked is None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, revision {self.revision})"
+
+
+Destinations: TypeAlias = Mapping[str, ServedDestination]
+"""The destinations of one client, by name."""
+NO_DESTINATIONS: Final[Destinations] = MappingProxyType({})
+
+
+def open_all(
+    stored: Sequence[StoredDestination], known: Mapping[str, OpenedDestination], encryption: SecretEncryption
+) -> dict[str, OpenedDestination]:
+    """All of a client's destinations; those that are `known` are opened again if they have changed, or were locked."""
+    opened: dict[str, OpenedDestination] = {}
+    for one in stored:
+        before = known.get(one.name)
+        same = before is not None and before.locked is None and before.stored == one
+        opened[one.name] = before if same and before is not None else _open(one, encryption)
+    return opened
+
+
+def _open(stored: StoredDestination, encryption: SecretEncryption) -> OpenedDestination:
+    try:
+        called = decode_destination(encryption.open_destination(stored.client_id, stored.name, stored.document))
+    except SecretLocked as error:
+        return OpenedDestination(stored, None, locked=str(error))
+    except Undecodable as error:
+        return OpenedDestination(stored, None, locked=str(error))
+    return OpenedDestination(stored, called, channel_of(called))
+
+
+def channel_of(called: Destination) -> Channel | None:
+    """How connections to it are made; None: as to any URL."""
+    if called.certificate is None and called.proxy is None:
+        return None
+    return Channel(certificate=called.certificate, proxy=called.proxy)
+
+
+def serve(opened: OpenedDestination, settings: ClientSettings) -> ServedDestination:
+    """A destination of a client with these effective settings."""
+    stored, called = opened.stored, opened.called
+    if called is None:
+        return ServedDestination(
+            name=stored.name,
+            url="",
+            method="POST",
+            headers=(),
+            settings=settings,
+            limit=_NO_LIMIT,
+            paused_at=stored.paused_at,
+            locked=opened.locked,
+            revision=stored.revision,
+        )
+    return served(
+        stored.name,
+        called,
+        settings,
+        channel=opened.channel,
+        paused_at=stored.paused_at,
+        revision=stored.revision,
+    )
+
+
+def served(
+    name: str,
+    called: Destination,
+    settings: ClientSettings,
+    *,
+    channel: Channel | None,
+    paused_at: UnixMillis | None = None,
+    revision: int = 0,
+) -> ServedDestination:
+    """A destination with this document."""
+    own = msgspec.structs.replace(
+        settings,
+        timeout_seconds=called.timeout_seconds or settings.timeout_seconds,
+        retry=settings.retry if called.retry is None else called.retry.over(settings.retry),
+    )
+    return ServedDestination(
+        name=name,
+        url=called.url,
+        method=called.method,
+        headers=called.headers,
+        settings=own,
+        limit=HostLimit(max_in_flight=called.max_in_flight, max_per_second=called.max_per_second),
+        channel=channel,
+        token=called.token,
+        cloudevents=called.cloudevents,
+        paused_at=paused_at,
+        revision=revision,
+    )
