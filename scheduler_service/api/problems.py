@@ -81,6 +81,11 @@ KINDS: Final[Mapping[str, Kind]] = {
     "already-finished": Kind(
         409, "The schedule has ended", "`state` says how. A schedule that has ended can't be cancelled."
     ),
+    "destination-deleted": Kind(
+        409,
+        "Destination deleted",
+        "The destination that the callback names does not exist any more: its call would fail.",
+    ),
     "undecodable": Kind(
         409,
         "The schedule can't be read",

@@ -163,12 +163,15 @@ class BatchEnvelope(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CallbackView(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
-    """The request that a receiver gets, and its flow key. Credentials among the headers are masked. `body` if it
-    is UTF-8, else `body_base64`; neither if none was given, so that the default one is sent. `headers` is null if they
-    can't be decoded or decrypted any more."""
+    """The request that a receiver gets, and its flow key. It goes to a `url`, or to a `destination`, with a `path`
+    below its URL; then there is no `method` if only the destination says it. Credentials among the headers are masked.
+    `body` if it is UTF-8, else `body_base64`; neither if none was given, so that the default one is sent. `headers` is
+    null if they can't be decoded or decrypted any more."""
 
-    url: str
-    method: str
+    url: str | msgspec.UnsetType = msgspec.UNSET
+    destination: str | msgspec.UnsetType = msgspec.UNSET
+    path: str | msgspec.UnsetType = msgspec.UNSET
+    method: str | msgspec.UnsetType = msgspec.UNSET
     headers: dict[str, str] | None
     body: str | msgspec.UnsetType = msgspec.UNSET
     body_base64: bytes | msgspec.UnsetType = msgspec.UNSET

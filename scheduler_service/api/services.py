@@ -66,6 +66,7 @@ from scheduler_service.usecases.key_uses import RecordKeyUses
 from scheduler_service.usecases.keys import Keys
 from scheduler_service.usecases.list_schedules import ListSchedules
 from scheduler_service.usecases.members import WatchMembers
+from scheduler_service.usecases.named_destinations import CachedDestinations
 from scheduler_service.usecases.public_keys import ShowPublicKeys
 from scheduler_service.usecases.reconciliations import RequestReconciliations, ShowReconciliations
 from scheduler_service.usecases.redeliver import RedeliverSchedule
@@ -327,7 +328,12 @@ def build_services(
     key_uses = RecordKeyUses(store=clients, clock=clock)
     judge_clock = JudgeClock(clock=clock, compared=members, limit_ms=clock_limit_ms)
     admit = AdmitCreates(judge_clock=judge_clock)
-    policy = CallbackPolicy(network=settings.network, bounds=settings.clients, encryption=encryption)
+    policy = CallbackPolicy(
+        network=settings.network,
+        bounds=settings.clients,
+        encryption=encryption,
+        destinations=CachedDestinations(store=storage.destinations, catalog=catalog),
+    )
     writer = ScheduleWriter(
         schedules=storage.schedules,
         keys=storage.schedule_keys,
@@ -390,6 +396,12 @@ def build_services(
         books=BookServices(storage=storage, clock=clock),
         cluster=ClusterServices(storage=storage, members=members, nodes=nodes, clock=clock),
         send_trial_call=SendTrialCall(
-            clients=clients, caller=trial_calls, policy=policy, admit=admit, clock=clock, randomness=randomness
+            clients=clients,
+            destinations=storage.destinations,
+            caller=trial_calls,
+            policy=policy,
+            admit=admit,
+            clock=clock,
+            randomness=randomness,
         ),
     )

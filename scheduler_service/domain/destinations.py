@@ -20,6 +20,10 @@ from scheduler_service.domain.options import Headers, RetryOverride, Undecodable
 DESTINATION_PATTERN: Final = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 MAX_DESTINATIONS: Final = 100
 """Destinations of one client: a node holds all of them."""
+MAX_PATH_LENGTH: Final = 2_048
+"""Characters of the path that a callback has below its destination's URL, with its query."""
+_NOT_IN_PATH = re.compile(r"[^\x21-\x7e]|[\\#]")
+_DOTS = re.compile(r"(\.|%2e){1,2}", re.IGNORECASE)
 _SCHEME: Final = "destination://"
 _NAMED = re.compile(r"destination://([a-z0-9][a-z0-9._-]{0,62})(/.*)?", re.DOTALL)
 
@@ -128,3 +132,17 @@ def resolved_url(base: str, path: str) -> str:
     below, _, query = path.partition("?")
     joined = "&".join(part for part in (base_query, query) if part)
     return head.rstrip("/") + below + ("?" + joined if joined else "")
+
+
+def path_fault(path: str) -> str | None:
+    """Why a callback may not have this path below its destination's URL, as a sentence; None: it may. It stays below
+    it: dot segments, which receivers and proxies resolve differently, are refused however they are written."""
+    if len(path) > MAX_PATH_LENGTH:
+        return f"is longer than {MAX_PATH_LENGTH} characters"
+    if not path.startswith("/"):
+        return "must begin with a slash"
+    if _NOT_IN_PATH.search(path):
+        return "has a fragment, a space, a backslash, a control or a non-ASCII character; percent-encode it"
+    if any(_DOTS.fullmatch(segment) for segment in path.partition("?")[0].split("/")):
+        return "has a dot segment"
+    return None

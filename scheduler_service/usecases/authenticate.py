@@ -133,6 +133,17 @@ class Catalog:
             generation.keys[key_id] = entry
         return entry.value
 
+    async def mark(self) -> object:
+        """Identifies what is known now: another one after each change of a client, key, secret or destination. Raises
+        StoreUnavailable."""
+        generation, _ = await self._current()
+        return generation.mark
+
+    def served_mark(self) -> object | None:
+        """The same; None: that has to be looked up."""
+        generation, _ = self._served()
+        return None if generation is None else generation.mark
+
     def forget(self) -> None:
         """Drop the cache, so that this process sees its own change at once."""
         self._generation = None

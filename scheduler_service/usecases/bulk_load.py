@@ -132,6 +132,7 @@ class JudgeItems:
 
     def __init__(self, *, policy: CallbackPolicy, clock: Clock, ahead_ms: int = LOAD_AHEAD_MS) -> None:
         self._check_url = policy.check_url
+        self._check_destination = policy.destinations.check
         self._bounds = policy.bounds
         self._encryption = policy.encryption
         self._pinned_poller = lru_cache(maxsize=CALLBACKS_REMEMBERED)(pinned_poller)
@@ -201,7 +202,13 @@ class JudgeItems:
 
     def _draft(self, client: Client, request: ScheduleRequest, *, now: int, point: int) -> Draft:
         return draft(
-            request, settings=client.settings, check_url=self._check_url, now=now, point=point, bounds=self._bounds
+            request,
+            settings=client.settings,
+            check_url=self._check_url,
+            now=now,
+            point=point,
+            bounds=self._bounds,
+            check_destination=self._check_destination(client.client_id),
         )
 
     def _definition(self, load: BulkLoad, key: str, drawn: Draft) -> Definition:

@@ -38,6 +38,7 @@ from scheduler_service.domain.spread import POINT_BITS, point_of
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.admission import AdmitCreates
+from scheduler_service.usecases.named_destinations import no_such_destination
 from scheduler_service.usecases.schedule_request import (
     CallbackPolicy,
     Draft,
@@ -88,6 +89,7 @@ class CreateSchedules:
         self._pollers = pollers
         self._check_url = policy.check_url
         self._bounds = policy.bounds
+        self._destinations = policy.destinations
         self._seal_headers = policy.encryption.seal_headers
         self._clock = clock
         self._randomness = randomness
@@ -95,6 +97,7 @@ class CreateSchedules:
     async def one(self, client: Client, request: ScheduleRequest, *, once: OnceIds | None = None) -> Definition:
         """The row, durable. Raises what `admit` does, Invalid, ContentTooLarge, StoreUnavailable."""
         self.admit(client)
+        await self.look_up(client, [request])
         now = self._clock.wall_ms() if once is None else once.asked_at
         definition = self._define(client, request, now=now, once=once)
         await self._writer(definition, consistency=client.settings.write_consistency)
@@ -110,7 +113,11 @@ class CreateSchedules:
         once: OnceIds | None = None,
     ) -> tuple[Definition, Callable[[], None]]:
         """`one` for an admitted client and a caller without a task that waits: the row, and a function that gives it
-        up. `answered` and `run` as in `ScheduleWriter.begin`. Raises Invalid, and what `ScheduleWriter.begin` does."""
+        up. `answered` and `run` as in `ScheduleWriter.begin`. Raises Invalid, perhaps only because the destination must
+        be looked up, and what `ScheduleWriter.begin` does."""
+        name = request.callback.destination
+        if name is not None and not self._destinations.holds(client.client_id, name):
+            raise Invalid([])
         now = self._clock.wall_ms() if once is None else once.asked_at
         definition = self._define(client, request, now=now, once=once)
         return definition, self._writer.begin(
@@ -136,7 +143,9 @@ class CreateSchedules:
         now: int,
         once: OnceIds | None = None,
     ) -> list[Created]:
-        """The rows of requests made at `now`, and the errors of the others. Nothing is created."""
+        """The rows of requests made at `now`, and the errors of the others. Nothing is created. Raises
+        StoreUnavailable."""
+        await self.look_up(client, [request for request in requests if isinstance(request, ScheduleRequest)])
         judged: list[_Judged] = []
         for start in range(0, len(requests), PIECE):
             if start:
@@ -172,6 +181,11 @@ class CreateSchedules:
             raise lost
         return created
 
+    async def look_up(self, client: Client, requests: Sequence[ScheduleRequest]) -> None:
+        """Find the destinations that these requests name; needed before one is judged without `one`, `many` or
+        `defined`. Raises StoreUnavailable."""
+        await self._destinations.look_up(client.client_id, [request.callback.destination for request in requests])
+
     def drawn(self, client: Client, request: ScheduleRequest, *, now: int, latest: UnixMillis | None) -> Definition:
         """The row of a request made at `now`, due at `latest` at the latest. Raises Invalid. Nothing is created."""
         assert request.key is not None
@@ -181,8 +195,9 @@ class CreateSchedules:
         poller_id, schedule_id = self._chosen(client, drawn)
         return self._definition(client, drawn, poller_id=poller_id, schedule_id=schedule_id, now=now)
 
-    def chosen(self, client: Client, request: ScheduleRequest, once: OnceIds) -> Chosen:
-        """The id that a request gets by its token. Raises Invalid."""
+    async def chosen(self, client: Client, request: ScheduleRequest, once: OnceIds) -> Chosen:
+        """The id that a request gets by its token. Raises Invalid, StoreUnavailable."""
+        await self.look_up(client, [request])
         return Chosen(self._define(client, request, now=once.asked_at, once=once).schedule_id, once.asked_at)
 
     def again(self, client: Client, request: ScheduleRequest, schedule_id: ScheduleId, *, now: int) -> Definition:
@@ -226,8 +241,15 @@ class CreateSchedules:
         return drawn
 
     def _draft(self, client: Client, request: ScheduleRequest, *, now: int, point: int) -> Draft:
+        named = request.callback.destination is not None
         return draft(
-            request, settings=client.settings, check_url=self._check_url, now=now, point=point, bounds=self._bounds
+            request,
+            settings=client.settings,
+            check_url=self._check_url,
+            now=now,
+            point=point,
+            bounds=self._bounds,
+            check_destination=self._destinations.check(client.client_id) if named else no_such_destination,
         )
 
     def _point(self, request: ScheduleRequest, once: OnceIds | None, position: int = 0) -> int:

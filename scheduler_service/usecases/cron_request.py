@@ -27,6 +27,7 @@ from scheduler_service.domain.ids import UnixMillis
 from scheduler_service.domain.instants import read_instant
 from scheduler_service.domain.options import RetryOverride, encode_headers
 from scheduler_service.domain.spread import MAX_SPREAD_SECONDS
+from scheduler_service.usecases.named_destinations import CheckDestination, no_such_destination
 from scheduler_service.usecases.schedule_request import (
     CallbackRequest,
     CheckUrl,
@@ -113,6 +114,7 @@ def draft_cron(
     check_url: CheckUrl,
     now: int,
     bounds: ClientBounds = UNBOUND,
+    check_destination: CheckDestination = no_such_destination,
 ) -> CronDraft:
     """What to store for a request made at `now` (Unix milliseconds) by a client with `settings` in force. Raises
     Invalid with every fault."""
@@ -125,14 +127,18 @@ def draft_cron(
         now=now,
     )
     callback = request.callback
-    headers, body = draft_callback(callback, settings=settings, check_url=check_url, faults=faults)
+    headers, body = draft_callback(
+        callback, settings=settings, check_url=check_url, faults=faults, check_destination=check_destination
+    )
     faults += bounds.faults_of_schedule(request.retry, request.timeout_seconds)
     if faults or rule is None:
         raise Invalid(faults)
     return CronDraft(
         expression=rule.expression.text,
         timezone=rule.timezone,
-        callback=CronCallback(method=callback.method, url=callback.url, headers=encode_headers(headers), body=body),
+        callback=CronCallback(
+            method=callback.stored_method, url=callback.stored_url, headers=encode_headers(headers), body=body
+        ),
         options=CronOptions(
             starts_at=rule.starts_at,
             ends_at=rule.ends_at,

@@ -304,6 +304,7 @@ class RequestCrons:
         self._change = change
         self._check_url = policy.check_url
         self._bounds = policy.bounds
+        self._destinations = policy.destinations
         self._clock = clock
 
     async def put(
@@ -317,6 +318,7 @@ class RequestCrons:
     ) -> Changed:
         """As `ChangeCrons.put`. Raises Invalid, ContentTooLarge too."""
         self.admit(client)
+        await self._destinations.look_up(client.client_id, [request.callback.destination])
         draft = self._draft(client, request)
         return await self._change.put(client, cron_id, draft, told=told, precondition=precondition)
 
@@ -330,7 +332,14 @@ class RequestCrons:
 
     def _draft(self, client: Client, request: CronRequest) -> CronDraft:
         now = self._clock.wall_ms()
-        return draft_cron(request, settings=client.settings, check_url=self._check_url, now=now, bounds=self._bounds)
+        return draft_cron(
+            request,
+            settings=client.settings,
+            check_url=self._check_url,
+            now=now,
+            bounds=self._bounds,
+            check_destination=self._destinations.check(client.client_id),
+        )
 
     async def resume(self, client: Client, cron_id: CronId) -> Cron:
         """Raises NotFound, StoreUnavailable too."""

@@ -230,6 +230,7 @@ class CreateIdempotently:
         known = await self._remember.known(keyed)
         if known is None:
             self._create.admit(client)
+            await self._create.look_up(client, [request])
             now = self._clock.wall_ms()
             drawn = self._create.drawn(client, request, now=now, latest=asked_latest(request))
             known = await self._remember(keyed, ids=[drawn.schedule_id], at=now)

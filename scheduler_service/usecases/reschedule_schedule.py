@@ -39,6 +39,7 @@ from msgspec import UNSET
 from membership.conditional import Applied
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.clients import Client
+from scheduler_service.domain.destinations import read_named_url
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import (
     DAY_MS,
@@ -90,7 +91,7 @@ from scheduler_service.usecases.schedule_request import (
     asks_for_empty_body,
     draft_callback,
 )
-from scheduler_service.usecases.schedule_update import UpdateRequest, updated_callback
+from scheduler_service.usecases.schedule_update import CallbackUpdate, UpdateRequest, updated_callback
 from scheduler_service.usecases.schedule_writer import MAX_PARTITION_TURNS, ScheduleWriter
 
 
@@ -175,6 +176,7 @@ class RescheduleSchedule:
         self._check_url = policy.check_url
         self._bounds = policy.bounds
         self._encryption = policy.encryption
+        self._destinations = policy.destinations
         self._clock = clock
 
     def faults(self, client: Client, request: Change) -> list[FieldError]:
@@ -281,6 +283,8 @@ class RescheduleSchedule:
         if row.rescheduled_to is not None:
             return await self._recognised(client, row, request)
         check(entity_tag(schedule_id, row.revision))
+        if isinstance(request.callback, CallbackRequest | CallbackUpdate):
+            await self._destinations.look_up(client.client_id, _destinations(request.callback, row))
         due, callback, faults = self._judged(client, request, row)
         if faults:
             raise Invalid(faults)
@@ -334,7 +338,13 @@ class RescheduleSchedule:
             due = UnixMillis(now) if row is None else row.next_attempt_at or row.due
         callback = self._callback(client, row, request, faults)
         if callback is not None:
-            draft_callback(callback, settings=client.settings, check_url=self._check_url, faults=faults)
+            draft_callback(
+                callback,
+                settings=client.settings,
+                check_url=self._check_url,
+                faults=faults,
+                check_destination=self._destinations.check(client.client_id),
+            )
         if isinstance(request, UpdateRequest):
             faults += self._bounds.faults_of_schedule(request.retry or None, request.timeout_seconds or None)
         return _Judged(UnixMillis(max(due, now)), callback, faults)
@@ -402,8 +412,15 @@ class RescheduleSchedule:
         sealed = self._encryption.seal_headers(client.client_id, encode_headers(headers))
         options = with_flow(with_empty_body(same.options, asked=asks_for_empty_body(callback)), asked_flow(callback))
         return msgspec.structs.replace(
-            same, method=callback.method, url=callback.url, headers=sealed, body=body, options=options
+            same, method=callback.stored_method, url=callback.stored_url, headers=sealed, body=body, options=options
         )
+
+
+def _destinations(callback: CallbackRequest | CallbackUpdate, row: Row) -> list[str | None]:
+    """The destinations that the callback may name."""
+    named = read_named_url(row.url or "")
+    asked = callback.destination
+    return [None if asked is UNSET else asked, None if named is None else named.name]
 
 
 def _pin(row: Row, callback: CallbackRequest | None) -> str | None:

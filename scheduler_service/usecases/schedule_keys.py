@@ -145,6 +145,7 @@ class ScheduleKeys:
         `CreateSchedules.admit` does, Invalid, ContentTooLarge, PreconditionFailed."""
         assert request.key is not None
         self._create.admit(client)
+        await self._create.look_up(client, [request])
         for turn in range(MAX_MOVES):
             key, present = await self._present(client.client_id, request.key, serial=turn > 0)
             # After the present one was read: what decides the chosen one later changes that, so the write below fails.
@@ -320,7 +321,7 @@ def _equal(new: Definition, row: Row) -> bool:
     """Whether the call of a waiting schedule is the same, at the same instant."""
     return (new.due, new.method, new.url, new.headers, new.body, new.label, new.ordering_key) == (
         row.due,
-        row.method,
+        row.method or "",
         row.url,
         row.headers,
         row.body,

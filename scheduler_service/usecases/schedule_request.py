@@ -27,6 +27,7 @@ from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
 from scheduler_service.domain.clients import ClientSettings
 from scheduler_service.domain.crons import load_zone
 from scheduler_service.domain.crons.occurrences import Gap
+from scheduler_service.domain.destinations import DESTINATION_PATTERN, MAX_PATH_LENGTH, named_url, path_fault
 from scheduler_service.domain.errors import FieldError, Invalid, InvalidRule
 from scheduler_service.domain.flows import Flow, FlowKey, FlowParallelism, FlowRate
 from scheduler_service.domain.ids import DAY_MS, UnixMillis
@@ -44,6 +45,12 @@ from scheduler_service.domain.options import (
 from scheduler_service.domain.ports import SecretEncryption
 from scheduler_service.domain.schedule_keys import KEY_PATTERN
 from scheduler_service.domain.spread import MAX_SPREAD_SECONDS, offset_ms
+from scheduler_service.usecases.named_destinations import (
+    CheckDestination,
+    NamedDestinations,
+    NoNamedDestinations,
+    no_such_destination,
+)
 
 MAX_TEXT = 256
 """Characters of a label or an ordering key."""
@@ -59,6 +66,9 @@ Instant = Annotated[str, Meta(description="RFC 3339 with an offset", extra_json_
 TimeoutSeconds = Annotated[float, Meta(ge=0.1, le=60)]
 SkipAfterSeconds = Annotated[float, Meta(ge=0, le=604_800)]
 Method = Annotated[str, Meta(extra_json_schema={"enum": sorted(METHODS)})]
+CallbackPath = Annotated[
+    str, Meta(max_length=MAX_PATH_LENGTH, description="Begins with a slash; may have a query, but no fragment.")
+]
 Base64 = Annotated[str, Meta(extra_json_schema={"contentEncoding": "base64"})]
 HeaderValue = Annotated[str, Meta(extra_json_schema={"pattern": HEADER_VALUE_PATTERN})]
 """The patterns are for the document only: `check_headers` reports every fault."""
@@ -67,7 +77,11 @@ CallbackHeaders = Annotated[dict[str, HeaderValue], BOUND_OF_HEADERS]
 
 
 class CallbackRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, gc=False):
-    """The request to make. Its body is `body` (text, sent as UTF-8), `json` (sent byte for byte as written here, with a
+    """The request to make: to `url`, or to a `destination` of the client's, with a `path` below its URL. Of a
+    destination's callback, what is left out is as the destination says: the method, and headers by other names. Without
+    a destination the method is POST.
+
+    Its body is `body` (text, sent as UTF-8), `json` (sent byte for byte as written here, with a
     JSON content type unless the headers say otherwise) or `body_base64`; at most one of them. Without any of them,
     methods that may have a body carry `schedule_id`, `key` (if there is one), `due` and `attempt` as JSON. An empty
     `body` stays empty.
@@ -76,8 +90,10 @@ class CallbackRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     (`flow_parallelism` calls at a time), over all nodes. What is left out is as the client's setting `flows` says.
     """
 
-    url: str
-    method: Method = "POST"
+    url: str | None = None
+    destination: Annotated[str, Meta(pattern=DESTINATION_PATTERN)] | None = None
+    path: CallbackPath | None = None
+    method: Method | None = None
     headers: CallbackHeaders = {}
     body: str | None = None
     json: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
@@ -85,6 +101,18 @@ class CallbackRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     flow_key: FlowKey | None = None
     flow_rate: FlowRate | None = None
     flow_parallelism: FlowParallelism | None = None
+
+    @property
+    def stored_url(self) -> str:
+        """The URL of its row."""
+        if self.destination is None:
+            return self.url or ""
+        return named_url(self.destination, self.path or "")
+
+    @property
+    def stored_method(self) -> str:
+        """The method of its row; empty: its destination's."""
+        return self.method or ("POST" if self.destination is None else "")
 
 
 class LocalTime(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, gc=False):
@@ -146,11 +174,18 @@ class Draft(NamedTuple):
 
 class CallbackPolicy:
     """What the operator demands of every callback before it is stored, beside the settings of its client: the network
-    policy, the `bounds` of retries and timeouts, the `encryption` of its headers. `check_url` and `check_proxy` are the
-    network policy's.
+    policy, the `bounds` of retries and timeouts, the `encryption` of its headers, and which `destinations` there are.
+    `check_url` and `check_proxy` are the network policy's.
     """
 
-    def __init__(self, *, network: NetworkPolicy, encryption: SecretEncryption, bounds: ClientBounds = UNBOUND) -> None:
+    def __init__(
+        self,
+        *,
+        network: NetworkPolicy,
+        encryption: SecretEncryption,
+        bounds: ClientBounds = UNBOUND,
+        destinations: NamedDestinations | None = None,
+    ) -> None:
         check = network.check_url
         remembered = lru_cache(maxsize=REMEMBERED_URLS)(check)
         # A URL too long to be stored is not cached.
@@ -158,6 +193,7 @@ class CallbackPolicy:
         self.check_proxy = network.check_proxy
         self.bounds = bounds
         self.encryption = encryption
+        self.destinations: NamedDestinations = destinations or NoNamedDestinations()
 
 
 def draft(
@@ -168,6 +204,7 @@ def draft(
     now: int,
     point: int = 0,
     bounds: ClientBounds = UNBOUND,
+    check_destination: CheckDestination = no_such_destination,
 ) -> Draft:
     """The columns to store for a request made at `now` (Unix milliseconds) by a client with `settings` in force.
     `point`: where in its window the call is due (`domain.spread`). Raises Invalid with every fault."""
@@ -175,7 +212,13 @@ def draft(
     asked = asked_instant(request, now=now, settings=settings, faults=faults)
     if request.window_seconds:
         faults += _faults_of_window(request, asked, now=now, settings=settings)
-    headers, body = draft_callback(request.callback, settings=settings, check_url=check_url, faults=faults)
+    headers, body = draft_callback(
+        request.callback,
+        settings=settings,
+        check_url=check_url,
+        faults=faults,
+        check_destination=check_destination,
+    )
     if request.retry is not None or request.timeout_seconds is not None:
         faults += bounds.faults_of_schedule(request.retry, request.timeout_seconds)
     if request.latest is not None:
@@ -196,8 +239,8 @@ def _drawn(request: ScheduleRequest, asked: UnixMillis, due: UnixMillis, headers
     return Draft(
         due=due,
         nominal_due=asked if asked < due else None,
-        method=callback.method,
-        url=callback.url,
+        method=callback.stored_method,
+        url=callback.stored_url,
         headers=encode_headers(headers),
         body=body,
         options=_options(request),
@@ -208,23 +251,47 @@ def _drawn(request: ScheduleRequest, asked: UnixMillis, due: UnixMillis, headers
 
 
 def draft_callback(
-    callback: CallbackRequest, *, settings: ClientSettings, check_url: CheckUrl, faults: list[FieldError]
+    callback: CallbackRequest,
+    *,
+    settings: ClientSettings,
+    check_url: CheckUrl,
+    faults: list[FieldError],
+    check_destination: CheckDestination = no_such_destination,
 ) -> tuple[Headers, bytes]:
     """The headers and bytes to send. Faults of the callback are added to `faults`, under `/callback`."""
     headers, body = _content(callback, faults)
-    if (refusal := check_url(callback.url)) is not None:
+    method = callback.method or "POST"
+    if callback.destination is not None or callback.url is None:
+        faults += _faults_of_destination(callback, check_destination)
+    elif (refusal := check_url(callback.url)) is not None:
         faults.append(FieldError("/callback/url", refusal.detail))
+    if callback.path is not None and callback.destination is None:
+        faults.append(FieldError("/callback/path", "is only for callbacks with a destination"))
     faults += _faults_of_flow(callback)
-    problems = check_method(callback.method, pointer="/callback/method")
+    problems = check_method(method, pointer="/callback/method")
     if headers:
         problems += check_headers(headers, max_bytes=settings.header_bytes, pointer="/callback/headers")
     if body:
         problems += check_body(
-            callback.method, len(body), max_bytes=settings.payload_bytes, pointer=f"/callback/{_body_field(callback)}"
+            method, len(body), max_bytes=settings.payload_bytes, pointer=f"/callback/{_body_field(callback)}"
         )
     if problems:
         faults += [FieldError(*problem) for problem in problems]
     return headers, body
+
+
+def _faults_of_destination(callback: CallbackRequest, check: CheckDestination) -> list[FieldError]:
+    """Of a callback with a destination, or without a URL."""
+    if callback.destination is None:
+        return [FieldError("/callback/url", "give exactly one of url and destination; neither is given")]
+    faults = []
+    if callback.url is not None:
+        faults.append(FieldError("/callback/url", "give exactly one of url and destination; both are given"))
+    if (wrong := check(callback.destination)) is not None:
+        faults.append(FieldError("/callback/destination", wrong))
+    if callback.path and (wrong := path_fault(callback.path)) is not None:
+        faults.append(FieldError("/callback/path", wrong))
+    return faults
 
 
 def accepted_content(callback: CallbackRequest) -> tuple[Headers, bytes]:

@@ -10,14 +10,16 @@ from collections.abc import Mapping
 from typing import Annotated, TypeVar
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
+from scheduler_service.domain.destinations import DESTINATION_PATTERN, read_named_url
 from scheduler_service.domain.flows import FlowKey, FlowParallelism, FlowRate
 from scheduler_service.domain.options import Headers, RetryOverride, ScheduleOptions
 from scheduler_service.domain.schedules import Row
 from scheduler_service.usecases.schedule_request import (
     BOUND_OF_HEADERS,
     Base64,
+    CallbackPath,
     CallbackRequest,
     HeaderValue,
     Instant,
@@ -36,10 +38,13 @@ _CONTENT_TYPE = "content-type"
 class CallbackUpdate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What changes of the request to make. `headers` are merged by name, in any case; null takes one away. A new body
     is `body`, `json` or `body_base64`, one of them, and takes the old content type away; `"body": null` stands for the
-    default body, `"json": null` for the text `null`."""
+    default body, `"json": null` for the text `null`. A `url` takes the destination and its path away, a `destination`
+    the URL; `"method": null` stands for the destination's, or for POST."""
 
     url: str | UnsetType = UNSET
-    method: Method | UnsetType = UNSET
+    destination: Annotated[str, Meta(pattern=DESTINATION_PATTERN)] | UnsetType = UNSET
+    path: CallbackPath | UnsetType | None = UNSET
+    method: Method | UnsetType | None = UNSET
     headers: Annotated[dict[str, HeaderValue | None], BOUND_OF_HEADERS] | UnsetType = UNSET
     body: str | UnsetType | None = UNSET
     json: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
@@ -101,9 +106,12 @@ def updated_callback(
     elif options.empty_body:
         body = ""
     flow = None if update.flow_key is None else options.flow
+    url, destination, path = _receiver(update, row.url or "")
     return CallbackRequest(
-        url=(row.url or "") if update.url is UNSET else update.url,
-        method=(row.method or "POST") if update.method is UNSET else update.method,
+        url=url,
+        destination=destination,
+        path=path,
+        method=_either(update.method, row.method or None),
         headers=kept,
         body=body,
         json=update.json,
@@ -112,6 +120,18 @@ def updated_callback(
         flow_rate=_either(update.flow_rate, None if flow is None else flow.rate),
         flow_parallelism=_either(update.flow_parallelism, None if flow is None else flow.parallelism),
     )
+
+
+def _receiver(update: CallbackUpdate, url: str) -> tuple[str | None, str | None, str | None]:
+    """URL, destination and path, of a row with this URL."""
+    named = read_named_url(url)
+    asked = None if update.destination is UNSET else update.destination
+    if update.url is not UNSET:
+        return update.url, asked, None if update.path is UNSET else update.path
+    if asked is None and named is None:
+        return url, None, None if update.path is UNSET else update.path
+    kept = None if named is None else named.path or None
+    return None, asked or (None if named is None else named.name), _either(update.path, kept)
 
 
 def _either(asked: T | UnsetType, kept: T) -> T:

@@ -7,10 +7,11 @@ import msgspec
 from msgspec import Meta
 
 from scheduler_service.domain.clients import Client
-from scheduler_service.domain.errors import FieldError, Invalid
+from scheduler_service.domain.destinations import Destination, decode_destination, read_named_url
+from scheduler_service.domain.errors import Conflict, FieldError, Invalid
 from scheduler_service.domain.ids import PollerId, UnixMillis, new_schedule_id, partition_of
-from scheduler_service.domain.options import ScheduleOptions, encode_headers, encode_options
-from scheduler_service.domain.ports import ClientStore, TrialCaller
+from scheduler_service.domain.options import Headers, ScheduleOptions, encode_headers, encode_options
+from scheduler_service.domain.ports import ClientStore, DestinationStore, TrialCaller
 from scheduler_service.domain.retry_rows import definition_of
 from scheduler_service.domain.schedules import Definition, Row
 from scheduler_service.domain.trial_calls import Exchange, Preview, TrialCall
@@ -43,6 +44,7 @@ class SendTrialCall:
         self,
         *,
         clients: ClientStore,
+        destinations: DestinationStore,
         caller: TrialCaller,
         policy: CallbackPolicy,
         admit: AdmitCreates,
@@ -52,6 +54,8 @@ class SendTrialCall:
         self.admit = admit
         """Call it before a body is read."""
         self._clients = clients
+        self._stored = destinations
+        self._destinations = policy.destinations
         self._caller = caller
         self._check_url = policy.check_url
         self._encryption = policy.encryption
@@ -61,7 +65,7 @@ class SendTrialCall:
     def faults(self, client: Client, request: TrialCallRequest) -> list[FieldError]:
         """All faults of a request."""
         found: list[FieldError] = []
-        draft_callback(request.callback, settings=client.settings, check_url=self._check_url, faults=found)
+        self._draft(client, request.callback, found)
         return found
 
     async def draw(self, client: Client, request: TrialCallRequest) -> TrialCall:
@@ -69,7 +73,8 @@ class SendTrialCall:
         StoreUnavailable."""
         self.admit(client)
         callback, faults = request.callback, list[FieldError]()
-        headers, body = draft_callback(callback, settings=client.settings, check_url=self._check_url, faults=faults)
+        await self._destinations.look_up(client.client_id, [callback.destination])
+        headers, body = self._draft(client, callback, faults)
         if faults:
             raise Invalid(faults)
         now = UnixMillis(self._clock.wall_ms())
@@ -79,14 +84,23 @@ class SendTrialCall:
             poller_id=_POLLER,
             due=now,
             schedule_id=new_schedule_id(due=now, poller_id=_POLLER, randomness=self._randomness),
-            method=callback.method,
-            url=callback.url,
+            method=callback.stored_method,
+            url=callback.stored_url,
             headers=encode_headers(headers),
             body=body,
             options=encode_options(options),
             created_at=now,
         )
         return await self._signed(client, definition, now=now)
+
+    def _draft(self, client: Client, callback: CallbackRequest, faults: list[FieldError]) -> tuple[Headers, bytes]:
+        return draft_callback(
+            callback,
+            settings=client.settings,
+            check_url=self._check_url,
+            faults=faults,
+            check_destination=self._destinations.check(client.client_id),
+        )
 
     async def preview(self, client: Client, row: Row) -> Preview | None:
         """The request that a call of this stored schedule would make now; nothing is sent. None: the row can't be
@@ -100,7 +114,24 @@ class SendTrialCall:
     async def _signed(self, client: Client, definition: Definition, *, now: UnixMillis) -> TrialCall:
         stored = await self._clients.list_secrets(client.client_id)
         active = active_secrets(stored, encryption=self._encryption, now=now)
-        return TrialCall(client=client, definition=definition, secrets=active.secrets, private_keys=active.private_keys)
+        return TrialCall(
+            client=client,
+            definition=definition,
+            secrets=active.secrets,
+            private_keys=active.private_keys,
+            destination=await self._destination(client, definition),
+        )
+
+    async def _destination(self, client: Client, definition: Definition) -> Destination | None:
+        """The one that the callback names, as it is stored now, even while it is paused."""
+        named = read_named_url(definition.url)
+        if named is None:
+            return None
+        stored = await self._stored.read_destination(client.client_id, named.name)
+        if stored is None:
+            raise Conflict("destination-deleted", f"the destination {named.name!r} was deleted: the call would fail")
+        opened = self._encryption.open_destination(client.client_id, named.name, stored.document)
+        return decode_destination(opened)
 
     async def send(self, trial_call: TrialCall) -> Exchange:
         """Send it and wait for its answer. Raises TooManyTrialCalls, Overloaded."""

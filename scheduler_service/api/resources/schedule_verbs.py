@@ -335,7 +335,7 @@ ROUTES = (
         summary="Show the signed request that a call of this schedule would make now; nothing is sent",
         request=NoRequest,
         response=CallbackView,
-        problems=("secret-locked", "undecodable"),
+        problems=("secret-locked", "undecodable", "destination-deleted"),
     ),
     Route(
         method="POST",

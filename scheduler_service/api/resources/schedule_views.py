@@ -15,6 +15,7 @@ from scheduler_service.api.schemas import (
 )
 from scheduler_service.domain.books import LetterKey
 from scheduler_service.domain.crons.row import CronCallback, CronOptions
+from scheduler_service.domain.destinations import read_named_url
 from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId, poller_of
 from scheduler_service.domain.instants import format_instant, format_instant_or_none
@@ -101,7 +102,12 @@ def callback_view(
     except Undecodable:
         # Content that can't be unpacked has the whole blob as its body (`cql.packed`), credentials included.
         headers, body = None, b""
-    view = CallbackView(url=source.url or "", method=source.method or "", headers=headers)
+    url, method = source.url or "", source.method or ""
+    if (named := read_named_url(url)) is None:
+        view = CallbackView(url=url, method=method, headers=headers)
+    else:
+        path = named.path or UNSET
+        view = CallbackView(destination=named.name, path=path, method=method or UNSET, headers=headers)
     if body or options.empty_body:
         _show_body(view, body)
     if (flow := options.flow) is not None:

@@ -117,7 +117,7 @@ async def put_under_key(
         result, replayed = await services.idempotently.put(client, request, keyed, precondition=precondition)
     else:
         ids = ids_of(context, once, data)
-        chosen = None if ids is None else services.create.chosen(client, request, ids)
+        chosen = None if ids is None else await services.create.chosen(client, request, ids)
         result = await services.by_key.put(client, request, precondition=precondition, chosen=chosen)
     made = _made(result)
     if isinstance(made, MinutehandError):

@@ -100,7 +100,12 @@ async def test_all_clients_are_read_in_parts_and_again_evenly_over_a_round() -> 
     await bench.add(4 * PART + 1)
     assert await bench.clients.refresh()
     assert len(bench.clients.all()) == 4 * PART + 1
-    assert bench.connection.reads == {"catalog.read": 1, "clients.part": 5, "signing_secrets.part": 5}
+    assert bench.connection.reads == {
+        "catalog.read": 1,
+        "clients.part": 5,
+        "signing_secrets.part": 5,
+        "destinations.part": 5,
+    }
     for _ in range(3):
         bench.connection.reads.clear()
         for _ in range(int(CATALOG_SECONDS)):

@@ -1,0 +1,87 @@
+"""Which destinations a callback may name: those of its client, by their names as this process knows them.
+
+Callbacks with a URL ask nothing. For others the names of their client's destinations are cached as its settings are
+(`authenticate.Catalog`), and read anew when a callback names one that is not among them: so a destination can be named
+as soon as it is made, and one that was deleted elsewhere is refused within five seconds. What is stored before that
+fails when it is due (`poller_cluster.dispatch.named_rows`).
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple, Protocol, TypeAlias
+
+from scheduler_service.domain.ids import ClientId
+from scheduler_service.domain.ports import DestinationStore
+from scheduler_service.usecases.authenticate import Catalog
+
+REMEMBERED_CLIENTS: Final = 10_000
+
+CheckDestination: TypeAlias = Callable[[str], str | None]
+"""What is wrong with naming this destination, as a sentence; None: nothing."""
+
+
+def no_such_destination(name: str) -> str:
+    return f"there is no destination {name!r}"
+
+
+class NamedDestinations(Protocol):
+    """Which destinations callbacks may name."""
+
+    async def look_up(self, client_id: ClientId, names: Iterable[str | None]) -> None:
+        """Make sure that `check` knows these names. Raises StoreUnavailable."""
+
+    def holds(self, client_id: ClientId, name: str) -> bool:
+        """Whether this destination is known without `look_up`."""
+
+    def check(self, client_id: ClientId) -> CheckDestination:
+        """The rule for a client's callbacks. While nothing was looked up for the client, all names pass."""
+
+
+class NoNamedDestinations:
+    """Where destinations are not known: bulk loads run where only the network policy is."""
+
+    async def look_up(self, client_id: ClientId, names: Iterable[str | None]) -> None:
+        return
+
+    def holds(self, client_id: ClientId, name: str) -> bool:
+        return False
+
+    def check(self, client_id: ClientId) -> CheckDestination:
+        return lambda name: "can't be named here; give the url instead"
+
+
+class _Names(NamedTuple):
+    """`mark`: of the catalog's generation in which they were read."""
+
+    mark: object
+    names: frozenset[str]
+
+
+class CachedDestinations:
+    """`NamedDestinations` of an API process."""
+
+    def __init__(self, *, store: DestinationStore, catalog: Catalog) -> None:
+        self._store = store
+        self._catalog = catalog
+        self._known: dict[ClientId, _Names] = {}
+
+    async def look_up(self, client_id: ClientId, names: Iterable[str | None]) -> None:
+        wanted = {name for name in names if name is not None}
+        if not wanted:
+            return
+        mark = await self._catalog.mark()
+        known = self._known.get(client_id)
+        if known is not None and known.mark is mark and wanted <= known.names:
+            return
+        found = frozenset(one.name for one in await self._store.list_destinations(client_id))
+        self._known.pop(client_id, None)
+        if len(self._known) >= REMEMBERED_CLIENTS:
+            del self._known[next(iter(self._known))]
+        self._known[client_id] = _Names(mark, found)
+
+    def holds(self, client_id: ClientId, name: str) -> bool:
+        known = self._known.get(client_id)
+        return known is not None and name in known.names and known.mark is self._catalog.served_mark()
+
+    def check(self, client_id: ClientId) -> CheckDestination:
+        known = self._known.get(client_id)
+        return lambda name: None if known is None or name in known.names else no_such_destination(name)
