@@ -49,7 +49,9 @@ def node_runtime(
 
 
 class GivenClients(ServedClients):
-    """Clients that a test gives."""
+    """Clients that a test gives. `sure`: a destination that they don't have does not exist."""
+
+    sure = True
 
     def __init__(self, clients: Callable[[], Collection[ServedClient]]) -> None:
         self._named = clients
@@ -59,6 +61,9 @@ class GivenClients(ServedClients):
 
     def all(self) -> list[ServedClient]:
         return list(self._named())
+
+    def surely_without(self, client_id: ClientId, *, since: float) -> bool:
+        return self.sure
 
 
 class GivenPollers:

@@ -1,15 +1,18 @@
 """A claimed row and its client, with defaults for what a test does not care about."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
 from poller_cluster.clients import ServedClient
 from poller_cluster.delivery.result import AttemptResult
+from poller_cluster.destinations import ServedDestination, channel_of, served
 from poller_cluster.dispatch.job import Claim
 from poller_cluster.dispatch.request import Sender
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
+from scheduler_service.domain.destinations import Destination
 from scheduler_service.domain.ids import ClientId, RowKey, UnixMillis, compose_schedule_id
 from scheduler_service.domain.schedules import Outcome, Row
 from tests.support.api import NOW
@@ -66,6 +69,7 @@ def client(
     state: ClientState = ClientState.ACTIVE,
     secrets: tuple[bytes, ...] = (),
     private_keys: tuple[bytes, ...] = (),
+    destinations: Sequence[ServedDestination] = (),
     **settings: Any,
 ) -> ServedClient:
     client = Client(
@@ -77,7 +81,20 @@ def client(
         revision=1,
         created_at=UnixMillis(1),
     )
-    return ServedClient(client, client.settings.effective(poller_quota=quota), secrets, private_keys=private_keys)
+    effective = client.settings.effective(poller_quota=quota)
+    named = {one.name: one for one in destinations}
+    return ServedClient(client, effective, secrets, private_keys=private_keys, destinations=named)
+
+
+def destination(
+    name: str = "crm", *, paused_at: int | None = None, locked: str | None = None, quota: int = 1, **document: Any
+) -> ServedDestination:
+    """A destination of a client with default settings."""
+    settings = ClientSettings().effective(poller_quota=quota)
+    called = Destination(**{"url": "https://crm.example/hooks", **document})
+    paused = None if paused_at is None else UnixMillis(paused_at)
+    made = served(name, called, settings, channel=channel_of(called), paused_at=paused)
+    return replace(made, locked=locked)
 
 
 def result(status: int | None = 200, **differing: Any) -> AttemptResult:

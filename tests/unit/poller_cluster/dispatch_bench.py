@@ -49,8 +49,13 @@ class KnownClients(ServedClients):
         self.known: dict[str, ServedClient] = {}
         self.locked_headers: set[str] = set()
 
+        self.sure = True
+
     def get(self, client_id: ClientId) -> ServedClient | None:
         return self.known.get(client_id)
+
+    def surely_without(self, client_id: ClientId, *, since: float) -> bool:
+        return self.sure
 
     def open_headers(self, client_id: ClientId, headers: str) -> str:
         if headers in self.locked_headers:
@@ -102,6 +107,7 @@ class Bench:
         owner: RowOwner | None = None,
         nominal_due: int | None = None,
         host: str | None = None,
+        destination: str | None = None,
         over_quota: bool = False,
         **row: Any,
     ) -> Job:
@@ -112,7 +118,7 @@ class Bench:
         one = claim(
             due=NOW + after_ms,
             tail=number,
-            url=f"https://{host or client_id}/{number}",
+            url=f"destination://{destination}/{number}" if destination else f"https://{host or client_id}/{number}",
             nominal_due=nominal_due,
             **row,
         )

@@ -1,6 +1,7 @@
 """How a node keeps its copy of the clients: what it reads, how often, and how old it may get."""
 
 from collections import Counter
+from collections.abc import Mapping
 
 import msgspec
 import pytest
@@ -9,14 +10,18 @@ from cql.connection import Parameters
 from cql.storage import Storage
 from membership.errors import StoreUnavailable
 from poller_cluster import clients as clients
+from poller_cluster import destinations
 from poller_cluster.clients import CATALOG_SECONDS, ServedClient, ServedClients
+from poller_cluster.destinations import ServedDestination
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState, SigningSecret
+from scheduler_service.domain.destinations import Destination, StoredDestination, encode_destination
 from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.usecases.secret_encryption import NoEncryption
 from tests.support.api import ManualClock
 from tests.support.memory import InMemoryConnection
 
 PART = 20
+SHOP = ClientId("shop")
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +61,7 @@ class Bench:
         self.store, self.destinations = storage.clients, storage.destinations
         self.clock = ManualClock()
         self.changes = 0
+        self.confirmed: list[ClientId] = []
         self.clients = ServedClients(
             store=self.store,
             destinations=self.destinations,
@@ -63,6 +69,7 @@ class Bench:
             clock=self.clock,
             randomness=Fractions(fraction),  # type: ignore[arg-type]
             on_change=self.changed,
+            on_confirmed=self.confirmed.append,
         )
 
     def changed(self) -> None:
@@ -232,3 +239,122 @@ async def test_a_client_whose_key_pair_is_damaged_is_locked(damaged: bytes) -> N
     served = bench.clients.get(ClientId("client-0"))
     assert served is not None
     assert served.locked == "signing secret 'b' of client 'client-0' is damaged in storage"
+
+
+class StoredDestinations:
+    """A client's destinations as stored, and the client that has them."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.revisions: dict[str, int] = {}
+
+    async def put(self, name: str, *, url: str = "https://a.example/", paused_at: int | None = None) -> None:
+        before = self.revisions.get(name)
+        self.revisions[name] = (before or 0) + 1
+        stored = StoredDestination(
+            client_id=SHOP,
+            name=name,
+            document=encode_destination(Destination(url=url, headers=(("x-secret", "s3cr3t"),))),
+            revision=self.revisions[name],
+            created_at=UnixMillis(1),
+            changed_at=UnixMillis(1),
+            paused_at=None if paused_at is None else UnixMillis(paused_at),
+        )
+        await self.bench.destinations.put_destination(stored, expected_revision=before)
+
+    @property
+    def served(self) -> Mapping[str, ServedDestination]:
+        client = self.bench.clients.get(SHOP)
+        assert client is not None
+        return client.destinations
+
+
+async def with_destinations() -> tuple[Bench, StoredDestinations]:
+    bench = Bench()
+    await bench.store.create_client(named("shop"))
+    stored = StoredDestinations(bench)
+    await stored.put("crm")
+    await stored.put("mail")
+    await bench.clients.refresh()
+    return bench, stored
+
+
+async def test_a_change_of_a_destination_is_known_with_the_next_refresh() -> None:
+    bench, stored = await with_destinations()
+    before = stored.served
+    assert set(before) == {"crm", "mail"}
+    await stored.put("crm", url="https://b.example/", paused_at=7)
+    await bench.seconds(1)
+    after = stored.served
+    assert (after["crm"].url, after["crm"].paused_at, after["mail"].url) == (
+        "https://b.example/",
+        7,
+        "https://a.example/",
+    )
+    assert bench.changes == 2
+    await bench.destinations.delete_destination(SHOP, "mail", expected_revision=1)
+    await bench.seconds(1)
+    assert set(stored.served) == {"crm"}
+
+
+async def test_an_unchanged_destination_is_opened_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    decode = destinations.decode_destination
+    monkeypatch.setattr(destinations, "decode_destination", lambda text: opened.append(text) or decode(text))
+    bench, stored = await with_destinations()
+    assert len(opened) == 2
+    await stored.put("crm", url="https://b.example/")
+    await bench.seconds(2 * int(CATALOG_SECONDS))
+    assert len(opened) == 3
+
+
+async def test_a_changed_client_keeps_its_destinations_under_its_new_settings() -> None:
+    bench, stored = await with_destinations()
+    known = bench.clients.get(SHOP)
+    assert known is not None
+    changed = msgspec.structs.replace(known.record, settings=ClientSettings(timeout_seconds=3.0), revision=2)
+    await bench.store.update_client(expected_revision=1, client=changed)
+    await bench.seconds(1)
+    assert {one.settings.timeout_seconds for one in stored.served.values()} == {3.0}
+
+
+async def test_a_destination_that_cannot_be_read_is_locked_alone() -> None:
+    bench, stored = await with_destinations()
+    damaged = StoredDestination(
+        client_id=SHOP, name="odd", document="{}", revision=1, created_at=UnixMillis(1), changed_at=UnixMillis(1)
+    )
+    await bench.destinations.put_destination(damaged, expected_revision=None)
+    await bench.seconds(1)
+    assert (stored.served["odd"].locked is None, stored.served["crm"].locked) == (False, None)
+    client = bench.clients.get(SHOP)
+    assert client is not None
+    assert client.active
+    assert bench.clients.locked == 1
+
+
+async def test_a_destination_is_surely_unknown_only_after_it_was_looked_for() -> None:
+    bench, _ = await with_destinations()
+    since = bench.clock.monotonic()
+    assert not bench.clients.surely_without(SHOP, since=since)
+    assert not bench.clients.surely_without(SHOP, since=since), "nothing was read yet"
+    bench.connection.reads.clear()
+    await bench.seconds(1)
+    assert bench.connection.reads["destinations.list"] == 1
+    assert bench.confirmed == [SHOP]
+    assert bench.clients.surely_without(SHOP, since=since)
+    assert not bench.clients.surely_without(SHOP, since=bench.clock.monotonic() + 1)
+
+
+async def test_looking_for_a_destination_finds_one_whose_change_was_not_announced() -> None:
+    bench, stored = await with_destinations()
+    await stored.put("new")
+    # As if the increment of the revision had been lost.
+    bench.clients._revision = (await bench.store.catalog_revision(), 0)
+    bench.clients.surely_without(SHOP, since=bench.clock.monotonic())
+    await bench.seconds(1)
+    assert "new" in stored.served
+
+
+async def test_nothing_secret_of_a_destination_is_in_a_representation() -> None:
+    _, stored = await with_destinations()
+    assert "s3cr3t" not in repr(stored.served)
