@@ -27,6 +27,8 @@ class CreateRecord:
     end: str | None = None
     calls: list[Call] = field(default_factory=list)
     flow: Flow | None = None
+    destination: str | None = None
+    """The one that its callback names."""
     in_line: int | None = None
     """The number of calls made before a redelivery was requested: redeliveries are not in order."""
 

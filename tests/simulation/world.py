@@ -20,6 +20,7 @@ from membership.errors import StoreUnavailable
 from membership.identity import PollerKey
 from poller_cluster.settings import MinuteSettings, NodeSettings, ReceiverSettings
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
+from scheduler_service.domain.destinations import read_named_url
 from scheduler_service.domain.flows import Flow
 from scheduler_service.domain.ids import (
     ClientId,
@@ -45,6 +46,7 @@ from scheduler_service.usecases.resolve_schedule import ResolveSchedule
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from tests.simulation.books import check_books
 from tests.simulation.creates import IN_TIME_MS, CreateRecord, out_of_order, record_of
+from tests.simulation.destinations import Destinations
 from tests.simulation.faults import FaultyConnection
 from tests.simulation.flows import FlowWatch
 from tests.simulation.receivers import Call, Receiver
@@ -97,6 +99,7 @@ class World:
         """The latest time by which nodes acted while most clocks were wrong: rows due by then may have been called,
         passed or deleted too early."""
         self.flows = FlowWatch()
+        self.destinations = Destinations(self)
         self.balance_epochs: dict[Partition, int] = {}
 
     def _start_api(self) -> None:
@@ -268,20 +271,29 @@ class World:
         url: str = "http://receiver.test/",
         ordering_key: str | None = None,
         flow: Flow | None = None,
+        skip_after_seconds: float | None = None,
     ) -> tuple[CreateRecord, Definition]:
         due, quota = UnixMillis(int(due_ms)), self.clients[client].poller_quota
         poller = PollerId(self.rng.randrange(quota))
-        options = encode_options(ScheduleOptions(flow=flow))
+        options = encode_options(ScheduleOptions(flow=flow, skip_after_seconds=skip_after_seconds))
         if (pin := pin_of(options, ordering_key)) is not None:
             poller = pinned_poller(ClientId(client), pin, quota=quota)
         schedule_id = new_schedule_id(due=due, poller_id=poller, randomness=self.api_randomness)
-        asked = self.asked[str(schedule_id)] = CreateRecord(ClientId(client), schedule_id, due, ordering_key, flow=flow)
+        named = read_named_url(url)
+        asked = self.asked[str(schedule_id)] = CreateRecord(
+            ClientId(client),
+            schedule_id,
+            due,
+            ordering_key,
+            flow=flow,
+            destination=None if named is None else named.name,
+        )
         return asked, Definition(
             client_id=ClientId(client),
             poller_id=poller,
             due=due,
             schedule_id=schedule_id,
-            method="POST",
+            method="POST" if named is None else "",
             url=url,
             headers=encode_headers([("x-due", str(int(due)))]),
             body=b"",
@@ -346,6 +358,8 @@ class World:
             raise self.violation(f"{call.schedule_id} was called twice (attempt {call.attempt}) without doubt")
         asked.calls.append(call)
         if asked.flow is not None and (wrong := self.flows.started(asked, call, asked.flow.limits(settings.flows))):
+            raise self.violation(wrong)
+        if asked.destination is not None and (wrong := self.destinations.wrong(asked.destination, call)):
             raise self.violation(wrong)
 
     def call_ended(self, call: Call) -> None:
