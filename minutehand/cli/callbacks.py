@@ -12,9 +12,31 @@ if TYPE_CHECKING:
     from minutehand.client import Callback, CallbackUpdate
 
 CallbackUrl = Annotated[
-    str, typer.Argument(metavar="CALLBACK_URL", help="Where the call goes: http or https.", show_default=False)
+    str | None,
+    typer.Argument(
+        metavar="[CALLBACK_URL]",
+        help="Where the call goes: http or https. Left out with --destination.",
+        show_default=False,
+    ),
 ]
-Method = Annotated[str, typer.Option("--method", help="The call's HTTP method.")]
+Destination = Annotated[
+    str | None,
+    typer.Option(
+        "--destination", metavar="NAME", help="The destination that the call goes to, by its name.", show_default=False
+    ),
+]
+CallbackPath = Annotated[
+    str | None,
+    typer.Option(
+        "--path", help="The path below the destination's URL: '/orders?id=17'.", metavar="PATH", show_default=False
+    ),
+]
+Method = Annotated[
+    str | None,
+    typer.Option(
+        "--method", help="The call's HTTP method. [default: the destination's, else POST]", show_default=False
+    ),
+]
 Header = Annotated[
     list[str] | None,
     typer.Option(
@@ -63,10 +85,15 @@ FlowParallelism = Annotated[
 ]
 
 
+_PARTS = ("destination", "path", "header", "body", "body_json", "body_file")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """What a call carries, and its flow key."""
+    """The destination of a call, what the call carries, and its flow key."""
 
+    destination: Destination = None
+    path: CallbackPath = None
     header: Header = None
     body: Body = None
     body_json: BodyJson = None
@@ -78,14 +105,16 @@ class Content:
     def told(self) -> dict[str, Any]:
         """As `read_callback` and `read_callback_update` take it."""
         flow = {"key": self.flow_key, "rate": self.flow_rate, "parallelism": self.flow_parallelism}
-        parts = {name: getattr(self, name) for name in ("header", "body", "body_json", "body_file")}
+        parts = {name: getattr(self, name) for name in _PARTS}
         return {**parts, **flow}
 
 
 def read_callback(
-    url: str,
+    url: str | None,
     *,
-    method: str,
+    destination: str | None,
+    path: str | None,
+    method: str | None,
     header: list[str] | None,
     body: str | None,
     body_json: str | None,
@@ -95,14 +124,19 @@ def read_callback(
     """`flow`: key, rate and parallelism. Exits with a sentence where the options don't make a callback."""
     from minutehand.client import Callback
 
-    given: dict[str, Any] = {f"flow_{name}": value for name, value in flow.items() if value is not None}
-    content = _content(body, body_json, body_file)
-    return Callback(url=url, method=method, headers=read_headers(header or []), **content, **given)
+    if (url is None) == (destination is None):
+        fail("Give either CALLBACK_URL or --destination.")
+    asked: dict[str, Any] = {"url": url, "destination": destination, "path": path, "method": method}
+    asked |= {f"flow_{name}": value for name, value in flow.items()}
+    given = {name: value for name, value in asked.items() if value is not None}
+    return Callback(headers=read_headers(header or []), **_content(body, body_json, body_file), **given)
 
 
 def read_callback_update(
     url: str | None,
     *,
+    destination: str | None,
+    path: str | None,
     method: str | None,
     header: list[str] | None,
     body: str | None,
@@ -113,7 +147,8 @@ def read_callback_update(
     """The same for what changes of a callback; None where nothing does."""
     from minutehand.client import CallbackUpdate
 
-    given: dict[str, Any] = {"url": url, "method": method, "headers": read_headers(header or []) or None}
+    given: dict[str, Any] = {"url": url, "destination": destination, "path": path, "method": method}
+    given["headers"] = read_headers(header or []) or None
     given |= {f"flow_{name}": value for name, value in flow.items()}
     changes = {name: value for name, value in given.items() if value is not None}
     changes |= _content(body, body_json, body_file)

@@ -4,7 +4,17 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from minutehand.cli.callbacks import Body, BodyFile, BodyJson, CallbackUrl, Header, Method, read_callback
+from minutehand.cli.callbacks import (
+    Body,
+    BodyFile,
+    BodyJson,
+    CallbackPath,
+    CallbackUrl,
+    Destination,
+    Header,
+    Method,
+    read_callback,
+)
 from minutehand.cli.exchange import show_exchange
 from minutehand.cli.options import DEFAULT_URL, AsJson, AttemptTimeout, ClientId, KeyText, Url, connect
 from minutehand.cli.output import fail, print_fields, print_json, print_table, say
@@ -241,8 +251,10 @@ def pollers(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as
 )
 def trial_call(
     client_id: ClientId,
-    callback_url: CallbackUrl,
-    method: Method = "POST",
+    callback_url: CallbackUrl = None,
+    destination: Destination = None,
+    path: CallbackPath = None,
+    method: Method = None,
     header: Header = None,
     body: Body = None,
     body_json: BodyJson = None,
@@ -255,7 +267,14 @@ def trial_call(
     """Send one signed trial call now and show the whole exchange. Exits with 1 unless it was delivered. A pause
     does not hold it. Takes the client's own key too."""
     callback = read_callback(
-        callback_url, method=method, header=header, body=body, body_json=body_json, body_file=body_file
+        callback_url,
+        destination=destination,
+        path=path,
+        method=method,
+        header=header,
+        body=body,
+        body_json=body_json,
+        body_file=body_file,
     )
     with connect(url, key) as api:
         exchange = api.client(client_id).trial_call(callback, timeout_seconds=timeout_seconds)

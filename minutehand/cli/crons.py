@@ -8,7 +8,9 @@ from minutehand.cli.callbacks import (
     Body,
     BodyFile,
     BodyJson,
+    CallbackPath,
     CallbackUrl,
+    Destination,
     FlowKey,
     FlowParallelism,
     FlowRate,
@@ -72,7 +74,6 @@ Fold = Annotated[
 def put(
     client_id: ClientId,
     cron_id: CronId,
-    callback_url: CallbackUrl,
     expression: Annotated[
         str,
         typer.Option(
@@ -83,7 +84,10 @@ def put(
         ),
     ],
     timezone: TimeZone,
-    method: Method = "POST",
+    callback_url: CallbackUrl = None,
+    destination: Destination = None,
+    path: CallbackPath = None,
+    method: Method = None,
     header: Header = None,
     body: Body = None,
     body_json: BodyJson = None,
@@ -134,6 +138,8 @@ def put(
     """Create a cron, or replace its rule and callback. What is left out has its default."""
     callback = read_callback(
         callback_url,
+        destination=destination,
+        path=path,
         method=method,
         header=header,
         body=body,
@@ -194,7 +200,7 @@ def list_(
             one.timezone,
             one.next_fires[0] if one.next_fires else None,
             one.label,
-            one.callback.url,
+            one.callback.receiver,
         )
         for one in crons
     ]
@@ -331,7 +337,7 @@ def _show(cron: "Cron", as_json: bool) -> None:
             ("in words", cron.words),
             ("next fires", cron.next_fires or None),
             # A deleted cron's callback is not kept.
-            ("calls", f"{cron.callback.method} {cron.callback.url}" if cron.callback.url else None),
+            ("calls", f"{cron.callback.method} {cron.callback.receiver}".lstrip() or None),
             ("starts at", cron.starts_at),
             ("ends at", cron.ends_at),
             ("fires at most", cron.max_fires),

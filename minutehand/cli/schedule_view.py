@@ -36,7 +36,7 @@ def show_schedule(schedule: "Schedule", as_json: bool) -> None:
             ("last status", schedule.last_status),
             ("last error", schedule.last_error),
             ("reason", schedule.reason),
-            ("calls", f"{schedule.callback.method} {schedule.callback.url}"),
+            ("calls", f"{schedule.callback.method} {schedule.callback.receiver}".lstrip()),
             ("label", schedule.label),
             ("key", schedule.key),
             ("at the latest", schedule.latest),

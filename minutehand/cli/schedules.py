@@ -66,11 +66,11 @@ app = typer.Typer(
 @grouped
 def create(
     client_id: ClientId,
-    callback_url: CallbackUrl,
+    callback_url: CallbackUrl = None,
     *,
     when: When,
     window_seconds: Window = None,
-    method: Method = "POST",
+    method: Method = None,
     content: Content,
     label: Label = None,
     ordering_key: OrderingKey = None,
@@ -102,12 +102,12 @@ def create(
 def put(
     client_id: ClientId,
     schedule_key: Key,
-    callback_url: CallbackUrl,
+    callback_url: CallbackUrl = None,
     *,
     when: When,
     window_seconds: Window = None,
     latest: Latest = None,
-    method: Method = "POST",
+    method: Method = None,
     content: Content,
     label: Label = None,
     ordering_key: OrderingKey = None,

@@ -21,13 +21,18 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Callback(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The request to make. Its body is `body`, `json` (any value of JSON, None too) or `body_base64`. Without any of
-    them, methods that may have a body carry the schedule's id, due, attempt and key as JSON; "" stays empty.
+    """The request to make: to a `url`, or to a `destination` of the client's with a `path` below its URL. What is left
+    out then is as the destination says.
+
+    Its body is `body`, `json` (any value of JSON, None too) or `body_base64`. Without any of them, methods that may
+    have a body carry the schedule's id, due, attempt and key as JSON; "" stays empty.
 
     Calls with the same `flow_key` share a rate (`flow_rate` calls a second, may be below 1) and a parallelism
     (`flow_parallelism` calls at a time). What is left out is as the client's setting `flows` says."""
 
-    url: str
+    url: str | UnsetType = UNSET
+    destination: str | UnsetType = UNSET
+    path: str | UnsetType = UNSET
     method: str | UnsetType = UNSET
     headers: Mapping[str, str] | UnsetType = UNSET
     body: str | UnsetType = UNSET
@@ -39,11 +44,14 @@ class Callback(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class CallbackUpdate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an update changes of the request to make. `headers` are merged by name; None takes one away. A new body
+    """What an update changes of the request to make. A `url` takes the destination away, and the other way round;
+    `method` None is the destination's, or POST. `headers` are merged by name; None takes one away. A new body
     takes the old content type away; `body` None is the default body."""
 
     url: str | UnsetType = UNSET
-    method: str | UnsetType = UNSET
+    destination: str | UnsetType = UNSET
+    path: str | UnsetType | None = UNSET
+    method: str | UnsetType | None = UNSET
     headers: Mapping[str, str | None] | UnsetType = UNSET
     body: str | UnsetType | None = UNSET
     json: Any = UNSET
@@ -155,16 +163,24 @@ class CronOptions(TypedDict, total=False):
 
 
 class SentCallback(msgspec.Struct, frozen=True, kw_only=True):
-    """A callback as the API shows it; credentials in its headers are masked."""
+    """A callback as the API shows it; credentials in its headers are masked. `url` is empty for one that names a
+    `destination`, and `method` too if only the destination says it."""
 
-    url: str
-    method: str
+    url: str = ""
+    destination: str | None = None
+    path: str | None = None
+    method: str = ""
     headers: dict[str, str] | None = None
     body: str | None = None
     body_base64: bytes | None = None
     flow_key: str | None = None
     flow_rate: float | None = None
     flow_parallelism: int | None = None
+
+    @property
+    def receiver(self) -> str:
+        """Where it goes, in a few words."""
+        return self.url if self.destination is None else f"{self.destination}: {self.path or '/'}"
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):

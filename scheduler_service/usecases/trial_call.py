@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from scheduler_service.domain.clients import Client
-from scheduler_service.domain.destinations import Destination, decode_destination, read_named_url
+from scheduler_service.domain.destinations import Destination, read_named_url
 from scheduler_service.domain.errors import Conflict, FieldError, Invalid
 from scheduler_service.domain.ids import PollerId, UnixMillis, new_schedule_id, partition_of
 from scheduler_service.domain.options import Headers, ScheduleOptions, encode_headers, encode_options
@@ -18,6 +18,7 @@ from scheduler_service.domain.trial_calls import Exchange, Preview, TrialCall
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.admission import AdmitCreates
+from scheduler_service.usecases.destinations import open_destination
 from scheduler_service.usecases.schedule_request import (
     CallbackPolicy,
     CallbackRequest,
@@ -130,8 +131,7 @@ class SendTrialCall:
         stored = await self._stored.read_destination(client.client_id, named.name)
         if stored is None:
             raise Conflict("destination-deleted", f"the destination {named.name!r} was deleted: the call would fail")
-        opened = self._encryption.open_destination(client.client_id, named.name, stored.document)
-        return decode_destination(opened)
+        return open_destination(stored, self._encryption)
 
     async def send(self, trial_call: TrialCall) -> Exchange:
         """Send it and wait for its answer. Raises TooManyTrialCalls, Overloaded."""

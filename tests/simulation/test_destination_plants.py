@@ -5,9 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from poller_cluster import clients as served_clients
 from poller_cluster.clients import ServedClient, ServedClients
-from poller_cluster.destinations import OpenedDestination, ServedDestination
+from poller_cluster.destinations import OpenedDestination, ServedDestination, serve
 from poller_cluster.dispatch import named_rows
 from poller_cluster.dispatch.dispatcher import Dispatcher
 from scheduler_service.domain.clients import ClientSettings
@@ -26,12 +25,11 @@ def pauses_hold_claims_alone(patch: pytest.MonkeyPatch) -> None:
 def destinations_are_opened_once(patch: pytest.MonkeyPatch) -> None:
     """A node goes on with what a destination said first."""
     known: dict[str, ServedDestination] = {}
-    serve = served_clients.serve
 
     def first(opened: OpenedDestination, settings: ClientSettings) -> ServedDestination:
         return known.setdefault(opened.stored.name, serve(opened, settings))
 
-    patch.setattr(served_clients, "serve", first)
+    patch.setattr("poller_cluster.clients.serve", first)
 
 
 def each_row_has_a_look_of_its_own(patch: pytest.MonkeyPatch) -> None:
