@@ -19,6 +19,7 @@ from minutehand.running import StopSignal, spare_collector, start_unless_stopped
 from minutehand.version import VERSION
 from poller_cluster.background_budget import BackgroundBudget
 from poller_cluster.delivery.engine import DeliveryEngine
+from poller_cluster.delivery.token_fetcher import TokenFetcher
 from poller_cluster.hint_targets import NodeTargets
 from poller_cluster.node import Node
 from poller_cluster.ops.metrics import EndedElsewhere, show_node
@@ -67,6 +68,7 @@ async def serve_node(settings: Settings, *, node_id: NodeId, stop: StopSignal) -
             stores=storage,
             encryption=encryption,
             engine=engine,
+            fetcher=TokenFetcher(clock=clock, policy=settings.network, settings=settings.delivery, version=VERSION),
             clock=clock,
             randomness=randomness,
             settings=settings.node,

@@ -27,7 +27,9 @@ from poller_cluster.crons.expander import CronEngine
 from poller_cluster.dispatch.dispatcher import Dispatcher
 from poller_cluster.dispatch.due_clock import DueClock
 from poller_cluster.dispatch.job import Engine
+from poller_cluster.dispatch.preparation import Preparation
 from poller_cluster.dispatch.request import Sender
+from poller_cluster.dispatch.tokens import Fetcher
 from poller_cluster.hand_over import HandOver
 from poller_cluster.minute.context import MinuteContext
 from poller_cluster.minute.limits import MinuteLimits
@@ -50,6 +52,10 @@ CLIENTS_PAUSE_SECONDS = 0.5
 
 class EngineService(Engine, Service, Protocol):
     """The engine that a node starts and stops."""
+
+
+class FetcherService(Fetcher, Service, Protocol):
+    """The fetcher of tokens that a node starts and stops."""
 
 
 class NodeProcess(Protocol):
@@ -76,6 +82,7 @@ class Node:
         stores: NodeStores,
         encryption: SecretEncryption,
         engine: EngineService,
+        fetcher: FetcherService,
         clock: DisciplinedClock,
         randomness: Randomness,
         settings: NodeSettings,
@@ -92,7 +99,7 @@ class Node:
         """Whether the node is started, and a member."""
         self._stores, self._settings, self._membership = stores, settings, membership
         self._clock, self._randomness = clock, randomness
-        self._engine = engine
+        self._engine, self._fetcher = engine, fetcher
         self._tasks = Tasks(process.task_crashed)
         self.membership_agent = MembershipAgent(
             incarnation=incarnation,
@@ -178,12 +185,19 @@ class Node:
         )
 
     def _build_dispatcher(self, sender: Sender) -> Dispatcher:
+        preparation = Preparation(
+            clients=self.clients,
+            sender=sender,
+            fetcher=self._fetcher,
+            runtime=self._runtime,
+            on_token=lambda jobs: self.dispatcher.resume(jobs),
+        )
         limit_ms = self._membership.clock_limit_ms
         return Dispatcher(
             engine=CronEngine(calls=self._engine, expander=self.crons.expander),
             clients=self.clients,
             pollers=self.pollers,
-            sender=sender,
+            preparation=preparation,
             due_clock=DueClock(clock=self._clock, view=lambda: self.membership_agent.view, limit_ms=limit_ms),
             runtime=self._runtime,
             on_result=self.books.attempt_made,
@@ -263,6 +277,7 @@ class Node:
 
     async def start(self) -> None:
         await self._engine.start()
+        await self._fetcher.start()
         while not await self.clients.refresh():
             await self._clock.sleep(CLIENTS_PAUSE_SECONDS)
         await self.membership_agent.start()
@@ -289,6 +304,7 @@ class Node:
         await self.hand_over.finish()
         await self.balancer.stop()
         await self.membership_agent.stop()
+        await self._fetcher.stop()
         await self._engine.stop()
         await self.books.flush()
         await self._tasks.close()

@@ -6,6 +6,8 @@ They are made by API processes. The first trial call starts the engine. None wai
 and can repeat it. A client may have `AT_ONCE_PER_CLIENT` under way and make one a second, with bursts of `BURST`, and
 to each receiver's host what its settings allow. These limits hold per process, in addition to those of the nodes.
 
+If its destination has a token source, a trial call fetches a token of its own, so that it shows whether that works now.
+
 No lease covers a trial call: its fence is the lowest, and its id belongs to no schedule.
 """
 
@@ -20,12 +22,15 @@ from poller_cluster.delivery.engine import DeliveryEngine
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.delivery.settings import DeliverySettings
+from poller_cluster.delivery.token_fetcher import TokenFetcher
+from poller_cluster.delivery.token_request import Grant, TokenFailure
 from poller_cluster.destinations import ServedDestination, channel_of, served
 from poller_cluster.dispatch.job import Claim
+from poller_cluster.dispatch.outcome import TOKEN_UNAVAILABLE
 from poller_cluster.dispatch.receivers import Receiver, Receivers
-from poller_cluster.dispatch.request import Prepared, Sender, prepare
+from poller_cluster.dispatch.request import Bearer, Prepared, Sender, prepare
 from poller_cluster.settings import ReceiverSettings
-from scheduler_service.domain.destinations import read_named_url
+from scheduler_service.domain.destinations import TokenSource, read_named_url
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.domain.schedules import Row
@@ -49,6 +54,11 @@ _REMEMBERED = 1024
 _FENCE = 1
 
 
+def _no_token_yet(client_id: ClientId, source: TokenSource) -> str:
+    """`Bearer` of requests that are shown: credentials are masked."""
+    return "..."
+
+
 class TrialCalls:
     """The `TrialCaller` of one process. `stop` is idempotent and ends calls under way."""
 
@@ -63,9 +73,10 @@ class TrialCalls:
     ) -> None:
         self._clock = clock
         self._engine = DeliveryEngine(clock=clock, policy=policy, settings=_few(settings), observe=True)
+        self._fetcher = TokenFetcher(clock=clock, policy=policy, settings=settings, version=version)
         self._receivers: Receivers[None] = Receivers(receivers, on_free=lambda client_id: None)
         self._sender = Sender(incarnation="trial call", version=version)
-        self._started = self._stopped = False
+        self._started = self._fetches = self._stopped = False
         self._under_way: dict[ClientId, int] = {}
         self._paid_until: dict[ClientId, float] = {}
 
@@ -76,6 +87,7 @@ class TrialCalls:
 
     async def stop(self) -> None:
         self._stopped = True
+        await self._fetcher.stop()
         await self._engine.stop(0)
 
     async def call(self, trial_call: TrialCall) -> Exchange:
@@ -91,8 +103,17 @@ class TrialCalls:
             destinations=client.destinations,
         )
         self._admit(client.client_id, receiver)
-        prepared = self._prepared(trial_call, client, now=max(trial_call.definition.due, 0))
+        began, now = self._clock.monotonic(), max(trial_call.definition.due, 0)
+        prepared = self._prepared(trial_call, client, now=now)
         assert prepared is not None
+        if prepared.sent is not None:
+            got = await self._token(client.client_id, prepared.sent.source)
+            if isinstance(got, TokenFailure):
+                seconds = self._clock.monotonic() - began
+                return replace(_without_token(prepared.request, got, now, seconds), hidden=_hidden(trial_call))
+            token = got.token
+            prepared = self._prepared(trial_call, client, now=now, bearer=lambda client_id, source: token)
+            assert prepared is not None
         request = replace(prepared.request, headers=(*prepared.request.headers, TRIAL_HEADER))
         result = await self._attempt(request, client.client_id, receiver)
         return replace(_exchange(request, result), hidden=_hidden(trial_call))
@@ -110,11 +131,13 @@ class TrialCalls:
             hidden=_hidden(trial_call),
         )
 
-    def _prepared(self, trial_call: TrialCall, client: ServedClient, *, now: int) -> Prepared | None:
+    def _prepared(
+        self, trial_call: TrialCall, client: ServedClient, *, now: int, bearer: Bearer = _no_token_yet
+    ) -> Prepared | None:
         """None for a row that can't be decoded. It is never late: that is for a schedule's owner to judge."""
         columns: dict[str, Any] = {name: getattr(trial_call.definition, name, None) for name in Row.__struct_fields__}
         claim = Claim(row=Row(**columns), redelivery=False, first_attempt_at=None)
-        prepared = prepare(claim, client=client, epoch=_FENCE, sender=self._sender, now=now, judged_at=0)
+        prepared = prepare(claim, client=client, epoch=_FENCE, sender=self._sender, now=now, judged_at=0, bearer=bearer)
         return prepared if isinstance(prepared, Prepared) else None
 
     def _admit(self, client_id: ClientId, receiver: Receiver[None]) -> None:
@@ -138,20 +161,44 @@ class TrialCalls:
             self._paid_until = {one: until for one, until in self._paid_until.items() if until > now}
         self._paid_until[client_id] = paid_until + SECONDS_BETWEEN
 
+    async def _token(self, client_id: ClientId, source: TokenSource) -> Grant | TokenFailure:
+        if not self._fetches:
+            await self._fetcher.start()
+            self._fetches = True
+        ended: asyncio.Future[Grant | TokenFailure] = asyncio.get_running_loop().create_future()
+        self._begun(client_id)
+
+        def end(got: Grant | TokenFailure) -> None:
+            self._over(client_id)
+            if not ended.done():
+                ended.set_result(got)
+
+        self._fetcher.fetch(client_id, source, end)
+        got = await ended
+        if self._stopped:
+            raise TrialCallsFull("this process is stopping")
+        return got
+
+    def _begun(self, client_id: ClientId) -> None:
+        self._under_way[client_id] = self._under_way.get(client_id, 0) + 1
+
+    def _over(self, client_id: ClientId) -> None:
+        self._under_way[client_id] -= 1
+        if not self._under_way[client_id]:
+            del self._under_way[client_id]
+
     async def _attempt(self, request: CallbackRequest, client_id: ClientId, receiver: Receiver[None]) -> AttemptResult:
         if not self._started:
             await self._engine.start()  # it awaits nothing, so no other call sees an engine that is still starting
             self._started = True
         ended: asyncio.Future[AttemptResult] = asyncio.get_running_loop().create_future()
-        self._under_way[client_id] = self._under_way.get(client_id, 0) + 1
+        self._begun(client_id)
         generation = receiver.started()
 
         def end(result: AttemptResult) -> None:
             """Called also if the caller has gone: a call under way counts until it has ended."""
             receiver.ended(result, generation=generation, now=self._clock.monotonic())
-            self._under_way[client_id] -= 1
-            if not self._under_way[client_id]:
-                del self._under_way[client_id]
+            self._over(client_id)
             if not ended.done():
                 ended.set_result(result)
 
@@ -179,6 +226,22 @@ def _hidden(trial_call: TrialCall) -> frozenset[str]:
     """The headers that a destination may have given: by name alone, as an own one by that name is as secret."""
     shared = () if trial_call.destination is None else trial_call.destination.headers
     return frozenset(name.lower() for name, _ in shared)
+
+
+def _without_token(request: CallbackRequest, failure: TokenFailure, started_at: int, seconds: float) -> Exchange:
+    """What is shown of a call that was not made."""
+    return Exchange(
+        method=request.method,
+        url=request.url,
+        headers=(*request.headers, TRIAL_HEADER),
+        body=request.body,
+        started_at=started_at,
+        sent=False,
+        delivered=False,
+        times=TrialCallTimes(ended=seconds),
+        error=TOKEN_UNAVAILABLE,
+        detail=f"{failure.detail}: {failure.said}" if failure.said else failure.detail,
+    )
 
 
 def _few(settings: DeliverySettings) -> DeliverySettings:

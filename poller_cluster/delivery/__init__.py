@@ -15,9 +15,10 @@ client certificate; `target` reads the URL and `request` writes the request; `na
 socket on the loop, `tls` the TLS layer on bytes; `answer` parses responses; `pool` chooses which connection to reuse,
 `deadlines` which attempts are due; `engine` coordinates them; `result.Verdict` names what went wrong. For HTTP/2,
 `http2.header_block` encodes headers, `http2.session` is the protocol, `http2.stream` one request of it,
-`http2.connection` the socket, and `http2.attempts` decides which attempt uses which connection. All but
-`client_contexts`, `naming`, `connection`, `http2.connection`, `http2.attempts` and `engine` are pure. `DeliveryEngine`
-draws the engine's states.
+`http2.connection` the socket, and `http2.attempts` decides which attempt uses which connection. `token_fetcher` gets
+bearer tokens of destinations with an engine of its own; `token_request` has its requests and reads their answers. All
+but `client_contexts`, `naming`, `connection`, `http2.connection`, `http2.attempts`, `engine` and `token_fetcher` are
+pure. `DeliveryEngine` draws the engine's states.
 
 Rules
 -----

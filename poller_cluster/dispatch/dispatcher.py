@@ -21,9 +21,9 @@ share. That state is reached only as fast as their attempts end, so the last `RE
 have less than `SMALL_PART` of it.
 
 A ready row whose receiver has no room (see `receivers`) is parked, so that rows for other hosts pass it. A row
-whose receiver is held back ends at once without an attempt: it is requeued (`defer`), and so is one whose headers
-this node's key ring cannot decrypt, or whose destination is paused (`named_rows`). Everything that a destination says
-is taken at the start of the attempt, as the node knows it then.
+whose receiver is held back ends at once without an attempt: it is requeued (`defer`), and so is one that can't be
+prepared yet (`preparation`), or whose destination is paused (`named_rows`). One whose token is being fetched is parked.
+Everything that a destination says is taken at the start of the attempt, as the node knows it then.
 
 A client of which this node has held no poller for as long as a breaker may be open (`breaker_longest_seconds`) is
 forgotten, so that limits and breakers outlast a poller that moves away and back.
@@ -42,18 +42,18 @@ from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.dispatch.due_clock import DueClock
 from poller_cluster.dispatch.flows import FlowPlace, Flows, TooManyFlows
 from poller_cluster.dispatch.job import Claim, Engine, Job
-from poller_cluster.dispatch.named_rows import NamedRows, locked
-from poller_cluster.dispatch.outcome import HEADERS_LOCKED, conclude, until_open_again
+from poller_cluster.dispatch.named_rows import NamedRows
+from poller_cluster.dispatch.outcome import conclude, until_open_again
+from poller_cluster.dispatch.preparation import Preparation
 from poller_cluster.dispatch.ready_rows import ClientRows, ReadyRows, RowsByDue, claim_rows
 from poller_cluster.dispatch.receivers import ROUNDING, Receiver, Receivers, due_within
-from poller_cluster.dispatch.request import Prepared, Sender, prepare, unsent
+from poller_cluster.dispatch.request import Prepared
 from poller_cluster.held_pollers import HeldPollers
 from poller_cluster.node_runtime import NodeRuntime
 from poller_cluster.settings import MinuteSettings, ReceiverSettings
-from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.domain.options import Undecodable, decode_options, flow_of
-from scheduler_service.domain.schedules import Outcome, State
+from scheduler_service.domain.schedules import Outcome
 
 QUANTUM = 1
 """Attempts that a quota of one may start per turn."""
@@ -65,6 +65,7 @@ HELD_BACK_SECONDS = 0.05
 SHORTEST_PAUSE_SECONDS = 0.001
 ENGINE_PART = 2
 """How many attempts a client may have under way for each that the engine could still start; see the module."""
+UNAUTHORIZED = 401
 RESERVE = 1 / 8
 SMALL_PART = 1 / 64
 
@@ -78,7 +79,7 @@ class Dispatcher:
         engine: Engine,
         clients: ServedClients,
         pollers: HeldPollers,
-        sender: Sender,
+        preparation: Preparation,
         due_clock: DueClock,
         runtime: NodeRuntime,
         on_result: Callable[[Job, AttemptResult, Outcome], None],
@@ -91,11 +92,10 @@ class Dispatcher:
         self._clients = clients
         self._clock = runtime.clock
         self._randomness = runtime.randomness
-        self._sender = sender
+        self._preparation = preparation
         self._trusted = runtime.trusted
         self._due_clock = due_clock
         self._on_result = on_result
-        self._on_fault = runtime.on_fault
         self._on_free = pollers.wake
         self._by_due = RowsByDue()
         self._held: dict[ClientId, ClientRows] = {}
@@ -199,6 +199,12 @@ class Dispatcher:
         """Clients changed: rows that might not be started may be now."""
         self._wake.set()
 
+    def resume(self, jobs: Sequence[Job]) -> None:
+        """The token that these rows waited for was fetched, or is not to be had now."""
+        for job in jobs:
+            self._make_ready(job, called=job.called)
+        self._wake.set()
+
     def left(self, client_id: ClientId) -> None:
         """This node holds no poller of the client any more."""
         self._left[client_id] = self._clock.monotonic() + self._remember_seconds
@@ -224,6 +230,7 @@ class Dispatcher:
         if not self.flows.forget(client_id, now=now) or not self._receivers.forget(client_id, now=now):
             return False
         self._held.pop(client_id, None)
+        self._preparation.tokens.forget(client_id)
         return True
 
     def withdraw(self, owner: object) -> list[Job]:
@@ -240,6 +247,7 @@ class Dispatcher:
                 taken += mine
                 receiver.waiting = deque(job for job in receiver.waiting if job.owner is not owner)
         taken += self.flows.withdraw(owner, lambda job: job.owner)
+        taken += self._preparation.tokens.withdraw(lambda job: job.owner is owner)
         for job in taken:
             self._released(job)
         if self._parked:
@@ -477,27 +485,13 @@ class Dispatcher:
         at = UnixMillis(now + max(round(seconds * 1000), 1))
         return until_open_again(claim, options=options, settings=client.settings_for(claim.row.url), at=at, now=now)
 
-    def _prepare(self, job: Job, start: "_Start") -> Prepared | Outcome:
-        claim, now = job.claim, start.wall_ms
-        try:
-            return prepare(
-                claim,
-                client=start.client,
-                epoch=job.owner.epoch,
-                sender=self._sender,
-                now=now,
-                judged_at=start.earliest,
-                open_headers=self._clients.open_headers,
-            )
-        except SecretLocked:
-            return locked(claim, now=now, fraction=self._randomness.fraction(), reason=HEADERS_LOCKED)
-        except Exception as error:
-            # A row of which no request can be made must fail alone, or all rows behind it would wait.
-            self._on_fault(f"row {claim.row.schedule_id}", error)
-            return unsent(claim, State.FAILED, "internal", now, job.owner.epoch, self._sender)
-
     def _start(self, held: ClientRows, job: Job, start: "_Start") -> None:
-        prepared = self._prepare(job, start)
+        prepared = self._preparation.prepare(job, start.client, now=start.wall_ms, judged_at=start.earliest)
+        if prepared is None:
+            if self._parked:
+                # It may have been the one that its receiver had just let start.
+                self._wake.set()
+            return
         if isinstance(prepared, Outcome):
             self._ended_unsent(job, prepared, start)
             return
@@ -534,6 +528,8 @@ class Dispatcher:
             # Neither an end nor a failure: the row stays in flight, and is in doubt for the poller's next owner.
             return
         self._released(job)
+        if result.status == UNAUTHORIZED and prepared.sent is not None:
+            self._preparation.tokens.rejected(*prepared.sent)
         now = self._clock.wall_ms()
         outcome = conclude(
             job.claim,
@@ -541,7 +537,7 @@ class Dispatcher:
             options=prepared.options,
             settings=prepared.settings,
             epoch=job.owner.epoch,
-            incarnation=self._sender.incarnation,
+            incarnation=self._preparation.sender.incarnation,
             now=now,
             jitter=self._randomness.fraction,
         )

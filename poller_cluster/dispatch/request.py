@@ -2,18 +2,19 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
 from poller_cluster.clients import ServedClient
 from poller_cluster.delivery.headers import callback_headers, sign, user_agent
 from poller_cluster.delivery.request import CallbackRequest
+from poller_cluster.dispatch.cloudevents import cloudevents_headers
 from poller_cluster.dispatch.job import Claim
 from poller_cluster.dispatch.named_rows import gone
 from scheduler_service.domain.callback_rules import METHODS_WITHOUT_BODY
 from scheduler_service.domain.clients import ClientSettings
-from scheduler_service.domain.destinations import names_destination, resolved_url
+from scheduler_service.domain.destinations import TokenSource, names_destination, resolved_url
 from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId, UnixMillis, due_of
 from scheduler_service.domain.instants import format_instant
@@ -22,6 +23,15 @@ from scheduler_service.domain.schedules import Outcome, State
 
 OpenHeaders: TypeAlias = Callable[[ClientId, str], str]
 """Decrypts a client's stored headers. Raises SecretLocked."""
+
+
+Bearer: TypeAlias = Callable[[ClientId, TokenSource], str]
+"""The token to send now. Raises TokenAwaited and TokenUnavailable (`dispatch.tokens`)."""
+
+
+def no_bearer(client_id: ClientId, source: TokenSource) -> str:
+    """`Bearer` where no row has a destination with a token source."""
+    raise LookupError("tokens are not fetched here")
 
 
 def as_stored(client_id: ClientId, headers: str) -> str:
@@ -37,12 +47,24 @@ class Sender:
     version: str
 
 
+class SentToken(NamedTuple):
+    """Whose token was sent, where it came from, and the token."""
+
+    client_id: ClientId
+    source: TokenSource
+    token: str
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(...)"
+
+
 class Prepared(msgspec.Struct, frozen=True, gc=False):
-    """A request, with the options and settings by which its result is judged."""
+    """A request, with the options and settings by which its result is judged, and the token in it."""
 
     request: CallbackRequest
     options: ScheduleOptions
     settings: ClientSettings
+    sent: SentToken | None = None
 
 
 class DefaultBody(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -67,6 +89,7 @@ def prepare(
     now: int,
     judged_at: int | None = None,
     open_headers: OpenHeaders = as_stored,
+    bearer: Bearer = no_bearer,
 ) -> Prepared | Outcome:
     """The request for one attempt starting at `now` (Unix ms), or the outcome of a row that is not to be sent.
 
@@ -77,7 +100,8 @@ def prepare(
     doubt, since those may have been made in time. Lateness is judged at `judged_at` (Unix ms, `now` unless given), and
     counts from the due, or from when the row was found if the delay was ours.
 
-    Raises SecretLocked as `open_headers` does, and for a locked destination: the row must be sent, but can't be yet.
+    Raises SecretLocked as `open_headers` does, and for a locked destination, and what `bearer` raises: the row must be
+    sent, but can't be yet.
     """
     row, settings = claim.row, client.settings
     destination, path = None, ""
@@ -125,6 +149,15 @@ def prepare(
     if not body and not options.empty_body and method not in METHODS_WITHOUT_BODY:
         body = _encode(DefaultBody(webhook_id, format_instant(nominal), attempts_before + 1, key))
         headers = _as_json(headers)
+    sent = None
+    if destination is not None:
+        if destination.cloudevents is not None:
+            headers = cloudevents_headers(
+                headers, destination.cloudevents, event_id=webhook_id, due_ms=nominal, key=key
+            )
+        if destination.token is not None and not _has_authorization(headers):
+            sent = SentToken(client.client_id, destination.token, bearer(client.client_id, destination.token))
+            headers = (*headers, ("Authorization", f"Bearer {sent.token}"))
     request = CallbackRequest(
         method=method,
         url=url,
@@ -148,7 +181,7 @@ def prepare(
         client_id=client.client_id,
         channel=channel,
     )
-    return Prepared(request, options, settings)
+    return Prepared(request, options, settings, sent)
 
 
 def _over(shared: Headers, own: Headers) -> Headers:
@@ -157,6 +190,10 @@ def _over(shared: Headers, own: Headers) -> Headers:
         return shared
     named = {name.lower() for name, _ in own}
     return (*[header for header in shared if header[0].lower() not in named], *own)
+
+
+def _has_authorization(headers: Headers) -> bool:
+    return any(name.lower() == "authorization" for name, _ in headers)
 
 
 def _as_json(headers: Headers) -> Headers:

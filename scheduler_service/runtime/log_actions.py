@@ -60,6 +60,8 @@ ACTIONS = {
     "secret-locked": "A request needed a signing secret or headers for which the key ring has no key.",
     "client-locked": "Some or all calls of a client wait: a signing secret or callback headers can't be decrypted.",
     "client-unlocked": "A client's secrets can be decrypted again, or none of its calls has had to wait for a while.",
+    "token-unavailable": "A token endpoint gives no token: the calls of a client's destination wait.",
+    "token-available": "It gives tokens again.",
     # Clocks.
     "clock-stepped": "The machine's clock was stepped: no calls or creates until the step has been judged.",
     "clock-step-judged": "The verdict on a step of the machine's clock.",

@@ -42,6 +42,7 @@ from poller_cluster.delivery.engine import DeliveryEngine
 from poller_cluster.delivery.settings import DeliverySettings
 from poller_cluster.dispatch.dispatcher import Dispatcher
 from poller_cluster.dispatch.due_clock import DueClock
+from poller_cluster.dispatch.preparation import Preparation
 from poller_cluster.dispatch.request import Sender
 from poller_cluster.minute.admission import MinuteAdmission
 from poller_cluster.minute.context import MinuteContext
@@ -228,11 +229,18 @@ class Bench:
             trusted=lambda: True,
             on_fault=lambda what, error: print(what, repr(error), file=sys.stderr),
         )
+        preparation = Preparation(
+            clients=self._clients,
+            sender=Sender("bench-1@1763836800000", "0.1.0"),
+            fetcher=cast(Any, None),
+            runtime=runtime,
+            on_token=lambda jobs: self.dispatcher.resume(jobs),
+        )
         self.dispatcher = Dispatcher(
             engine=self.engine,
             clients=self._clients,
             pollers=WokenPollers(self._wake),
-            sender=Sender("bench-1@1763836800000", "0.1.0"),
+            preparation=preparation,
             due_clock=DueClock(clock=self.clock, view=lambda: view, limit_ms=1_000),
             runtime=runtime,
             on_result=books.attempt_made,

@@ -27,6 +27,7 @@ class Call:
     url: str = ""
     cron_id: str | None = None
     nominal_due: str = ""
+    token: str | None = None
     answer: int | AttemptError = 200
     """The answer of the receiver's script, whether or not it reaches a node."""
 
@@ -136,6 +137,7 @@ class SimEngine:
             url=request.url,
             cron_id=headers.get("Minutehand-Cron-Id"),
             nominal_due=headers["Minutehand-Due"],
+            token=headers.get("Authorization", "").partition(" ")[2] or None,
         )
         answer = self._receiver.script(call)
         call = replace(call, answer=answer)

@@ -20,6 +20,7 @@ from scheduler_service.usecases.secret_encryption import NoEncryption
 from tests.simulation.faults import FaultyConnection
 from tests.simulation.receivers import Call, Receiver, SimEngine
 from tests.simulation.sim_clock import SimClock
+from tests.simulation.token_servers import SimFetcher, TokenServer
 from tests.support.memory import InMemoryConnection
 
 
@@ -50,6 +51,7 @@ class SimNode:
         rng: random.Random,
         store: Connection,
         receiver: Receiver,
+        token_server: TokenServer,
         settings: NodeSettings,
         on_call: Callable[["SimNode", Call], None],
         on_end: Callable[[Call], None],
@@ -94,6 +96,7 @@ class SimNode:
             stores=self.storage,
             encryption=NoEncryption(),
             engine=self.engine,
+            fetcher=SimFetcher(server=token_server, clock=clock, dead=lambda: self.engine.dead),
             clock=self.clock,
             randomness=randomness,
             settings=settings,

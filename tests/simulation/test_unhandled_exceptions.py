@@ -2,7 +2,7 @@
 
 import pytest
 
-from poller_cluster.dispatch import dispatcher
+from poller_cluster.dispatch import preparation
 from poller_cluster.dispatch.job import Claim
 from poller_cluster.dispatch.request import Prepared, prepare
 from poller_cluster.minute.machine import PollerMinute
@@ -24,7 +24,7 @@ def test_a_row_that_no_request_can_be_made_of_fails_alone(monkeypatch: pytest.Mo
                 raise ValueError("planted")
             return prepare(claim, **given)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(dispatcher, "prepare", choke)
+        monkeypatch.setattr(preparation, "prepare", choke)
         while await world.unfinished():
             await world.advance(1)
         states = [(row.state, row.reason) for one in asked if (row := await world.row_of(one))]

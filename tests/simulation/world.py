@@ -52,6 +52,7 @@ from tests.simulation.flows import FlowWatch
 from tests.simulation.receivers import Call, Receiver
 from tests.simulation.sim_clock import EPOCH_MS, SimClock
 from tests.simulation.sim_node import SeededRandomness, SimNode, announced_low_watermark
+from tests.simulation.token_servers import TokenServer
 from tests.support.memory import InMemoryConnection
 from tests.support.virtual_loop import run_virtual, virtual_loop
 
@@ -75,6 +76,7 @@ class World:
         self.memory.server_clocks = [clock.system_ms for clock in self.server_clocks]
         self.store: Connection = self.memory
         self.receiver = Receiver()
+        self.token_server = TokenServer()
         self.nodes: dict[str, SimNode] = {}
         self.leaving: list[SimNode] = []
         self.incarnations = 0
@@ -177,6 +179,7 @@ class World:
             rng=random.Random(self.rng.getrandbits(64)),
             store=self.store,
             receiver=self.receiver,
+            token_server=self.token_server,
             settings=self.node_settings,
             on_call=self.called,
             on_end=self.call_ended,

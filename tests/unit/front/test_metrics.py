@@ -29,6 +29,7 @@ from tests.support.exposition import check_exposition
 from tests.support.memory import InMemoryConnection
 from tests.support.nodes import Nodes
 from tests.support.prometheus import series_names
+from tests.support.token_fetches import HeldFetches
 
 
 async def test_an_api_shows_what_is_documented() -> None:
@@ -79,6 +80,7 @@ async def test_a_node_shows_what_is_documented() -> None:
         stores=storage,
         encryption=NoEncryption(),
         engine=Engine(),
+        fetcher=HeldFetches(),
         clock=clock,
         randomness=randomness,
         settings=NodeSettings(),

@@ -11,12 +11,14 @@ from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.dispatch.dispatcher import Dispatcher
 from poller_cluster.dispatch.due_clock import DueClock
 from poller_cluster.dispatch.job import Job
+from poller_cluster.dispatch.preparation import Preparation
 from poller_cluster.settings import ReceiverSettings
 from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.schedules import Outcome
 from tests.support.api import NOW, ManualClock
 from tests.support.node_parts import GivenPollers, node_runtime
+from tests.support.token_fetches import HeldFetches
 from tests.unit.poller_cluster.claimed import SENDER, RowOwner, claim, client
 
 
@@ -81,17 +83,25 @@ class Bench:
         self.again: list[int] = []
         self.faults: list[str] = []
         self.tail = 0
+        self.fetcher = HeldFetches()
+        runtime = node_runtime(
+            self.clock,
+            trusted=lambda: self.trusted,
+            on_fault=lambda what, error: self.faults.append(what),
+        )
         self.dispatcher = Dispatcher(
             engine=self.engine,
             clients=self.clients,
             pollers=self.pollers,
-            sender=SENDER,
-            due_clock=DueClock(clock=self.clock, view=self._view, limit_ms=1_000),
-            runtime=node_runtime(
-                self.clock,
-                trusted=lambda: self.trusted,
-                on_fault=lambda what, error: self.faults.append(what),
+            preparation=Preparation(
+                clients=self.clients,
+                sender=SENDER,
+                fetcher=self.fetcher,
+                runtime=runtime,
+                on_token=lambda jobs: self.dispatcher.resume(jobs),
             ),
+            due_clock=DueClock(clock=self.clock, view=self._view, limit_ms=1_000),
+            runtime=runtime,
             on_result=lambda job, came_to, outcome: self.results.append(came_to),
             receivers=receivers,
         )

@@ -1,7 +1,5 @@
 """The cache of tokens. The test moves the clock and ends the fetches."""
 
-from collections.abc import Callable
-
 import pytest
 
 from poller_cluster.delivery.token_request import Grant, TokenFailure
@@ -21,10 +19,9 @@ from poller_cluster.dispatch.tokens import (
 )
 from scheduler_service.domain.destinations import TokenSource
 from scheduler_service.domain.ids import ClientId
+from tests.support.token_fetches import DOWN, LIFE_SECONDS, HeldFetches
 
 SHOP, OTHER = ClientId("shop"), ClientId("other")
-DOWN = TokenFailure(code="no-answer", detail="no answer within 10 s")
-LIFE = 1_000.0
 
 
 def source(number: int = 1, **differing: str) -> TokenSource:
@@ -37,27 +34,17 @@ class Bench:
     def __init__(self, *, capacity: int = 64, most: int = 100) -> None:
         self.now = 100.0
         self.fraction = 0.0
-        self.capacity = capacity
-        self.asked: list[TokenKey] = []
-        self.open: list[Callable[[Grant | TokenFailure], None]] = []
+        self.fetcher = HeldFetches(capacity=capacity)
+        self.asked, self.open = self.fetcher.asked, self.fetcher.open
+        self.grant, self.fail = self.fetcher.grant, self.fetcher.fail
         self.ended: list[str] = []
         self.tokens: Tokens[str] = Tokens(
-            fetcher=self,
+            fetcher=self.fetcher,
             monotonic=lambda: self.now,
             fraction=lambda: self.fraction,
             on_ended=self.ended.extend,
             most=most,
         )
-
-    def fetch(self, client_id: ClientId, source: TokenSource, on_done: Callable[[Grant | TokenFailure], None]) -> None:
-        self.asked.append(TokenKey(client_id, source))
-        self.open.append(on_done)
-
-    def grant(self, token: str = "first", *, life: float = LIFE) -> None:
-        self.open.pop(0)(Grant(token=token, lifetime_seconds=life))
-
-    def fail(self, failure: TokenFailure = DOWN) -> None:
-        self.open.pop(0)(failure)
 
     def awaits(self, number: int = 1, client_id: ClientId = SHOP) -> None:
         with pytest.raises(TokenAwaited) as raised:
@@ -117,7 +104,7 @@ def test_it_is_refreshed_before_it_expires(bench: Bench, fraction: float, part: 
     bench.awaits()
     bench.now += 5
     bench.grant()
-    bench.now += LIFE * part - 5 - 0.1
+    bench.now += LIFE_SECONDS * part - 5 - 0.1
     assert (bench.has(), len(bench.asked)) == ("first", 1)
     bench.now += 0.2
     assert [bench.has(), bench.has()] == ["first", "first"]
@@ -131,7 +118,7 @@ def test_it_is_not_sent_when_it_may_have_expired(bench: Bench) -> None:
     bench.awaits()
     bench.now += 8
     bench.grant()
-    bench.now += LIFE * USABLE_PART - 8 - 0.1
+    bench.now += LIFE_SECONDS * USABLE_PART - 8 - 0.1
     assert bench.has() == "first"
     bench.now += 0.2
     bench.awaits()
@@ -152,7 +139,7 @@ def test_a_failure_pauses_and_the_pauses_double(bench: Bench) -> None:
     bench.awaits()
     bench.grant()
     assert bench.has() == "first"
-    bench.now += LIFE
+    bench.now += LIFE_SECONDS
     bench.awaits()
     bench.fail()
     assert bench.unavailable().pause == FIRST_REFETCH_SECONDS, "a token forgets earlier failures"
@@ -175,13 +162,13 @@ def test_the_server_may_ask_for_a_longer_pause(bench: Bench, asked: float, pause
 def test_a_token_whose_refresh_fails_is_used_until_it_expires(bench: Bench) -> None:
     bench.awaits()
     bench.grant()
-    bench.now += LIFE * 0.81
+    bench.now += LIFE_SECONDS * 0.81
     bench.has()
     bench.fail()
     assert (bench.has(), len(bench.asked)) == ("first", 2)
     bench.now += FIRST_REFETCH_SECONDS
     assert (bench.has(), len(bench.asked)) == ("first", 3)
-    bench.now += LIFE * 0.15
+    bench.now += LIFE_SECONDS * 0.15
     bench.awaits()
     bench.fail()
     assert bench.unavailable().pause == FIRST_REFETCH_SECONDS * 2

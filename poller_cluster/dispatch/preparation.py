@@ -1,0 +1,78 @@
+"""From a ready row to its request, with what only this node has: its keys, and the tokens of destinations.
+
+ready row --prepare--> Prepared    the dispatcher starts its attempt
+              |------> Outcome     it ends without an attempt, or is deferred: headers or destination are locked, or
+              |                    there is no token (`TOKEN_UNAVAILABLE`)
+              `------> None        it waits here for its token, and is then given to `on_token`
+"""
+
+from collections.abc import Callable, Sequence
+
+from poller_cluster.clients import ServedClient, ServedClients
+from poller_cluster.dispatch.job import Job
+from poller_cluster.dispatch.named_rows import locked
+from poller_cluster.dispatch.outcome import HEADERS_LOCKED, TOKEN_UNAVAILABLE, defer
+from poller_cluster.dispatch.request import Prepared, Sender, prepare, unsent
+from poller_cluster.dispatch.tokens import Fetcher, TokenAwaited, Tokens, TokenUnavailable
+from poller_cluster.node_runtime import NodeRuntime
+from scheduler_service.domain.errors import SecretLocked
+from scheduler_service.domain.ids import UnixMillis
+from scheduler_service.domain.retry_rows import says_in_doubt
+from scheduler_service.domain.schedules import Outcome, State
+
+
+class Preparation:
+    """Prepares the rows of one node. `sender`: who calls."""
+
+    def __init__(
+        self,
+        *,
+        clients: ServedClients,
+        sender: Sender,
+        fetcher: Fetcher,
+        runtime: NodeRuntime,
+        on_token: Callable[[Sequence[Job]], None],
+    ) -> None:
+        self.sender = sender
+        self.tokens: Tokens[Job] = Tokens(
+            fetcher=fetcher,
+            monotonic=runtime.clock.monotonic,
+            fraction=runtime.randomness.fraction,
+            on_ended=on_token,
+        )
+        self._open_headers = clients.open_headers
+        self._randomness = runtime.randomness
+        self._on_fault = runtime.on_fault
+
+    def prepare(self, job: Job, client: ServedClient, *, now: int, judged_at: int) -> Prepared | Outcome | None:
+        """The request of an attempt that starts at `now` (Unix ms); lateness is judged at `judged_at`."""
+        claim = job.claim
+        try:
+            return prepare(
+                claim,
+                client=client,
+                epoch=job.owner.epoch,
+                sender=self.sender,
+                now=now,
+                judged_at=judged_at,
+                open_headers=self._open_headers,
+                bearer=self.tokens.bearer,
+            )
+        except SecretLocked:
+            return locked(claim, now=now, fraction=self._randomness.fraction(), reason=HEADERS_LOCKED)
+        except TokenAwaited as awaited:
+            self.tokens.wait(awaited.key, job)
+            return None
+        except TokenUnavailable as missing:
+            return self._until_asked_again(job, missing, now)
+        except Exception as error:
+            # A row of which no request can be made must fail alone, or all rows behind it would wait.
+            self._on_fault(f"row {claim.row.schedule_id}", error)
+            return unsent(claim, State.FAILED, "internal", now, job.owner.epoch, self.sender)
+
+    def _until_asked_again(self, job: Job, missing: TokenUnavailable, now: int) -> Outcome:
+        """The rows come back spread over as long again as the pause, so that they don't come all at once."""
+        seconds = missing.seconds + missing.pause * self._randomness.fraction()
+        at, claim = UnixMillis(now + max(round(seconds * 1000), 1)), job.claim
+        in_doubt = claim.redelivery or says_in_doubt(claim.row.options)
+        return defer(claim, at=at, in_doubt=in_doubt, reason=TOKEN_UNAVAILABLE)
