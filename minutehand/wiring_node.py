@@ -120,9 +120,7 @@ async def _serve_port(
     assert token is not None
     ops = OpsServer(
         port.listener,
-        incarnation=node.incarnation,
-        pollers=node.pollers,
-        hand_over=node.hand_over,
+        node=node,
         token=token,
         unhealthy=port.heartbeat.reasons,
         unready=lambda: unready(node, clock=clock),

@@ -1,4 +1,4 @@
-"""Requests of an operator to one node's own port: drain, and take pollers again."""
+"""Requests to one node's own port: an operator's drains, and what became of a destination's calls there."""
 
 from typing import Final
 
@@ -6,7 +6,9 @@ import msgspec
 from aiohttp import ClientError, ClientSession, ClientTimeout
 
 from membership.identity import NodeIncarnation
+from scheduler_service.domain.destination_figures import NodeFigures
 from scheduler_service.domain.errors import Conflict, NodeUnreachable
+from scheduler_service.domain.ids import ClientId
 
 TIMEOUT_SECONDS = 3.0
 """Below the API's own time limit, so that its caller is told which node did not answer."""
@@ -22,7 +24,7 @@ _CONFLICTS: Final = {
 
 
 class HttpNodePorts:
-    """Sends an operator's requests to one node's own port, with the cluster's token.
+    """Sends requests to one node's own port, with the cluster's token.
 
     Each request names the incarnation that is meant: another process may have taken over the address, and must not act
     on it.
@@ -39,7 +41,16 @@ class HttpNodePorts:
     async def undrain(self, incarnation: NodeIncarnation, *, address: str) -> None:
         await self._tell(incarnation, address, "/undrain")
 
-    async def _tell(self, incarnation: NodeIncarnation, address: str, path: str, **more: bool) -> None:
+    async def destination(
+        self, incarnation: NodeIncarnation, client_id: ClientId, name: str, *, address: str
+    ) -> NodeFigures:
+        told = await self._tell(incarnation, address, "/destination", client_id=client_id, name=name)
+        try:
+            return msgspec.json.decode(told, type=NodeFigures)
+        except msgspec.DecodeError as error:
+            raise NodeUnreachable(f"node {incarnation.node_id} answered no figures at {address}") from error
+
+    async def _tell(self, incarnation: NodeIncarnation, address: str, path: str, **more: bool | str) -> bytes:
         node_id, number = incarnation
         body = msgspec.json.encode({"node_id": node_id, "incarnation": number, **more})
         try:
@@ -61,6 +72,7 @@ class HttpNodePorts:
             raise NodeUnreachable(f"node {node_id} refuses this API's cluster token: both must have the same")
         if status >= 300:
             raise NodeUnreachable(f"node {node_id} answered {status} at {address}")
+        return told
 
 
 class _Refusal(msgspec.Struct):

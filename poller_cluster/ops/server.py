@@ -4,12 +4,13 @@
     POST /drain    hand over every poller: 202 when begun, 409 for another incarnation, or when no other node takes
                    pollers and `force` is not set; needs the cluster's token
     POST /undrain  take pollers again: 202; 409 for another incarnation, or one that is being stopped; needs the token
+    POST /destination  what became of a destination's calls here: 200; 409 for another incarnation; needs the token
     GET  /livez    200 while the event loop turns
     GET  /readyz   200 while the node is trusted and takes pollers, else 503; the body says why (`runtime.health`)
     GET  /metrics  Prometheus
 
-The port gives no information about schedules. It listens on loopback unless configured otherwise; `/hints`, `/drain`
-and `/undrain` are protected by the token alone. A hint can only make the node read a row earlier, and the pollers of a
+The port gives no information about schedules. It listens on loopback unless configured otherwise; what is posted is
+protected by the token alone. A hint can only make the node read a row earlier, and the pollers of a
 drained node are taken by others.
 
 It speaks plain HTTP, whether or not the API uses TLS: it carries ids, numbers and health, never a callback or a
@@ -22,7 +23,7 @@ import hmac
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Protocol
+from typing import Annotated, Protocol, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -32,6 +33,7 @@ from msgspec import Meta
 from membership.errors import StoreUnavailable
 from membership.identity import NodeIncarnation
 from poller_cluster.hand_over import LastNode, NotSeen
+from scheduler_service.domain.destination_figures import NodeFigures
 from scheduler_service.domain.ids import (
     MAX_DUE,
     MAX_POLLERS,
@@ -121,11 +123,19 @@ class _Hints(msgspec.Struct, frozen=True):
 class _Meant(msgspec.Struct, frozen=True):
     node_id: str
     incarnation: int
+
+
+class _Drain(_Meant, frozen=True):
     force: bool = False
 
 
+class _OfDestination(_Meant, frozen=True):
+    client_id: Annotated[str, Meta(max_length=64)]
+    name: Annotated[str, Meta(max_length=64)]
+
+
+_M = TypeVar("_M", bound=_Meant)
 _decode_hints = msgspec.json.Decoder(_Hints).decode
-_decode_meant = msgspec.json.Decoder(_Meant).decode
 
 
 class HintedPollers(Protocol):
@@ -145,6 +155,29 @@ class RequestedHandOver(Protocol):
         """Take pollers again. Idempotent. False while the node is being stopped."""
 
 
+class CountedDestinations(Protocol):
+    """What became of the node's calls to destinations."""
+
+    def figures(self, client_id: ClientId, name: str) -> NodeFigures:
+        """Those of a client's destination; of one that was never called here, none."""
+
+
+class AskedNode(Protocol):
+    """The node behind the port."""
+
+    @property
+    def incarnation(self) -> NodeIncarnation: ...
+
+    @property
+    def pollers(self) -> HintedPollers: ...
+
+    @property
+    def hand_over(self) -> RequestedHandOver: ...
+
+    @property
+    def destinations(self) -> CountedDestinations: ...
+
+
 class OpsServer:
     """A `Service` on a socket from `listen`. `unhealthy` returns why the node is not live, `unready` why not ready."""
 
@@ -152,9 +185,7 @@ class OpsServer:
         self,
         listener: socket.socket,
         *,
-        incarnation: NodeIncarnation,
-        pollers: HintedPollers,
-        hand_over: RequestedHandOver,
+        node: AskedNode,
         token: str,
         unhealthy: Callable[[], Sequence[Reason]],
         unready: Callable[[], Sequence[Reason]],
@@ -162,9 +193,7 @@ class OpsServer:
     ) -> None:
         self._listener = listener
         self._token = token.encode()
-        self._incarnation = incarnation
-        self._pollers = pollers
-        self._hand_over = hand_over
+        self._node = node
         self._unhealthy = unhealthy
         self._unready = unready
         self._metrics = metrics
@@ -175,6 +204,7 @@ class OpsServer:
         app.router.add_post("/hints", self._take_hints)
         app.router.add_post("/drain", self._drain)
         app.router.add_post("/undrain", self._undrain)
+        app.router.add_post("/destination", self._show_destination)
         app.router.add_get("/livez", self._live)
         app.router.add_get("/readyz", self._ready)
         app.router.add_get("/metrics", self._show_metrics)
@@ -199,15 +229,15 @@ class OpsServer:
         except msgspec.DecodeError as error:
             return web.json_response({"detail": f"not a list of hints: {error}"}, status=400)
         rows = [(_partition(hint), RowKey(UnixMillis(hint.due), ScheduleId(hint.schedule_id))) for hint in told.hints]
-        self._pollers.hinted([*((_partition(minute), None) for minute in told.crowded), *rows])
+        self._node.pollers.hinted([*((_partition(minute), None) for minute in told.crowded), *rows])
         return web.Response(status=204)
 
     async def _drain(self, request: web.Request) -> web.Response:
-        meant = await self._meant(request)
+        meant = await self._meant(request, _Drain)
         if isinstance(meant, web.Response):
             return meant
         try:
-            await self._hand_over.ask(force=meant.force)
+            await self._node.hand_over.ask(force=meant.force)
         except LastNode as error:
             return web.json_response({"detail": str(error), "reason": LAST_NODE}, status=409)
         except (NotSeen, StoreUnavailable) as error:
@@ -215,23 +245,31 @@ class OpsServer:
         return web.json_response({"status": "draining"}, status=202)
 
     async def _undrain(self, request: web.Request) -> web.Response:
-        meant = await self._meant(request)
+        meant = await self._meant(request, _Meant)
         if isinstance(meant, web.Response):
             return meant
-        if not self._hand_over.take_back():
+        if not self._node.hand_over.take_back():
             return web.json_response({"detail": "this node is being stopped", "reason": STOPPING}, status=409)
         return web.json_response({"status": "live"}, status=202)
 
-    async def _meant(self, request: web.Request) -> _Meant | web.Response:
+    async def _show_destination(self, request: web.Request) -> web.Response:
+        meant = await self._meant(request, _OfDestination)
+        if isinstance(meant, web.Response):
+            return meant
+        figures = self._node.destinations.figures(ClientId(meant.client_id), meant.name)
+        return web.Response(body=msgspec.json.encode(figures), content_type="application/json")
+
+    async def _meant(self, request: web.Request, asked: type[_M]) -> _M | web.Response:
         """The request, if it is for exactly this incarnation, or the refusal."""
         if not self._knows_token(request):
             return _no_token()
         try:
-            meant = _decode_meant(await request.read())
+            meant = msgspec.json.decode(await request.read(), type=asked)
         except msgspec.DecodeError as error:
-            return web.json_response({"detail": f"not an incarnation: {error}"}, status=400)
-        if (meant.node_id, meant.incarnation) != self._incarnation:
-            return web.json_response({"detail": f"this is {self._incarnation}"}, status=409)
+            return web.json_response({"detail": f"not a request to an incarnation: {error}"}, status=400)
+        incarnation = self._node.incarnation
+        if (meant.node_id, meant.incarnation) != incarnation:
+            return web.json_response({"detail": f"this is {incarnation}"}, status=409)
         return meant
 
     def _knows_token(self, request: web.Request) -> bool:

@@ -21,8 +21,9 @@ from scheduler_service.api.http.server import ApiServer
 from scheduler_service.api.metrics import Exposition
 from scheduler_service.api.services import ApiServices, build_services
 from scheduler_service.api.settings import ApiSettings
+from scheduler_service.domain.destination_figures import NO_FIGURES, NodeFigures
 from scheduler_service.domain.errors import Conflict, NodeUnreachable
-from scheduler_service.domain.ids import Partition, RowKey
+from scheduler_service.domain.ids import ClientId, Partition, RowKey
 from scheduler_service.domain.options import Undecodable, decode_headers
 from scheduler_service.domain.ports import SecretEncryption, TrialCaller
 from scheduler_service.domain.ports.schedules import Answered
@@ -114,13 +115,14 @@ class RecordedHints:
 @dataclass(slots=True)
 class RecordedNodes:
     """Remembers which incarnations were told to drain or to resume, and at which address. Those in `silent` do not
-    answer; those in `last` refuse to drain unless they are forced.
+    answer; those in `last` refuse to drain unless they are forced. `figures`: what each node counted of a destination.
     """
 
     drained: list[tuple[NodeIncarnation, str]] = field(default_factory=list)
     undrained: list[tuple[NodeIncarnation, str]] = field(default_factory=list)
     silent: set[str] = field(default_factory=set)
     last: set[str] = field(default_factory=set)
+    figures: dict[tuple[str, ClientId, str], NodeFigures] = field(default_factory=dict)
 
     async def drain(self, incarnation: NodeIncarnation, *, address: str, force: bool) -> None:
         self._reach(incarnation, address)
@@ -131,6 +133,12 @@ class RecordedNodes:
     async def undrain(self, incarnation: NodeIncarnation, *, address: str) -> None:
         self._reach(incarnation, address)
         self.undrained.append((incarnation, address))
+
+    async def destination(
+        self, incarnation: NodeIncarnation, client_id: ClientId, name: str, *, address: str
+    ) -> NodeFigures:
+        self._reach(incarnation, address)
+        return self.figures.get((incarnation.node_id, client_id, name), NO_FIGURES)
 
     def _reach(self, incarnation: NodeIncarnation, address: str) -> None:
         if incarnation.node_id in self.silent:

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 from membership.conditional import APPLIED
 from membership.identity import IncarnationNumber, NodeId, NodeIncarnation, PollerKey
 from membership.ports import Heartbeat, LeaseRow, NodeState
-from scheduler_service.domain.ids import Partition, RowKey
+from scheduler_service.domain.destination_figures import NodeFigures
+from scheduler_service.domain.ids import ClientId, Partition, RowKey
 from tests.support.api import ApiHarness
 
 
@@ -59,9 +60,24 @@ class Nodes:
 
 
 class UnaskedNode:
-    """The pollers and the hand-over behind a node's port, for tests that call neither."""
+    """The node behind a port, for tests that ask it nothing; what they ask, they define."""
 
     incarnation = NodeIncarnation(NodeId("one"), IncarnationNumber(1))
+
+    @property
+    def pollers(self) -> Self:
+        return self
+
+    @property
+    def hand_over(self) -> Self:
+        return self
+
+    @property
+    def destinations(self) -> Self:
+        return self
+
+    def figures(self, client_id: ClientId, name: str) -> NodeFigures:
+        raise AssertionError("it was asked for figures")
 
     def hinted(self, hints: Sequence[tuple[Partition, RowKey | None]]) -> None:
         raise AssertionError("it was told of rows")

@@ -3,10 +3,8 @@
 from typing import Protocol
 
 from membership.identity import NodeIncarnation
-from scheduler_service.domain.ids import (
-    Partition,
-    RowKey,
-)
+from scheduler_service.domain.destination_figures import NodeFigures
+from scheduler_service.domain.ids import ClientId, Partition, RowKey
 from scheduler_service.domain.trial_calls import Exchange, Preview, TrialCall
 
 
@@ -17,7 +15,7 @@ class HintSender(Protocol):
 
 
 class NodePorts(Protocol):
-    """Commands to a node on its own port, authenticated by the cluster's token."""
+    """Requests to a node on its own port, authenticated by the cluster's token."""
 
     async def drain(self, incarnation: NodeIncarnation, *, address: str, force: bool) -> None:
         """Begin to hand over every poller. Repeatable. Raises Conflict if no other node takes pollers, unless forced;
@@ -25,6 +23,11 @@ class NodePorts(Protocol):
 
     async def undrain(self, incarnation: NodeIncarnation, *, address: str) -> None:
         """Take pollers again. Repeatable. Raises Conflict if the node is being stopped, NodeUnreachable."""
+
+    async def destination(
+        self, incarnation: NodeIncarnation, client_id: ClientId, name: str, *, address: str
+    ) -> NodeFigures:
+        """What became of a destination's calls there. Raises NodeUnreachable."""
 
 
 class TrialCaller(Protocol):

@@ -14,7 +14,9 @@ from membership.settings import MembershipSettings
 from poller_cluster.hand_over import LastNode, NotSeen
 from scheduler_service.api.services import ApiServices, build_services
 from scheduler_service.api.settings import ApiSettings
+from scheduler_service.domain.destination_figures import NodeFigures
 from scheduler_service.domain.errors import ClockInDoubt, Conflict, NodeUnreachable, Overloaded, SecretLocked
+from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.ports import HintSender
 from scheduler_service.domain.trial_calls import Exchange, Preview, TrialCall
 from scheduler_service.runtime.lifecycle import Tasks
@@ -60,6 +62,11 @@ class _Ports:
             raise NodeUnreachable(str(error)) from error
         if not heard:
             raise NodeUnreachable(f"{incarnation} does not answer")
+
+    async def destination(
+        self, incarnation: NodeIncarnation, client_id: ClientId, name: str, *, address: str
+    ) -> NodeFigures:
+        raise NodeUnreachable(f"{incarnation} does not answer")
 
     async def undrain(self, incarnation: NodeIncarnation, *, address: str) -> None:
         if not await self._told.undrain(incarnation):

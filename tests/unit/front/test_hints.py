@@ -35,9 +35,7 @@ class Node(UnaskedNode):
         self.address = advertised_address(OpsSettings(), listener)
         self.server = OpsServer(
             listener,
-            incarnation=self.incarnation,
-            pollers=self,
-            hand_over=self,
+            node=self,
             token=token,
             unhealthy=lambda: (),
             unready=lambda: (),

@@ -100,9 +100,7 @@ async def test_a_node_shows_what_is_documented() -> None:
     listener = listen(OpsSettings())
     ops = OpsServer(
         listener,
-        incarnation=node.incarnation,
-        pollers=node.pollers,
-        hand_over=node.hand_over,
+        node=node,
         token="t" * 16,
         unhealthy=lambda: (),
         unready=lambda: (),

@@ -10,13 +10,16 @@ from membership.errors import StoreUnavailable
 from membership.identity import IncarnationNumber, NodeId, NodeIncarnation
 from poller_cluster.hand_over import LastNode, NotSeen
 from poller_cluster.ops.server import OpsServer, OpsSettings, advertised_address, listen
+from scheduler_service.domain.destination_figures import BUCKETS, NO_FIGURES, BreakerState, NodeFigures
 from scheduler_service.domain.errors import Conflict, NodeUnreachable
+from scheduler_service.domain.ids import ClientId
 from scheduler_service.node_ports import HttpNodePorts
 from scheduler_service.runtime.metrics import Metrics
 from tests.support.nodes import UnaskedNode
 
 TOKEN = "the-token-of-the-cluster"
 INCARNATION = NodeIncarnation(NodeId("a"), IncarnationNumber(7))
+COUNTED = NodeFigures(calls=3, failures=1, answers=(1, 2), breaker=BreakerState.OPEN)
 
 
 @dataclass
@@ -26,6 +29,10 @@ class Node(UnaskedNode):
     drains: list[str] = field(default_factory=list)
     refuses: Exception | None = None
     stopping: bool = False
+    counted: NodeFigures = COUNTED
+
+    def figures(self, client_id: ClientId, name: str) -> NodeFigures:
+        return self.counted if (client_id, name) == ("shop", "billing") else NO_FIGURES
 
     async def ask(self, *, force: bool) -> None:
         if self.refuses is not None and not force:
@@ -44,9 +51,7 @@ async def node() -> AsyncIterator[Node]:
     node = Node(advertised_address(settings, listener))
     server = OpsServer(
         listener,
-        incarnation=node.incarnation,
-        pollers=node,
-        hand_over=node,
+        node=node,
         token=TOKEN,
         unhealthy=lambda: (),
         unready=lambda: (),
@@ -89,6 +94,20 @@ async def test_a_drain_is_taken_back_unless_the_node_is_being_stopped(node: Node
     with pytest.raises(NodeUnreachable, match="another process"):
         await ports.undrain(NodeIncarnation(NodeId("a"), IncarnationNumber(6)), address=node.address)
     assert node.drains == ["undrain"] * 2
+
+
+async def test_a_node_tells_what_became_of_a_destinations_calls(node: Node) -> None:
+    ports = HttpNodePorts(token=TOKEN)
+    shop = ClientId("shop")
+    assert await ports.destination(INCARNATION, shop, "billing", address=node.address) == node.counted
+    assert await ports.destination(INCARNATION, shop, "other", address=node.address) == NO_FIGURES
+    longest = NodeFigures(calls=10**12, failures=10**12, answers=(10**12,) * BUCKETS, breaker=BreakerState.HALF_OPEN)
+    node.counted = longest
+    assert await ports.destination(INCARNATION, shop, "billing", address=node.address) == longest
+    with pytest.raises(NodeUnreachable, match="another process"):
+        await ports.destination(
+            NodeIncarnation(NodeId("a"), IncarnationNumber(6)), shop, "billing", address=node.address
+        )
 
 
 async def test_another_process_at_the_address_does_nothing(node: Node) -> None:

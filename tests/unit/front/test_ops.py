@@ -53,9 +53,7 @@ async def ops() -> AsyncIterator[Ops]:
     listener = listen(OpsSettings())
     server = OpsServer(
         listener,
-        incarnation=found.incarnation,
-        pollers=found,
-        hand_over=found,
+        node=found,
         token=TOKEN,
         unhealthy=lambda: found.stalled,
         unready=lambda: found.reasons,
