@@ -8,11 +8,13 @@ counted elsewhere (`usecases.expand_crons`).
 from typing import Final
 
 from poller_cluster.delivery.result import AttemptError, AttemptResult
+from poller_cluster.destination_counts import DestinationCounts
 from poller_cluster.dispatch.job import Job
 from scheduler_service.domain.crons.row import CRON_CLIENT
+from scheduler_service.domain.destinations import names_destination
 from scheduler_service.domain.ids import ClientId, due_of
 from scheduler_service.domain.retry_rows import SUPERSEDED
-from scheduler_service.domain.schedules import Outcome, State
+from scheduler_service.domain.schedules import Outcome, Row, State
 from scheduler_service.runtime.busiest import Busiest
 from scheduler_service.runtime.metrics import Distribution
 
@@ -85,6 +87,7 @@ class CallCounts:
         self.fenced = 0
         """Writes that were rejected by a newer owner's epoch."""
         self.clients = Busiest(most=named_clients, new=ClientCounts)
+        self.destinations = DestinationCounts()
 
     def attempt_made(self, job: Job, result: AttemptResult) -> None:
         """An attempt has ended."""
@@ -97,6 +100,8 @@ class CallCounts:
             kind = OTHER_CLASS if error is None else _OF_ERROR.get(error, OTHER_CLASS)
         self.attempts[kind] += 1
         self.duration.observe(result.duration_seconds)
+        if names_destination(row.url):
+            self.destinations.attempt_made(job.owner.client_id, row, result)
         if job.claim.first_attempt_at is None and not row.attempt_base:
             late = max(result.started_at_ms - due_of(row.schedule_id), 0) / 1000.0
             share = DEFERRED if row.is_retry_row else BEYOND if job.over_quota else GUARANTEED
@@ -105,9 +110,11 @@ class CallCounts:
             client.fires += 1
             client.lateness_seconds += late
 
-    def recorded(self, client_id: ClientId, outcome: Outcome) -> None:
+    def recorded(self, client_id: ClientId, row: Row, outcome: Outcome) -> None:
         """An outcome of this node is durable. The end of a superseded retry row is not counted: no schedule ends."""
         state = outcome.state
+        if state is State.RETRYING and names_destination(row.url):
+            self.destinations.recorded(client_id, row, outcome)
         if client_id == CRON_CLIENT or state is State.RETRYING or outcome.reason == SUPERSEDED:
             return
         self.outcomes[state] = self.outcomes.get(state, 0) + 1

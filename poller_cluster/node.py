@@ -36,6 +36,7 @@ from poller_cluster.minute.limits import MinuteLimits
 from poller_cluster.node_pollers import NodePollers, PollerGrants
 from poller_cluster.node_runtime import NodeRuntime
 from poller_cluster.node_stores import NodeStores
+from poller_cluster.ops.destination_figures import ShownDestinations
 from poller_cluster.reconciliation import Reconciler, reconcile_over
 from poller_cluster.retention import Retention
 from poller_cluster.settings import NodeSettings
@@ -137,6 +138,9 @@ class Node:
         self._retention = self._build_retention()
         self.books = self._build_books()
         self.dispatcher = self._build_dispatcher(Sender(incarnation=str(incarnation), version=profile.version))
+        self.destinations = ShownDestinations(
+            counts=self.books.counts.destinations, dispatcher=self.dispatcher, pollers=self.pollers, clock=clock
+        )
         self._clock_correction = self._build_clock_correction()
         self.balancer = self._build_balancer(self._build_grants())
         self.hand_over = self._build_hand_over()

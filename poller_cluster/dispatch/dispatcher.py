@@ -451,6 +451,10 @@ class Dispatcher:
             self._wake.set()
         return False
 
+    def known_receiver(self, client_id: ClientId, name: str) -> Receiver[Job] | None:
+        """The receiver of this name, if rows were for it of late."""
+        return self._receivers.known(client_id, name)
+
     def receivers_open(self) -> int:
         """How many receivers of this node have a breaker that is open or half-open."""
         return sum(not receiver.breaker.closed for _, receiver in self._receivers.all())

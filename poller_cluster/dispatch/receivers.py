@@ -384,6 +384,10 @@ class Receivers(Generic[J]):
             found = self._remember(client_id, client, origin)
         return found
 
+    def known(self, client_id: ClientId, name: str) -> Receiver[J] | None:
+        client = self._clients.get(client_id)
+        return None if client is None else client.by_name.get(name)
+
     def all(self) -> Iterator[tuple[ClientId, Receiver[J]]]:
         for client_id, client in self._clients.items():
             for receiver in client.by_name.values():

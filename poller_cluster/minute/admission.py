@@ -289,7 +289,7 @@ class MinuteAdmission:
             self._order.ended(row.ordering_key, row.schedule_id)
 
     def recorded(self, row: Row, outcome: Outcome) -> None:
-        self._counts.recorded(self._client_id, outcome)
+        self._counts.recorded(self._client_id, row, outcome)
         if row.ordering_key is not None:
             self._order.recorded(row, outcome)
 
