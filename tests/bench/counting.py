@@ -28,7 +28,7 @@ def main() -> None:
     for what, cost in {
         "an observation in a histogram": _microseconds(lambda: distribution.observe(0.07)),
         "an attempt, all its metrics": _microseconds(lambda: counts.attempt_made(one, ended)),
-        "an outcome": _microseconds(lambda: counts.recorded(SHOP, outcome)),
+        "an outcome": _microseconds(lambda: counts.recorded(SHOP, one.claim.row, outcome)),
         "a request to Cassandra, beside the request": asked,
     }.items():
         print(f"{cost:6.2f} us  {what}")

@@ -73,7 +73,7 @@ def test_lateness_is_the_first_attempts() -> None:
 def test_wake_ups_of_crons_are_no_calls() -> None:
     counts = CallCounts()
     counts.attempt_made(job(CRON_CLIENT), result())
-    counts.recorded(CRON_CLIENT, Outcome(state=State.DELIVERED))
+    counts.recorded(CRON_CLIENT, claim().row, Outcome(state=State.DELIVERED))
     assert not any(counts.attempts.values())
     assert not any(counts.outcomes.values())
 
@@ -88,6 +88,6 @@ def test_ends_are_counted_once_each() -> None:
         (State.CANCELLED, "cron-changed"),
         (State.DELIVERED, SUPERSEDED),
     ]:
-        counts.recorded(SHOP, Outcome(state=state, reason=reason))
+        counts.recorded(SHOP, claim().row, Outcome(state=state, reason=reason))
     assert counts.outcomes == {"delivered": 1, "failed": 1, "skipped": 1, "cancelled": 1}
     assert counts.skipped == {"late": 1}
