@@ -255,16 +255,16 @@ class ServedClients:
             self._tell_of_lock(client_id, None if known is None else known.locked, locked)
             settings = self._bounds.effective(client)
             known = ServedClient(client, settings, opened, locked, private_keys)
-            self._serve(known, destinations, anew=True)
+            self._serve(known, destinations, changed=True)
         elif destinations or known.destinations:
             self._serve(known, destinations)
 
-    def _serve(self, client: ServedClient, stored: Sequence[StoredDestination], *, anew: bool = False) -> None:
-        """Serve this client with these destinations. `anew`: it has changed otherwise."""
+    def _serve(self, client: ServedClient, stored: Sequence[StoredDestination], *, changed: bool = False) -> None:
+        """Serve this client with these destinations. `changed`: it is another client than before."""
         client_id = client.client_id
         known = self._opened.get(client_id, {})
         opened = open_all(stored, known, self._encryption)
-        if opened == known and not anew:
+        if opened == known and not changed:
             return
         for name, one in opened.items():
             before = known.get(name)

@@ -1,6 +1,6 @@
 """A node's counts of its calls to destinations: attempts of the last hour, and calls that come back later. Pure.
 
-Only calls that name a destination are counted, each for 1.5 µs; `ops.destination_figures` shows them.
+Only calls that name a destination are counted, each for 1.5 µs; `destination_figures` shows them.
 """
 
 from typing import Final

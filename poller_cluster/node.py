@@ -24,6 +24,7 @@ from poller_cluster.clock_correction import ClockCorrection
 from poller_cluster.counters import CallCounts
 from poller_cluster.crons.cron_work import CronWork
 from poller_cluster.crons.expander import CronEngine
+from poller_cluster.destination_figures import ShownDestinations
 from poller_cluster.dispatch.dispatcher import Dispatcher
 from poller_cluster.dispatch.due_clock import DueClock
 from poller_cluster.dispatch.job import Engine
@@ -36,7 +37,6 @@ from poller_cluster.minute.limits import MinuteLimits
 from poller_cluster.node_pollers import NodePollers, PollerGrants
 from poller_cluster.node_runtime import NodeRuntime
 from poller_cluster.node_stores import NodeStores
-from poller_cluster.ops.destination_figures import ShownDestinations
 from poller_cluster.reconciliation import Reconciler, reconcile_over
 from poller_cluster.retention import Retention
 from poller_cluster.settings import NodeSettings

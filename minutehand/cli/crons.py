@@ -337,7 +337,7 @@ def _show(cron: "Cron", as_json: bool) -> None:
             ("in words", cron.words),
             ("next fires", cron.next_fires or None),
             # A deleted cron's callback is not kept.
-            ("calls", f"{cron.callback.method} {cron.callback.receiver}".lstrip() or None),
+            ("calls", f"{cron.callback.method} {cron.callback.receiver}" if cron.callback.receiver else None),
             ("starts at", cron.starts_at),
             ("ends at", cron.ends_at),
             ("fires at most", cron.max_fires),

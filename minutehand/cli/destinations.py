@@ -20,7 +20,7 @@ from minutehand.cli.options import (
 from minutehand.cli.output import fail, print_fields, print_json, print_table, say
 
 if TYPE_CHECKING:
-    from minutehand.client import Destination
+    from minutehand.client import Destination, DestinationFigures
 
 app = typer.Typer(
     help="Put destinations, look at them, pause, resume and delete them. Changes take an administrator's key, or one "
@@ -117,7 +117,9 @@ def put(
 
 @app.command(epilog="Example: minutehand destinations get shop warehouse")
 def get(client_id: ClientId, name: Name, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False) -> None:
-    """Show a destination, without its secrets."""
+    """Show a destination, without its secrets.
+
+    With what became of its calls in the last hour."""
     with connect(url, key) as api:
         _show(api.client(client_id).destinations.get(name), as_json)
 
@@ -184,6 +186,20 @@ def delete(
         say(f"The destination {name} is deleted.")
 
 
+def _figures(figures: "DestinationFigures") -> list[tuple[str, object]]:
+    return [
+        ("calls, last hour", figures.calls),
+        ("failed", figures.failures),
+        ("half answered in s", figures.answer_p50_seconds),
+        ("99 of 100 in s", figures.answer_p99_seconds),
+        ("under way", figures.in_flight),
+        ("waiting", figures.waiting),
+        ("deferred", figures.deferred),
+        ("breaker", figures.breaker),
+        ("silent nodes", figures.silent_nodes or None),
+    ]
+
+
 def _document(file: Path) -> dict[str, Any]:
     import msgspec
 
@@ -207,6 +223,7 @@ def _show(destination: "Destination", as_json: bool) -> None:
     if as_json:
         print_json(destination)
         return
+    figures = destination.figures
     certificate, token, proxy, events = (
         destination.certificate,
         destination.token,
@@ -231,5 +248,6 @@ def _show(destination: "Destination", as_json: bool) -> None:
             ("revision", destination.revision),
             ("created", destination.created_at),
             ("changed", destination.changed_at),
+            *([] if figures is None else _figures(figures)),
         ]
     )

@@ -96,9 +96,25 @@ class ForwardProxy(msgspec.Struct, frozen=True, kw_only=True):
     username: str | None
 
 
+class DestinationFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a destination's calls in the last hour, as the nodes that run now have counted. `failures`: calls
+    without a 2xx answer. `waiting`: read and not begun; `deferred`: they come back later. `breaker`: "closed",
+    "half-open" or "open". `silent_nodes`: how many nodes did not answer."""
+
+    calls: int
+    failures: int
+    answer_p50_seconds: float | None
+    answer_p99_seconds: float | None
+    in_flight: int
+    waiting: int
+    deferred: int
+    breaker: str
+    silent_nodes: int
+
+
 class Destination(msgspec.Struct, frozen=True, kw_only=True):
     """A destination without its secrets; the values of `headers` are masked. `paused_at`: since when its calls wait;
-    None: they are made. `revision` grows with every change."""
+    None: they are made. `revision` grows with every change. `figures`: where one is got, else None."""
 
     name: str
     client_id: str
@@ -117,6 +133,7 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
     revision: int
     created_at: datetime
     changed_at: datetime
+    figures: DestinationFigures | None = None
 
 
 def put_destination(

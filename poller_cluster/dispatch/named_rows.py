@@ -48,7 +48,7 @@ LOCKED_SECONDS: Final = 30.0
 SHORTEST_MS: Final = 30_000
 LONGEST_MS: Final = 600_000
 """From one look at a paused destination to the next."""
-LEAD_MS: Final = 1_000
+LOOK_LEAD_MS: Final = 1_000
 """A row is not deferred to a look that comes sooner: its retry row would be late."""
 ROWS_A_MINUTE: Final = 5_000
 _FEWEST_ROWS: Final = 50
@@ -101,7 +101,7 @@ class NamedRows:
     def _look(
         self, claim: Claim, client: ServedClient, destination: ServedDestination, paused_at: int, *, now: int
     ) -> UnixMillis:
-        at = next_look(paused_at, max(now + LEAD_MS, claim.row.due))
+        at = next_look(paused_at, max(now + LOOK_LEAD_MS, claim.row.due))
         poller = client.client_id, poller_of(claim.row.schedule_id)
         most, rate = ROWS_A_MINUTE, destination.limit.max_per_second
         if rate is not None:

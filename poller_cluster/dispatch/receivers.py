@@ -7,7 +7,7 @@ connections (`receiver_connections`); the breaker (see `Breaker`) keeps calls aw
 
 The receiver of rows that name a destination is the destination, whatever its host: named `destination://NAME`, as no
 host is, with the destination's own limits or else a share of the client's, and with a breaker of its own. The breaker
-begins anew when the destination gets another URL, certificate or proxy: what failed before says nothing of these.
+begins again when the destination gets another URL, certificate or proxy: what failed before says nothing of these.
 
 The client's limits hold over all nodes: each node takes the share that corresponds to its pollers of the client's
 quota, and at least one call at a time. So no coordination is needed, but a client whose load is in few pollers may stay
@@ -107,7 +107,7 @@ class Breaker:
         self.until = 0.0
         """While open: when the host may be tried again."""
 
-    def begin_anew(self) -> None:
+    def begin_again(self) -> None:
         """Close it. Attempts under way say nothing of the calls that begin from now on."""
         self._failures = self._opened = 0
         self.until = 0.0
@@ -243,7 +243,7 @@ class Receiver(Generic[J]):
         """Its calls go there from now on."""
         known, self._reached_by = self._reached_by, (url, channel)
         if known is not None and known != (url, channel):
-            self.breaker.begin_anew()
+            self.breaker.begin_again()
             self._tell()
 
     # Claims.

@@ -59,6 +59,7 @@ from scheduler_service.usecases.cluster import DrainNode, ShowCluster, ShowPolle
 from scheduler_service.usecases.create_schedules import CreateSchedules
 from scheduler_service.usecases.crons import ChangeCrons, RequestCrons
 from scheduler_service.usecases.dead_letters import AcknowledgeDeadLetters, ListDeadLetters, RedriveDeadLetters
+from scheduler_service.usecases.destination_figures import ShowDestinationFigures
 from scheduler_service.usecases.destination_users import FindDestinationUsers
 from scheduler_service.usecases.destinations import Destinations
 from scheduler_service.usecases.idempotency import CreateIdempotently, RememberRequest, SeeCreated
@@ -274,6 +275,7 @@ class ClusterServices:
         draining = DrainNode(members=members, nodes=nodes)
         self.show = ShowCluster(members=members, clients=storage.clients, leases=leases, clock=clock)
         self.pollers = ShowPollers(members=members, leases=leases, schedules=storage.schedules, clock=clock)
+        self.destination_figures = ShowDestinationFigures(members=members, nodes=nodes)
         self.drain = draining.drain
         self.undrain = draining.undrain
 

@@ -6,8 +6,8 @@ retry rows and pointers without a definition are hidden. One call does a bounded
 rows than asked for, even none, and still return a position to continue at:
 
                   hours of the index    pages of rows      rows     bytes of content
-    a listing     HOURS_AT_ONCE         MAX_PAGES          MAX_LISTED_ROWS, and MAX_BYTES
-    a count       HOURS_AT_ONCE         MAX_COUNTED_PAGES  MAX_COUNTED_ROWS, and MAX_BYTES if it filters by content
+    a listing     HOURS_PER_CALL         MAX_PAGES          MAX_LISTED_ROWS, and MAX_BYTES
+    a count       HOURS_PER_CALL         MAX_COUNTED_PAGES  MAX_COUNTED_ROWS, and MAX_BYTES if it filters by content
 
 Rows are filtered by lean reads, without content, which may be long. The content of the rows that are returned, or that
 are filtered by it (`domain.schedule_filters`), is read afterwards, a few rows at a time because their length is
@@ -53,7 +53,7 @@ MAX_COUNTED_PAGES = 100
 MAX_COUNTED_ROWS = 10_000
 MAX_SEARCHED_ROWS = 1_000
 """Rows whose content one call reads to filter by it."""
-HOURS_AT_ONCE = 168
+HOURS_PER_CALL = 168
 """Hours of the index that one call reads: a week."""
 MAX_STEP_HOURS = 24
 """Hours of the index that are read side by side, where those before them had no rows."""
@@ -261,7 +261,7 @@ class _Scan:
         self._told = told
         self._pages = bounds.pages
         self._rows = bounds.rows
-        self._hours = HOURS_AT_ONCE
+        self._hours = HOURS_PER_CALL
         self.items: list[Listed] = []
 
     @property
@@ -297,7 +297,7 @@ class _Scan:
         return None
 
     async def _occupied(self, first: Minute, last: Minute) -> Mapping[Minute, Sequence[PollerId]]:
-        free = HOURS_AT_ONCE - FREE_HOURS
+        free = HOURS_PER_CALL - FREE_HOURS
         left = self._hours - (hour_of(last) - hour_of(first) + 1)
         if left < free:
             self._told(ROWS_PER_HOUR * (min(self._hours, free) - left), 0)

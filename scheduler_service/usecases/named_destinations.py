@@ -1,7 +1,7 @@
 """Which destinations a callback may name: those of its client, by their names as this process knows them.
 
 Callbacks with a URL ask nothing. For others the names of their client's destinations are cached as its settings are
-(`authenticate.Catalog`), and read anew when a callback names one that is not among them: so a destination can be named
+(`authenticate.Catalog`), and read again when a callback names one that is not among them: so a destination can be named
 as soon as it is made, and one that was deleted elsewhere is refused within five seconds. What is stored before that
 fails when it is due (`poller_cluster.dispatch.named_rows`).
 """
@@ -13,7 +13,7 @@ from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.ports import DestinationStore
 from scheduler_service.usecases.authenticate import Catalog
 
-REMEMBERED_CLIENTS: Final = 10_000
+CLIENTS_KNOWN: Final = 10_000
 
 CheckDestination: TypeAlias = Callable[[str], str | None]
 """What is wrong with naming this destination, as a sentence; None: nothing."""
@@ -74,7 +74,7 @@ class CachedDestinations:
             return
         found = frozenset(one.name for one in await self._store.list_destinations(client_id))
         self._known.pop(client_id, None)
-        if len(self._known) >= REMEMBERED_CLIENTS:
+        if len(self._known) >= CLIENTS_KNOWN:
             del self._known[next(iter(self._known))]
         self._known[client_id] = _Names(mark, found)
 

@@ -9,13 +9,12 @@ from typing import Any
 
 import jsonschema
 import pytest
-import typer.main
 import yaml
 from referencing import Registry, Resource
 
-from minutehand.cli.app import app
 from tests.helm.chart import KUBERNETES, NAMESPACE, RELEASE, VALUES_FILES, Chart, Document, Refused, of_kind
 from tests.support.chart_reference import CHART
+from tests.support.command_tree import command_tree
 
 CUSTOM = {"ServiceMonitor", "PrometheusRule", "SparkApplication"}
 """Operators' own kinds, whose schemas are not among Kubernetes'."""
@@ -199,7 +198,7 @@ def test_the_notes_begin_with_three_commands_that_exist(chart: Chart, values: st
     assert [line[0] for line in notes.splitlines() if line[:2] in {"1.", "2.", "3.", "4."}] == ["1", "2", "3"]
     assert f"helm test {RELEASE} --namespace {NAMESPACE}" in notes
     assert ("https://SERVER" in notes) == (values == "secured")
-    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    commands = command_tree().commands
     for group, command in (("clients", "register"), ("keys", "create")):
         assert f"minutehand {group} {command} shop" in notes
         assert command in commands[group].commands

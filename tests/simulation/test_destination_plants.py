@@ -50,9 +50,9 @@ def a_deletion_is_not_heard_of(patch: pytest.MonkeyPatch) -> None:
     """A destination that is not stored any more is served on."""
     see = ServedClients._serve
 
-    def kept(self: ServedClients, client: ServedClient, stored: object, *, anew: bool = False) -> None:
+    def kept(self: ServedClients, client: ServedClient, stored: object, *, changed: bool = False) -> None:
         before = self.get(client.client_id)
-        see(self, client, stored, anew=anew)  # type: ignore[arg-type]
+        see(self, client, stored, changed=changed)  # type: ignore[arg-type]
         after = self.get(client.client_id)
         if before is not None and after is not None:
             both = {**before.destinations, **after.destinations}

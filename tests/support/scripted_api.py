@@ -38,6 +38,18 @@ DESTINATION = {
     "revision": 7,
     "created_at": "2026-11-21T09:30:00.000Z",
     "changed_at": "2026-11-21T09:30:00.000Z",
+    "figures": None,
+}
+DESTINATION_FIGURES = {
+    "calls": 12,
+    "failures": 1,
+    "answer_p50_seconds": 0.02,
+    "answer_p99_seconds": 0.2,
+    "in_flight": 0,
+    "waiting": 3,
+    "deferred": 0,
+    "breaker": "half-open",
+    "silent_nodes": 0,
 }
 CRON = {
     "cron_id": "nightly",

@@ -305,4 +305,16 @@ DESTINATION: Final[dict[str, Any]] = {
     "revision": CREATED,
     "created_at": NOW,
     "changed_at": NOW,
+    "figures": None,
+}
+FIGURES: Final[dict[str, Any]] = {
+    "calls": 4_812,
+    "failures": 3,
+    "answer_p50_seconds": 0.0381,
+    "answer_p99_seconds": 0.2153,
+    "in_flight": 2,
+    "waiting": 11,
+    "deferred": 0,
+    "breaker": "closed",
+    "silent_nodes": 0,
 }

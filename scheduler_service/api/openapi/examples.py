@@ -204,7 +204,7 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         },
     ),
     "put_destination": Example(request=of.NEW_DESTINATION, answer=of.DESTINATION),
-    "get_destination": Example(answer=of.DESTINATION),
+    "get_destination": Example(answer={**of.DESTINATION, "figures": of.FIGURES}),
     "list_destinations": Example(answer=of.page(of.DESTINATION)),
     "pause_destination": Example(answer={**of.DESTINATION, "paused_at": of.NOW, "revision": of.CREATED + 1}),
     "resume_destination": Example(answer={**of.DESTINATION, "revision": of.CREATED + 2}),

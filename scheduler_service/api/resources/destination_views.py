@@ -8,10 +8,12 @@ from msgspec import Meta
 from scheduler_service.api.resources.schedule_views import MASK
 from scheduler_service.api.schemas import Instant
 from scheduler_service.domain.destination_access import ClientCertificate
+from scheduler_service.domain.destination_figures import BreakerState, Count, percentile
 from scheduler_service.domain.destinations import CloudEvents, TokenSource
 from scheduler_service.domain.instants import format_instant, format_instant_or_none
 from scheduler_service.domain.options import RetryOverride
 from scheduler_service.usecases.client_certificates import certificate_facts
+from scheduler_service.usecases.destination_figures import DestinationFigures
 from scheduler_service.usecases.destinations import ShownDestination
 
 
@@ -48,10 +50,28 @@ class CloudEventsView(msgspec.Struct, frozen=True, kw_only=True):
     source: str
 
 
+class FiguresView(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a destination's calls in the last hour, as the nodes that run now have counted. `failures`: calls
+    without a 2xx answer. `answer_p50_seconds`, `answer_p99_seconds`: half, and 99 of 100, of the answers took no
+    longer, at most 19 % too high; null: there were none. `in_flight`: calls under way; `waiting`: calls read and not
+    begun; `deferred`: calls that come back later, because the destination is paused, its breaker is open or it has no
+    token. `breaker`: the worst that a node has. `silent_nodes`: how many nodes did not answer."""
+
+    calls: Count
+    failures: Count
+    answer_p50_seconds: float | None
+    answer_p99_seconds: float | None
+    in_flight: Count
+    waiting: Count
+    deferred: Count
+    breaker: BreakerState
+    silent_nodes: Count
+
+
 class DestinationView(msgspec.Struct, frozen=True, kw_only=True):
     """A destination. Its secrets are never shown: of headers only the names, of a certificate only whose it is.
     `retry` and `timeout_seconds` null: as the client's settings say. `paused_at`: since when its calls wait; null: they
-    are made. `changed_at`: when this `revision` was made."""
+    are made. `changed_at`: when this `revision` was made. `figures`: where one destination is shown, else null."""
 
     name: str
     client_id: str
@@ -70,9 +90,10 @@ class DestinationView(msgspec.Struct, frozen=True, kw_only=True):
     revision: int
     created_at: Instant
     changed_at: Instant
+    figures: FiguresView | None
 
 
-def destination_view(shown: ShownDestination) -> DestinationView:
+def destination_view(shown: ShownDestination, figures: DestinationFigures | None = None) -> DestinationView:
     stored, document = shown
     proxy = document.proxy
     return DestinationView(
@@ -93,7 +114,27 @@ def destination_view(shown: ShownDestination) -> DestinationView:
         revision=stored.revision,
         created_at=format_instant(stored.created_at),
         changed_at=format_instant(stored.changed_at),
+        figures=None if figures is None else _figures_view(figures),
     )
+
+
+def _figures_view(shown: DestinationFigures) -> FiguresView:
+    figures, silent = shown
+    return FiguresView(
+        calls=figures.calls,
+        failures=figures.failures,
+        answer_p50_seconds=_rounded(percentile(figures.answers, 0.5)),
+        answer_p99_seconds=_rounded(percentile(figures.answers, 0.99)),
+        in_flight=figures.in_flight,
+        waiting=figures.waiting,
+        deferred=figures.deferred,
+        breaker=figures.breaker,
+        silent_nodes=len(silent),
+    )
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 4)
 
 
 def _certificate_view(certificate: ClientCertificate | None) -> CertificateView | None:

@@ -52,7 +52,10 @@ async def put_destination(context: RequestContext) -> web.Response:
 
 
 async def get_destination(context: RequestContext) -> web.Response:
-    return _shown(await context.services.destinations.one(context.client.client_id, _name(context)))
+    client_id, name = context.client.client_id, _name(context)
+    shown = await context.services.destinations.one(client_id, name)
+    figures = await context.services.cluster.destination_figures(client_id, name)
+    return json_response(destination_view(shown, figures), headers=etag_header(shown.stored.revision))
 
 
 async def list_destinations(context: RequestContext) -> web.Response:
@@ -132,7 +135,7 @@ ROUTES = (
         access=Access.CLIENT,
         scope=Scope.READ,
         handler=get_destination,
-        summary="Show a destination, without its secrets",
+        summary="Show a destination, without its secrets, and what becomes of its calls",
         response=DestinationView,
         headers=ETAG,
         problems=("secret-locked",),

@@ -213,7 +213,6 @@ async def test_clients_that_cannot_be(api: ApiHarness, client_id: str) -> None:
         ({"frm": "2026-11-21T09:30:00Z", "x": "1"}, {"/frm", "/x"}),
         ({"from": "yesterday", "to": "5", "limit": "0", "state": "done"}, {"/from", "/to", "/limit", "/state"}),
         ({"from": "2026-11-21T09:30:00Z", "to": "2026-11-21T09:30:00Z"}, {"/to"}),
-        ({"from": "2026-11-21T09:30:00Z", "to": "2026-11-22T09:30:00.001Z"}, {"/to"}),
         ({"from": "1969-12-31T23:59:59Z"}, {"/from"}),
         ({"limit": "1001"}, {"/limit"}),
         ({"limit": "-1"}, {"/limit"}),

@@ -88,7 +88,7 @@ def test_the_rules_are_asked_about_values_of_the_right_types(value: object) -> N
         for field in msgspec.structs.fields(type(outer)):
             assert hasattr(outer, field.name)
         if isinstance(outer, ScheduleRequest):
-            assert isinstance(outer.callback.url, str)
+            assert isinstance(outer.callback.url, str | None)
             assert isinstance(outer.callback.headers, dict)
             assert all(isinstance(text, str) for text in outer.callback.headers.values())
             assert isinstance(bytes(outer.callback.json), bytes)

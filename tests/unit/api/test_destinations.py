@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from membership.conditional import APPLIED, Answer, Unknown
+from scheduler_service.domain.destination_figures import BreakerState, NodeFigures
 from scheduler_service.domain.destinations import MAX_DESTINATIONS, StoredDestination
 from scheduler_service.domain.ids import DAY_MS, HOUR_MS, ClientId, CronId, PollerId, UnixMillis, compose_schedule_id
 from scheduler_service.domain.network import NetworkPolicy
@@ -21,6 +22,7 @@ from scheduler_service.usecases.secret_encryption import KeyRingEncryption
 from tests.contract.builders import cancelled, update
 from tests.support.api import NOW, ApiHarness, Reply, cron
 from tests.support.client_pems import SOON, pair
+from tests.support.nodes import Nodes
 
 ALL = "/v1/clients/shop/destinations"
 HOOK = f"{ALL}/hook"
@@ -54,7 +56,7 @@ async def test_it_is_created_then_replaced_as_a_whole(api: ApiHarness) -> None:
     assert replaced.json["revision"] == created.json["revision"] + 1
     assert replaced.json["created_at"] == created.json["created_at"] < replaced.json["changed_at"]
     shown = await api.send("GET", HOOK)
-    assert (shown.json, shown.headers["ETag"]) == (replaced.json, replaced.headers["ETag"])
+    assert ({**shown.json, "figures": None}, shown.headers["ETag"]) == (replaced.json, replaced.headers["ETag"])
     assert (await api.send("GET", ALL)).json == {"items": [replaced.json], "next_cursor": None}
 
 
@@ -350,3 +352,31 @@ async def test_a_key_that_takes_long_to_validate_is_charged(api: ApiHarness, mon
     certificate = pair()
     await put(api, certificate={**certificate, "key": certificate["key"] + "#" * 3000})
     assert max(owed) > 300
+
+
+async def test_it_shows_what_became_of_its_calls_on_all_nodes(api: ApiHarness) -> None:
+    """Nodes that beat are asked. Those that don't answer are counted, and those that ended are not."""
+    await put(api)
+    nodes = Nodes(api)
+    one, other, mute, ended = [await nodes.add(name) for name in ("one", "other", "mute", "ended")]
+    await nodes.beat(one, other, mute, seconds=4)
+    api.nodes.figures = {
+        ("one", SHOP, "hook"): NodeFigures(calls=3, failures=1, answers=(0, 2), in_flight=1, waiting=4),
+        ("other", SHOP, "hook"): NodeFigures(calls=2, answers=(0, 0, 0, 0, 1), deferred=7, breaker=BreakerState.OPEN),
+        ("one", SHOP, "another"): NodeFigures(calls=100),
+        (ended.node_id, SHOP, "hook"): NodeFigures(calls=1_000),
+    }
+    api.nodes.silent = {"mute"}
+    assert (await api.send("GET", HOOK)).json["figures"] == {
+        "calls": 5,
+        "failures": 1,
+        "answer_p50_seconds": 0.0012,
+        "answer_p99_seconds": 0.002,
+        "in_flight": 1,
+        "waiting": 4,
+        "deferred": 7,
+        "breaker": "open",
+        "silent_nodes": 1,
+    }
+    listed = (await api.send("GET", ALL)).json["items"]
+    assert [one["figures"] for one in listed] == [None], "a list asks no node"

@@ -6,9 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from scheduler_service.api.http.query import PATH_PARTS
 from scheduler_service.api.http.route import Route, operation_id
 from scheduler_service.api.openapi.examples import EXAMPLES, Example
 from scheduler_service.api.resources import ROUTES
+from scheduler_service.domain.destination_figures import NodeFigures
 from scheduler_service.domain.ids import DAY_MS, ClientId, UnixMillis
 from scheduler_service.domain.schedules import Outcome, State
 from scheduler_service.domain.usage import DayUsage, FailingHost, HourUsage
@@ -81,6 +83,8 @@ COUNTED = DayUsage(
     **_USED,
 )
 """Usage that Spark has written before the example is sent."""
+CALLED = NodeFigures(calls=4_812, failures=3, answers=(*[0] * 21, 4_700, *[0] * 9, 112), in_flight=2, waiting=11)
+"""What a node has counted of a destination."""
 SHAPE = [(re.compile(r"(?<=whsec_).{43}|(?<=whpk_).{43}"), "0"), (re.compile(r"[0-9a-f]"), "0")]
 
 
@@ -120,6 +124,10 @@ async def test_it_is_answered_as_the_example_says(api: ApiHarness, id_: str) -> 
     if id_ in ("get_cluster", "drain_node", "undrain_node"):
         nodes = Nodes(api)
         await nodes.beat(await nodes.add("node-a"), seconds=2)
+    if id_ == "get_destination":
+        nodes = Nodes(api)
+        await nodes.beat(await nodes.add("node-a"), seconds=2)
+        api.nodes.figures["node-a", ClientId("shop"), PATH_PARTS["destination"].example] = CALLED
     if id_ == "redeliver_schedule":
         await end(api, story.names["schedule_id"], GAVE_UP)
     if id_ == "get_usage":

@@ -14,7 +14,7 @@ from scheduler_service.api.resources.dead_letters import LetterCursor
 from scheduler_service.api.resources.schedule_listings import CountCursor, ScheduleCursor
 from scheduler_service.domain.audit_log import first_entry_id
 from scheduler_service.domain.ids import MAX_DUE, ClientId, CronId, ScheduleId, UnixMillis
-from scheduler_service.usecases.list_schedules import HOURS_AT_ONCE
+from scheduler_service.usecases.list_schedules import HOURS_PER_CALL
 from tests.support.api import NOW, ApiHarness, cron
 from tests.support.memory import InMemoryConnection
 
@@ -86,7 +86,7 @@ async def test_a_window_of_all_times_costs_a_bounded_number_of_reads(
     reply = await api.send(method, SCHEDULES + verb, key=key, **sent)
     assert reply.status == 200
     assert reply.json["next_cursor"] not in (None, cursor)
-    assert asked.count("occupied_minutes.read") == HOURS_AT_ONCE
+    assert asked.count("occupied_minutes.read") == HOURS_PER_CALL
     for start, end in SPANS[1:2] + SPANS[3:]:
         fields = (UnixMillis(start), UnixMillis(end), *fields[2:])
         cursor = seal(SHOP, CountCursor(*fields, 0) if verb == ":count" else ScheduleCursor(*fields))

@@ -18,7 +18,6 @@ from tests.support.command_tree import command_tree
 from tests.support.scripted_api import (
     ATTEMPT,
     CRON,
-    DESTINATION,
     EXCHANGE,
     LETTER,
     PREVIEW,
@@ -303,20 +302,6 @@ def test_attempts_show_the_end_of_a_retried_success_and_tell_an_empty_answer_fro
         ("crons resume shop nightly", [httpx.Response(200, json=CRON)], "active"),
         ("crons trigger shop nightly", [httpx.Response(201, json=SCHEDULE)], "scheduled"),
         ("crons delete shop nightly", [httpx.Response(200, json={**CRON, "state": "deleted"})], "deleted"),
-        (
-            "destinations put shop warehouse https://warehouse.example/hooks --max-per-second 20",
-            [httpx.Response(201, json=DESTINATION)],
-            "CN=shop",
-        ),
-        ("destinations get shop warehouse", [httpx.Response(200, json=DESTINATION)], "POST https://warehouse.example"),
-        ("destinations list shop", [httpx.Response(200, json={"items": [DESTINATION]})], "warehouse"),
-        (
-            "destinations pause shop warehouse",
-            [httpx.Response(200, json={**DESTINATION, "paused_at": "2026-11-21T09:30:00.000Z"})],
-            "paused since",
-        ),
-        ("destinations resume shop warehouse", [httpx.Response(200, json=DESTINATION)], "revision"),
-        ("destinations delete shop warehouse", [httpx.Response(204)], "is deleted"),
         ("crons runs shop nightly", [httpx.Response(200, json={"items": [RUN]})], "exhausted"),
         ("crons preview @daily --timezone UTC", [httpx.Response(200, json=PREVIEW)], "At 09:00 on Monday to Friday"),
     ],

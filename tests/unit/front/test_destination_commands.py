@@ -16,7 +16,7 @@ from minutehand.client import (
     NewTokenSource,
     Retry,
 )
-from tests.support.scripted_api import DESTINATION, Script
+from tests.support.scripted_api import DESTINATION, DESTINATION_FIGURES, Script
 
 ONE = "/v1/clients/shop/destinations/warehouse"
 URL = "https://warehouse.example/hooks"
@@ -151,3 +151,34 @@ def test_a_file_that_is_no_object_is_one_sentence(
     assert "is not" in err
     assert len(err.splitlines()) == 1
     assert script.requests == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer", "wanted"),
+    [
+        (
+            "put shop warehouse https://warehouse.example/hooks --max-per-second 20",
+            httpx.Response(201, json=DESTINATION),
+            "CN=shop",
+        ),
+        ("get shop warehouse", httpx.Response(200, json=DESTINATION), "POST https://warehouse.example"),
+        ("get shop warehouse", httpx.Response(200, json={**DESTINATION, "figures": DESTINATION_FIGURES}), "half-open"),
+        ("list shop", httpx.Response(200, json={"items": [DESTINATION]}), "warehouse"),
+        (
+            "pause shop warehouse",
+            httpx.Response(200, json={**DESTINATION, "paused_at": "2026-11-21T09:30:00.000Z"}),
+            "paused since",
+        ),
+        ("resume shop warehouse", httpx.Response(200, json=DESTINATION), "revision"),
+        ("delete shop warehouse", httpx.Response(204), "is deleted"),
+    ],
+)
+def test_text_for_people_and_json_for_programs(
+    script: Script, capsys: pytest.CaptureFixture[str], arguments: str, answer: httpx.Response, wanted: str
+) -> None:
+    script.answers = [answer, answer]
+    command = ["destinations", *arguments.split()]
+    assert failures.run(command) == 0
+    assert wanted in capsys.readouterr().out
+    assert failures.run([*command, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) is not None

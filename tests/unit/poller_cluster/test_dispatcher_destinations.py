@@ -144,7 +144,7 @@ async def test_a_destination_has_limits_and_a_breaker_of_its_own(bench: Bench) -
         assert bench.dispatcher.receiver(shop, host) is not named
 
 
-async def test_the_breaker_begins_anew_with_another_url(bench: Bench) -> None:
+async def test_the_breaker_begins_again_with_another_url(bench: Bench) -> None:
     failures = ReceiverSettings().breaker_failures
     for _ in range(failures + 1):
         bench.submit(destination="crm")

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poller_cluster.dispatch.named_rows import (
-    LEAD_MS,
     LONGEST_MS,
+    LOOK_LEAD_MS,
     ROWS_A_MINUTE,
     SHORTEST_MS,
     NamedRows,
@@ -100,7 +100,7 @@ def test_a_row_at_a_look_waits_for_the_next_one() -> None:
 
 def test_a_look_that_is_about_to_come_is_passed_over() -> None:
     paused = client(destinations=[destination(paused_at=NOW)])
-    found = judge(claim(), paused, now=NOW + 30_000 - LEAD_MS)
+    found = judge(claim(), paused, now=NOW + 30_000 - LOOK_LEAD_MS)
     assert found is not None
     assert found.next_attempt_at == NOW + 60_000
 

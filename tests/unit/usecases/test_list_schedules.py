@@ -435,11 +435,11 @@ async def test_an_empty_year_is_gone_through_a_week_at_a_time(
         year, limit=10, told=lambda rows, size: told.append(rows)
     )
     assert listing.items == []
-    assert listing.next == Position(minute_start((minute_of(NOW) // 60 + list_schedules.HOURS_AT_ONCE) * 60))
+    assert listing.next == Position(minute_start((minute_of(NOW) // 60 + list_schedules.HOURS_PER_CALL) * 60))
     hours = [last // 60 - first // 60 + 1 for first, last in asked]
-    assert sum(hours) == list_schedules.HOURS_AT_ONCE
+    assert sum(hours) == list_schedules.HOURS_PER_CALL
     assert hours[:6] == [1, 2, 4, 8, 16, 24]
-    assert sum(told) == (list_schedules.HOURS_AT_ONCE - list_schedules.FREE_HOURS) * list_schedules.ROWS_PER_HOUR
+    assert sum(told) == (list_schedules.HOURS_PER_CALL - list_schedules.FREE_HOURS) * list_schedules.ROWS_PER_HOUR
     assert ids(await pages(world, year, limit=10)) == [far.schedule_id]
 
 
