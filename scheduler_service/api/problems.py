@@ -142,6 +142,11 @@ KINDS: Final[Mapping[str, Kind]] = {
     "too-many-destinations": Kind(
         409, "Too many destinations", "A client may have 100, because every node holds all of them. Delete some."
     ),
+    "older-nodes": Kind(
+        409,
+        "Older nodes run",
+        "The cluster is being upgraded, and a node that runs can't do this yet. Repeat it after the upgrade.",
+    ),
     "destination-in-use": Kind(
         409,
         "The destination is in use",

@@ -18,6 +18,7 @@ from scheduler_service.api.health import ApiHealth
 from scheduler_service.api.rate_limit import RateLimit
 from scheduler_service.api.request_budget import BodyCapacity, RequestBudget
 from scheduler_service.api.settings import ApiSettings
+from scheduler_service.domain.destinations import DESTINATIONS_SINCE
 from scheduler_service.domain.ports import (
     AttemptStore,
     AuditLogStore,
@@ -391,6 +392,7 @@ def build_services(
             ),
             policy=policy,
             clock=clock,
+            older_nodes=lambda: 0 < members.knows < DESTINATIONS_SINCE,
         ),
         reconciliations=ReconciliationServices(
             storage=storage, admit=admit, clock=clock, randomness=randomness, max_days=settings.max_reconciled_days

@@ -68,16 +68,24 @@ def open_destination(stored: StoredDestination, encryption: SecretEncryption) ->
 
 
 class Destinations:
-    """Destinations of clients that the caller has looked up. Every method may be repeated."""
+    """Destinations of clients that the caller has looked up. Every method may be repeated. `older_nodes()`: whether
+    nodes run that would end the calls of rows that name a destination."""
 
     def __init__(
-        self, *, store: DestinationStore, users: FindDestinationUsers, policy: CallbackPolicy, clock: Clock
+        self,
+        *,
+        store: DestinationStore,
+        users: FindDestinationUsers,
+        policy: CallbackPolicy,
+        clock: Clock,
+        older_nodes: Callable[[], bool] = lambda: False,
     ) -> None:
         self._store = store
         self._users = users
         self._policy = policy
         self._encryption = policy.encryption
         self._clock = clock
+        self._older_nodes = older_nodes
 
     async def one(self, client_id: ClientId, name: str) -> ShownDestination:
         """Raises NotFound, SecretLocked, StoreUnavailable."""
@@ -95,12 +103,14 @@ class Destinations:
         self, client: Client, name: str, document: Destination, *, precondition: Precondition = NO_PRECONDITION
     ) -> PutDestination:
         """Create or replace; a paused destination stays paused. `document` was drafted. Raises Conflict
-        (too-many-destinations), PreconditionFailed, StoreUnavailable."""
+        (too-many-destinations, older-nodes), PreconditionFailed, StoreUnavailable."""
         client_id = client.client_id
         sealed = self._encryption.seal_destination(client_id, name, encode_destination(document))
         before = await self._store.read_destination(client_id, name)
         if before is None:
             precondition.check(None)
+            if self._older_nodes():
+                raise Conflict("older-nodes", "nodes run that do not know destinations: upgrade them first")
             await self._check_room(client_id, name)
 
         def step(known: StoredDestination | None, now: UnixMillis) -> StoredDestination:

@@ -126,7 +126,7 @@ ROUTES = (
         status=201,
         headers={**LOCATION, **ETAG},
         others={200: DestinationView},
-        problems=("too-many-destinations", PRECONDITION_FAILED),
+        problems=("too-many-destinations", "older-nodes", PRECONDITION_FAILED),
         cost=5,
     ),
     Route(
