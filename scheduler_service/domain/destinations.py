@@ -18,7 +18,7 @@ from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.domain.options import Headers, RetryOverride, Undecodable
 
 DESTINATION_PATTERN: Final = r"^[a-z0-9][a-z0-9._-]{0,62}$"
-DESTINATIONS_SINCE: Final = 24
+DESTINATIONS_SINCE: Final = 25
 """The migration from which on programs know destinations."""
 MAX_DESTINATIONS: Final = 100
 """Destinations of one client: a node holds all of them."""
