@@ -34,12 +34,13 @@ demo: $(LOCAL) ## Start everything on this machine and watch callbacks arrive (A
 test: ## Run the whole suite, against a real Cassandra that it starts itself
 	@$(MAKE) --no-print-directory unit
 	@$(MAKE) --no-print-directory charts
-	@$(MAKE) --no-print-directory integration
-	@$(MAKE) --no-print-directory spark
-	@# Acceptance mostly waits, and nothing in a simulation takes real time: it computes beside, at a low priority.
+	@# The other suites often wait, and nothing in a simulation takes real time: it computes beside, at a low priority.
 	@mkdir -p build; nice -n 10 $(MAKE) --no-print-directory simulation >build/simulation.log 2>&1 & simulation=$$!; \
 	trap 'kill $$simulation 2>/dev/null' INT TERM; \
-	failed=; $(MAKE) --no-print-directory acceptance || failed=' acceptance'; \
+	failed=; \
+	$(MAKE) --no-print-directory integration || failed="$$failed integration"; \
+	$(MAKE) --no-print-directory spark || failed="$$failed spark"; \
+	$(MAKE) --no-print-directory acceptance || failed="$$failed acceptance"; \
 	wait $$simulation || failed="$$failed simulation"; \
 	cat build/simulation.log; \
 	test -z "$$failed" || { echo "Failed:$$failed" >&2; exit 1; }
