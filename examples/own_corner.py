@@ -3,7 +3,7 @@
     make demo                          # prints lines that begin with `export`: paste them where you run this
     python examples/own_corner.py      # or: --url http://... --client shop --key ...
 
-It is a receiver on this machine, and takes back what it made: its signing secrets, keys and schedules.
+It is a receiver on this machine, and takes back what it made: its signing secrets, keys, destinations and schedules.
 """
 
 import argparse
@@ -19,11 +19,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from minutehand.client import (
     Callback,
+    CallbackUpdate,
     ClientScope,
+    CloudEvents,
     Forbidden,
     LocalTime,
     Minutehand,
     MinutehandClientError,
+    NewDestination,
     NewSchedule,
     Schedule,
 )
@@ -56,6 +59,8 @@ class Receiver(ThreadingHTTPServer):
         self.url = f"http://{host}:{self.server_address[1]}"
         self.secrets: list[str] = []
         self.calls: list[tuple[VerifiedCallback, bytes]] = []
+        self.targets: dict[str, tuple[str, str | None]] = {}
+        """The path of each call, and its CloudEvents type, by the schedule's id."""
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def of(self, *schedules: Schedule) -> list[tuple[VerifiedCallback, bytes]]:
@@ -70,7 +75,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
         try:
-            self.server.calls.append((verify(body, self.headers, self.server.secrets), body))
+            callback = verify(body, self.headers, self.server.secrets)
+            self.server.targets[callback.webhook_id] = (self.path, self.headers["ce-type"])
+            self.server.calls.append((callback, body))
         except VerificationError:
             self.send_response(401)
         else:
@@ -147,6 +154,73 @@ class Corner:
             schedules.cancel_by_key(f"batch-{n}-{self.run}")
         print("a key pushed ahead five times was called once, under its name; others were cancelled by theirs")
 
+    def change_what_waits(self) -> None:
+        schedules = self.own.schedules
+        waiting = schedules.create(self.callback(state="old"), delay_seconds=600, label=self.run)
+        changed = schedules.update(waiting.schedule_id, callback=CallbackUpdate(json={"state": "new"}))
+        shown = schedules.preview(changed.schedule_id)
+        expect(shown.method == "POST", f"the dry run would send {shown.method}")
+        expect(not self.receiver.of(waiting, changed), "a dry run was sent")
+        ran = schedules.run(changed.schedule_id)
+        _, body = self.await_call(ran)
+        expect(json.loads(body) == {"state": "new"}, f"the call of an updated schedule says {body!r}")
+        expect(len(self.receiver.of(waiting, changed, ran)) == 1, "a schedule that was run was called again")
+        print("a waiting schedule was changed, looked at without a call, and called now instead of in ten minutes")
+
+    def destinations(self) -> None:
+        own, name = self.own, f"orders-{self.run}"
+        own.destinations.put(name, NewDestination(url=f"{self.receiver.url}/old", max_in_flight=4))
+        own.destinations.put(
+            name,
+            NewDestination(
+                url=f"{self.receiver.url}/orders", max_in_flight=4, cloudevents=CloudEvents(type="tour", source="/tour")
+            ),
+        )
+        try:
+            to = Callback(destination=name, path="/expire?id=17", json={"order": 17})
+            made = own.schedules.create(to, delay_seconds=6)
+            self.await_call(made)
+            target = self.receiver.targets[made.schedule_id]
+            expect(target == ("/orders/expire?id=17", "tour"), f"the call came to {target}")
+            own.destinations.pause(name)
+            held = own.schedules.create(to, delay_seconds=6)
+            wait_until(lambda: datetime.now(UTC) > held.due + timedelta(seconds=2), "the due of the one that waits")
+            expect(not self.receiver.of(held), "the call of a paused destination was made")
+            own.destinations.resume(name)
+            self.await_call(held)
+            figures = own.destinations.get(name).figures
+            expect(figures is not None and figures.calls == 2, f"the destination's figures are {figures}")
+        finally:
+            own.destinations.delete(name)
+        print("a destination was changed, called as a CloudEvent, paused and resumed; it counted its two calls")
+
+    def flow_keys(self) -> None:
+        """One customer's calls go one at a time, and another's are not behind them."""
+        hook = f"{self.receiver.url}/hook"
+        keys = [f"customer-{n % 2}-{self.run}" for n in range(6)]
+        made = [
+            self.own.schedules.create(Callback(url=hook, json={}, flow_key=key, flow_parallelism=1), delay_seconds=2)
+            for key in keys
+        ]
+        for schedule in made:
+            self.await_call(schedule)
+        print("calls of two flow keys were made, one of each at a time")
+
+    def find_and_act(self) -> None:
+        schedules, label = self.own.schedules, f"found-{self.run}"
+        for n in range(3):
+            schedules.create(self.callback(n=n), delay_seconds=3_000 + n, label=label)
+        window = (datetime.now(UTC), datetime.now(UTC) + timedelta(days=30))
+        host = self.receiver.url.removeprefix("http://").partition(":")[0]
+        expect(schedules.count(start=window[0], end=window[1], label=label) == 3, "the count of a label is another")
+        listed = list(schedules.list(start=window[0], end=window[1], label=label, host=host, state="scheduled"))
+        expect(len(listed) == 3, f"{len(listed)} are listed by label, host and state")
+        gone = schedules.cancel_window(start=window[0], end=window[1], label=label)
+        expect([one.state for one in gone] == ["cancelled"] * 3, f"cancelling by label answered {gone}")
+        letters = list(self.own.dead_letters.list(label=label))
+        expect(letters == [], f"dead letters of schedules that never failed: {letters}")
+        print("three were counted, listed and cancelled by label, host and state in a window of 30 days")
+
     def when(self) -> None:
         schedules = self.own.schedules
         past = schedules.create(self.callback(order="late"), due=datetime.now(UTC) - timedelta(seconds=20))
@@ -200,7 +274,11 @@ class Corner:
         clean_up = self.sign_for_this_receiver()
         try:
             self.own_names()
+            self.change_what_waits()
+            self.destinations()
+            self.flow_keys()
             self.when()
+            self.find_and_act()
             self.every_receiver_can_check()
             self.self_service()
         finally:
