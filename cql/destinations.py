@@ -23,6 +23,9 @@ class CqlDestinationStore:
     async def list_destinations(self, client_id: ClientId) -> Sequence[StoredDestination]:
         return [destination_of(row) for row in await self._connection.select("destinations.list", (client_id,))]
 
+    async def list_names(self, client_id: ClientId) -> Sequence[str]:
+        return [name for (name,) in await self._connection.select("destinations.names", (client_id,))]
+
     async def put_destination(
         self, destination: StoredDestination, *, expected_revision: int | None
     ) -> Answer[StoredDestination | None]:

@@ -24,8 +24,8 @@ from poller_cluster.dispatch.job import Job
 from poller_cluster.node_runtime import NodeRuntime
 from scheduler_service.domain.books import DeadLetter, FailedAttempt, Tally
 from scheduler_service.domain.ids import ClientId, Partition, UnixMillis
-from scheduler_service.domain.network import host_of
 from scheduler_service.domain.ports import AttemptStore, BalanceStore, DeadLetterStore
+from scheduler_service.domain.schedule_filters import host_of
 from scheduler_service.domain.schedules import Definition, Outcome
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.balance import CountMinute

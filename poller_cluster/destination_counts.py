@@ -29,13 +29,13 @@ class _Counts:
         self.back_in: dict[int, int] = {}
         """How many calls come back in a second, Unix time."""
 
-    def deferred(self, at: int, now: int) -> None:
+    def defer_until(self, at: int, now: int) -> None:
         second = at // 1000
         if second not in self.back_in and len(self.back_in) >= _SECONDS:
             self.back_in = {then: calls for then, calls in self.back_in.items() if then * 1000 > now}
         self.back_in[second] = self.back_in.get(second, 0) + 1
 
-    def waiting_at(self, now: int) -> int:
+    def deferred_at(self, now: int) -> int:
         return sum(calls for then, calls in self.back_in.items() if then * 1000 > now)
 
 
@@ -60,12 +60,12 @@ class DestinationCounts:
         """An outcome of this node is durable."""
         at = outcome.next_attempt_at
         if at is not None and outcome.reason in _DEFERRALS and (counts := self._named(client_id, row)) is not None:
-            counts.deferred(at, row.due)
+            counts.defer_until(at, row.due)
 
     def figures(self, client_id: ClientId, name: str, *, now: int) -> tuple[NodeFigures, int]:
         """Those of attempts, and how many calls come back later."""
         counts = self._of.get((client_id, name))
-        return (NO_FIGURES, 0) if counts is None else (counts.attempts.figures(now=now), counts.waiting_at(now))
+        return (NO_FIGURES, 0) if counts is None else (counts.attempts.figures(now=now), counts.deferred_at(now))
 
     def _named(self, client_id: ClientId, row: Row) -> _Counts | None:
         named = None if row.url is None else read_named_url(row.url)

@@ -80,13 +80,13 @@ def list_(
         print_json(schedules, more=more)
         return
     rows = [
-        (one.schedule_id, one.due, state_of(one), one.attempts, one.last_status, one.label, one.callback.url)
+        (one.schedule_id, one.due, state_of(one), one.attempts, one.last_status, one.label, one.callback.receiver)
         for one in schedules
     ]
     print_table(
-        ("SCHEDULE ID", "DUE", "STATE", "ATTEMPTS", "STATUS", "LABEL", "URL"),
+        ("SCHEDULE ID", "DUE", "STATE", "ATTEMPTS", "STATUS", "LABEL", "CALLS"),
         rows,
-        yielding={"LABEL", "URL"},
+        yielding={"LABEL", "CALLS"},
         more=more,
     )
 

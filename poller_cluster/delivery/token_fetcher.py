@@ -10,7 +10,7 @@ forward proxy are for its receiver alone and not used here. A fetch with its dis
 
 import dataclasses
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
 
 from poller_cluster.delivery.engine import DeliveryEngine
 from poller_cluster.delivery.request import CallbackRequest
@@ -28,12 +28,15 @@ from scheduler_service.domain.destinations import TokenSource
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.logging import get_logger
 
 FETCH_SECONDS: Final = 10.0
 FETCHES_AT_ONCE: Final = 64
 ANSWER_BYTES: Final = 65_536
 """Of the body of a document or a token's answer; discovery documents of large issuers have a few KB."""
 _SHORTEST_SECONDS: Final = 0.1
+_log = get_logger("minutehand.node")
+T = TypeVar("T")
 
 
 class TokenFetcher:
@@ -74,10 +77,10 @@ class TokenFetcher:
             request = token_request(
                 source, endpoint, client_id=client_id, timeout_seconds=remaining(), version=self._version
             )
-            self._attempt(request, lambda result: on_done(read_token(source, result)))
+            self._attempt(request, lambda result: on_done(_read(lambda: read_token(source, result))))
 
         def discovered(issuer: str, result: AttemptResult) -> None:
-            endpoint = read_endpoint(issuer, result)
+            endpoint = _read(lambda: read_endpoint(issuer, result))
             if isinstance(endpoint, TokenFailure):
                 on_done(endpoint)
             else:
@@ -92,3 +95,12 @@ class TokenFetcher:
 
     def _attempt(self, request: CallbackRequest, on_done: Callable[[AttemptResult], None]) -> None:
         self._engine.start_attempt(request, on_done, may_start=lambda: True)
+
+
+def _read(answer: Callable[[], T | TokenFailure]) -> T | TokenFailure:
+    """What a reader makes of an answer. One that fails must not keep the waiting calls from learning of the end."""
+    try:
+        return answer()
+    except Exception as error:
+        _log.error("token-unreadable", error=type(error).__name__)
+        return TokenFailure(code="bad-answer", detail="the answer can't be read")

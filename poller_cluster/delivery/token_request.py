@@ -118,7 +118,7 @@ def read_endpoint(issuer: str, result: AttemptResult) -> str | TokenFailure:
         return _bad("the issuer's discovery document is not one, or is too long")
     if document.issuer != issuer:
         return _bad("the issuer's discovery document names another issuer")
-    if issuer.startswith("https:") and not document.token_endpoint.startswith("https:"):
+    if issuer.lower().startswith("https:") and not document.token_endpoint.lower().startswith("https:"):
         return _bad("the issuer is reached over https, and its token endpoint would not be")
     return document.token_endpoint
 
@@ -195,9 +195,9 @@ def _lifetime_of_id_token(token: str) -> float | None:
         return None
     try:
         claims = _claims.decode(urlsafe_b64decode(payload[0] + "=" * (-len(payload[0]) % 4)))
-    except (*_UNDECODABLE, binascii.Error, ValueError):
+        return _bounded(claims.exp - claims.iat)
+    except (*_UNDECODABLE, binascii.Error, ValueError, OverflowError):
         return None
-    return _bounded(claims.exp - claims.iat)
 
 
 def _bounded(seconds: float) -> float:

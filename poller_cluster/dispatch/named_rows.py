@@ -12,17 +12,17 @@ Rows that are due at the same instant are called in the order of their ids, whic
 after a resume all rows that waited are called at the next look, in the order of their dues, within the limits of the
 destination. Each look at which it is still paused costs a write of each row.
 
-At most `ROWS_A_MINUTE` rows of a poller wait for the same minute, fewer if the destination's own rate is lower; those
-behind them wait for the next minutes, so that no partition is too large and no minute takes very long. Order between
-such minutes is lost if the resume comes between them. The rows are counted by this node, so after a takeover there may
-be twice as many.
+At most `ROWS_A_MINUTE` rows of a poller wait for one destination in the same minute, fewer if its own rate is lower;
+those behind them wait for the next minutes, so that no partition is too large and no minute takes very long. Order
+between such minutes is lost if the resume comes between them. The rows are counted by this node, so after a takeover
+there may be twice as many.
 
 A late policy counts on during a pause: a row is skipped once the destination is still paused so long after its due. The
 time from the resume to the look is not counted, being ours (`PendingRow.learn`). No pause ends a row otherwise: after
 it each row is attempted, whatever the deadline of its retries.
 """
 
-from typing import Final
+from typing import Final, TypeAlias
 
 from poller_cluster.clients import ServedClient
 from poller_cluster.destinations import ServedDestination
@@ -53,7 +53,9 @@ LOOK_LEAD_MS: Final = 1_000
 ROWS_A_MINUTE: Final = 5_000
 _FEWEST_ROWS: Final = 50
 _COUNTED: Final = 4_096
-"""Minutes for which rows are counted; then those that have passed are forgotten."""
+"""Looks for which rows are counted; beyond, those that have passed are forgotten."""
+_Look: TypeAlias = tuple[ClientId, PollerId, str, int]
+"""A poller's rows for one look at a destination, by its name and Unix milliseconds."""
 
 
 def next_look(paused_at: int, after: int) -> int:
@@ -72,8 +74,8 @@ class NamedRows:
     """Judges the rows of one node."""
 
     def __init__(self) -> None:
-        self._waiting: dict[tuple[ClientId, PollerId, Minute], int] = {}
-        """How many rows of a poller were deferred to a minute."""
+        self._filling: dict[_Look, tuple[Minute, int]] = {}
+        """The minute that rows are deferred to now, and how many were."""
 
     def judge(
         self, claim: Claim, client: ServedClient, name: str, *, now: int, judged_at: int, fraction: float
@@ -83,7 +85,7 @@ class NamedRows:
         destination = client.destinations.get(name)
         if destination is None:
             return gone(claim, now=now)
-        if destination.paused_at is None and destination.locked is None:
+        if destination.callable:
             return None
         options = _options(claim)
         in_doubt = claim.redelivery or options.in_doubt
@@ -102,20 +104,17 @@ class NamedRows:
         self, claim: Claim, client: ServedClient, destination: ServedDestination, paused_at: int, *, now: int
     ) -> UnixMillis:
         at = next_look(paused_at, max(now + LOOK_LEAD_MS, claim.row.due))
-        poller = client.client_id, poller_of(claim.row.schedule_id)
+        look = client.client_id, poller_of(claim.row.schedule_id), destination.name, at
         most, rate = ROWS_A_MINUTE, destination.limit.max_per_second
         if rate is not None:
             most = min(max(int(rate * MINUTE_MS / 1000 / max(client.quota, 1)), _FEWEST_ROWS), most)
-        while self._waiting.get((*poller, minute_of(at)), 0) >= most:
-            at = minute_start(Minute(minute_of(at) + 1))
-        self._count((*poller, minute_of(at)), now)
-        return UnixMillis(at)
-
-    def _count(self, minute: tuple[ClientId, PollerId, Minute], now: int) -> None:
-        if len(self._waiting) >= _COUNTED and minute not in self._waiting:
-            present = minute_of(now)
-            self._waiting = {known: count for known, count in self._waiting.items() if known[2] >= present}
-        self._waiting[minute] = self._waiting.get(minute, 0) + 1
+        if look not in self._filling and len(self._filling) >= _COUNTED:
+            self._filling = {known: filled for known, filled in self._filling.items() if known[-1] >= now}
+        minute, rows = self._filling.get(look, (minute_of(at), 0))
+        if rows >= most:
+            minute, rows = Minute(minute + 1), 0
+        self._filling[look] = minute, rows + 1
+        return UnixMillis(max(at, minute_start(minute)))
 
 
 def gone(claim: Claim, *, now: int) -> Outcome:

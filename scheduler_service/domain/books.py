@@ -245,8 +245,8 @@ class LetterKey(NamedTuple):
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
-    """A schedule that ended as failed, filed under the hour of `failed_at`. `host`: that of its URL. `acknowledged_by`:
-    the id of a client's key, or an administrator's name."""
+    """A schedule that ended as failed, filed under the hour of `failed_at`. `host`: that of its URL; None for
+    a callback that names a destination. `acknowledged_by`: the id of a client's key, or an administrator's name."""
 
     client_id: ClientId
     poller_id: PollerId

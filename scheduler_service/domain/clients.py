@@ -75,11 +75,15 @@ class LatePolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     after_seconds: Annotated[float, Meta(ge=0, le=604_800)] = 0.0
 
 
+CallRate: TypeAlias = Annotated[float, Meta(ge=0.0001, le=100_000)]
+"""Calls a second: at least one in three hours."""
+
+
 class HostLimit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Limits for one receiver's host."""
 
     max_in_flight: Annotated[int, Meta(ge=1, le=10_000)] | None = None
-    max_per_second: Annotated[float, Meta(gt=0, le=100_000)] | None = None
+    max_per_second: CallRate | None = None
 
 
 AttemptSeconds: TypeAlias = Annotated[float, Meta(ge=0.1, le=60)]

@@ -54,7 +54,7 @@ class NodeFigures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """One node's figures, as it sends them. `calls`: attempts that have ended in the last hour; `failures`: those of
     them without a 2xx answer. `answers`: how many had an answer, by bucket of their duration, without zeros at the end.
     `waiting`: calls due soon or before that the node has read and not begun; `deferred`: calls that come back later,
-    because the destination is paused, its breaker is open or it has no token."""
+    because the destination is paused or locked, its breaker is open or it has no token."""
 
     calls: Count = 0
     failures: Count = 0

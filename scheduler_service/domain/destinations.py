@@ -1,8 +1,8 @@
 """Destinations: where a client's calls go, under names of the client's own. Pure.
 
 A destination says once what many callbacks share: URL, headers, credentials, limits. A callback names it, and a path
-below its URL; so what is changed of a destination holds for all calls that are not claimed yet. The row of such a
-callback has `destination://NAME/PATH` for a URL, which a node resolves when it claims the row (`resolved_url`).
+below its URL; so what is changed of a destination holds for all calls that are not started yet. The row of such a
+callback has `destination://NAME/PATH` for a URL, which a node resolves when it starts the attempt (`resolved_url`).
 
 Stored is a document, encrypted under the key ring as callbacks' headers are, as its headers and credentials are
 secrets. Name, pause and revision are stored beside it in the clear.
@@ -10,6 +10,7 @@ secrets. Name, pause and revision are stored beside it in the clear.
 
 import re
 from typing import Final, Literal, NamedTuple
+from urllib.parse import unquote
 
 import msgspec
 
@@ -25,7 +26,10 @@ MAX_DESTINATIONS: Final = 100
 MAX_PATH_LENGTH: Final = 2_048
 """Characters of the path that a callback has below its destination's URL, with its query."""
 _NOT_IN_PATH = re.compile(r"[^\x21-\x7e]|[\\#]")
-_DOTS = re.compile(r"(\.|%2e){1,2}", re.IGNORECASE)
+_SLASH = re.compile(r"[/\\]")
+_END_OF_SEGMENT = re.compile(r"[;\0]")
+_DECODINGS: Final = 8
+"""A path that is encoded more often is taken for one with dot segments."""
 _SCHEME: Final = "destination://"
 _NAMED = re.compile(r"destination://([a-z0-9][a-z0-9._-]{0,62})(/.*)?", re.DOTALL)
 
@@ -145,6 +149,18 @@ def path_fault(path: str) -> str | None:
         return "must begin with a slash"
     if _NOT_IN_PATH.search(path):
         return "has a fragment, a space, a backslash, a control or a non-ASCII character; percent-encode it"
-    if any(_DOTS.fullmatch(segment) for segment in path.partition("?")[0].split("/")):
+    if _has_dot_segment(path.partition("?")[0]):
         return "has a dot segment"
     return None
+
+
+def _has_dot_segment(path: str) -> bool:
+    """Whether one is there for any receiver: decoded as often as that changes something, a backslash being a slash, and
+    what follows a semicolon or a null a parameter."""
+    for _ in range(_DECODINGS):
+        path, before = unquote(path), path
+        if path == before:
+            break
+    else:
+        return True
+    return any(_END_OF_SEGMENT.split(segment, 1)[0] in (".", "..") for segment in _SLASH.split(path))

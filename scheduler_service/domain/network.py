@@ -26,7 +26,6 @@ MAX_URL_LENGTH = 4096
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)([/?#].*)?\Z")
-_PORT = re.compile(r":[0-9]*\Z")
 _NOT_IN_URL = re.compile(r"[^\x21-\x7e]|\\")
 _LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?\Z")
 _NUMBER = re.compile(r"0[xX][0-9A-Fa-f]*\Z|[0-9]+\Z")
@@ -232,13 +231,6 @@ def carried_addresses(address: IPv6Address) -> tuple[IPv4Address, ...]:
     if value >> 32 & 0xFFFF_FFFF in _ISATAP_IDS and address in _GLOBAL_UNICAST:
         return (tail,)
     return ()
-
-
-def host_of(url: str) -> str | None:
-    """The host of a URL in lower case, without its port. None for what is no URL."""
-    parts = _URL.match(url)
-    host = _PORT.sub("", parts[2].rpartition("@")[2]).lower() if parts is not None else ""
-    return host or None
 
 
 def literal_address(host: str) -> Address | Refusal | None:

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from scheduler_service.domain.destinations import DESTINATION_PATTERN, names_destination, read_named_url
 from scheduler_service.domain.ids import CronId
 from scheduler_service.domain.network import Refusal, literal_address
 from scheduler_service.domain.options import Undecodable, decode_options
@@ -23,12 +24,9 @@ MAX_LABELS: Final = 20
 MAX_LABEL_BYTES: Final = 1_024
 """Of all labels of one filter together, in UTF-8: a cursor contains them."""
 MAX_HOST: Final = 255
-NAME_PATTERN: Final = r"^[a-z0-9][a-z0-9._-]{0,62}$"
-"""The name of a destination."""
 
 _HOST = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(\[[^\]]*\]|[^/?#:]*)")
-_NAMED = re.compile(r"destination://([^/?#]*)")
-_is_name = re.compile(NAME_PATTERN.strip("^$")).fullmatch
+_is_name = re.compile(DESTINATION_PATTERN.strip("^$")).fullmatch
 _is_key_prefix = re.compile(KEY_PATTERN.strip("^$")).fullmatch
 _KEY_MARK = '"key":'
 
@@ -82,14 +80,14 @@ EVERY: Final = ScheduleFilter()
 
 def destination_of(url: str | None) -> str | None:
     """The destination that a row's URL names; None: the URL is a receiver's own."""
-    found = _NAMED.match(url or "")
-    return None if found is None else found[1]
+    named = read_named_url(url or "")
+    return None if named is None else named.name
 
 
 def host_of(url: str | None) -> str | None:
     """The host of a row's URL in lower case, without port; None: it has none of its own."""
     found = _HOST.match(url or "")
-    return None if found is None or destination_of(url) is not None else found[1].lower()
+    return None if found is None or names_destination(url) else found[1].lower() or None
 
 
 def read_destination(text: str) -> str:

@@ -60,6 +60,7 @@ ACTIONS = {
     "secret-locked": "A request needed a signing secret or headers for which the key ring has no key.",
     "client-locked": "Some or all calls of a client wait: a signing secret or callback headers can't be decrypted.",
     "client-unlocked": "A client's secrets can be decrypted again, or none of its calls has had to wait for a while.",
+    "token-unreadable": "A token endpoint's answer was not foreseen: report it. The calls of a destination wait.",
     "token-unavailable": "A token endpoint gives no token: the calls of a client's destination wait.",
     "token-available": "It gives tokens again.",
     # Clocks.

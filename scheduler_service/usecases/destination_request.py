@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from scheduler_service.domain.callback_rules import check_headers, check_method
-from scheduler_service.domain.clients import ClientSettings
+from scheduler_service.domain.clients import CallRate, ClientSettings
 from scheduler_service.domain.destination_access import ClientCertificate, ForwardProxy, Unsaid
 from scheduler_service.domain.destinations import CloudEvents, Destination, TokenSource
 from scheduler_service.domain.errors import FieldError, Invalid
@@ -26,9 +26,13 @@ from scheduler_service.usecases.schedule_request import (
 )
 
 _SECRET: Final = {"writeOnly": True}
-_VISIBLE: Final = r"^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$"
+_END: Final = r"$(?!\n)"
+"""Of a pattern: `$` alone admits a line break behind it."""
+_VISIBLE: Final = r"^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?" + _END
 """Printable ASCII without spaces at its ends, as header values and credentials must be."""
-_SCOPE: Final = r"^[\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e]+)*$"
+_WITHOUT_COLON: Final = r"^[\x20-\x39\x3b-\x7e]+" + _END
+_PASSWORD: Final = r"^[\x20-\x7e]+" + _END
+_SCOPE: Final = r"^[\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e]+)*" + _END
 """RFC 6749, 3.3."""
 _URI_REFERENCE: Final = re.compile(r"(?:[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})+")
 _MAX_NAME: Final = 256
@@ -65,10 +69,9 @@ class ProxyRequest(Unsaid, msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     """A forward proxy that the operator allows, as http://host:port, and the credentials for it: both, or none."""
 
     url: str
-    username: Annotated[str, Meta(min_length=1, max_length=_MAX_NAME, pattern=r"^[\x20-\x39\x3b-\x7e]+$")] | None = None
+    username: Annotated[str, Meta(min_length=1, max_length=_MAX_NAME, pattern=_WITHOUT_COLON)] | None = None
     password: (
-        Annotated[str, Meta(min_length=1, max_length=_MAX_NAME, pattern=r"^[\x20-\x7e]+$", extra_json_schema=_SECRET)]
-        | None
+        Annotated[str, Meta(min_length=1, max_length=_MAX_NAME, pattern=_PASSWORD, extra_json_schema=_SECRET)] | None
     ) = None
 
 
@@ -81,7 +84,7 @@ class CloudEventsRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True
 
 class DestinationRequest(Unsaid, msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Where calls go, and how. A callback names the destination, and may add a path below its `url`. What is changed
-    here holds for all calls that no node has claimed yet.
+    here holds for all calls that start once nodes know of it, within a few seconds.
 
     `max_per_second` and `max_in_flight` hold over all nodes and all calls of this destination. `retry` and
     `timeout_seconds`, if they are left out, are as the client's settings say. Header values, `key`, `client_secret` and
@@ -93,7 +96,7 @@ class DestinationRequest(Unsaid, msgspec.Struct, frozen=True, forbid_unknown_fie
     headers: CallbackHeaders = {}
     timeout_seconds: TimeoutSeconds | None = None
     retry: RetryOverride | None = None
-    max_per_second: Annotated[float, Meta(gt=0, le=100_000)] | None = None
+    max_per_second: CallRate | None = None
     max_in_flight: Annotated[int, Meta(ge=1, le=10_000)] | None = None
     certificate: CertificateRequest | None = None
     token: TokenRequest | None = None

@@ -12,7 +12,6 @@ from typing import Final
 from membership.ports import LeaseStore
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.crons.row import CronState
-from scheduler_service.domain.destinations import read_named_url
 from scheduler_service.domain.ids import (
     DAY_MS,
     MINUTES_PER_HOUR,
@@ -26,6 +25,7 @@ from scheduler_service.domain.ids import (
     minute_of,
 )
 from scheduler_service.domain.ports import CronStore, ScheduleStore
+from scheduler_service.domain.schedule_filters import destination_of
 from scheduler_service.domain.schedules import State
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import WIDTH, concurrently
@@ -91,7 +91,9 @@ class FindDestinationUsers:
             page = await self._crons.read_page(client_id, after=after, limit=CRONS_A_READ)
             told(len(page), sum(cron.callback.size for cron in page))
             found.crons += [
-                cron.cron_id for cron in page if cron.state is not CronState.DELETED and _names(cron.callback.url, name)
+                cron.cron_id
+                for cron in page
+                if cron.state is not CronState.DELETED and destination_of(cron.callback.url) == name
             ]
             if len(page) < CRONS_A_READ:
                 return
@@ -143,7 +145,7 @@ class FindDestinationUsers:
             step = next_step(step, done=done, read=size)
             for key, one in content.items():
                 # A schedule that is being retried has a row for each of its attempts.
-                if _names(one.url, name) and key.schedule_id not in found.schedules:
+                if destination_of(one.url) == name and key.schedule_id not in found.schedules:
                     found.schedules.append(key.schedule_id)
 
 
@@ -157,8 +159,3 @@ def _parts(first: Minute, last: Minute) -> Iterator[tuple[Minute, Minute]]:
 
 def _ended(state: str | None) -> bool:
     return State(state or State.SCHEDULED).ended
-
-
-def _names(url: str | None, name: str) -> bool:
-    named = None if url is None else read_named_url(url)
-    return named is not None and named.name == name

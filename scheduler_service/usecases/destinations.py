@@ -215,7 +215,7 @@ class Destinations:
 
     async def _check_room(self, client_id: ClientId, name: str) -> None:
         """Raises Conflict."""
-        others = [one for one in await self._store.list_destinations(client_id) if one.name != name]
+        others = [one for one in await self._store.list_names(client_id) if one != name]
         if len(others) >= MAX_DESTINATIONS:
             raise Conflict("too-many-destinations", f"the client has {MAX_DESTINATIONS} destinations: delete one first")
 

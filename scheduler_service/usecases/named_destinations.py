@@ -72,7 +72,7 @@ class CachedDestinations:
         known = self._known.get(client_id)
         if known is not None and known.mark is mark and wanted <= known.names:
             return
-        found = frozenset(one.name for one in await self._store.list_destinations(client_id))
+        found = frozenset(await self._store.list_names(client_id))
         self._known.pop(client_id, None)
         if len(self._known) >= CLIENTS_KNOWN:
             del self._known[next(iter(self._known))]

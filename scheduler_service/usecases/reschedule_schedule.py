@@ -278,7 +278,7 @@ class RescheduleSchedule:
             return NoSuchSchedule()
         header, row = known
         in_flight = row.state is None and schedule_id in header.in_flight
-        if _was_made(row, made_by, tried=tried, anywhere=keyed or in_flight or row.ended):
+        if _was_made(row, made_by, tried=tried, anywhere=keyed):
             return Updated(Resolved(row, in_flight, header))
         if row.rescheduled_to is not None:
             return await self._recognised(client, row, request)

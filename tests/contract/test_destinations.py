@@ -63,6 +63,7 @@ async def test_a_destination_is_deleted_at_the_revision_that_was_read(storage: S
     assert await store.put_destination(again, expected_revision=7) == Rejected(None), "it is not brought back"
     assert await store.put_destination(again, expected_revision=None) == APPLIED
     assert await store.list_destinations(client_id) == [again]
+    assert list(await store.list_names(client_id)) == [again.name]
 
 
 async def test_destinations_are_listed_by_name_for_one_client(storage: Storage, names: Names) -> None:

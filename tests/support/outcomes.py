@@ -7,7 +7,7 @@ from cql.storage import Storage
 from membership.conditional import Applied
 from scheduler_service.domain.books import DeadLetter, FailedAttempt
 from scheduler_service.domain.ids import ClientId, ScheduleId, UnixMillis, key_of, partition_of, poller_of
-from scheduler_service.domain.network import host_of
+from scheduler_service.domain.schedule_filters import host_of
 from scheduler_service.domain.schedules import Outcome, OwnerCommit, Row, RowWrite, State
 from tests.support.api import ApiHarness, schedule
 

@@ -19,6 +19,9 @@ def etag_header(tag: object) -> dict[str, str]:
     return {"ETag": f'"{tag}"'}
 
 
+_QUOTED_ANY: Final = f'"{ANY}"'
+
+
 def precondition_of(request: web.Request) -> Precondition:
     """What the headers say. Raises Invalid for headers that can't be read, and for an If-None-Match of
     anything but `*`."""
@@ -29,7 +32,9 @@ def precondition_of(request: web.Request) -> Precondition:
     faults: list[FieldError] = []
     if "If-Match" in request.headers and not matches:
         faults.append(FieldError("/If-Match", 'must be `*` or entity tags in quotes, such as "5f2b"'))
-    if "If-None-Match" in request.headers and [tag.value for tag in absent or ()] != [ANY]:
+    if matches is not None and _QUOTED_ANY in request.headers.get("If-Match", ""):
+        faults.append(FieldError("/If-Match", "a quoted star is no entity tag; `*` stands without quotes"))
+    if "If-None-Match" in request.headers and request.headers["If-None-Match"].strip() != ANY:
         faults.append(FieldError("/If-None-Match", "must be `*`: only if there is none"))
     if faults:
         raise Invalid(faults)

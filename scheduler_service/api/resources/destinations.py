@@ -89,6 +89,8 @@ async def delete_destination(context: RequestContext) -> web.Response:
 
 
 def _faults(context: RequestContext, request: DestinationRequest) -> list[FieldError]:
+    if request.certificate is not None:
+        context.spend(cost_of_key(request.certificate.key))
     try:
         context.services.destinations.draft(context.client, request)
     except Invalid as invalid:

@@ -7,10 +7,10 @@ from msgspec import Meta
 from multidict import MultiDict
 
 from scheduler_service.api.http.query import Parameter, RepeatedParameter, repeated_parameter, text_parameter
+from scheduler_service.domain.destinations import DESTINATION_PATTERN
 from scheduler_service.domain.schedule_filters import (
     MAX_HOST,
     MAX_LABELS,
-    NAME_PATTERN,
     ScheduleFilter,
     read_destination,
     read_host,
@@ -63,7 +63,7 @@ FILTERS: Final[tuple[Parameter[Any], ...]] = (
         read_all=_labels,
     ),
     text_parameter("cron_id", "Only the runs of this cron."),
-    _parameter("destination", "Only calls to the destination of this name.", read_destination, NAME_PATTERN, 63),
+    _parameter("destination", "Only calls to the destination of this name.", read_destination, DESTINATION_PATTERN, 63),
     _parameter(
         "host", "Only calls to this host: a name or an address as in a URL, without port.", read_host, None, MAX_HOST
     ),

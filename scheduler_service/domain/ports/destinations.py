@@ -17,6 +17,9 @@ class DestinationStore(Protocol):
     async def list_destinations(self, client_id: ClientId) -> Sequence[StoredDestination]:
         """By name. Bounded by `MAX_DESTINATIONS`, and by how many requests may exceed that at the same moment."""
 
+    async def list_names(self, client_id: ClientId) -> Sequence[str]:
+        """The same without the documents."""
+
     async def put_destination(
         self, destination: StoredDestination, *, expected_revision: int | None
     ) -> Answer[StoredDestination | None]:

@@ -58,6 +58,11 @@ async def test_a_schedule_shows_the_destination_that_it_names(api: ApiHarness, k
         ({"destination": "crm", "path": "/ä"}, {"/callback/path": "non-ASCII"}),
         ({"destination": "crm", "path": "/a/../b"}, {"/callback/path": "dot segment"}),
         ({"destination": "crm", "path": "/a/%2E%2e?x"}, {"/callback/path": "dot segment"}),
+        ({"destination": "crm", "path": "/..;/admin"}, {"/callback/path": "dot segment"}),
+        ({"destination": "crm", "path": "/x%2f..%2Fadmin"}, {"/callback/path": "dot segment"}),
+        ({"destination": "crm", "path": "/..%5cadmin"}, {"/callback/path": "dot segment"}),
+        ({"destination": "crm", "path": "/%252e%252e/admin"}, {"/callback/path": "dot segment"}),
+        ({"destination": "crm", "path": "/..%00/a"}, {"/callback/path": "dot segment"}),
         ({"destination": "crm", "path": "/" + "x" * 2048}, {"/callback/path": "2048"}),
         (
             {"destination": "other", "path": "x", "method": "BREW"},
@@ -164,7 +169,7 @@ class CountingConnection(InMemoryConnection):
     reads = 0
 
     async def select(self, name: str, parameters: Parameters, **how: Any) -> list[tuple[object, ...]]:
-        self.reads += name == "destinations.list"
+        self.reads += name in ("destinations.list", "destinations.names")
         return await super().select(name, parameters, **how)
 
 

@@ -91,6 +91,13 @@ def test_the_endpoint_is_the_documents() -> None:
     assert read_endpoint(ISSUER, answered(document)) == "https://elsewhere.test/t"
 
 
+def test_an_issuer_over_https_names_no_endpoint_over_http_however_it_is_written() -> None:
+    issuer = ISSUER.replace("https:", "HTTPS:")
+    for endpoint, taken in {"http://a.test/t": False, "Https://a.test/t": True}.items():
+        found = read_endpoint(issuer, answered({"issuer": issuer, "token_endpoint": endpoint}))
+        assert (found == endpoint) == taken
+
+
 @pytest.mark.parametrize(
     ("result", "code"),
     [
@@ -194,6 +201,14 @@ def test_or_as_long_as_the_answer_says(token: str) -> None:
         assert isinstance(result, TokenFailure)
     else:
         assert result == Grant(token=token, lifetime_seconds=3600.0)
+
+
+def test_claims_that_are_no_instants_are_as_none() -> None:
+    """Numbers that no float can hold must not break the reader, whose caller waits for its answer."""
+    payload = urlsafe_b64encode(b'{"iat": 0.5, "exp": 1' + b"0" * 400 + b"}").decode().rstrip("=")
+    found = read_token(ID_TOKENS, granted(id_token=f"e30.{payload}.x", expires_in=60))
+    assert isinstance(found, Grant)
+    assert found.lifetime_seconds == 60
 
 
 def test_an_id_token_that_is_not_there_or_expired() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_service.domain.network import MAX_URL_LENGTH, NetworkPolicy, host_of
+from scheduler_service.domain.network import MAX_URL_LENGTH, NetworkPolicy
 
 DEFAULT = NetworkPolicy()
 
@@ -160,20 +160,3 @@ def test_every_spelling_of_an_ipv4_address_is_judged_alike(value: int) -> None:
     expected = refused(f"http://{dotted}/")
     for spelling in (str(value), hex(value), f"0{value:o}", f"{first}.{last}", f"{first:#x}.0{last:o}"):
         assert refused(f"http://{spelling}/") == expected
-
-
-@pytest.mark.parametrize(
-    ("url", "host"),
-    [
-        ("https://Shop.example/a?b=https://other.example", "shop.example"),
-        ("https://shop.example:8443/", "shop.example"),
-        ("https://[2001:DB8::1]:443", "[2001:db8::1]"),
-        ("https://[2001:db8::1]", "[2001:db8::1]"),
-        ("http://me:secret@shop.example:80?x", "shop.example"),
-        ("https:///x", None),
-        ("", None),
-        ("nonsense", None),
-    ],
-)
-def test_the_host_of_a_url(url: str, host: str | None) -> None:
-    assert host_of(url) == host

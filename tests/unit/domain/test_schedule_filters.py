@@ -106,6 +106,7 @@ def test_every_filter_must_hold_of_the_content(filter_: dict[str, Any], stored: 
 def test_a_url_of_a_destination_has_no_host_and_no_other_url_has_a_destination() -> None:
     for url in ("destination://mail", "destination://mail/a/b", "destination://"):
         assert host_of(url) is None
+    assert host_of("https:///x") is None
     for url in (None, "", "https://a.example/", "nonsense", "x-destination://mail/"):
         assert destination_of(url) is None
 

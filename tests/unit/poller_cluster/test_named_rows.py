@@ -151,4 +151,4 @@ def test_counts_of_minutes_that_have_passed_are_forgotten(monkeypatch: pytest.Mo
     for number in range(20):
         at = NOW + number * 600_000
         judge(claim(due=at), client(destinations=[destination(paused_at=at)]), rows=rows, now=at)
-        assert len(rows._waiting) <= 3
+        assert len(rows._filling) <= 3

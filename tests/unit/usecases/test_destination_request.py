@@ -209,3 +209,23 @@ def test_a_source_of_events_is_a_uri_reference(source: str) -> None:
     events = drafted({"cloudevents": {"type": "a", "source": source}}).cloudevents
     assert events == CloudEvents(type="a", source=source)
     assert "/cloudevents/source" in faults({"cloudevents": {"type": "a", "source": f"{source}%zz"}})
+
+
+@pytest.mark.parametrize("rate", [5e-324, 1e-320, 0.00009])
+def test_a_rate_that_never_lets_a_call_start_is_refused(rate: float) -> None:
+    with pytest.raises(msgspec.ValidationError, match="max_per_second"):
+        decoded({"max_per_second": rate})
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"cloudevents": {"type": "a\n", "source": "/a"}},
+        {"token": {**TOKEN, "scope": "a\n"}},
+        {"proxy": {**PROXY, "username": "shop\n"}},
+        {"proxy": {**PROXY, "password": "secret\n"}},
+    ],
+)
+def test_a_line_break_at_the_end_is_not_admitted(request_: dict[str, Any]) -> None:
+    with pytest.raises(msgspec.ValidationError, match="regex"):
+        decoded(request_)
