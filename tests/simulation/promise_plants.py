@@ -19,12 +19,11 @@ from poller_cluster.retention import Retention
 from scheduler_service.domain.clients import Client, ClientSettings
 from scheduler_service.domain.flows import Flow
 from scheduler_service.domain.ids import ClientId, Partition, ScheduleId, UnixMillis
-from scheduler_service.domain.retry_rows import rescheduled
 from scheduler_service.domain.schedules import Definition, Outcome, Page, PartitionHeader, Row, State
 from scheduler_service.usecases.admission import JudgeClock
 from scheduler_service.usecases.cancel_schedules import AlreadyFinished, Cancelled, CancelResult, CancelSchedules
 from scheduler_service.usecases.complete_reschedule import CompleteReschedule
-from scheduler_service.usecases.reschedule_schedule import Change, RescheduleSchedule
+from scheduler_service.usecases.reschedule_schedule import RescheduleSchedule
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from tests.simulation.plants import Plant
 
@@ -71,12 +70,12 @@ def cancel_of_what_was_rescheduled_is_answered(patch: pytest.MonkeyPatch) -> Non
 
 
 def updates_change_nothing(patch: pytest.MonkeyPatch) -> None:
-    """An update is answered, and its successor makes the old call."""
+    """An update is answered, in place or by a successor, and the old call is made."""
 
-    def unchanged(self: RescheduleSchedule, client: Client, row: Row, request: Change) -> Definition:
-        return rescheduled(client.client_id, row)
+    def unchanged(self: RescheduleSchedule, client: Client, same: Definition, *asked: object) -> Definition:
+        return same
 
-    patch.setattr(RescheduleSchedule, "_definition", unchanged)
+    patch.setattr(RescheduleSchedule, "_updated", unchanged)
 
 
 def successors_are_created_before_the_cancel(patch: pytest.MonkeyPatch) -> None:
