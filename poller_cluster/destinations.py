@@ -77,17 +77,16 @@ def open_all(
     opened: dict[str, OpenedDestination] = {}
     for one in stored:
         before = known.get(one.name)
-        same = before is not None and before.locked is None and before.stored == one
-        opened[one.name] = before if same and before is not None else _open(one, encryption)
+        if before is None or before.locked is not None or before.stored != one:
+            before = _open(one, encryption)
+        opened[one.name] = before
     return opened
 
 
 def _open(stored: StoredDestination, encryption: SecretEncryption) -> OpenedDestination:
     try:
         called = decode_destination(encryption.open_destination(stored.client_id, stored.name, stored.document))
-    except SecretLocked as error:
-        return OpenedDestination(stored, None, locked=str(error))
-    except Undecodable as error:
+    except (SecretLocked, Undecodable) as error:
         return OpenedDestination(stored, None, locked=str(error))
     return OpenedDestination(stored, called, channel_of(called))
 

@@ -1,9 +1,11 @@
 """`minutehand dead-letters`: schedules that failed for good."""
 
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from minutehand.cli.option_groups import grouped
 from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, KeyText, Url, connect, limit_of
 from minutehand.cli.output import at_most, print_json, print_table, say
 
@@ -39,16 +41,29 @@ LetterIds = Annotated[
 ]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filters:
+    """Which dead letters of a window are meant."""
+
+    start: Start = None
+    end: End = None
+    host: Host = None
+    status: Status = None
+    reason: Reason = None
+    error: Error = None
+    label: Label = None
+
+    def told(self) -> dict[str, Any]:
+        """Those that are given, as the SDK takes them."""
+        return {one.name: value for one in fields(self) if (value := getattr(self, one.name)) is not None}
+
+
 @app.command("list", epilog="Example: minutehand dead-letters list shop --host shop.example --status 5xx")
+@grouped
 def list_(
     client_id: ClientId,
-    start: Start = None,
-    end: End = None,
-    host: Host = None,
-    status: Status = None,
-    reason: Reason = None,
-    error: Error = None,
-    label: Label = None,
+    *,
+    filters: Filters,
     acknowledged: Annotated[
         Literal["false", "true", "any"], typer.Option("--acknowledged", help="Whether to show acknowledged ones.")
     ] = "false",
@@ -58,11 +73,11 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List schedules that failed for good. By the instant of failure, with their present states."""
-    filters: dict[str, Any] = {"start": start, "end": end, "host": host, "status": status}
-    filters |= {"reason": reason, "error": error, "label": label}
     with connect(url, key) as api:
         shown = None if acknowledged == "false" else acknowledged
-        found = api.client(client_id).dead_letters.list(acknowledged=shown, page_size=min(limit + 1, 200), **filters)
+        found = api.client(client_id).dead_letters.list(
+            acknowledged=shown, page_size=min(limit + 1, 200), **filters.told()
+        )
         letters, more = at_most(limit, found)
     if as_json:
         print_json(letters, more=more)
@@ -80,22 +95,18 @@ def list_(
 
 
 @app.command(epilog="Example: minutehand dead-letters redeliver shop --from 2026-11-21T00:00:00Z --status 5xx")
+@grouped
 def redeliver(
     client_id: ClientId,
+    *,
     letter_ids: LetterIds = None,
-    start: Start = None,
-    end: End = None,
-    host: Host = None,
-    status: Status = None,
-    reason: Reason = None,
-    error: Error = None,
-    label: Label = None,
+    filters: Filters,
     url: Url = DEFAULT_URL,
     key: KeyText = None,
     as_json: AsJson = False,
 ) -> None:
     """Call again what failed for good, by ids or by a window. What was redelivered since is left alone."""
-    selection = _selection(letter_ids, start, end, host, status, reason, error, label)
+    selection = _selection(letter_ids, filters)
     redelivered = passed_over = 0
     items: list[RedrivenItem] = []
     with connect(url, key) as api:
@@ -114,22 +125,18 @@ def redeliver(
 
 
 @app.command(epilog="Example: minutehand dead-letters acknowledge shop --host shop.example --reason exhausted")
+@grouped
 def acknowledge(
     client_id: ClientId,
+    *,
     letter_ids: LetterIds = None,
-    start: Start = None,
-    end: End = None,
-    host: Host = None,
-    status: Status = None,
-    reason: Reason = None,
-    error: Error = None,
-    label: Label = None,
+    filters: Filters,
     url: Url = DEFAULT_URL,
     key: KeyText = None,
     as_json: AsJson = False,
 ) -> None:
     """Leave dead letters out of the list from now on. By ids or by a window; who did so and when is kept."""
-    selection = _selection(letter_ids, start, end, host, status, reason, error, label)
+    selection = _selection(letter_ids, filters)
     acknowledged = 0
     items: list[AcknowledgedItem] = []
     with connect(url, key) as api:
@@ -148,17 +155,5 @@ def acknowledge(
     say(f"{acknowledged} are acknowledged" + (f"; {unknown} were not found." if unknown else "."))
 
 
-def _selection(
-    letter_ids: list[str] | None,
-    start: str | None,
-    end: str | None,
-    host: str | None,
-    status: str | None,
-    reason: str | None,
-    error: str | None,
-    label: str | None,
-) -> dict[str, Any]:
-    given = {"start": start, "end": end, "host": host, "status": status, "reason": reason, "error": error}
-    given["label"] = label
-    asked: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    return {**asked, "letter_ids": letter_ids} if letter_ids else {**asked, "limit": 1000}
+def _selection(letter_ids: list[str] | None, filters: Filters) -> dict[str, Any]:
+    return {**filters.told(), **({"letter_ids": letter_ids} if letter_ids else {"limit": 1000})}

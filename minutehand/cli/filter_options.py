@@ -1,5 +1,6 @@
 """The options that say which schedules of a window are meant."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -41,31 +42,26 @@ KeyPrefix = Annotated[
 ]
 
 
-def filter_of(
-    *,
-    state: list[str] | None,
-    label: list[str] | None,
-    cron_id: str | None,
-    destination: str | None,
-    host: str | None,
-    key_prefix: str | None,
-) -> "ScheduleFilter":
-    content = content_filter_of(label=label, cron_id=cron_id, destination=destination, host=host, key_prefix=key_prefix)
-    return {"state": state or None, **content}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filters:
+    """Which schedules of a window are meant, beside their state."""
 
+    label: Labels = None
+    cron_id: CronId = None
+    destination: DestinationName = None
+    host: Host = None
+    key_prefix: KeyPrefix = None
 
-def content_filter_of(
-    *,
-    label: list[str] | None,
-    cron_id: str | None,
-    destination: str | None,
-    host: str | None,
-    key_prefix: str | None,
-) -> "ContentFilter":
-    return {
-        "label": label or None,
-        "cron_id": cron_id,
-        "destination": destination,
-        "host": host,
-        "key_prefix": key_prefix,
-    }
+    def told(self) -> "ContentFilter":
+        """As the SDK takes them."""
+        return {
+            "label": self.label or None,
+            "cron_id": self.cron_id,
+            "destination": self.destination,
+            "host": self.host,
+            "key_prefix": self.key_prefix,
+        }
+
+    def of(self, states: list[str] | None) -> "ScheduleFilter":
+        """The same, in one of these states."""
+        return {"state": states or None, **self.told()}

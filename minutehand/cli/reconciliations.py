@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from minutehand.cli.filter_options import CronId, DestinationName, Host, KeyPrefix, Labels, content_filter_of
+from minutehand.cli.filter_options import Filters
+from minutehand.cli.option_groups import grouped
 from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, IdempotencyKey, KeyText, Url, connect, limit_of
 from minutehand.cli.output import at_most, print_fields, print_json, print_table, say
 
@@ -24,8 +25,10 @@ ReconciliationId = Annotated[
     epilog="Example: minutehand reconciliations create shop --action redeliver --state failed "
     "--from 2026-11-21T09:00:00Z --to 2026-11-21T10:00:00Z --wait"
 )
+@grouped
 def create(
     client_id: ClientId,
+    *,
     action: Annotated[
         str,
         typer.Option(
@@ -45,11 +48,7 @@ def create(
             show_default=False,
         ),
     ],
-    label: Labels = None,
-    cron_id: CronId = None,
-    destination: DestinationName = None,
-    host: Host = None,
-    key_prefix: KeyPrefix = None,
+    filters: Filters,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for its end, and show how far it has come.")] = False,
     idempotency_key: IdempotencyKey = None,
     url: Url = DEFAULT_URL,
@@ -65,9 +64,7 @@ def create(
             end=end,
             states=state,
             idempotency_key=idempotency_key,
-            **content_filter_of(
-                label=label, cron_id=cron_id, destination=destination, host=host, key_prefix=key_prefix
-            ),
+            **filters.told(),
         )
         if wait:
             quiet = (lambda found: None) if as_json else _tell

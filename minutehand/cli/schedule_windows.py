@@ -4,32 +4,21 @@ from typing import Annotated
 
 import typer
 
-from minutehand.cli.filter_options import (
-    CronId,
-    DestinationName,
-    End,
-    Host,
-    KeyPrefix,
-    Labels,
-    Start,
-    States,
-    filter_of,
-)
+from minutehand.cli.filter_options import End, Filters, Start, States
+from minutehand.cli.option_groups import grouped
 from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, KeyText, Url, connect, limit_of
 from minutehand.cli.output import at_most, print_json, print_table, say
 from minutehand.cli.schedule_view import IN_DOUBT, state_of
 
 
+@grouped
 def cancel_window(
     client_id: ClientId,
+    *,
     start: Annotated[str, typer.Option("--from", help="First instant, RFC 3339.", show_default=False)],
     end: Annotated[str, typer.Option("--to", help="Before this instant.", show_default=False)],
     state: States = None,
-    label: Labels = None,
-    cron_id: CronId = None,
-    destination: DestinationName = None,
-    host: Host = None,
-    key_prefix: KeyPrefix = None,
+    filters: Filters,
     url: Url = DEFAULT_URL,
     key: KeyText = None,
     as_json: AsJson = False,
@@ -38,11 +27,10 @@ def cancel_window(
 
     What was rescheduled to an instant outside the window is not in it.
     """
-    filters = filter_of(
-        state=state, label=label, cron_id=cron_id, destination=destination, host=host, key_prefix=key_prefix
-    )
     with connect(url, key) as api:
-        items = api.client(client_id).schedules.cancel_window(start=start, end=end, **filters)
+        items = api.client(client_id).schedules.cancel_window(
+            start=start, end=end, state=state or None, **filters.told()
+        )
     if as_json:
         print_json(items)
         return
@@ -54,27 +42,23 @@ def cancel_window(
         print_table(("SCHEDULE ID", "ANSWER", "STATE", "RESCHEDULED TO"), left)
 
 
+@grouped
 def list_(
     client_id: ClientId,
+    *,
     start: Start = None,
     end: End = None,
     state: States = None,
-    label: Labels = None,
-    cron_id: CronId = None,
-    destination: DestinationName = None,
-    host: Host = None,
-    key_prefix: KeyPrefix = None,
+    filters: Filters,
     limit: Annotated[int, limit_of("schedules")] = 100,
     url: Url = DEFAULT_URL,
     key: KeyText = None,
     as_json: AsJson = False,
 ) -> None:
     """List schedules by the time they are due."""
-    filters = filter_of(
-        state=state, label=label, cron_id=cron_id, destination=destination, host=host, key_prefix=key_prefix
-    )
     with connect(url, key) as api:
-        found = api.client(client_id).schedules.list(start=start, end=end, page_size=min(limit + 1, 1000), **filters)
+        schedules_of = api.client(client_id).schedules
+        found = schedules_of.list(start=start, end=end, page_size=min(limit + 1, 1000), **filters.of(state))
         schedules, more = at_most(limit, found)
     if as_json:
         print_json(schedules, more=more)
@@ -91,26 +75,21 @@ def list_(
     )
 
 
+@grouped
 def count(
     client_id: ClientId,
+    *,
     start: Start = None,
     end: End = None,
     state: States = None,
-    label: Labels = None,
-    cron_id: CronId = None,
-    destination: DestinationName = None,
-    host: Host = None,
-    key_prefix: KeyPrefix = None,
+    filters: Filters,
     url: Url = DEFAULT_URL,
     key: KeyText = None,
     as_json: AsJson = False,
 ) -> None:
     """Count schedules that are due within a window."""
-    filters = filter_of(
-        state=state, label=label, cron_id=cron_id, destination=destination, host=host, key_prefix=key_prefix
-    )
     with connect(url, key) as api:
-        found = api.client(client_id).schedules.count(start=start, end=end, **filters)
+        found = api.client(client_id).schedules.count(start=start, end=end, **filters.of(state))
     if as_json:
         print_json({"count": found})
         return
