@@ -90,8 +90,9 @@ def test_the_runbook_names_metrics_and_commands_that_exist() -> None:
 
     text = RUNBOOK.read_text(encoding="utf-8")
     assert {name for name in NAME.findall(text) if name not in SERIES | LABELS.keys()} == set()
+    tree = command_tree()
     for line in re.findall(r"`minutehand ([a-z -]+)", text):
-        command = command_tree()
+        command = tree
         for word in line.split():
             if not hasattr(command, "commands"):
                 break
