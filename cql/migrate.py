@@ -5,6 +5,10 @@
 Migrations are numbered files; a number is applied once, in order, and never edited (its checksum is kept). Each
 statement can be repeated harmlessly, so a migration that was interrupted is applied again.
 
+A keyspace without a table gets `schema.cql`, which replaying the migrations equals, and then their records: 26 schema
+changes instead of 45, 3 s instead of 5 on an embedded Cassandra. A run that is interrupted there leaves tables without
+a record; the next one replays the migrations over them, which changes nothing in a table that has its last form.
+
 They only expand: programs of the previous version go on working, and a keyspace may be ahead of a program. So an
 upgrade is: migrate, then restart one process after the other. Removing something takes two releases. The first stops
 using it, and has a migration that marks this, if only by its name. The next one has
@@ -115,7 +119,11 @@ async def migrate(
         await lock.take()
         try:
             await _patiently(clock, lambda: _claim_home(session, settings.local_dc))
-            return await _apply_missing(session, lock, load_migrations() if migrations is None else migrations)
+            if migrations is None:
+                migrations = load_migrations()
+                if await _is_empty(session, lock, settings.keyspace):
+                    return await _apply_snapshot(session, lock, migrations)
+            return await _apply_missing(session, lock, migrations)
         finally:
             await lock.release()
     finally:
@@ -146,12 +154,16 @@ async def check_schema(session: Session, settings: StorageSettings, *, needed: i
 
 def bookkeeping_script(keyspace: str) -> list[str]:
     """The bookkeeping tables, each under an id derived from the keyspace's name and its own."""
-    script = []
-    for text in split_script(read_resource("bookkeeping.cql")):
-        table = _CREATE.match(text)
-        assert table is not None
-        script.append(f"{text} WITH id = {uuid5(NAMESPACE_URL, f'minutehand:{keyspace}/{table[1]}')}")
-    return script
+    return [
+        f"{text} WITH id = {uuid5(NAMESPACE_URL, f'minutehand:{keyspace}/{table}')}"
+        for table, text in _bookkeeping_tables().items()
+    ]
+
+
+def _bookkeeping_tables() -> dict[str, str]:
+    """Each bookkeeping table's name with the statement that creates it."""
+    texts = split_script(read_resource("bookkeeping.cql"))
+    return {found[1]: text for text in texts if (found := _CREATE.match(text)) is not None}
 
 
 async def _must_know(session: Session) -> int:
@@ -192,6 +204,19 @@ async def _claim_home(session: Session, local_dc: str) -> None:
             return
 
 
+async def _is_empty(session: Session, lock: "_Lock", keyspace: str) -> bool:
+    return await _patiently(lock.clock, lambda: session.tables(keyspace)) <= _bookkeeping_tables().keys()
+
+
+async def _apply_snapshot(session: Session, lock: "_Lock", migrations: Sequence[Migration]) -> Sequence[Migration]:
+    must_know = max((one.must_know for one in migrations if one.must_know is not None), default=0)
+    await _patiently(lock.clock, partial(_require, session, must_know))
+    await _run(session, lock, split_script(read_resource("schema.cql")))
+    for migration in migrations:
+        await _record(session, lock, migration)
+    return migrations
+
+
 async def _apply_missing(session: Session, lock: "_Lock", migrations: Sequence[Migration]) -> Sequence[Migration]:
     rows = await _patiently(lock.clock, lambda: session.select("schema.list_migrations", ()))
     done = {version: checksum for version, _, checksum in rows}
@@ -207,17 +232,23 @@ async def _apply_missing(session: Session, lock: "_Lock", migrations: Sequence[M
         if migration.must_know is not None:
             await lock.renew()
             await _patiently(lock.clock, partial(_require, session, migration.must_know))
-        for text in migration.statements:
-            await lock.renew()
-            await session.run_script([text])
-        await lock.renew()
-        record = partial(
-            session.write, "schema.record_migration", (migration.version, migration.name, migration.checksum)
-        )
-        await _patiently(lock.clock, record)
-        _log.info("migration-applied", version=migration.version, name=migration.name)
+        await _run(session, lock, migration.statements)
+        await _record(session, lock, migration)
         applied.append(migration)
     return applied
+
+
+async def _run(session: Session, lock: "_Lock", statements: Sequence[str]) -> None:
+    for text in statements:
+        await lock.renew()
+        await session.run_script([text])
+    await lock.renew()
+
+
+async def _record(session: Session, lock: "_Lock", migration: Migration) -> None:
+    parameters = (migration.version, migration.name, migration.checksum)
+    await _patiently(lock.clock, lambda: session.write("schema.record_migration", parameters))
+    _log.info("migration-applied", version=migration.version, name=migration.name)
 
 
 async def _require(session: Session, must_know: int) -> None:

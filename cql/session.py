@@ -116,6 +116,12 @@ class Session:
         if not await self._blocking(agree, about="schema agreement"):
             raise StoreUnavailable("The Cassandra servers don't agree on the schema; bring back those that are down.")
 
+    async def tables(self, keyspace: str) -> set[str]:
+        """The names of a keyspace's tables, from the server's own table of them."""
+        text = "SELECT table_name FROM system_schema.tables WHERE keyspace_name = %s"
+        rows = await self._blocking(lambda: self._driver.execute(text, (keyspace,)), about="list of tables")
+        return {row[0] for row in rows}
+
     async def select(
         self, name: str, parameters: Parameters, *, serial: bool = False, consistency: Consistency = "LOCAL_QUORUM"
     ) -> list[tuple[Any, ...]]:

@@ -63,14 +63,27 @@ async def tables_of(settings: StorageSettings) -> dict[str, list[tuple[Any, ...]
     return {name: sorted(what) for name, what in found.items() if name not in BOOKKEEPING}
 
 
-async def test_replaying_the_migrations_equals_the_snapshot(settings: StorageSettings) -> None:
+async def test_an_empty_keyspace_gets_the_snapshot_which_the_migrations_equal(settings: StorageSettings) -> None:
     snapshot = replace(settings, keyspace=settings.keyspace + "_snapshot")
-    await run(settings)
-    await run(snapshot, [])
-    await on(snapshot, *split_script(read_resource("schema.cql")))
+    every = [one.version for one in load_migrations()]
+    assert await run(settings, load_migrations()) == await run(snapshot) == every
     replayed = await tables_of(settings)
     assert replayed == await tables_of(snapshot)
     assert len(replayed) == 26
+    assert await run(snapshot) == []
+
+
+async def test_tables_without_a_record_are_completed_by_the_migrations(settings: StorageSettings) -> None:
+    """An interrupted first run of a program of before leaves tables in their first form, one of this program in their
+    last."""
+    complete = replace(settings, keyspace=settings.keyspace + "_complete")
+    await run(complete)
+    await run(settings, [])
+    last_form = next(text for text in split_script(read_resource("schema.cql")) if " schedules (" in text)
+    first_form = next(text for text in load_migrations()[0].statements if " clients (" in text)
+    await on(settings, last_form, first_form)
+    assert await run(settings) == [one.version for one in load_migrations()]
+    assert await tables_of(settings) == await tables_of(complete)
 
 
 async def test_two_processes_at_once(settings: StorageSettings) -> None:
