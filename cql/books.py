@@ -187,6 +187,6 @@ def _letter_parameters(letter: DeadLetter) -> Parameters:
         letter.schedule_id,
         *(UNSET if value is None else value for value in (letter.reason, letter.last_status, letter.last_error)),
         letter.attempts,
-        *(UNSET if value is None else value for value in (letter.host, letter.label)),
+        *(UNSET if value is None else value for value in (letter.host, letter.destination, letter.label)),
         *(UNSET if value is None else value for value in (letter.acknowledged_at, letter.acknowledged_by)),
     )

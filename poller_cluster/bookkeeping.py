@@ -25,7 +25,7 @@ from poller_cluster.node_runtime import NodeRuntime
 from scheduler_service.domain.books import DeadLetter, FailedAttempt, Tally
 from scheduler_service.domain.ids import ClientId, Partition, UnixMillis
 from scheduler_service.domain.ports import AttemptStore, BalanceStore, DeadLetterStore
-from scheduler_service.domain.schedule_filters import host_of
+from scheduler_service.domain.schedule_filters import destination_of, host_of
 from scheduler_service.domain.schedules import Definition, Outcome
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.balance import CountMinute
@@ -95,6 +95,7 @@ class Bookkeeper:
                     last_error=outcome.last_error,
                     attempts=outcome.attempts,
                     host=host_of(definition.url),
+                    destination=destination_of(definition.url),
                     label=definition.label,
                 )
             ]

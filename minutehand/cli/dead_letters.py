@@ -23,6 +23,9 @@ End = Annotated[
     typer.Option("--to", help="Before this instant, 24 hours later at most. [default: now]", show_default=False),
 ]
 Host = Annotated[str | None, typer.Option("--host", help="Only calls to this host.", show_default=False)]
+Destination = Annotated[
+    str | None, typer.Option("--destination", help="Only calls to the destination of this name.", show_default=False)
+]
 Status = Annotated[
     str | None, typer.Option("--status", help="Only this last HTTP status, or a class: 503, 5xx.", show_default=False)
 ]
@@ -48,6 +51,7 @@ class Filters:
     start: Start = None
     end: End = None
     host: Host = None
+    destination: Destination = None
     status: Status = None
     reason: Reason = None
     error: Error = None
@@ -83,13 +87,22 @@ def list_(
         print_json(letters, more=more)
         return
     rows = [
-        (one.failed_at, one.schedule_id, one.host, one.reason, one.attempts, one.last_status, one.last_error, one.state)
+        (
+            one.failed_at,
+            one.schedule_id,
+            one.destination or one.host,
+            one.reason,
+            one.attempts,
+            one.last_status,
+            one.last_error,
+            one.state,
+        )
         for one in letters
     ]
     print_table(
-        ("FAILED", "SCHEDULE ID", "HOST", "REASON", "ATTEMPTS", "STATUS", "ERROR", "STATE NOW"),
+        ("FAILED", "SCHEDULE ID", "RECEIVER", "REASON", "ATTEMPTS", "STATUS", "ERROR", "STATE NOW"),
         rows,
-        yielding={"ERROR", "HOST"},
+        yielding={"ERROR", "RECEIVER"},
         more=more,
     )
 

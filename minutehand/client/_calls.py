@@ -392,6 +392,7 @@ def _letter_filters(filters: LetterFilters) -> dict[str, str | None]:
         "from": instant(filters.get("start")),
         "to": instant(filters.get("end")),
         "host": filters.get("host"),
+        "destination": filters.get("destination"),
         "status": None if status is None else str(status),
         "reason": filters.get("reason"),
         "error": filters.get("error"),

@@ -38,17 +38,20 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     last_error: str | None = None
     label: str | None = None
     host: str | None = None
+    destination: str | None = None
     acknowledged_at: datetime | None = None
     acknowledged_by: str | None = None
 
 
 class LetterFilters(TypedDict, total=False):
     """Which dead letters: by the instant of failure, from `start` (24 hours before `end`, the most there is) until
-    before `end` (now); by host, last HTTP status (503, or a class such as "5xx"), reason, last error and label."""
+    before `end` (now); by host, destination, last HTTP status (503, or a class such as "5xx"), reason, last
+    error and label."""
 
     start: datetime | str | None
     end: datetime | str | None
     host: str | None
+    destination: str | None
     status: int | str | None
     reason: str | None
     error: str | None

@@ -245,8 +245,8 @@ class LetterKey(NamedTuple):
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
-    """A schedule that ended as failed, filed under the hour of `failed_at`. `host`: that of its URL; None for
-    a callback that names a destination. `acknowledged_by`: the id of a client's key, or an administrator's name."""
+    """A schedule that ended as failed, filed under the hour of `failed_at`. `host`: that of its URL, unless
+    its callback names a `destination`. `acknowledged_by`: the id of a client's key, or an administrator's name."""
 
     client_id: ClientId
     poller_id: PollerId
@@ -257,6 +257,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     last_error: str | None
     attempts: int
     host: str | None = None
+    destination: str | None = None
     label: str | None = None
     acknowledged_at: UnixMillis | None = None
     acknowledged_by: str | None = None
@@ -270,6 +271,7 @@ class LetterFilter(NamedTuple):
     """Which letters to select; None: any. `status`: the last HTTP status, or a class such as 5xx."""
 
     host: str | None = None
+    destination: str | None = None
     status: str | None = None
     reason: str | None = None
     error: str | None = None
@@ -280,6 +282,7 @@ class LetterFilter(NamedTuple):
         return (
             self.acknowledged in (None, letter.acknowledged_at is not None)
             and self.host in (None, letter.host)
+            and self.destination in (None, letter.destination)
             and (self.status is None or _has_status(letter.last_status, self.status))
             and self.reason in (None, letter.reason)
             and self.error in (None, letter.last_error)

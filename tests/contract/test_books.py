@@ -216,6 +216,7 @@ async def test_dead_letters_by_their_keys(storage: Storage, names: Names) -> Non
             last_error=None,
             attempts=10,
             host="shop.example" if number % 2 else None,
+            destination=None if number % 2 else "shop",
             label=f"l{number}" if number % 3 else None,
         )
         for number in range(230)

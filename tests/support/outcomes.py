@@ -7,7 +7,7 @@ from cql.storage import Storage
 from membership.conditional import Applied
 from scheduler_service.domain.books import DeadLetter, FailedAttempt
 from scheduler_service.domain.ids import ClientId, ScheduleId, UnixMillis, key_of, partition_of, poller_of
-from scheduler_service.domain.schedule_filters import host_of
+from scheduler_service.domain.schedule_filters import destination_of, host_of
 from scheduler_service.domain.schedules import Outcome, OwnerCommit, Row, RowWrite, State
 from tests.support.api import ApiHarness, schedule
 
@@ -72,6 +72,7 @@ async def gave_up(api: ApiHarness, schedule_id: ScheduleId, **columns: Any) -> N
         last_error=outcome.last_error,
         attempts=outcome.attempts,
         host=host_of(row.url),
+        destination=destination_of(row.url),
         label=row.label,
     )
     await api.storage.dead_letters.insert([letter])

@@ -369,7 +369,7 @@ class AsyncDeadLetters(AsyncPart):
         self, *, acknowledged: str | None = None, page_size: int | None = None, **filters: Unpack[LetterFilters]
     ) -> AsyncIterator[DeadLetter]:
         """By the instant of failure, page by page. `acknowledged`: "true" or "any"; left out, those that nobody has
-        acknowledged. Filters: start, end, host, status (503 or "5xx"), reason, error, label."""
+        acknowledged. Filters: start, end, host, destination, status (503 or "5xx"), reason, error, label."""
         operation = calls.list_dead_letters(self._client_id, filters, acknowledged=acknowledged, page_size=page_size)
         return every(self._perform, operation)
 

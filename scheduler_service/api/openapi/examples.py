@@ -111,7 +111,7 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         request={
             "from": "2026-11-21T00:00:00Z",
             "to": "2026-11-22T00:00:00Z",
-            "host": "shop.example",
+            "destination": "shop",
             "status": "5xx",
             "limit": 100,
         },

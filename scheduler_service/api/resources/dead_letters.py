@@ -25,9 +25,11 @@ from scheduler_service.api.resources.schedule_views import (
 )
 from scheduler_service.domain.books import DeadLetter, LetterFilter, LetterKey
 from scheduler_service.domain.clients import Scope
+from scheduler_service.domain.destinations import DESTINATION_PATTERN
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import MAX_DUE, ClientId, ScheduleId, UnixMillis, is_schedule_id
 from scheduler_service.domain.instants import format_instant_or_none
+from scheduler_service.domain.schedule_filters import read_destination
 from scheduler_service.domain.schedules import State
 from scheduler_service.usecases.cancel_schedules import NoSuchSchedule
 from scheduler_service.usecases.dead_letters import LetterWindow
@@ -50,6 +52,7 @@ class LettersRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     start: str | None = msgspec.field(name="from", default=None)
     end: str | None = msgspec.field(name="to", default=None)
     host: str | None = None
+    destination: str | None = None
     status: str | None = None
     reason: str | None = None
     error: str | None = None
@@ -64,8 +67,9 @@ MAX_LETTERS = 200
 """Storage reads the whole schedule of each letter of a page, body included."""
 
 
-class LetterCursor(WindowCursor, frozen=True, tag="dead-letters-2"):
+class LetterCursor(WindowCursor, frozen=True, tag="dead-letters-3"):
     host: str | None
+    destination: str | None
     status: str | None
     reason: str | None
     error: str | None
@@ -110,6 +114,12 @@ _LISTING: Final = WindowListing(
             sentence="List only calls to this host.",
             schema={"type": "string", "minLength": 1, "maxLength": MAX_TEXT},
             read=_host,
+        ),
+        Parameter(
+            name="destination",
+            sentence="List only calls to the destination of this name.",
+            schema={"type": "string", "pattern": DESTINATION_PATTERN},
+            read=read_destination,
         ),
         Parameter(
             name="status",
@@ -184,7 +194,7 @@ def read_selection(
     return window._replace(limit=request.limit or DEFAULT_LIMIT), filters
 
 
-_SELECTED_BY: Final = ("from", "to", "host", "status", "reason", "error", "label", "cursor")
+_SELECTED_BY: Final = ("from", "to", "host", "destination", "status", "reason", "error", "label", "cursor")
 
 
 def read_letter_ids(texts: Sequence[str]) -> dict[str, LetterKey]:

@@ -165,7 +165,8 @@ class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
 
 class LetterView(msgspec.Struct, frozen=True, kw_only=True):
     """A schedule that failed for good at `failed_at`, and why. `letter_id` names this failure in requests. `state` is
-    its present state, or expired if the schedule was deleted. `host` is null in letters of older nodes.
+    its present state, or expired if the schedule was deleted. `host` is that of its URL, unless its call names a
+    `destination`; older nodes' letters have neither.
     `acknowledged_by`: the id of a key, or the name of an administrator."""
 
     letter_id: str
@@ -178,6 +179,7 @@ class LetterView(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     label: str | None
     host: str | None
+    destination: str | None
     acknowledged_at: Instant | None
     acknowledged_by: str | None
 
@@ -249,6 +251,7 @@ def letter_view(shown: LetterShown) -> LetterView:
         state=EXPIRED if row is None else row.state or State.SCHEDULED.value,
         label=row.label if letter.label is None and row is not None else letter.label,
         host=letter.host,
+        destination=letter.destination,
         acknowledged_at=format_instant_or_none(letter.acknowledged_at),
         acknowledged_by=letter.acknowledged_by,
     )

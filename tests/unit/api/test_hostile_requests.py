@@ -31,7 +31,7 @@ def forged(start: int, end: int) -> dict[str, tuple[ClientId, Cursor]]:
     return {
         "/v1/clients/shop/dead-letters": (
             SHOP,
-            LetterCursor(first, last, None, None, None, None, None, None, first, some),
+            LetterCursor(first, last, None, None, None, None, None, None, None, first, some),
         ),
         "/v1/clients/shop/crons/nightly/runs": (
             SHOP,

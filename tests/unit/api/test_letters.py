@@ -70,6 +70,7 @@ async def acknowledge(api: ApiHarness, key: str, **body: object) -> dict[str, An
         ({"reason": "final"}, [1]),
         ({"error": "timeout"}, [2]),
         ({"label": "l3"}, [3]),
+        ({"destination": "billing"}, []),
         ({"acknowledged": "true"}, []),
         ({"acknowledged": "any", "reason": "exhausted"}, [0, 2, 3]),
     ],
@@ -92,7 +93,15 @@ async def test_one_call_looks_at_so_many_and_says_where_to_go_on(
 
 
 async def test_faults_of_filters_are_named_together(api: ApiHarness, key: str, ids: list[ScheduleId]) -> None:
-    wrong = {"status": "0xx", "host": "", "reason": "x" * 1025, "acknowledged": "no", "limit": "0", "to": "x"}
+    wrong = {
+        "status": "0xx",
+        "host": "",
+        "destination": "B",
+        "reason": "x" * 1025,
+        "acknowledged": "no",
+        "limit": "0",
+        "to": "x",
+    }
     reply = await api.send("GET", LETTERS, key=key, params=wrong)
     assert (reply.status, set(reply.faults)) == (422, {f"/{name}" for name in wrong})
     reply = await api.send("GET", LETTERS, key=key, params={"limit": "1", "acknowledged": "any"})
@@ -126,6 +135,25 @@ async def test_acknowledged_letters_leave_the_list_and_say_who_and_when(
     again = await api.send("POST", f"{LETTERS}:acknowledge", json={"letter_ids": letters[1:2]})
     assert (again.json["acknowledged"], again.json["items"]) == (0, [mine]), "the first one stays"
     assert len(api.connection.rows("dead_letters")) == 4
+
+
+async def test_letters_of_a_destination_are_listed_acknowledged_and_redelivered(
+    api: ApiHarness, key: str, ids: list[ScheduleId]
+) -> None:
+    for name in ("billing", "mail"):
+        put = await api.send("PUT", f"/v1/clients/shop/destinations/{name}", json={"url": f"https://{name}.example"})
+        assert put.status == 201, put.body
+    for name in ("billing", "mail", "billing"):
+        await gave_up(api, await created(api, key, callback={"destination": name}))
+        api.clock.advance(1)
+    found = await listed(api, key, destination="billing", limit="1")
+    assert [(one["destination"], one["host"]) for one in found] == [("billing", None)] * 2
+    assert [one["destination"] for one in await listed(api, key, host="b.example")] == [None] * 2
+    done = await acknowledge(api, key, destination="billing", limit=1)
+    assert (done["acknowledged"], done["items"][0]["letter_id"]) == (1, found[0]["letter_id"])
+    again = await api.send("POST", f"{LETTERS}:redeliver", key=key, json={"destination": "billing"})
+    assert [one["letter_id"] for one in again.json["items"]] == [found[1]["letter_id"]]
+    assert len(await listed(api, key)) == 6, "one is acknowledged"
 
 
 async def test_a_window_is_acknowledged_step_by_step(api: ApiHarness, key: str, ids: list[ScheduleId]) -> None:

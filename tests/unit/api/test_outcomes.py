@@ -116,6 +116,7 @@ async def test_what_gave_up_comes_by_the_instant_of_it_whatever_its_poller(api: 
         "state": "failed",
         "label": "order-0",
         "host": "receiver.example",
+        "destination": None,
         "acknowledged_at": None,
         "acknowledged_by": None,
     }

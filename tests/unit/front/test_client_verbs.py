@@ -75,11 +75,13 @@ async def test_letters_are_selected_by_id_or_by_filters() -> None:
     with script.api() as api:
         letters = api.client("shop").dead_letters
         found = letters.acknowledge(letter_ids=["one@1"])
-        assert list(letters.acknowledge(status=503, host="shop.example", limit=6).items) == list(found.items)
+        assert list(letters.acknowledge(status=503, host="shop.example", destination="shop", limit=6).items) == list(
+            found.items
+        )
         assert list(letters.list(acknowledged="any", status="5xx", error="timeout")) == []
     assert (found.items[0].acknowledged_by, found.acknowledged) == ("k", 1)
     assert script.sent() == {"letter_ids": ["one@1"]}
-    assert script.sent(1) == {"status": "503", "host": "shop.example", "limit": 6}
+    assert script.sent(1) == {"status": "503", "host": "shop.example", "destination": "shop", "limit": 6}
     assert {one.url.path for one in script.requests[:2]} == {"/v1/clients/shop/dead-letters:acknowledge"}
     assert dict(script.requests[2].url.params) == {"acknowledged": "any", "status": "5xx", "error": "timeout"}
 

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Coroutine, Sequence
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from cql.errors import StoreRefused
 from membership.errors import MinutehandError, StoreUnavailable
@@ -16,11 +17,13 @@ from poller_cluster.bookkeeping import (
     Bookkeeper,
 )
 from poller_cluster.dispatch.job import Job
-from scheduler_service.domain.books import FailedAttempt
+from scheduler_service.domain.books import DeadLetter, FailedAttempt
+from scheduler_service.domain.destinations import named_url
 from scheduler_service.domain.errors import ContentTooLarge
 from scheduler_service.domain.ids import ClientId, partition_of
 from scheduler_service.domain.schedules import Outcome, State
 from tests.support.api import NOW, ManualClock
+from tests.support.minutes import definition
 from tests.support.virtual_loop import run_virtual
 from tests.unit.poller_cluster.claimed import RowOwner, claim, result
 
@@ -80,6 +83,27 @@ async def bench() -> AsyncIterator[Bench]:
     yield made
     made.store.may_go_on.set()
     await asyncio.gather(*made.tasks)
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "destination"),
+    [
+        ("https://Shop.example:8443/hook", "shop.example", None),
+        (named_url("shop", "/hook"), None, "shop"),
+    ],
+)
+async def test_a_dead_letter_says_where_the_call_went(url: str, host: str | None, destination: str | None) -> None:
+    letters: list[DeadLetter] = []
+
+    class Letters:
+        async def insert(self, several: Sequence[DeadLetter]) -> None:
+            letters.extend(several)
+
+    nothing: Any = None
+    kept: Any = Letters()
+    books = Bookkeeper(balances=nothing, dead_letters=kept, attempts=nothing, clock=ManualClock(), spawn=nothing)
+    await books.dead_letter(replace(definition(), url=url), Outcome(state=State.FAILED, attempts=3))
+    assert [(letter.host, letter.destination) for letter in letters] == [(host, destination)]
 
 
 async def test_a_failed_attempt_is_kept_with_its_original(bench: Bench) -> None:
