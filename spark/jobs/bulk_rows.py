@@ -48,7 +48,8 @@ class Reader:
         self._body: Body[ScheduleRequest] = Body(ScheduleRequest if flat else _with_key(key))
 
     def request(self, row: str, faults: Faults) -> ScheduleRequest | Invalid:
-        """`faults`: the rules, applied even to a malformed row, so that all its faults are reported at once."""
+        """`faults`: the rules by which a malformed row is judged as well, so that all its faults are reported at once.
+        A well-formed row is judged where it is loaded (`usecases.bulk_load`)."""
         try:
             data = _nested(_decode(row)) if self._flat else row.encode()
             return self._body.decode(data, faults)

@@ -1,6 +1,7 @@
 """Rows of a load's input are decoded as by the API; the operator's rules arrive through spark-submit."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from ipaddress import ip_network
 
 import msgspec
@@ -11,18 +12,35 @@ from cql.settings import StorageSettings
 from cql.storage import Storage
 from membership.identity import IncarnationNumber, NodeId, NodeIncarnation
 from membership.ports import Heartbeat, NodeState
+from scheduler_service.domain.bulk_loads import BulkLoad
 from scheduler_service.domain.client_bounds import ClientBounds
+from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.errors import FieldError, Invalid
+from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.usecases.schedule_request import ScheduleRequest
 from scheduler_service.usecases.secret_encryption import SecretSettings
 from spark.io.submitted import submitted_bounds, submitted_policy, submitted_secrets, submitted_storage
-from spark.jobs.bulk_executor import all_know
-from spark.jobs.bulk_rows import Reader
+from spark.jobs.bulk_executor import Work, all_know, load_part
+from spark.jobs.bulk_rows import Line, Reader
 from tests.support.memory import InMemoryConnection
 
 FLAT = Reader(flat=True, key="id")
 LINES = Reader(flat=False, key="order id")
+IN_AN_HOUR = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+SHOP = ClientId("shop")
+CLIENT = Client(
+    client_id=SHOP,
+    poller_quota=1,
+    poller_ceiling=1,
+    state=ClientState.ACTIVE,
+    settings=ClientSettings(),
+    revision=1,
+    created_at=UnixMillis(0),
+)
+LOAD = BulkLoad(
+    client_id=SHOP, load_id="orders", key_column="id", pollers=1, started_at=UnixMillis(0), state_at=UnixMillis(0)
+)
 
 
 def no_faults(request: ScheduleRequest) -> Sequence[FieldError]:
@@ -33,6 +51,25 @@ def faults(reader: Reader, row: str) -> list[str]:
     found = reader.request(row, no_faults)
     assert isinstance(found, Invalid)
     return reader.reasons(found.errors)
+
+
+def refused(row: object, *, flat: bool) -> list[str]:
+    """The reasons of a task, which judges by all rules, as in a dry run; none for a row that it would load."""
+    work = Work(
+        storage=None,
+        secrets=SecretSettings(),
+        policy=NetworkPolicy(),
+        bounds=ClientBounds(),
+        client=CLIENT,
+        load=LOAD,
+        again=False,
+        flat=flat,
+        rate=1e6,
+        ahead_ms=0,
+    )
+    (part,) = load_part(work, [msgspec.json.encode(Line(id=0, row=msgspec.json.encode(row).decode(), key="1"))])
+    assert part.counts == ({"rejected": 1} if part.rejects else {"added": 1})
+    return [reason for reject in part.rejects for reason in reject.reasons]
 
 
 def test_a_flat_row_equals_its_create() -> None:
@@ -68,7 +105,6 @@ def test_a_flat_row_equals_its_create() -> None:
 @pytest.mark.parametrize(
     ("row", "reasons"),
     [
-        ("{}", ["url: is required"]),
         ('{"url": "u", "label": ""}', ["label: must be a string of length >= 1"]),
         ('{"url": "u", "headers": "no", "json": "{"}', ["headers: is not valid JSON", "json: is not valid JSON"]),
         ('{"url": "u", "headers": "[1]"}', ["headers: must be an object, not an array"]),
@@ -81,11 +117,23 @@ def test_reasons_name_columns(row: str, reasons: list[str]) -> None:
     assert faults(FLAT, row) == reasons
 
 
+def test_a_row_says_where_to_call() -> None:
+    neither = "give exactly one of url and destination; neither is given"
+    assert refused({"due": IN_AN_HOUR, "url": "https://a.example/"}, flat=True) == []
+    assert refused({"due": IN_AN_HOUR}, flat=True) == [f"url: {neither}"]
+    assert refused({}, flat=True) == [f"url: {neither}", "due: is required; a delay differs in every run"]
+    assert refused({"due": IN_AN_HOUR, "callback": {}}, flat=False) == [f"/callback/url: {neither}"]
+    assert refused({"due": IN_AN_HOUR, "label": "", "callback": {}}, flat=False) == [
+        "/label: must be a string of length >= 1",
+        f"/callback/url: {neither}",
+    ]
+
+
 def test_a_line_is_a_create_with_its_key_beside_it() -> None:
     request = LINES.request('{"order id": {"a": 1}, "callback": {"url": "u"}, "label": "l"}', no_faults)
     assert isinstance(request, ScheduleRequest)
     assert (request.label, request.callback.url) == ("l", "u")
-    assert faults(LINES, '{"id": 1, "callback": {}}')[-1] == "/callback/url: is required"
+    assert faults(LINES, '{"id": 1}')[-1] == "/callback: is required"
     assert faults(LINES, "nothing") == ["the body is not valid JSON: invalid character (byte 4)"]
     by_label = Reader(flat=False, key="label").request('{"callback": {"url": "u"}, "label": "l"}', no_faults)
     assert isinstance(by_label, ScheduleRequest)
