@@ -167,6 +167,8 @@ class PlainCreates:
             or "Content-Encoding" in headers
             or "Expect" in headers
             or IDEMPOTENCY_KEY in headers
+            or "If-Match" in headers
+            or "If-None-Match" in headers
             or "Origin" in headers
             # aiohttp's EmptyStreamReader is a subclass: there is no body.
             or type(payload) is not StreamReader

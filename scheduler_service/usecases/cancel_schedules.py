@@ -10,7 +10,8 @@ meanwhile:
                                  before; refused if another call is to replace it               (409 in-doubt)
     ended                        cancelled before: 200; rescheduled: 409 rescheduled; else 409 already-finished
 
-Who replaces a schedule by a call that is made of its content tests its revision too (`as_read`).
+Who replaces a schedule by a call that is made of its content tests its revision too (`as_read`), and so does a cancel
+of what its caller has seen.
 
 A commit changes `version` and an external update changes `edits`, so of a commit and an external update exactly one
 wins. After a rejection or an unknown answer the update starts over.
@@ -39,12 +40,14 @@ from membership.conditional import Applied, Rejected, Unknown
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.ids import ClientId, Partition, RowKey, ScheduleId, UnixMillis, key_of, partition_of
 from scheduler_service.domain.ports import ScheduleStore
+from scheduler_service.domain.preconditions import NO_PRECONDITION, Precondition
 from scheduler_service.domain.retry_rows import (
     IN_DOUBT,
     outcome_after,
     successor_key,
     successor_partition,
 )
+from scheduler_service.domain.revisions import entity_tag
 from scheduler_service.domain.schedules import Outcome, PartitionHeader, Row, RowWrite, State
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import Turn, concurrently
@@ -143,14 +146,15 @@ class CancelSchedules:
         *,
         reason: str | None = None,
         rescheduled_to: UUID | None = None,
+        precondition: Precondition = NO_PRECONDITION,
     ) -> CancelResult:
         """Cancel unless the owner has claimed it. `reason` is a stable word for why, `rescheduled_to` the schedule that
         is called instead; the first cancel's values stay. With a reason another call replaces this one, so a schedule
         in doubt is left alone.
 
-        Raises StoreUnavailable when the outcome stays unknown.
+        Raises PreconditionFailed; StoreUnavailable when the outcome stays unknown.
         """
-        result = await self._one(client_id, schedule_id, _Why(reason, rescheduled_to))
+        result = await self._one(client_id, schedule_id, _Why(reason, rescheduled_to), precondition)
         assert not isinstance(result, Revised)
         return result
 
@@ -160,13 +164,22 @@ class CancelSchedules:
         """The same unless the schedule was revised since `row`, its original, was read."""
         return await self._one(client_id, row.schedule_id, _Why(reason, rescheduled_to, row.revision))
 
-    async def _one(self, client_id: ClientId, schedule_id: ScheduleId, why: _Why) -> CancelResult | Revised:
+    async def _one(
+        self,
+        client_id: ClientId,
+        schedule_id: ScheduleId,
+        why: _Why,
+        precondition: Precondition = NO_PRECONDITION,
+    ) -> CancelResult | Revised:
         partition, key = partition_of(client_id, schedule_id), key_of(schedule_id)
         for _ in range(MAX_PARTITION_TURNS):
             header, rows = await self._schedules.read_rows(partition, [key], serial=True)
             row = rows.get(key)
             if row is None or not row.defined:
                 return NoSuchSchedule()
+            if precondition != NO_PRECONDITION:
+                precondition.check(entity_tag(schedule_id, row.revision))
+                why = why._replace(revision=row.revision)
             if row.ended:
                 return await self._ended(client_id, row)
             if row.state is None:

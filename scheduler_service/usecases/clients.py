@@ -77,13 +77,20 @@ class ChangeClient:
         self._store = store
         self._catalog = catalog
 
-    async def __call__(self, client_id: ClientId, step: Step) -> Client:
-        """Raises NotFound, StoreUnavailable, and what the step raises."""
+    async def __call__(
+        self, client_id: ClientId, step: Step, *, precondition: Precondition = NO_PRECONDITION
+    ) -> Client:
+        """Raises NotFound, PreconditionFailed unless the client already is as requested, StoreUnavailable, and what the
+        step raises."""
         current = await self._store.read_client(client_id)
         for _ in range(MAX_CLIENT_TURNS):
             if current is None or current.state is ClientState.DELETED:
                 raise NotFound(f"there is no client {client_id!r}")
-            wanted = msgspec.structs.replace(await step(current), revision=current.revision + 1)
+            changed = await step(current)
+            if changed != current:
+                # The answer to an equal request may have been lost, so a repeat is not refused.
+                precondition.check(str(current.revision))
+            wanted = msgspec.structs.replace(changed, revision=current.revision + 1)
             answer = await self._store.update_client(expected_revision=current.revision, client=wanted)
             self._catalog.forget()
             match answer:
@@ -235,20 +242,20 @@ class SuspendClient:
     def __init__(self, *, change: ChangeClient) -> None:
         self._change = change
 
-    async def suspend(self, client_id: ClientId) -> Client:
-        """Raises Conflict for built-in clients, NotFound, StoreUnavailable."""
-        return await self._move(client_id, ClientState.SUSPENDED)
+    async def suspend(self, client_id: ClientId, *, precondition: Precondition = NO_PRECONDITION) -> Client:
+        """Raises Conflict for built-in clients, NotFound, PreconditionFailed, StoreUnavailable."""
+        return await self._move(client_id, ClientState.SUSPENDED, precondition)
 
-    async def resume(self, client_id: ClientId) -> Client:
-        """Raises Conflict for built-in clients, NotFound, StoreUnavailable."""
-        return await self._move(client_id, ClientState.ACTIVE)
+    async def resume(self, client_id: ClientId, *, precondition: Precondition = NO_PRECONDITION) -> Client:
+        """Raises Conflict for built-in clients, NotFound, PreconditionFailed, StoreUnavailable."""
+        return await self._move(client_id, ClientState.ACTIVE, precondition)
 
-    async def _move(self, client_id: ClientId, state: ClientState) -> Client:
+    async def _move(self, client_id: ClientId, state: ClientState, precondition: Precondition) -> Client:
         async def step(current: Client) -> Client:
             refuse_built_in(current)
             return msgspec.structs.replace(current, state=state)
 
-        return await self._change(client_id, step)
+        return await self._change(client_id, step, precondition=precondition)
 
 
 class PauseClient:
@@ -257,20 +264,20 @@ class PauseClient:
     def __init__(self, *, change: ChangeClient) -> None:
         self._change = change
 
-    async def pause(self, client_id: ClientId) -> Client:
-        """Raises Conflict for built-in clients, NotFound, StoreUnavailable."""
-        return await self._set(client_id, paused=True)
+    async def pause(self, client_id: ClientId, *, precondition: Precondition = NO_PRECONDITION) -> Client:
+        """Raises Conflict for built-in clients, NotFound, PreconditionFailed, StoreUnavailable."""
+        return await self._set(client_id, precondition, paused=True)
 
-    async def unpause(self, client_id: ClientId) -> Client:
-        """Raises Conflict for built-in clients, NotFound, StoreUnavailable."""
-        return await self._set(client_id, paused=False)
+    async def unpause(self, client_id: ClientId, *, precondition: Precondition = NO_PRECONDITION) -> Client:
+        """Raises Conflict for built-in clients, NotFound, PreconditionFailed, StoreUnavailable."""
+        return await self._set(client_id, precondition, paused=False)
 
-    async def _set(self, client_id: ClientId, *, paused: bool) -> Client:
+    async def _set(self, client_id: ClientId, precondition: Precondition, *, paused: bool) -> Client:
         async def step(current: Client) -> Client:
             refuse_built_in(current)
             return msgspec.structs.replace(current, paused=paused)
 
-        return await self._change(client_id, step)
+        return await self._change(client_id, step, precondition=precondition)
 
 
 class ChangeOwnSettings:
@@ -279,14 +286,16 @@ class ChangeOwnSettings:
     def __init__(self, *, change: ChangeClient) -> None:
         self._change = change
 
-    async def __call__(self, client_id: ClientId, wanted: OwnSettings) -> Client:
-        """Raises Conflict for built-in clients, NotFound, StoreUnavailable."""
+    async def __call__(
+        self, client_id: ClientId, wanted: OwnSettings, *, precondition: Precondition = NO_PRECONDITION
+    ) -> Client:
+        """Raises Conflict for built-in clients, NotFound, PreconditionFailed, StoreUnavailable."""
 
         async def step(current: Client) -> Client:
             refuse_built_in(current)
             return msgspec.structs.replace(current, settings=wanted.over(current.settings))
 
-        return await self._change(client_id, step)
+        return await self._change(client_id, step, precondition=precondition)
 
 
 class DeleteClient:
@@ -297,11 +306,11 @@ class DeleteClient:
         self._change = change
         self._keys = keys
 
-    async def __call__(self, client_id: ClientId) -> None:
+    async def __call__(self, client_id: ClientId, *, precondition: Precondition = NO_PRECONDITION) -> None:
         """The state is written first, because it alone makes every key of the client worthless; then the keys are
         revoked. A deletion that was interrupted in between, or before its announcement, is completed by a repeat.
 
-        Raises Conflict, NotFound, StoreUnavailable.
+        Raises Conflict, NotFound, PreconditionFailed, StoreUnavailable.
         """
         known = await self._store.read_client(client_id)
         if known is None:
@@ -316,7 +325,7 @@ class DeleteClient:
         if known.state is ClientState.DELETED:
             await self._store.announce()
         else:
-            await self._change(client_id, step)
+            await self._change(client_id, step, precondition=precondition)
         await self._keys.revoke_all(client_id)
 
 

@@ -33,7 +33,15 @@ from scheduler_service.domain.crons.row import (
     CronCallback,
     CronState,
 )
-from scheduler_service.domain.errors import Conflict, FieldError, Invalid, InvalidRule, NotFound, SecretLocked
+from scheduler_service.domain.errors import (
+    Conflict,
+    FieldError,
+    Invalid,
+    InvalidRule,
+    NotFound,
+    PreconditionFailed,
+    SecretLocked,
+)
 from scheduler_service.domain.ids import ClientId, CronId, PollerId, UnixMillis
 from scheduler_service.domain.ports import CronStore, SecretEncryption
 from scheduler_service.domain.preconditions import NO_PRECONDITION, Precondition
@@ -117,8 +125,10 @@ class ChangeCrons:
             known, cron = await self._change_from(before, client.client_id, cron_id, step)
         return Changed(cron, created=known is None or known.state is CronState.DELETED)
 
-    async def pause(self, client_id: ClientId, cron_id: CronId) -> Cron:
-        """Raises NotFound; Conflict for a finished cron; StoreUnavailable."""
+    async def pause(
+        self, client_id: ClientId, cron_id: CronId, *, precondition: Precondition = NO_PRECONDITION
+    ) -> Cron:
+        """Raises NotFound; Conflict for a finished cron; PreconditionFailed, StoreUnavailable."""
 
         def step(known: Cron | None, now: UnixMillis) -> Cron:
             cron = existing(known, cron_id)
@@ -126,20 +136,25 @@ class ChangeCrons:
                 raise Conflict("cron-finished", f"cron {cron_id!r} has had its last fire", state=cron.state)
             return cron if cron.state is CronState.PAUSED else _begun_again(cron, cron, CronState.PAUSED, now)
 
-        return (await self._change(client_id, cron_id, step)).cron
+        return (await self._change(client_id, cron_id, step, precondition)).cron
 
-    async def resume(self, client_id: ClientId, cron_id: CronId) -> Cron:
-        """From now on: fires of the pause are not made up for. Raises NotFound, StoreUnavailable."""
+    async def resume(
+        self, client_id: ClientId, cron_id: CronId, *, precondition: Precondition = NO_PRECONDITION
+    ) -> Cron:
+        """From now on: fires of the pause are not made up for. Raises NotFound, PreconditionFailed,
+        StoreUnavailable."""
 
         def step(known: Cron | None, now: UnixMillis) -> Cron:
             cron = existing(known, cron_id)
             return cron if cron.state is not CronState.PAUSED else _begun_again(cron, cron, CronState.ACTIVE, now)
 
-        return (await self._change(client_id, cron_id, step)).cron
+        return (await self._change(client_id, cron_id, step, precondition)).cron
 
-    async def delete(self, client_id: ClientId, cron_id: CronId) -> Cron:
+    async def delete(
+        self, client_id: ClientId, cron_id: CronId, *, precondition: Precondition = NO_PRECONDITION
+    ) -> Cron:
         """Its runs stay, its callback is erased at once, its row after the client's retention. Raises NotFound (not for
-        one that was deleted before), StoreUnavailable."""
+        one that was deleted before), PreconditionFailed, StoreUnavailable."""
 
         def step(known: Cron | None, now: UnixMillis) -> Cron:
             if known is None:
@@ -151,7 +166,7 @@ class ChangeCrons:
             return _begun_again(known, emptied, CronState.DELETED, now)
 
         standing = self._counts.standing(client_id)
-        known, cron = await self._change(client_id, cron_id, step)
+        known, cron = await self._change(client_id, cron_id, step, precondition)
         if known is not None and known.state is not CronState.DELETED:
             self._counts.deleted(client_id, standing)
         return cron
@@ -191,10 +206,21 @@ class ChangeCrons:
         return msgspec.structs.replace(cron.callback, headers=headers)
 
     async def _change(
-        self, client_id: ClientId, cron_id: CronId, step: Callable[[Cron | None, UnixMillis], Cron]
+        self,
+        client_id: ClientId,
+        cron_id: CronId,
+        step: Callable[[Cron | None, UnixMillis], Cron],
+        precondition: Precondition,
     ) -> "_Change":
-        known = (await self._crons.read(client_id, [cron_id])).get(cron_id)
-        return await self._change_from(known, client_id, cron_id, step)
+        def checked(known: Cron | None, now: UnixMillis) -> Cron:
+            wanted = step(known, now)
+            if known is not None and wanted is not known:
+                # As of a put, a repeat is not refused.
+                precondition.check(str(known.revision))
+            return wanted
+
+        before = (await self._crons.read(client_id, [cron_id])).get(cron_id)
+        return await self._change_from(before, client_id, cron_id, checked)
 
     async def _change_from(
         self, known: Cron | None, client_id: ClientId, cron_id: CronId, step: Callable[[Cron | None, UnixMillis], Cron]
@@ -205,7 +231,7 @@ class ChangeCrons:
             now = UnixMillis(self._clock.wall_ms())
             try:
                 wanted = step(known, now)
-            except (Conflict, NotFound):
+            except (Conflict, NotFound, PreconditionFailed):
                 if sure:
                     raise
                 known, sure = (await self._crons.read(client_id, [cron_id], serial=True)).get(cron_id), True
@@ -341,7 +367,7 @@ class RequestCrons:
             check_destination=self._destinations.check(client.client_id),
         )
 
-    async def resume(self, client: Client, cron_id: CronId) -> Cron:
-        """Raises NotFound, StoreUnavailable too."""
+    async def resume(self, client: Client, cron_id: CronId, *, precondition: Precondition = NO_PRECONDITION) -> Cron:
+        """Raises NotFound, PreconditionFailed, StoreUnavailable too."""
         self.admit(client)
-        return await self._change.resume(client.client_id, cron_id)
+        return await self._change.resume(client.client_id, cron_id, precondition=precondition)

@@ -133,21 +133,25 @@ class Destinations:
                 raise
         return PutDestination(ShownDestination(stored, document), created=known is None)
 
-    async def pause(self, client_id: ClientId, name: str) -> ShownDestination:
-        """Its calls wait from now on. Raises NotFound, SecretLocked, StoreUnavailable."""
+    async def pause(
+        self, client_id: ClientId, name: str, *, precondition: Precondition = NO_PRECONDITION
+    ) -> ShownDestination:
+        """Its calls wait from now on. Raises NotFound, PreconditionFailed, SecretLocked, StoreUnavailable."""
 
         def step(known: StoredDestination, now: UnixMillis) -> StoredDestination:
             return known if known.paused_at is not None else replace(known, paused_at=now, changed_at=now)
 
-        return await self._set(client_id, name, step)
+        return await self._set(client_id, name, step, precondition)
 
-    async def resume(self, client_id: ClientId, name: str) -> ShownDestination:
-        """Raises NotFound, SecretLocked, StoreUnavailable."""
+    async def resume(
+        self, client_id: ClientId, name: str, *, precondition: Precondition = NO_PRECONDITION
+    ) -> ShownDestination:
+        """Raises NotFound, PreconditionFailed, SecretLocked, StoreUnavailable."""
 
         def step(known: StoredDestination, now: UnixMillis) -> StoredDestination:
             return known if known.paused_at is None else replace(known, paused_at=None, changed_at=now)
 
-        return await self._set(client_id, name, step)
+        return await self._set(client_id, name, step, precondition)
 
     async def delete(
         self,
@@ -185,12 +189,25 @@ class Destinations:
         raise StoreUnavailable("others keep changing this destination; repeat the request")
 
     async def _set(
-        self, client_id: ClientId, name: str, step: Callable[[StoredDestination, UnixMillis], StoredDestination]
+        self,
+        client_id: ClientId,
+        name: str,
+        step: Callable[[StoredDestination, UnixMillis], StoredDestination],
+        precondition: Precondition,
     ) -> ShownDestination:
         before = await self._store.read_destination(client_id, name)
         # A document that can't be shown is found before anything changes.
         self._shown(_existing(before, name))
-        _, stored = await self._change(client_id, name, before, lambda known, now: step(_existing(known, name), now))
+
+        def checked(known: StoredDestination | None, now: UnixMillis) -> StoredDestination:
+            known = _existing(known, name)
+            wanted = step(known, now)
+            if wanted is not known:
+                # As of a put, a repeat is not refused.
+                precondition.check(str(known.revision))
+            return wanted
+
+        _, stored = await self._change(client_id, name, before, checked)
         return self._shown(stored)
 
     async def _change(

@@ -212,17 +212,16 @@ class ScheduleKeys:
         """Cancel the schedule that the key names. Raises PreconditionFailed."""
         for turn in range(MAX_MOVES):
             _, present = await self._present(client_id, key, serial=turn > 0)
-            # The schedule's own id stands for all its revisions.
-            whatever = present is not None and str(present.row.schedule_id) in (precondition.matches or ())
-            if not whatever:
-                precondition.check(_tag(present))
             if present is None:
+                precondition.check(None)
                 return NoSuchSchedule()
-            if whatever or precondition.matches is None:
-                result: CancelResult | Revised = await self._cancel.one(client_id, present.row.schedule_id)
-            else:
-                result = await self._cancel.as_read(client_id, present.row)
-            if not isinstance(result, WasRescheduled | Revised):
+            schedule_id = present.row.schedule_id
+            # The schedule's own id stands for all its revisions.
+            whatever = str(schedule_id) in (precondition.matches or ())
+            result = await self._cancel.one(
+                client_id, schedule_id, precondition=NO_PRECONDITION if whatever else precondition
+            )
+            if not isinstance(result, WasRescheduled):
                 return result
         raise StoreUnavailable("this key changes too often")
 

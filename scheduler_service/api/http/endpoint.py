@@ -16,6 +16,7 @@ from aiohttp import web
 from membership.errors import MinutehandError, StoreUnavailable
 from scheduler_service.api.health import ApiHealth
 from scheduler_service.api.http.auth import Access, authorize
+from scheduler_service.api.http.preconditions import refuse_preconditions
 from scheduler_service.api.http.route import SERVER, Documents, Handler, RequestContext, Route, json_body, operation_id
 from scheduler_service.api.http.timeouts import Deadlines
 from scheduler_service.api.metrics import ApiMetrics, Exposition
@@ -198,6 +199,8 @@ async def _admit(context: RequestContext, route: Route) -> None:
             refuse_built_in(context.admitted)
     if request.rel_url.raw_query_string:
         context.query()
+    if not route.conditional and not route.reads:
+        refuse_preconditions(request)
 
 
 async def _in_turn(context: RequestContext, handler: Handler) -> web.Response:

@@ -1,5 +1,9 @@
-"""The headers `If-Match` and `If-None-Match` of requests that change something, and the `ETag` of answers (RFC
-9110)."""
+"""The headers `If-Match` and `If-None-Match` of requests that change something, and the `ETag` of answers (RFC 9110).
+
+A route that heeds them is marked `Route.conditional`: what it changes has an `ETag`, and the conditional write of the
+change decides. Every other route that may change something refuses them, so no caller believes a change to be
+conditional that is not.
+"""
 
 from collections.abc import Mapping
 from typing import Final
@@ -13,6 +17,7 @@ ETAG: Final[Mapping[str, str]] = {"ETag": "Names what is shown; sent back in If-
 ETAG_PATTERN: Final = r'^"[\x21\x23-\x7e]*"$'
 IF_MATCH_PATTERN: Final = r'^(\*|(W/)?"[^"]*"(, *(W/)?"[^"]*")*)$'
 PRECONDITION_FAILED: Final = "precondition-failed"
+_HEADERS: Final = ("If-Match", "If-None-Match")
 
 
 def etag_header(tag: object) -> dict[str, str]:
@@ -20,6 +25,14 @@ def etag_header(tag: object) -> dict[str, str]:
 
 
 _QUOTED_ANY: Final = f'"{ANY}"'
+
+
+def refuse_preconditions(request: web.Request) -> None:
+    """For a route that is not conditional. Raises Invalid."""
+    given = [name for name in _HEADERS if name in request.headers]
+    if given:
+        detail = "can't be given here: what this request does depends on no entity tag"
+        raise Invalid([FieldError(f"/{name}", detail) for name in given])
 
 
 def precondition_of(request: web.Request) -> Precondition:

@@ -250,12 +250,13 @@ class Route:
     `scope`: what a client's key needs, for routes with Access.CLIENT and no others. `query`: its parameters. `request`
     and `response`: the types of the JSON bodies. `body_optional`: the body may be left out, as with NoRequest.
     `status`: that of success. `headers`: headers of that answer, each with a sentence. `media`: the content types of
-    success. `others`: further answers that are no problem, by status, with their type (None: no body). `cost`: units of
+    success. `others`: further answers that are no problem, by status, with their type (None: no body). `conditional`:
+    it heeds `If-Match` and `If-None-Match`; routes that are not refuse them, unless they only read. `cost`: units of
     about 1 ms of CPU that it takes from its caller's budget (see `api.request_budget`; open routes take nothing, as
     their answers are cheap or cached). `reads_much`: it may read many rows, so few requests of one caller are handled
-    at once. `dry_run`: it changes nothing, whatever its method. `recorded`: the audit log has
-    uses by clients' keys of any scope. `problems`: the kinds that it can answer besides those
-    that follow from access, path, query and body (see `openapi.answers`).
+    at once. `dry_run`: it changes nothing, whatever its method. `recorded`: the audit log has uses by clients' keys of
+    any scope. `problems`: the kinds that it can answer besides those that follow from access, path, query and body
+    (see `openapi.answers`).
     """
 
     method: str
@@ -273,6 +274,7 @@ class Route:
     media: tuple[str, ...] = (JSON,)
     others: Mapping[int, Any] = field(default_factory=dict)
     idempotent: bool = False
+    conditional: bool = False
     cost: float = 1.0
     reads_much: bool = False
     dry_run: bool = False
@@ -287,7 +289,11 @@ class Route:
     def changes(self) -> bool:
         """Whether it may change something or call a receiver. An administrator's use of such a route is recorded, and
         built-in clients refuse those that take clients' keys."""
-        return not self.dry_run and self.method not in ("GET", "HEAD")
+        return not self.dry_run and not self.reads
+
+    @property
+    def reads(self) -> bool:
+        return self.method in ("GET", "HEAD")
 
 
 CREATES: Final = ("client-suspended", "clock-in-doubt")

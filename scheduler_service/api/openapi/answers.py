@@ -8,6 +8,7 @@
     changes a client's data  built-in-client
     has a body               request-timeout, content-too-large, unsupported-media-type
     idempotent               idempotency-key-reused
+    conditional              precondition-failed
     the row's `problems`     these
 
 `problems.KINDS` says what each of them means.
@@ -17,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from scheduler_service.api.http.auth import Access
-from scheduler_service.api.http.preconditions import ETAG_PATTERN
+from scheduler_service.api.http.preconditions import ETAG_PATTERN, PRECONDITION_FAILED
 from scheduler_service.api.http.route import Route
 from scheduler_service.api.problems import CONTENT_TYPE, KINDS, problem
 from scheduler_service.api.rate_limit import RATE_HEADERS
@@ -87,6 +88,8 @@ def kinds_of(route: Route) -> list[str]:
         kinds.update(_WITH_BODY)
     if route.idempotent:
         kinds.add("idempotency-key-reused")
+    if route.conditional:
+        kinds.add(PRECONDITION_FAILED)
     unknown = kinds - KINDS.keys()
     if unknown:
         raise ValueError(f"{route.method} {route.path} names problems that there are none of: {sorted(unknown)}")

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from scheduler_service.api.http.auth import Access
-from scheduler_service.api.http.preconditions import IF_MATCH_PATTERN, PRECONDITION_FAILED
+from scheduler_service.api.http.preconditions import IF_MATCH_PATTERN
 from scheduler_service.api.http.query import PATH_PARTS, Parameter
 from scheduler_service.api.http.route import JSON, Document, NoRequest, Route, json_body, operation_id
 from scheduler_service.api.openapi.answers import (
@@ -249,7 +249,7 @@ def _parameters(route: Route, example: Example | None) -> list[dict[str, Any]]:
         parameters.append(declared)
     if route.idempotent:
         parameters.append({"$ref": "#/components/parameters/Idempotency-Key"})
-    if PRECONDITION_FAILED in route.problems:
+    if route.conditional:
         parameters += [{"$ref": f"#/components/parameters/{name}"} for name in _PRECONDITIONS]
     parameters.append({"$ref": "#/components/parameters/X-Request-Id"})
     return parameters

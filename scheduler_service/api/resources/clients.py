@@ -7,7 +7,7 @@ from aiohttp import web
 
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.decoding import Body, token
-from scheduler_service.api.http.preconditions import ETAG, PRECONDITION_FAILED, etag_header, precondition_of
+from scheduler_service.api.http.preconditions import ETAG, etag_header, precondition_of
 from scheduler_service.api.http.route import (
     LOCATION,
     Items,
@@ -79,48 +79,53 @@ async def list_clients(context: RequestContext) -> web.Response:
 
 async def get_client(context: RequestContext) -> web.Response:
     client = await context.services.clients.show.one(context.client_id)
-    return json_response(_view(context, client), headers=etag_header(client.revision))
+    return _shown(context, client)
 
 
 async def suspend_client(context: RequestContext) -> web.Response:
+    precondition = precondition_of(context.request)
     await context.no_body()
-    client = await context.services.clients.suspend(context.client_id)
+    client = await context.services.clients.suspend(context.client_id, precondition=precondition)
     context.log("client-suspended", client_id=client.client_id, revision=client.revision)
-    return json_response(_view(context, client))
+    return _shown(context, client)
 
 
 async def resume_client(context: RequestContext) -> web.Response:
+    precondition = precondition_of(context.request)
     await context.no_body()
-    client = await context.services.clients.resume(context.client_id)
+    client = await context.services.clients.resume(context.client_id, precondition=precondition)
     context.log("client-resumed", client_id=client.client_id, revision=client.revision)
-    return json_response(_view(context, client))
+    return _shown(context, client)
 
 
 async def change_settings(context: RequestContext) -> web.Response:
+    precondition = precondition_of(context.request)
     wanted = await context.body(_OWN, lambda wrong: _own_faults(context, wrong))
     if faults := _own_faults(context, wanted):
         raise Invalid(faults)
-    client = await context.services.clients.change_own_settings(context.client_id, wanted)
+    client = await context.services.clients.change_own_settings(context.client_id, wanted, precondition=precondition)
     context.log("client-settings-changed", client_id=client.client_id, revision=client.revision)
-    return json_response(_view(context, client))
+    return _shown(context, client)
 
 
 async def pause_client(context: RequestContext) -> web.Response:
+    precondition = precondition_of(context.request)
     await context.no_body()
-    client = await context.services.clients.pause(context.client_id)
+    client = await context.services.clients.pause(context.client_id, precondition=precondition)
     context.log("client-paused", client_id=client.client_id, revision=client.revision)
-    return json_response(_view(context, client))
+    return _shown(context, client)
 
 
 async def unpause_client(context: RequestContext) -> web.Response:
+    precondition = precondition_of(context.request)
     await context.no_body()
-    client = await context.services.clients.unpause(context.client_id)
+    client = await context.services.clients.unpause(context.client_id, precondition=precondition)
     context.log("client-unpaused", client_id=client.client_id, revision=client.revision)
-    return json_response(_view(context, client))
+    return _shown(context, client)
 
 
 async def delete_client(context: RequestContext) -> web.Response:
-    await context.services.clients.delete(context.client_id)
+    await context.services.clients.delete(context.client_id, precondition=precondition_of(context.request))
     context.log("client-deleted", client_id=context.client_id)
     return no_content()
 
@@ -131,6 +136,10 @@ def _id_faults(client_id: str) -> list[FieldError]:
         return []
     detail = f"a client's id must match {CLIENT_ID_PATTERN}: lower-case letters, digits, '.', '_' and '-'"
     return [FieldError("", detail)]
+
+
+def _shown(context: RequestContext, client: Client) -> web.Response:
+    return json_response(_view(context, client), headers=etag_header(client.revision))
 
 
 def _view(context: RequestContext, client: Client) -> ClientView:
@@ -170,7 +179,8 @@ ROUTES = (
         status=201,
         headers={**LOCATION, **ETAG},
         others={200: ClientView},
-        problems=("client-deleted", PRECONDITION_FAILED),
+        conditional=True,
+        problems=("client-deleted",),
     ),
     Route(
         method="GET",
@@ -198,6 +208,7 @@ ROUTES = (
         handler=delete_client,
         summary="Delete a suspended client",
         status=204,
+        conditional=True,
         problems=("not-suspended", "built-in-client"),
     ),
     Route(
@@ -208,6 +219,8 @@ ROUTES = (
         summary="Suspend a client: its calls wait, and its creates are refused",
         request=NoRequest,
         response=ClientView,
+        headers=ETAG,
+        conditional=True,
         problems=("built-in-client",),
     ),
     Route(
@@ -218,6 +231,8 @@ ROUTES = (
         summary="Resume a suspended client",
         request=NoRequest,
         response=ClientView,
+        headers=ETAG,
+        conditional=True,
         problems=("built-in-client",),
     ),
     Route(
@@ -229,6 +244,8 @@ ROUTES = (
         summary="Change those settings that are a client's own",
         request=OwnSettings,
         response=ClientView,
+        headers=ETAG,
+        conditional=True,
     ),
     Route(
         method="POST",
@@ -239,6 +256,8 @@ ROUTES = (
         summary="Hold a client's calls and crons; creates are accepted",
         request=NoRequest,
         response=ClientView,
+        headers=ETAG,
+        conditional=True,
     ),
     Route(
         method="POST",
@@ -249,5 +268,7 @@ ROUTES = (
         summary="Let a paused client go on",
         request=NoRequest,
         response=ClientView,
+        headers=ETAG,
+        conditional=True,
     ),
 )

@@ -9,7 +9,7 @@ from aiohttp import web
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.decoding import Body
 from scheduler_service.api.http.paging import Cursor, Listing, WindowCursor, WindowListing, seal
-from scheduler_service.api.http.preconditions import ETAG, PRECONDITION_FAILED, etag_header, precondition_of
+from scheduler_service.api.http.preconditions import ETAG, etag_header, precondition_of
 from scheduler_service.api.http.route import (
     CREATES,
     LOCATION,
@@ -156,19 +156,20 @@ async def list_crons(context: RequestContext) -> web.Response:
 
 
 async def delete_cron(context: RequestContext) -> web.Response:
-    return _changed(context, await context.services.crons.change.delete(context.client.client_id, _cron_id(context)))
+    client_id, cron_id, precondition = context.client.client_id, _cron_id(context), precondition_of(context.request)
+    return _changed(context, await context.services.crons.change.delete(client_id, cron_id, precondition=precondition))
 
 
 async def pause_cron(context: RequestContext) -> web.Response:
-    cron_id = _cron_id(context)
+    client_id, cron_id, precondition = context.client.client_id, _cron_id(context), precondition_of(context.request)
     await context.no_body()
-    return _changed(context, await context.services.crons.change.pause(context.client.client_id, cron_id))
+    return _changed(context, await context.services.crons.change.pause(client_id, cron_id, precondition=precondition))
 
 
 async def resume_cron(context: RequestContext) -> web.Response:
-    cron_id = _cron_id(context)
+    client, cron_id, precondition = context.client, _cron_id(context), precondition_of(context.request)
     await context.no_body()
-    return _changed(context, await context.services.crons.request.resume(context.client, cron_id))
+    return _changed(context, await context.services.crons.request.resume(client, cron_id, precondition=precondition))
 
 
 async def trigger_cron(context: RequestContext) -> web.Response:
@@ -244,7 +245,8 @@ ROUTES = (
         status=201,
         headers={**LOCATION, **ETAG, **RATE_HEADERS},
         others={200: CronView},
-        problems=(*CREATES, *RATED, "too-many-crons", PRECONDITION_FAILED),
+        conditional=True,
+        problems=(*CREATES, *RATED, "too-many-crons"),
         cost=5,
     ),
     Route(
@@ -265,6 +267,8 @@ ROUTES = (
         handler=delete_cron,
         summary="Delete a cron: it stops firing, and its runs stay readable",
         response=CronView,
+        headers=ETAG,
+        conditional=True,
         cost=4,
     ),
     Route(
@@ -288,6 +292,8 @@ ROUTES = (
         summary="Pause a cron until it is resumed",
         request=NoRequest,
         response=CronView,
+        headers=ETAG,
+        conditional=True,
         problems=("cron-finished",),
         cost=3,
     ),
@@ -300,6 +306,8 @@ ROUTES = (
         summary="Resume a paused cron from now on; missed fires are not made up for",
         request=NoRequest,
         response=CronView,
+        headers=ETAG,
+        conditional=True,
         problems=CREATES,
         cost=3,
     ),

@@ -7,7 +7,7 @@ from aiohttp import web
 
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.decoding import Body
-from scheduler_service.api.http.preconditions import ETAG, PRECONDITION_FAILED, etag_header, precondition_of
+from scheduler_service.api.http.preconditions import ETAG, etag_header, precondition_of
 from scheduler_service.api.http.query import flag_parameter
 from scheduler_service.api.http.route import (
     LOCATION,
@@ -65,15 +65,17 @@ async def list_destinations(context: RequestContext) -> web.Response:
 
 
 async def pause_destination(context: RequestContext) -> web.Response:
-    name = _name(context)
+    name, precondition = _name(context), precondition_of(context.request)
     await context.no_body()
-    return _changed(context, await context.services.destinations.pause(context.client.client_id, name))
+    paused = await context.services.destinations.pause(context.client.client_id, name, precondition=precondition)
+    return _changed(context, paused)
 
 
 async def resume_destination(context: RequestContext) -> web.Response:
-    name = _name(context)
+    name, precondition = _name(context), precondition_of(context.request)
     await context.no_body()
-    return _changed(context, await context.services.destinations.resume(context.client.client_id, name))
+    resumed = await context.services.destinations.resume(context.client.client_id, name, precondition=precondition)
+    return _changed(context, resumed)
 
 
 async def delete_destination(context: RequestContext) -> web.Response:
@@ -128,7 +130,8 @@ ROUTES = (
         status=201,
         headers={**LOCATION, **ETAG},
         others={200: DestinationView},
-        problems=("too-many-destinations", "older-nodes", PRECONDITION_FAILED),
+        conditional=True,
+        problems=("too-many-destinations", "older-nodes"),
         cost=5,
     ),
     Route(
@@ -164,6 +167,8 @@ ROUTES = (
         summary="Pause a destination: its calls wait until it is resumed",
         request=NoRequest,
         response=DestinationView,
+        headers=ETAG,
+        conditional=True,
         problems=("secret-locked",),
         cost=3,
     ),
@@ -176,6 +181,8 @@ ROUTES = (
         summary="Resume a paused destination",
         request=NoRequest,
         response=DestinationView,
+        headers=ETAG,
+        conditional=True,
         problems=("secret-locked",),
         cost=3,
     ),
@@ -188,7 +195,8 @@ ROUTES = (
         summary="Delete a destination that no cron and no waiting schedule names",
         query=(FORCE,),
         status=204,
-        problems=("destination-in-use", PRECONDITION_FAILED),
+        conditional=True,
+        problems=("destination-in-use",),
         cost=5,
         reads_much=True,
     ),

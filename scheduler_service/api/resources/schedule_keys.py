@@ -6,7 +6,7 @@ import msgspec
 from aiohttp import web
 
 from scheduler_service.api.http.auth import Access
-from scheduler_service.api.http.preconditions import ETAG, PRECONDITION_FAILED, precondition_of
+from scheduler_service.api.http.preconditions import ETAG, precondition_of
 from scheduler_service.api.http.route import CREATES, LOCATION, RequestContext, Route, json_response
 from scheduler_service.api.once import ONCE, ONCE_HEADERS, ONCE_REFUSED, once_of, told
 from scheduler_service.api.rate_limit import RATE_HEADERS, RATED
@@ -95,7 +95,8 @@ ROUTES = (
         headers={**LOCATION, **ETAG, **RATE_HEADERS, **ONCE_HEADERS},
         others={200: ScheduleView},
         idempotent=True,
-        problems=(*CREATES, *RATED, ONCE_REFUSED, "in-flight", "in-doubt", PRECONDITION_FAILED),
+        conditional=True,
+        problems=(*CREATES, *RATED, ONCE_REFUSED, "in-flight", "in-doubt"),
         cost=1,
     ),
     Route(
@@ -117,7 +118,8 @@ ROUTES = (
         summary="Cancel the schedule that a key names",
         response=ScheduleView,
         headers=ETAG,
-        problems=("in-flight", "already-finished", PRECONDITION_FAILED),
+        conditional=True,
+        problems=("in-flight", "already-finished"),
         cost=2,
     ),
 )

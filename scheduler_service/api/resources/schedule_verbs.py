@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.decoding import Body
-from scheduler_service.api.http.preconditions import ETAG, PRECONDITION_FAILED, precondition_of
+from scheduler_service.api.http.preconditions import ETAG, precondition_of
 from scheduler_service.api.http.query import CursorText
 from scheduler_service.api.http.route import (
     CREATES,
@@ -41,7 +41,6 @@ from scheduler_service.api.schemas import CallbackView, ScheduleView
 from scheduler_service.domain.clients import Scope
 from scheduler_service.domain.errors import Conflict, FieldError, Invalid
 from scheduler_service.domain.ids import ClientId, ScheduleId, is_schedule_id
-from scheduler_service.domain.preconditions import NO_PRECONDITION, Precondition
 from scheduler_service.domain.reconciliations import HANDLED, Action
 from scheduler_service.domain.schedules import State
 from scheduler_service.usecases.cancel_schedules import (
@@ -233,7 +232,7 @@ async def reschedule_schedule(context: RequestContext) -> web.Response:
 
 
 async def update_schedule(context: RequestContext) -> web.Response:
-    return await _change(context, _UPDATE, status=200, precondition=precondition_of(context.request))
+    return await _change(context, _UPDATE, status=200)
 
 
 async def run_schedule(context: RequestContext) -> web.Response:
@@ -254,12 +253,11 @@ async def preview_schedule(context: RequestContext) -> web.Response:
     return json_response(request_view(preview))
 
 
-async def _change(
-    context: RequestContext, body: Body[Any] | None, *, status: int, precondition: Precondition = NO_PRECONDITION
-) -> web.Response:
+async def _change(context: RequestContext, body: Body[Any] | None, *, status: int) -> web.Response:
     """`body` None: the request has none, and asks for a call now."""
     client, schedule_id, reschedule = context.client, schedule_id_of(context), context.services.schedules.reschedule
     context.services.schedules.create.admit(client)
+    precondition = precondition_of(context.request)
     rate = context.services.rate_limit.take(client)
     if body is None:
         await context.no_body()
@@ -307,7 +305,8 @@ ROUTES = (
         response=ScheduleView,
         headers={**LOCATION, **ETAG, **RATE_HEADERS},
         idempotent=True,
-        problems=(*_CHANGES, "secret-locked", PRECONDITION_FAILED),
+        conditional=True,
+        problems=(*_CHANGES, "secret-locked"),
         cost=0,
     ),
     Route(
@@ -320,9 +319,10 @@ ROUTES = (
         request=NoRequest,
         response=ScheduleView,
         status=201,
-        headers={**LOCATION, **RATE_HEADERS},
+        headers={**LOCATION, **ETAG, **RATE_HEADERS},
         others={200: ScheduleView},
         idempotent=True,
+        conditional=True,
         problems=_CHANGES,
         cost=0,
     ),
@@ -347,9 +347,10 @@ ROUTES = (
         request=RescheduleRequest,
         response=ScheduleView,
         status=201,
-        headers={**LOCATION, **RATE_HEADERS},
+        headers={**LOCATION, **ETAG, **RATE_HEADERS},
         others={200: ScheduleView},
         idempotent=True,
+        conditional=True,
         problems=_CHANGES,
         cost=0,
     ),

@@ -10,7 +10,7 @@ from aiohttp import web
 from membership.errors import MinutehandError
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.decoding import Body
-from scheduler_service.api.http.preconditions import ETAG, etag_header
+from scheduler_service.api.http.preconditions import ETAG, etag_header, precondition_of
 from scheduler_service.api.http.route import (
     CREATES,
     IDEMPOTENCY_KEY,
@@ -197,11 +197,12 @@ async def get_schedule(context: RequestContext) -> web.Response:
 
 
 async def cancel_schedule(context: RequestContext) -> web.Response:
-    client_id = context.client.client_id
-    match await context.services.schedules.cancel.one(client_id, schedule_id_of(context)):
+    client_id, precondition = context.client.client_id, precondition_of(context.request)
+    match await context.services.schedules.cancel.one(client_id, schedule_id_of(context), precondition=precondition):
         case Cancelled(row=row):
             context.record(state=state_of(row))
-            return json_response(schedule_view(client_id, row, context.services.encryption, in_flight=False))
+            view = schedule_view(client_id, row, context.services.encryption, in_flight=False)
+            return json_response(view, headers=tag_of(row))
         case refusal:
             raise refused(refusal)
 
@@ -363,6 +364,8 @@ ROUTES = (
         summary="Cancel a schedule: once this is answered 200, the receiver is not called. With reason in-doubt it may "
         "have been called before",
         response=ScheduleView,
+        headers=ETAG,
+        conditional=True,
         problems=("in-flight", "rescheduled", "already-finished"),
         cost=2,
     ),
