@@ -4,18 +4,9 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from minutehand.cli.callbacks import (
-    Body,
-    BodyFile,
-    BodyJson,
-    CallbackPath,
-    CallbackUrl,
-    Destination,
-    Header,
-    Method,
-    read_callback,
-)
+from minutehand.cli.callbacks import CallbackUrl, Content, Method, read_callback
 from minutehand.cli.exchange import show_exchange
+from minutehand.cli.option_groups import grouped
 from minutehand.cli.options import DEFAULT_URL, AsJson, AttemptTimeout, ClientId, KeyText, Url, connect
 from minutehand.cli.output import fail, print_fields, print_json, print_table, say
 from minutehand.cli.pollers import POLLER_COLUMNS, poller_row
@@ -247,35 +238,24 @@ def pollers(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as
 
 
 @app.command(
-    "trial-call", epilog="Example: minutehand clients trial-call shop https://shop.example/hooks/orders --body hello"
+    "trial-call",
+    epilog="Example: minutehand clients trial-call shop --destination warehouse --path /orders --body hello",
 )
+@grouped
 def trial_call(
     client_id: ClientId,
     callback_url: CallbackUrl = None,
-    destination: Destination = None,
-    path: CallbackPath = None,
+    *,
     method: Method = None,
-    header: Header = None,
-    body: Body = None,
-    body_json: BodyJson = None,
-    body_file: BodyFile = None,
+    content: Content,
     timeout_seconds: AttemptTimeout = None,
     url: Url = DEFAULT_URL,
     key: KeyText = None,
     as_json: AsJson = False,
 ) -> None:
     """Send one signed trial call now and show the whole exchange. Exits with 1 unless it was delivered. A pause
-    does not hold it. Takes the client's own key too."""
-    callback = read_callback(
-        callback_url,
-        destination=destination,
-        path=path,
-        method=method,
-        header=header,
-        body=body,
-        body_json=body_json,
-        body_file=body_file,
-    )
+    does not hold it, nor do the limits of a flow key. Takes the client's own key too."""
+    callback = read_callback(callback_url, method=method, **content.told())
     with connect(url, key) as api:
         exchange = api.client(client_id).trial_call(callback, timeout_seconds=timeout_seconds)
     if as_json:

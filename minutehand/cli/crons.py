@@ -4,34 +4,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from minutehand.cli.callbacks import (
-    Body,
-    BodyFile,
-    BodyJson,
-    CallbackPath,
-    CallbackUrl,
-    Destination,
-    FlowKey,
-    FlowParallelism,
-    FlowRate,
-    Header,
-    Method,
-    read_callback,
-)
+from minutehand.cli.callbacks import CallbackUrl, Content, Method, read_callback
+from minutehand.cli.option_groups import grouped
 from minutehand.cli.options import (
     DEFAULT_URL,
     AsJson,
-    AttemptTimeout,
     ClientId,
     IdempotencyKey,
     KeyText,
-    MaxAttempts,
+    Revision,
     Url,
     connect,
     limit_of,
 )
 from minutehand.cli.output import at_most, print_fields, print_json, print_table, say
 from minutehand.cli.output import show as as_text
+from minutehand.cli.schedule_options import Attempts, given
 from minutehand.cli.schedule_view import show_schedule
 
 if TYPE_CHECKING:
@@ -69,11 +57,14 @@ Fold = Annotated[
 
 @app.command(
     epilog="Example: minutehand crons put shop nightly https://shop.example/hooks/nightly "
-    "--expression '30 2 * * *' --timezone Europe/Berlin"
+    "--expression '30 2 * * *' --timezone Europe/Berlin --header 'X-Shop: 1' --retry-deadline-seconds 3600"
 )
+@grouped
 def put(
     client_id: ClientId,
     cron_id: CronId,
+    callback_url: CallbackUrl = None,
+    *,
     expression: Annotated[
         str,
         typer.Option(
@@ -84,17 +75,8 @@ def put(
         ),
     ],
     timezone: TimeZone,
-    callback_url: CallbackUrl = None,
-    destination: Destination = None,
-    path: CallbackPath = None,
     method: Method = None,
-    header: Header = None,
-    body: Body = None,
-    body_json: BodyJson = None,
-    body_file: BodyFile = None,
-    flow_key: FlowKey = None,
-    flow_rate: FlowRate = None,
-    flow_parallelism: FlowParallelism = None,
+    content: Content,
     starts_at: Annotated[
         str | None, typer.Option("--starts-at", help="No fire before this instant, RFC 3339.", show_default=False)
     ] = None,
@@ -126,32 +108,19 @@ def put(
     ] = None,
     dst_gap: Gap = None,
     dst_fold: Fold = None,
-    max_attempts: MaxAttempts = None,
-    timeout_seconds: AttemptTimeout = None,
+    attempts: Attempts,
     label: Annotated[
         str | None, typer.Option("--label", help="A name to find the cron's schedules by.", show_default=False)
     ] = None,
+    revision: Revision = None,
+    absent: Annotated[bool, typer.Option("--absent", help="Only if there is no such cron.")] = False,
     url: Url = DEFAULT_URL,
     key: KeyText = None,
     as_json: AsJson = False,
 ) -> None:
     """Create a cron, or replace its rule and callback. What is left out has its default."""
-    callback = read_callback(
-        callback_url,
-        destination=destination,
-        path=path,
-        method=method,
-        header=header,
-        body=body,
-        body_json=body_json,
-        body_file=body_file,
-        key=flow_key,
-        rate=flow_rate,
-        parallelism=flow_parallelism,
-    )
-    from minutehand.client import Retry
-
-    given: dict[str, Any] = {
+    callback = read_callback(callback_url, method=method, **content.told())
+    options = {
         "starts_at": starts_at,
         "ends_at": ends_at,
         "max_fires": max_fires,
@@ -159,14 +128,12 @@ def put(
         "catch_up_seconds": catch_up_seconds,
         "overlap": overlap,
         "dst": _dst(dst_gap, dst_fold),
-        "retry": None if max_attempts is None else Retry(max_attempts=max_attempts),
-        "timeout_seconds": timeout_seconds,
         "label": label,
     }
-    options = {name: value for name, value in given.items() if value is not None}
+    rule: dict[str, Any] = {"expression": expression, "timezone": timezone, **given(options), **attempts.told()}
     with connect(url, key) as api:
         crons = api.client(client_id).crons
-        _show(crons.put(cron_id, callback, expression=expression, timezone=timezone, **options), as_json)
+        _show(crons.put(cron_id, callback, revision=revision, absent=absent, **rule), as_json)
 
 
 @app.command(epilog="Example: minutehand crons show shop nightly")
@@ -211,20 +178,30 @@ def list_(
 
 @app.command(epilog="Example: minutehand crons pause shop nightly")
 def pause(
-    client_id: ClientId, cron_id: CronId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False
+    client_id: ClientId,
+    cron_id: CronId,
+    revision: Revision = None,
+    url: Url = DEFAULT_URL,
+    key: KeyText = None,
+    as_json: AsJson = False,
 ) -> None:
     """Pause a cron: no more fires until it is resumed."""
     with connect(url, key) as api:
-        _show(api.client(client_id).crons.pause(cron_id), as_json)
+        _show(api.client(client_id).crons.pause(cron_id, revision=revision), as_json)
 
 
 @app.command(epilog="Example: minutehand crons resume shop nightly")
 def resume(
-    client_id: ClientId, cron_id: CronId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False
+    client_id: ClientId,
+    cron_id: CronId,
+    revision: Revision = None,
+    url: Url = DEFAULT_URL,
+    key: KeyText = None,
+    as_json: AsJson = False,
 ) -> None:
     """Resume a paused cron from now on. Missed fires are not made up for."""
     with connect(url, key) as api:
-        _show(api.client(client_id).crons.resume(cron_id), as_json)
+        _show(api.client(client_id).crons.resume(cron_id, revision=revision), as_json)
 
 
 @app.command(epilog="Example: minutehand crons trigger shop nightly")
@@ -243,11 +220,16 @@ def trigger(
 
 @app.command(epilog="Example: minutehand crons delete shop nightly")
 def delete(
-    client_id: ClientId, cron_id: CronId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False
+    client_id: ClientId,
+    cron_id: CronId,
+    revision: Revision = None,
+    url: Url = DEFAULT_URL,
+    key: KeyText = None,
+    as_json: AsJson = False,
 ) -> None:
     """Delete a cron: no more fires. Its runs stay readable."""
     with connect(url, key) as api:
-        _show(api.client(client_id).crons.delete(cron_id), as_json)
+        _show(api.client(client_id).crons.delete(cron_id, revision=revision), as_json)
 
 
 @app.command(epilog="Example: minutehand crons runs shop nightly --from 2026-11-01T00:00:00Z --to 2026-12-01T00:00:00Z")
@@ -320,8 +302,8 @@ def preview(
 def _dst(gap: str | None, fold: str | None) -> "Dst | None":
     from minutehand.client import Dst
 
-    given = {name: value for name, value in (("gap", gap), ("fold", fold)) if value is not None}
-    return Dst(**given) if given else None
+    asked = given({"gap": gap, "fold": fold})
+    return Dst(**asked) if asked else None
 
 
 def _show(cron: "Cron", as_json: bool) -> None:

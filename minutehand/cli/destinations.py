@@ -14,6 +14,7 @@ from minutehand.cli.options import (
     ClientId,
     KeyText,
     MaxAttempts,
+    Revision,
     Url,
     connect,
 )
@@ -34,10 +35,6 @@ Name = Annotated[
         help="The destination's name: lower-case letters, digits, '.', '_' and '-'.",
         show_default=False,
     ),
-]
-Revision = Annotated[
-    int | None,
-    typer.Option("--revision", help="Only if it still has this revision.", show_default=False),
 ]
 _STANDARD_INPUT = Path("-")
 
@@ -149,20 +146,30 @@ def list_(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as_j
 
 @app.command(epilog="Example: minutehand destinations pause shop warehouse")
 def pause(
-    client_id: ClientId, name: Name, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False
+    client_id: ClientId,
+    name: Name,
+    revision: Revision = None,
+    url: Url = DEFAULT_URL,
+    key: KeyText = None,
+    as_json: AsJson = False,
 ) -> None:
     """Pause a destination: its calls wait until it is resumed."""
     with connect(url, key) as api:
-        _show(api.client(client_id).destinations.pause(name), as_json)
+        _show(api.client(client_id).destinations.pause(name, revision=revision), as_json)
 
 
 @app.command(epilog="Example: minutehand destinations resume shop warehouse")
 def resume(
-    client_id: ClientId, name: Name, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False
+    client_id: ClientId,
+    name: Name,
+    revision: Revision = None,
+    url: Url = DEFAULT_URL,
+    key: KeyText = None,
+    as_json: AsJson = False,
 ) -> None:
     """Resume a paused destination."""
     with connect(url, key) as api:
-        _show(api.client(client_id).destinations.resume(name), as_json)
+        _show(api.client(client_id).destinations.resume(name, revision=revision), as_json)
 
 
 @app.command(epilog="Example: minutehand destinations delete shop warehouse")

@@ -61,6 +61,10 @@ AttemptTimeout = Annotated[
         "--timeout-seconds", help="Attempt time-out, in seconds, instead of the client's own.", show_default=False
     ),
 ]
+Revision = Annotated[
+    int | None,
+    typer.Option("--revision", help="Only if it still has this revision.", show_default=False),
+]
 MaxAttempts = Annotated[
     int | None,
     typer.Option("--max-attempts", min=1, help="Attempts, instead of the client's own.", show_default=False),

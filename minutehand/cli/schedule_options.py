@@ -71,6 +71,15 @@ RetryDeadline = Annotated[
         show_default=False,
     ),
 ]
+IfMatch = Annotated[
+    str | None,
+    typer.Option(
+        "--if-match",
+        metavar="ETAG",
+        help="Only if the schedule still has this ETag, as it was shown before.",
+        show_default=False,
+    ),
+]
 Key = Annotated[str, typer.Argument(metavar="KEY", help="Your own name for it.", show_default=False)]
 Latest = Annotated[
     str | None,
@@ -99,19 +108,29 @@ class When:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempts:
-    """How a schedule is attempted, where that differs from its client's own settings."""
+    """How a call is attempted, where that differs from its client's own settings."""
 
     timeout_seconds: AttemptTimeout = None
-    skip_after_seconds: SkipAfter = None
     max_attempts: MaxAttempts = None
     retry_deadline_seconds: RetryDeadline = None
 
+    def told(self) -> dict[str, Any]:
+        """As the SDK takes it."""
+        retry = given({"max_attempts": self.max_attempts, "deadline_seconds": self.retry_deadline_seconds})
+        return given({"timeout_seconds": self.timeout_seconds, "retry": retry or None})
 
-def schedule_options(when: When, attempts: Attempts, **others: Any) -> dict[str, Any]:
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleAttempts(Attempts):
+    """The same for a single schedule."""
+
+    skip_after_seconds: SkipAfter = None
+
+
+def schedule_options(when: When, attempts: ScheduleAttempts, **others: Any) -> dict[str, Any]:
     """The options of a new schedule that were given, as the SDK takes them."""
-    retry = given({"max_attempts": attempts.max_attempts, "deadline_seconds": attempts.retry_deadline_seconds})
-    others |= {name: getattr(attempts, name) for name in ("timeout_seconds", "skip_after_seconds")}
-    return given({**when.told(), **others, "retry": retry or None})
+    others["skip_after_seconds"] = attempts.skip_after_seconds
+    return {**when.told(), **attempts.told(), **given(others)}
 
 
 def given(options: dict[str, Any]) -> dict[str, Any]:

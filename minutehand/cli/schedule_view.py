@@ -45,5 +45,6 @@ def show_schedule(schedule: "Schedule", as_json: bool) -> None:
             ("rescheduled to", schedule.rescheduled_to),
             ("poller", schedule.poller_id),
             ("created", schedule.created_at),
+            ("ETag", schedule.etag),
         ]
     )

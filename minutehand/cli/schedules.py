@@ -28,17 +28,18 @@ from minutehand.cli.options import (
 )
 from minutehand.cli.output import print_fields, print_json, print_table, progress, say
 from minutehand.cli.schedule_options import (
-    Attempts,
     Delay,
     Due,
     Fold,
     Gap,
+    IfMatch,
     Key,
     Label,
     Latest,
     NewMethod,
     NewUrl,
     OrderingKey,
+    ScheduleAttempts,
     ScheduleId,
     When,
     Window,
@@ -74,7 +75,7 @@ def create(
     content: Content,
     label: Label = None,
     ordering_key: OrderingKey = None,
-    attempts: Attempts,
+    attempts: ScheduleAttempts,
     idempotency_key: IdempotencyKey = None,
     url: Url = DEFAULT_URL,
     key: KeyText = None,
@@ -111,10 +112,8 @@ def put(
     content: Content,
     label: Label = None,
     ordering_key: OrderingKey = None,
-    attempts: Attempts,
-    replacing: Annotated[
-        str | None, typer.Option("--replacing", help="Only if the key names this schedule.", show_default=False)
-    ] = None,
+    attempts: ScheduleAttempts,
+    if_match: IfMatch = None,
     absent: Annotated[bool, typer.Option("--absent", help="Only if the key names none that waits.")] = False,
     idempotency_key: IdempotencyKey = None,
     url: Url = DEFAULT_URL,
@@ -137,7 +136,7 @@ def put(
     with connect(url, key) as api:
         schedules = api.client(client_id).schedules
         made = schedules.put(
-            schedule_key, callback, replacing=replacing, absent=absent, idempotency_key=idempotency_key, **options
+            schedule_key, callback, if_match=if_match, absent=absent, idempotency_key=idempotency_key, **options
         )
         show_schedule(made, as_json)
 
@@ -206,11 +205,16 @@ def get_by_key(
 
 @app.command("cancel-by-key", epilog="Example: minutehand schedules cancel-by-key shop cart-17")
 def cancel_by_key(
-    client_id: ClientId, schedule_key: Key, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False
+    client_id: ClientId,
+    schedule_key: Key,
+    if_match: IfMatch = None,
+    url: Url = DEFAULT_URL,
+    key: KeyText = None,
+    as_json: AsJson = False,
 ) -> None:
     """Cancel the schedule that a key names. When this succeeds, the receiver is not called any more."""
     with connect(url, key) as api:
-        show_schedule(api.client(client_id).schedules.cancel_by_key(schedule_key), as_json)
+        show_schedule(api.client(client_id).schedules.cancel_by_key(schedule_key, if_match=if_match), as_json)
 
 
 @app.command(epilog="Example: minutehand schedules get shop 01a1fe8c-3c6a-8000-8000-1f6d8a5bd3c1")
@@ -255,7 +259,12 @@ def show(
 
 @app.command(epilog="Example: minutehand schedules cancel shop 01a1fe8c-3c6a-8000-8000-1f6d8a5bd3c1")
 def cancel(
-    client_id: ClientId, schedule_id: ScheduleId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False
+    client_id: ClientId,
+    schedule_id: ScheduleId,
+    if_match: IfMatch = None,
+    url: Url = DEFAULT_URL,
+    key: KeyText = None,
+    as_json: AsJson = False,
 ) -> None:
     """Cancel a schedule. When this succeeds, the receiver is not called any more.
 
@@ -263,7 +272,7 @@ def cancel(
     node stopped during the call, the state says "in doubt": the receiver may have been called before.
     """
     with connect(url, key) as api:
-        show_schedule(api.client(client_id).schedules.cancel(schedule_id), as_json)
+        show_schedule(api.client(client_id).schedules.cancel(schedule_id, if_match=if_match), as_json)
 
 
 @app.command(
@@ -277,6 +286,7 @@ def reschedule(
     dst_gap: Gap = None,
     dst_fold: Fold = None,
     delay_seconds: Delay = None,
+    if_match: IfMatch = None,
     idempotency_key: IdempotencyKey = None,
     url: Url = DEFAULT_URL,
     key: KeyText = None,
@@ -292,6 +302,7 @@ def reschedule(
             schedule_id,
             due=due_of(due, timezone, dst_gap, dst_fold),
             delay_seconds=delay_seconds,
+            if_match=if_match,
             idempotency_key=idempotency_key,
         )
         show_schedule(moved, as_json)
@@ -311,7 +322,8 @@ def update(
     method: NewMethod = None,
     content: Content,
     label: Label = None,
-    attempts: Attempts,
+    attempts: ScheduleAttempts,
+    if_match: IfMatch = None,
     idempotency_key: IdempotencyKey = None,
     url: Url = DEFAULT_URL,
     key: KeyText = None,
@@ -332,6 +344,7 @@ def update(
         changed = api.client(client_id).schedules.update(
             schedule_id,
             callback=callback,
+            if_match=if_match,
             idempotency_key=idempotency_key,
             **changes,
         )
@@ -345,6 +358,7 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the signed request that would be sent, and send nothing.")
     ] = False,
+    if_match: IfMatch = None,
     idempotency_key: IdempotencyKey = None,
     url: Url = DEFAULT_URL,
     key: KeyText = None,
@@ -354,7 +368,7 @@ def run(
     with connect(url, key) as api:
         schedules = api.client(client_id).schedules
         if not dry_run:
-            show_schedule(schedules.run(schedule_id, idempotency_key=idempotency_key), as_json)
+            show_schedule(schedules.run(schedule_id, if_match=if_match, idempotency_key=idempotency_key), as_json)
             return
         request = schedules.preview(schedule_id)
     if as_json:

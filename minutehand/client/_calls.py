@@ -92,6 +92,8 @@ class Operation(msgspec.Struct, Generic[T], frozen=True, kw_only=True, gc=False)
             value: T = _decoder(self.answer).decode(body)
         except msgspec.DecodeError as error:
             raise MinutehandUnreachable(f"the answer can't be read ({error}): is the address right?") from error
+        if isinstance(value, Schedule) and (tag := headers.get("etag")) is not None:
+            return msgspec.structs.replace(value, etag=tag.strip('"'))
         return value
 
 
@@ -159,28 +161,33 @@ def list_clients() -> Operation[Page[Client]]:
     return Operation(method="GET", path="/v1/clients", answer=Page[Client])
 
 
-def suspend_client(client_id: str) -> Operation[Client]:
-    return Operation(method="POST", path=f"{client_path(client_id)}:suspend", answer=Client)
+def suspend_client(client_id: str, *, revision: int | None) -> Operation[Client]:
+    path, headers = f"{client_path(client_id)}:suspend", precondition(revision)
+    return Operation(method="POST", path=path, answer=Client, headers=headers)
 
 
-def resume_client(client_id: str) -> Operation[Client]:
-    return Operation(method="POST", path=f"{client_path(client_id)}:resume", answer=Client)
+def resume_client(client_id: str, *, revision: int | None) -> Operation[Client]:
+    path, headers = f"{client_path(client_id)}:resume", precondition(revision)
+    return Operation(method="POST", path=path, answer=Client, headers=headers)
 
 
-def pause_client(client_id: str) -> Operation[Client]:
-    return Operation(method="POST", path=f"{client_path(client_id)}:pause", answer=Client)
+def pause_client(client_id: str, *, revision: int | None) -> Operation[Client]:
+    path, headers = f"{client_path(client_id)}:pause", precondition(revision)
+    return Operation(method="POST", path=path, answer=Client, headers=headers)
 
 
-def unpause_client(client_id: str) -> Operation[Client]:
-    return Operation(method="POST", path=f"{client_path(client_id)}:unpause", answer=Client)
+def unpause_client(client_id: str, *, revision: int | None) -> Operation[Client]:
+    path, headers = f"{client_path(client_id)}:unpause", precondition(revision)
+    return Operation(method="POST", path=path, answer=Client, headers=headers)
 
 
-def change_settings(client_id: str, settings: Mapping[str, Any]) -> Operation[Client]:
-    return Operation(method="PATCH", path=f"{client_path(client_id)}/settings", answer=Client, body=_encode(settings))
+def change_settings(client_id: str, settings: Mapping[str, Any], *, revision: int | None) -> Operation[Client]:
+    path, headers = f"{client_path(client_id)}/settings", precondition(revision)
+    return Operation(method="PATCH", path=path, answer=Client, body=_encode(settings), headers=headers)
 
 
-def delete_client(client_id: str) -> Operation[None]:
-    return Operation(method="DELETE", path=client_path(client_id), answer=None)
+def delete_client(client_id: str, *, revision: int | None) -> Operation[None]:
+    return Operation(method="DELETE", path=client_path(client_id), answer=None, headers=precondition(revision))
 
 
 def create_admin_key(name: str) -> Operation[NewAdminKey]:
@@ -239,19 +246,19 @@ def create_schedule(client_id: str, schedule: NewSchedule, *, key: str | None) -
 
 
 def put_schedule(
-    client_id: str, own_key: str, schedule: NewSchedule, *, replacing: str | None, absent: bool, key: str | None
+    client_id: str, own_key: str, schedule: NewSchedule, *, if_match: str | None, absent: bool, key: str | None
 ) -> Operation[Schedule]:
     path, creating = _by_key(client_id, own_key), Creating(client_id, schedule)
-    operation = keyed(path, Schedule, key=key, body=_encode(schedule), creating=creating, method="PUT")
-    return msgspec.structs.replace(operation, headers=precondition(replacing, absent=absent))
+    headers = precondition(if_match, absent=absent)
+    return keyed(path, Schedule, key=key, body=_encode(schedule), creating=creating, method="PUT", headers=headers)
 
 
 def get_schedule_by_key(client_id: str, own_key: str) -> Operation[Schedule]:
     return Operation(method="GET", path=_by_key(client_id, own_key), answer=Schedule)
 
 
-def cancel_schedule_by_key(client_id: str, own_key: str, *, only: str | None) -> Operation[Schedule]:
-    headers = precondition(only, absent=False)
+def cancel_schedule_by_key(client_id: str, own_key: str, *, if_match: str | None) -> Operation[Schedule]:
+    headers = precondition(if_match)
     return Operation(method="DELETE", path=_by_key(client_id, own_key), answer=Schedule, headers=headers)
 
 
@@ -259,7 +266,7 @@ def _by_key(client_id: str, own_key: str) -> str:
     return f"{_schedules(client_id)}/by-key/{segment(own_key)}"
 
 
-def precondition(tag: object, *, absent: bool) -> dict[str, str]:
+def precondition(tag: object, *, absent: bool = False) -> dict[str, str]:
     """The headers of a change that is made of what was seen only: under an entity tag, or where there was none."""
     headers = {} if tag is None else {"If-Match": f'"{tag}"'}
     return {**headers, "If-None-Match": "*"} if absent else headers
@@ -284,8 +291,9 @@ def get_schedule(client_id: str, schedule_id: str) -> Operation[Schedule]:
     return Operation(method="GET", path=f"{_schedules(client_id)}/{segment(schedule_id)}", answer=Schedule)
 
 
-def cancel_schedule(client_id: str, schedule_id: str) -> Operation[Schedule]:
-    return Operation(method="DELETE", path=f"{_schedules(client_id)}/{segment(schedule_id)}", answer=Schedule)
+def cancel_schedule(client_id: str, schedule_id: str, *, if_match: str | None) -> Operation[Schedule]:
+    path, headers = f"{_schedules(client_id)}/{segment(schedule_id)}", precondition(if_match)
+    return Operation(method="DELETE", path=path, answer=Schedule, headers=headers)
 
 
 def list_schedules(
@@ -314,10 +322,14 @@ def reschedule_schedule(
     due: datetime | str | LocalTime | None,
     delay_seconds: float | None,
     callback: Callback | None,
+    if_match: str | None,
     key: str | None,
 ) -> Operation[Schedule]:
-    path = f"{_schedules(client_id)}/{segment(schedule_id)}:reschedule"
-    return keyed(path, Schedule, key=key, body=_encode(_change(due, delay_seconds, callback)))
+    path, body = (
+        f"{_schedules(client_id)}/{segment(schedule_id)}:reschedule",
+        _encode(_change(due, delay_seconds, callback)),
+    )
+    return keyed(path, Schedule, key=key, body=body, headers=precondition(if_match))
 
 
 def update_schedule(
@@ -328,11 +340,12 @@ def update_schedule(
     delay_seconds: float | None,
     callback: CallbackUpdate | None,
     changes: Mapping[str, Any],
+    if_match: str | None,
     key: str | None,
 ) -> Operation[Schedule]:
     path = f"{_schedules(client_id)}/{segment(schedule_id)}"
     body = _encode(_change(due, delay_seconds, callback) | dict(changes))
-    return keyed(path, Schedule, key=key, body=body, method="PATCH")
+    return keyed(path, Schedule, key=key, body=body, method="PATCH", headers=precondition(if_match))
 
 
 def _change(
@@ -344,8 +357,9 @@ def _change(
     return {name: value for name, value in asked.items() if value is not None}
 
 
-def run_schedule(client_id: str, schedule_id: str, *, key: str | None) -> Operation[Schedule]:
-    return keyed(f"{_schedules(client_id)}/{segment(schedule_id)}:run", Schedule, key=key)
+def run_schedule(client_id: str, schedule_id: str, *, if_match: str | None, key: str | None) -> Operation[Schedule]:
+    path = f"{_schedules(client_id)}/{segment(schedule_id)}:run"
+    return keyed(path, Schedule, key=key, headers=precondition(if_match))
 
 
 def preview_schedule(client_id: str, schedule_id: str) -> Operation[SentCallback]:
@@ -424,24 +438,27 @@ def trial_call(client_id: str, callback: Callback, *, timeout_seconds: float | N
     )
 
 
-def put_cron(client_id: str, cron_id: str, cron: NewCron) -> Operation[Cron]:
-    return Operation(method="PUT", path=_cron(client_id, cron_id), answer=Cron, body=_encode(cron))
+def put_cron(client_id: str, cron_id: str, cron: NewCron, *, revision: int | None, absent: bool) -> Operation[Cron]:
+    body, headers = _encode(cron), precondition(revision, absent=absent)
+    return Operation(method="PUT", path=_cron(client_id, cron_id), answer=Cron, body=body, headers=headers)
 
 
 def get_cron(client_id: str, cron_id: str) -> Operation[Cron]:
     return Operation(method="GET", path=_cron(client_id, cron_id), answer=Cron)
 
 
-def delete_cron(client_id: str, cron_id: str) -> Operation[Cron]:
-    return Operation(method="DELETE", path=_cron(client_id, cron_id), answer=Cron)
+def delete_cron(client_id: str, cron_id: str, *, revision: int | None) -> Operation[Cron]:
+    return Operation(method="DELETE", path=_cron(client_id, cron_id), answer=Cron, headers=precondition(revision))
 
 
-def pause_cron(client_id: str, cron_id: str) -> Operation[Cron]:
-    return Operation(method="POST", path=f"{_cron(client_id, cron_id)}:pause", answer=Cron)
+def pause_cron(client_id: str, cron_id: str, *, revision: int | None) -> Operation[Cron]:
+    path, headers = f"{_cron(client_id, cron_id)}:pause", precondition(revision)
+    return Operation(method="POST", path=path, answer=Cron, headers=headers)
 
 
-def resume_cron(client_id: str, cron_id: str) -> Operation[Cron]:
-    return Operation(method="POST", path=f"{_cron(client_id, cron_id)}:resume", answer=Cron)
+def resume_cron(client_id: str, cron_id: str, *, revision: int | None) -> Operation[Cron]:
+    path, headers = f"{_cron(client_id, cron_id)}:resume", precondition(revision)
+    return Operation(method="POST", path=path, answer=Cron, headers=headers)
 
 
 def trigger_cron(client_id: str, cron_id: str, *, key: str | None) -> Operation[Schedule]:
@@ -488,10 +505,18 @@ def keyed(
     body: bytes | None = None,
     creating: Creating | None = None,
     method: str = "POST",
+    headers: Mapping[str, str] = {},
 ) -> Operation[Any]:
     """A request under an idempotency key; None: a generated one, or a token for what it creates."""
     return Operation(
-        method=method, path=path, answer=answer, body=body, keyed=True, idempotency_key=key, creating=creating
+        method=method,
+        path=path,
+        answer=answer,
+        headers=headers,
+        body=body,
+        keyed=True,
+        idempotency_key=key,
+        creating=creating,
     )
 
 

@@ -156,12 +156,14 @@ def list_destinations(client_id: str) -> Operation[Page[Destination]]:
     return Operation(method="GET", path=_path(client_id), answer=Page[Destination])
 
 
-def pause_destination(client_id: str, name: str) -> Operation[Destination]:
-    return Operation(method="POST", path=f"{_path(client_id, name)}:pause", answer=Destination)
+def pause_destination(client_id: str, name: str, *, revision: int | None) -> Operation[Destination]:
+    path, headers = f"{_path(client_id, name)}:pause", precondition(revision)
+    return Operation(method="POST", path=path, answer=Destination, headers=headers)
 
 
-def resume_destination(client_id: str, name: str) -> Operation[Destination]:
-    return Operation(method="POST", path=f"{_path(client_id, name)}:resume", answer=Destination)
+def resume_destination(client_id: str, name: str, *, revision: int | None) -> Operation[Destination]:
+    path, headers = f"{_path(client_id, name)}:resume", precondition(revision)
+    return Operation(method="POST", path=path, answer=Destination, headers=headers)
 
 
 def delete_destination(client_id: str, name: str, *, revision: int | None, force: bool) -> Operation[None]:
@@ -170,7 +172,7 @@ def delete_destination(client_id: str, name: str, *, revision: int | None, force
         path=_path(client_id, name),
         answer=None,
         query={"force": "true"} if force else {},
-        headers=precondition(revision, absent=False),
+        headers=precondition(revision),
     )
 
 

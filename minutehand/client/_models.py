@@ -189,7 +189,8 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     `nominal_due`: the instant that was asked for, if the call is due later. `state` is scheduled, retrying, delivered,
     failed, cancelled or skipped; `in_flight`: a node has claimed it; `redelivered_at`: when it was last redelivered.
     `reason` in-doubt: a node stopped while it called the receiver, and the answer is unknown. `rescheduled_to`: it was
-    cancelled, and that schedule is called instead.
+    cancelled, and that schedule is called instead. `etag`: names it as it is now, for `if_match`; None in lists and
+    where one was created.
     """
 
     schedule_id: str
@@ -216,6 +217,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     redelivered_at: datetime | None = None
     rescheduled_from: str | None = None
     rescheduled_to: str | None = None
+    etag: str | None = None
 
 
 class Cron(msgspec.Struct, frozen=True, kw_only=True):

@@ -174,13 +174,13 @@ class AsyncClients:
     async def list(self) -> tuple[Client, ...]:
         return (await self._perform(calls.list_clients())).items
 
-    async def suspend(self, client_id: str) -> Client:
-        """Hold the client's calls and refuse its creates."""
-        return await self._perform(calls.suspend_client(client_id))
+    async def suspend(self, client_id: str, *, revision: int | None = None) -> Client:
+        """Hold the client's calls and refuse its creates. `revision`: as for `register`."""
+        return await self._perform(calls.suspend_client(client_id, revision=revision))
 
-    async def resume(self, client_id: str) -> Client:
-        return await self._perform(calls.resume_client(client_id))
+    async def resume(self, client_id: str, *, revision: int | None = None) -> Client:
+        return await self._perform(calls.resume_client(client_id, revision=revision))
 
-    async def delete(self, client_id: str) -> None:
+    async def delete(self, client_id: str, *, revision: int | None = None) -> None:
         """Only suspended clients can be deleted."""
-        await self._perform(calls.delete_client(client_id))
+        await self._perform(calls.delete_client(client_id, revision=revision))

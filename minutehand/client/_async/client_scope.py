@@ -74,17 +74,19 @@ class AsyncClientScope:
         """The client itself: quota, limits, settings, state. For administrators and keys of scope `manage`."""
         return await self._perform(calls.get_client(self.client_id))
 
-    async def change_settings(self, settings: OwnSettings) -> Client:
-        """Change the settings that are the client's own; what is left out stays. Each is replaced as a whole."""
-        return await self._perform(calls.change_settings(self.client_id, settings))
+    async def change_settings(self, settings: OwnSettings, *, revision: int | None = None) -> Client:
+        """Change the settings that are the client's own; what is left out stays. Each is replaced as a whole.
+        `revision`: only if the client is at this one; otherwise PreconditionFailed."""
+        return await self._perform(calls.change_settings(self.client_id, settings, revision=revision))
 
-    async def pause(self) -> Client:
-        """Hold the client's calls and crons; creates are accepted. A suspension is independent of it."""
-        return await self._perform(calls.pause_client(self.client_id))
+    async def pause(self, *, revision: int | None = None) -> Client:
+        """Hold the client's calls and crons; creates are accepted. A suspension is independent of it. `revision`: as
+        for `change_settings`."""
+        return await self._perform(calls.pause_client(self.client_id, revision=revision))
 
-    async def unpause(self) -> Client:
+    async def unpause(self, *, revision: int | None = None) -> Client:
         """Let calls and crons go on. What fell due meanwhile is called or skipped, by the client's late policy."""
-        return await self._perform(calls.unpause_client(self.client_id))
+        return await self._perform(calls.unpause_client(self.client_id, revision=revision))
 
     def audit_log(
         self,
@@ -166,7 +168,8 @@ class AsyncSigningSecrets(AsyncPart):
 
 
 class AsyncSchedules(AsyncPart):
-    """A client's schedules."""
+    """A client's schedules. `if_match`: the `etag` of a schedule that was seen before; the change is made only if the
+    schedule is still as it was then. Otherwise PreconditionFailed."""
 
     async def create(
         self, callback: Callback, *, idempotency_key: str | None = None, **options: Unpack[ScheduleOptions]
@@ -182,21 +185,21 @@ class AsyncSchedules(AsyncPart):
         key: str,
         callback: Callback,
         *,
-        replacing: str | None = None,
+        if_match: str | None = None,
         absent: bool = False,
         idempotency_key: str | None = None,
         **options: Unpack[ScheduleOptions],
     ) -> Schedule:
         """Create one call under your own key, or replace the one that waits under it: exactly one of the two is called.
 
-        `replacing`: only if the key names this schedule. `absent`: only if it names none that waits. `latest`: however
+        `if_match`: only if the key names this schedule. `absent`: only if it names none that waits. `latest`: however
         often the call is replaced while it waits, it is due then at the latest; the first put's counts. Raises
         MinutehandApiError: in-flight (the present one is being called), precondition-failed."""
         operation = calls.put_schedule(
             self._client_id,
             key,
             NewSchedule(callback=callback, **options),
-            replacing=replacing,
+            if_match=if_match,
             absent=absent,
             key=idempotency_key,
         )
@@ -206,10 +209,10 @@ class AsyncSchedules(AsyncPart):
         """The schedule that a key names."""
         return await self._perform(calls.get_schedule_by_key(self._client_id, key))
 
-    async def cancel_by_key(self, key: str, *, only: str | None = None) -> Schedule:
-        """Cancel the schedule that a key names; `only`: if it is this one. Raises as `cancel` does, and
-        MinutehandApiError: precondition-failed."""
-        return await self._perform(calls.cancel_schedule_by_key(self._client_id, key, only=only))
+    async def cancel_by_key(self, key: str, *, if_match: str | None = None) -> Schedule:
+        """Cancel the schedule that a key names. `if_match` takes its id too, for whatever it was updated to. Raises as
+        `cancel` does."""
+        return await self._perform(calls.cancel_schedule_by_key(self._client_id, key, if_match=if_match))
 
     async def create_batch(
         self, schedules: Sequence[NewSchedule], *, idempotency_key: str | None = None
@@ -247,11 +250,11 @@ class AsyncSchedules(AsyncPart):
     async def get(self, schedule_id: str) -> Schedule:
         return await self._perform(calls.get_schedule(self._client_id, schedule_id))
 
-    async def cancel(self, schedule_id: str) -> Schedule:
+    async def cancel(self, schedule_id: str, *, if_match: str | None = None) -> Schedule:
         """Cancel a schedule. When this returns, the receiver is not called any more; with `reason` in-doubt it may have
         been called before. Raises MinutehandApiError: in-flight, already-finished, or rescheduled
         (`problem.rescheduled_to` is called instead)."""
-        return await self._perform(calls.cancel_schedule(self._client_id, schedule_id))
+        return await self._perform(calls.cancel_schedule(self._client_id, schedule_id, if_match=if_match))
 
     async def cancel_many(self, schedule_ids: Sequence[str]) -> tuple[CancelItem, ...]:
         """Cancel up to 1,000 at once. Results in order. A rescheduled one is not followed to its successor."""
@@ -276,6 +279,7 @@ class AsyncSchedules(AsyncPart):
         due: datetime | str | LocalTime | None = None,
         delay_seconds: float | None = None,
         callback: Callback | None = None,
+        if_match: str | None = None,
         idempotency_key: str | None = None,
     ) -> Schedule:
         """Call a schedule at another instant instead, under another id, which is returned; repeated with the same
@@ -288,6 +292,7 @@ class AsyncSchedules(AsyncPart):
             due=due,
             delay_seconds=delay_seconds,
             callback=callback,
+            if_match=if_match,
             key=idempotency_key,
         )
         return await self._perform(operation)
@@ -299,6 +304,7 @@ class AsyncSchedules(AsyncPart):
         due: datetime | str | LocalTime | None = None,
         delay_seconds: float | None = None,
         callback: CallbackUpdate | None = None,
+        if_match: str | None = None,
         idempotency_key: str | None = None,
         **changes: Unpack[ScheduleChanges],
     ) -> Schedule:
@@ -313,14 +319,18 @@ class AsyncSchedules(AsyncPart):
             delay_seconds=delay_seconds,
             callback=callback,
             changes=changes,
+            if_match=if_match,
             key=idempotency_key,
         )
         return await self._perform(operation)
 
-    async def run(self, schedule_id: str, *, idempotency_key: str | None = None) -> Schedule:
+    async def run(
+        self, schedule_id: str, *, if_match: str | None = None, idempotency_key: str | None = None
+    ) -> Schedule:
         """Call a waiting schedule now instead of at its due, once, however often it is asked for. Returns its successor
         and raises as `reschedule` does."""
-        return await self._perform(calls.run_schedule(self._client_id, schedule_id, key=idempotency_key))
+        operation = calls.run_schedule(self._client_id, schedule_id, if_match=if_match, key=idempotency_key)
+        return await self._perform(operation)
 
     async def preview(self, schedule_id: str) -> SentCallback:
         """The signed request that a call of it would make now, with credentials masked. Nothing is sent."""
@@ -388,11 +398,20 @@ class AsyncCrons(AsyncPart):
     """A client's crons: rules that make schedules."""
 
     async def put(
-        self, cron_id: str, callback: Callback, *, expression: str, timezone: str, **options: Unpack[CronOptions]
+        self,
+        cron_id: str,
+        callback: Callback,
+        *,
+        expression: str,
+        timezone: str,
+        revision: int | None = None,
+        absent: bool = False,
+        **options: Unpack[CronOptions],
     ) -> Cron:
-        """Create a cron, or replace its rule and callback. Repeating it changes nothing."""
+        """Create a cron, or replace its rule and callback. Repeating it changes nothing. `revision`: only if it still
+        has this one; `absent`: only if there is none. Otherwise PreconditionFailed."""
         cron = NewCron(expression=expression, timezone=timezone, callback=callback, **options)
-        return await self._perform(calls.put_cron(self._client_id, cron_id, cron))
+        return await self._perform(calls.put_cron(self._client_id, cron_id, cron, revision=revision, absent=absent))
 
     async def get(self, cron_id: str) -> Cron:
         return await self._perform(calls.get_cron(self._client_id, cron_id))
@@ -401,22 +420,22 @@ class AsyncCrons(AsyncPart):
         """By id, page by page; deleted ones are left out."""
         return every(self._perform, calls.list_crons(self._client_id, page_size=page_size))
 
-    async def pause(self, cron_id: str) -> Cron:
-        """No more fires until it is resumed."""
-        return await self._perform(calls.pause_cron(self._client_id, cron_id))
+    async def pause(self, cron_id: str, *, revision: int | None = None) -> Cron:
+        """No more fires until it is resumed. `revision`: as for `put`."""
+        return await self._perform(calls.pause_cron(self._client_id, cron_id, revision=revision))
 
-    async def resume(self, cron_id: str) -> Cron:
+    async def resume(self, cron_id: str, *, revision: int | None = None) -> Cron:
         """Continue from now; fires missed during the pause are not made up for."""
-        return await self._perform(calls.resume_cron(self._client_id, cron_id))
+        return await self._perform(calls.resume_cron(self._client_id, cron_id, revision=revision))
 
     async def trigger(self, cron_id: str, *, idempotency_key: str | None = None) -> Schedule:
         """Run it once now, beside the rule. Raises MinutehandApiError: cron-changed, where a repeat finds no run and
         another cron."""
         return await self._perform(calls.trigger_cron(self._client_id, cron_id, key=idempotency_key))
 
-    async def delete(self, cron_id: str) -> Cron:
+    async def delete(self, cron_id: str, *, revision: int | None = None) -> Cron:
         """No more fires. Its runs stay readable."""
-        return await self._perform(calls.delete_cron(self._client_id, cron_id))
+        return await self._perform(calls.delete_cron(self._client_id, cron_id, revision=revision))
 
     def runs(
         self,

@@ -40,12 +40,12 @@ class AsyncDestinations(AsyncPart):
         """By name."""
         return (await self._perform(list_destinations(self._client_id))).items
 
-    async def pause(self, name: str) -> Destination:
-        """Hold its calls until it is resumed."""
-        return await self._perform(pause_destination(self._client_id, name))
+    async def pause(self, name: str, *, revision: int | None = None) -> Destination:
+        """Hold its calls until it is resumed. `revision`: only if it still has this one."""
+        return await self._perform(pause_destination(self._client_id, name, revision=revision))
 
-    async def resume(self, name: str) -> Destination:
-        return await self._perform(resume_destination(self._client_id, name))
+    async def resume(self, name: str, *, revision: int | None = None) -> Destination:
+        return await self._perform(resume_destination(self._client_id, name, revision=revision))
 
     async def delete(self, name: str, *, revision: int | None = None, force: bool = False) -> None:
         """Delete one that no cron and no waiting schedule names; `force`: also one that is named, whose calls fail

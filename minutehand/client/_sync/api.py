@@ -175,13 +175,13 @@ class Clients:
     def list(self) -> tuple[Client, ...]:
         return self._perform(calls.list_clients()).items
 
-    def suspend(self, client_id: str) -> Client:
-        """Hold the client's calls and refuse its creates."""
-        return self._perform(calls.suspend_client(client_id))
+    def suspend(self, client_id: str, *, revision: int | None = None) -> Client:
+        """Hold the client's calls and refuse its creates. `revision`: as for `register`."""
+        return self._perform(calls.suspend_client(client_id, revision=revision))
 
-    def resume(self, client_id: str) -> Client:
-        return self._perform(calls.resume_client(client_id))
+    def resume(self, client_id: str, *, revision: int | None = None) -> Client:
+        return self._perform(calls.resume_client(client_id, revision=revision))
 
-    def delete(self, client_id: str) -> None:
+    def delete(self, client_id: str, *, revision: int | None = None) -> None:
         """Only suspended clients can be deleted."""
-        self._perform(calls.delete_client(client_id))
+        self._perform(calls.delete_client(client_id, revision=revision))

@@ -75,17 +75,19 @@ class ClientScope:
         """The client itself: quota, limits, settings, state. For administrators and keys of scope `manage`."""
         return self._perform(calls.get_client(self.client_id))
 
-    def change_settings(self, settings: OwnSettings) -> Client:
-        """Change the settings that are the client's own; what is left out stays. Each is replaced as a whole."""
-        return self._perform(calls.change_settings(self.client_id, settings))
+    def change_settings(self, settings: OwnSettings, *, revision: int | None = None) -> Client:
+        """Change the settings that are the client's own; what is left out stays. Each is replaced as a whole.
+        `revision`: only if the client is at this one; otherwise PreconditionFailed."""
+        return self._perform(calls.change_settings(self.client_id, settings, revision=revision))
 
-    def pause(self) -> Client:
-        """Hold the client's calls and crons; creates are accepted. A suspension is independent of it."""
-        return self._perform(calls.pause_client(self.client_id))
+    def pause(self, *, revision: int | None = None) -> Client:
+        """Hold the client's calls and crons; creates are accepted. A suspension is independent of it. `revision`: as
+        for `change_settings`."""
+        return self._perform(calls.pause_client(self.client_id, revision=revision))
 
-    def unpause(self) -> Client:
+    def unpause(self, *, revision: int | None = None) -> Client:
         """Let calls and crons go on. What fell due meanwhile is called or skipped, by the client's late policy."""
-        return self._perform(calls.unpause_client(self.client_id))
+        return self._perform(calls.unpause_client(self.client_id, revision=revision))
 
     def audit_log(
         self,
@@ -167,7 +169,8 @@ class SigningSecrets(Part):
 
 
 class Schedules(Part):
-    """A client's schedules."""
+    """A client's schedules. `if_match`: the `etag` of a schedule that was seen before; the change is made only if the
+    schedule is still as it was then. Otherwise PreconditionFailed."""
 
     def create(
         self, callback: Callback, *, idempotency_key: str | None = None, **options: Unpack[ScheduleOptions]
@@ -183,21 +186,21 @@ class Schedules(Part):
         key: str,
         callback: Callback,
         *,
-        replacing: str | None = None,
+        if_match: str | None = None,
         absent: bool = False,
         idempotency_key: str | None = None,
         **options: Unpack[ScheduleOptions],
     ) -> Schedule:
         """Create one call under your own key, or replace the one that waits under it: exactly one of the two is called.
 
-        `replacing`: only if the key names this schedule. `absent`: only if it names none that waits. `latest`: however
+        `if_match`: only if the key names this schedule. `absent`: only if it names none that waits. `latest`: however
         often the call is replaced while it waits, it is due then at the latest; the first put's counts. Raises
         MinutehandApiError: in-flight (the present one is being called), precondition-failed."""
         operation = calls.put_schedule(
             self._client_id,
             key,
             NewSchedule(callback=callback, **options),
-            replacing=replacing,
+            if_match=if_match,
             absent=absent,
             key=idempotency_key,
         )
@@ -207,10 +210,10 @@ class Schedules(Part):
         """The schedule that a key names."""
         return self._perform(calls.get_schedule_by_key(self._client_id, key))
 
-    def cancel_by_key(self, key: str, *, only: str | None = None) -> Schedule:
-        """Cancel the schedule that a key names; `only`: if it is this one. Raises as `cancel` does, and
-        MinutehandApiError: precondition-failed."""
-        return self._perform(calls.cancel_schedule_by_key(self._client_id, key, only=only))
+    def cancel_by_key(self, key: str, *, if_match: str | None = None) -> Schedule:
+        """Cancel the schedule that a key names. `if_match` takes its id too, for whatever it was updated to. Raises as
+        `cancel` does."""
+        return self._perform(calls.cancel_schedule_by_key(self._client_id, key, if_match=if_match))
 
     def create_batch(
         self, schedules: Sequence[NewSchedule], *, idempotency_key: str | None = None
@@ -248,11 +251,11 @@ class Schedules(Part):
     def get(self, schedule_id: str) -> Schedule:
         return self._perform(calls.get_schedule(self._client_id, schedule_id))
 
-    def cancel(self, schedule_id: str) -> Schedule:
+    def cancel(self, schedule_id: str, *, if_match: str | None = None) -> Schedule:
         """Cancel a schedule. When this returns, the receiver is not called any more; with `reason` in-doubt it may have
         been called before. Raises MinutehandApiError: in-flight, already-finished, or rescheduled
         (`problem.rescheduled_to` is called instead)."""
-        return self._perform(calls.cancel_schedule(self._client_id, schedule_id))
+        return self._perform(calls.cancel_schedule(self._client_id, schedule_id, if_match=if_match))
 
     def cancel_many(self, schedule_ids: Sequence[str]) -> tuple[CancelItem, ...]:
         """Cancel up to 1,000 at once. Results in order. A rescheduled one is not followed to its successor."""
@@ -277,6 +280,7 @@ class Schedules(Part):
         due: datetime | str | LocalTime | None = None,
         delay_seconds: float | None = None,
         callback: Callback | None = None,
+        if_match: str | None = None,
         idempotency_key: str | None = None,
     ) -> Schedule:
         """Call a schedule at another instant instead, under another id, which is returned; repeated with the same
@@ -289,6 +293,7 @@ class Schedules(Part):
             due=due,
             delay_seconds=delay_seconds,
             callback=callback,
+            if_match=if_match,
             key=idempotency_key,
         )
         return self._perform(operation)
@@ -300,6 +305,7 @@ class Schedules(Part):
         due: datetime | str | LocalTime | None = None,
         delay_seconds: float | None = None,
         callback: CallbackUpdate | None = None,
+        if_match: str | None = None,
         idempotency_key: str | None = None,
         **changes: Unpack[ScheduleChanges],
     ) -> Schedule:
@@ -314,14 +320,16 @@ class Schedules(Part):
             delay_seconds=delay_seconds,
             callback=callback,
             changes=changes,
+            if_match=if_match,
             key=idempotency_key,
         )
         return self._perform(operation)
 
-    def run(self, schedule_id: str, *, idempotency_key: str | None = None) -> Schedule:
+    def run(self, schedule_id: str, *, if_match: str | None = None, idempotency_key: str | None = None) -> Schedule:
         """Call a waiting schedule now instead of at its due, once, however often it is asked for. Returns its successor
         and raises as `reschedule` does."""
-        return self._perform(calls.run_schedule(self._client_id, schedule_id, key=idempotency_key))
+        operation = calls.run_schedule(self._client_id, schedule_id, if_match=if_match, key=idempotency_key)
+        return self._perform(operation)
 
     def preview(self, schedule_id: str) -> SentCallback:
         """The signed request that a call of it would make now, with credentials masked. Nothing is sent."""
@@ -389,11 +397,20 @@ class Crons(Part):
     """A client's crons: rules that make schedules."""
 
     def put(
-        self, cron_id: str, callback: Callback, *, expression: str, timezone: str, **options: Unpack[CronOptions]
+        self,
+        cron_id: str,
+        callback: Callback,
+        *,
+        expression: str,
+        timezone: str,
+        revision: int | None = None,
+        absent: bool = False,
+        **options: Unpack[CronOptions],
     ) -> Cron:
-        """Create a cron, or replace its rule and callback. Repeating it changes nothing."""
+        """Create a cron, or replace its rule and callback. Repeating it changes nothing. `revision`: only if it still
+        has this one; `absent`: only if there is none. Otherwise PreconditionFailed."""
         cron = NewCron(expression=expression, timezone=timezone, callback=callback, **options)
-        return self._perform(calls.put_cron(self._client_id, cron_id, cron))
+        return self._perform(calls.put_cron(self._client_id, cron_id, cron, revision=revision, absent=absent))
 
     def get(self, cron_id: str) -> Cron:
         return self._perform(calls.get_cron(self._client_id, cron_id))
@@ -402,22 +419,22 @@ class Crons(Part):
         """By id, page by page; deleted ones are left out."""
         return every(self._perform, calls.list_crons(self._client_id, page_size=page_size))
 
-    def pause(self, cron_id: str) -> Cron:
-        """No more fires until it is resumed."""
-        return self._perform(calls.pause_cron(self._client_id, cron_id))
+    def pause(self, cron_id: str, *, revision: int | None = None) -> Cron:
+        """No more fires until it is resumed. `revision`: as for `put`."""
+        return self._perform(calls.pause_cron(self._client_id, cron_id, revision=revision))
 
-    def resume(self, cron_id: str) -> Cron:
+    def resume(self, cron_id: str, *, revision: int | None = None) -> Cron:
         """Continue from now; fires missed during the pause are not made up for."""
-        return self._perform(calls.resume_cron(self._client_id, cron_id))
+        return self._perform(calls.resume_cron(self._client_id, cron_id, revision=revision))
 
     def trigger(self, cron_id: str, *, idempotency_key: str | None = None) -> Schedule:
         """Run it once now, beside the rule. Raises MinutehandApiError: cron-changed, where a repeat finds no run and
         another cron."""
         return self._perform(calls.trigger_cron(self._client_id, cron_id, key=idempotency_key))
 
-    def delete(self, cron_id: str) -> Cron:
+    def delete(self, cron_id: str, *, revision: int | None = None) -> Cron:
         """No more fires. Its runs stay readable."""
-        return self._perform(calls.delete_cron(self._client_id, cron_id))
+        return self._perform(calls.delete_cron(self._client_id, cron_id, revision=revision))
 
     def runs(
         self,

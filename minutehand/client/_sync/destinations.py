@@ -41,12 +41,12 @@ class Destinations(Part):
         """By name."""
         return self._perform(list_destinations(self._client_id)).items
 
-    def pause(self, name: str) -> Destination:
-        """Hold its calls until it is resumed."""
-        return self._perform(pause_destination(self._client_id, name))
+    def pause(self, name: str, *, revision: int | None = None) -> Destination:
+        """Hold its calls until it is resumed. `revision`: only if it still has this one."""
+        return self._perform(pause_destination(self._client_id, name, revision=revision))
 
-    def resume(self, name: str) -> Destination:
-        return self._perform(resume_destination(self._client_id, name))
+    def resume(self, name: str, *, revision: int | None = None) -> Destination:
+        return self._perform(resume_destination(self._client_id, name, revision=revision))
 
     def delete(self, name: str, *, revision: int | None = None, force: bool = False) -> None:
         """Delete one that no cron and no waiting schedule names; `force`: also one that is named, whose calls fail
