@@ -97,7 +97,8 @@ class ScheduleOptions(msgspec.Struct, frozen=True, omit_defaults=True, gc=False)
 
 
 NO_OPTIONS = ScheduleOptions()
-_NO_OPTIONS_TEXT = "{}"
+NO_OPTIONS_TEXT = "{}"
+"""The text of no options."""
 NO_HEADERS = "[]"
 """The text of no headers."""
 _encode = msgspec.json.Encoder().encode
@@ -106,12 +107,12 @@ _decode_headers = msgspec.json.Decoder(Headers).decode
 
 
 def encode_options(options: ScheduleOptions) -> str:
-    return _NO_OPTIONS_TEXT if options == NO_OPTIONS else _encode(options).decode()
+    return NO_OPTIONS_TEXT if options == NO_OPTIONS else _encode(options).decode()
 
 
 def decode_options(text: str | None) -> ScheduleOptions:
     """Raises Undecodable."""
-    if not text or text == _NO_OPTIONS_TEXT:
+    if not text or text == NO_OPTIONS_TEXT:
         return NO_OPTIONS
     try:
         return _decode_options(text)

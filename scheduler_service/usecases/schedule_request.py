@@ -35,7 +35,7 @@ from scheduler_service.domain.instants import format_instant, parse_instant
 from scheduler_service.domain.local_times import Fold, instant_of, parse_local
 from scheduler_service.domain.network import MAX_URL_LENGTH, NetworkPolicy, Refusal
 from scheduler_service.domain.options import (
-    NO_OPTIONS,
+    NO_OPTIONS_TEXT,
     Headers,
     RetryOverride,
     ScheduleOptions,
@@ -267,7 +267,8 @@ def draft_callback(
         faults.append(FieldError("/callback/url", refusal.detail))
     if callback.path is not None and callback.destination is None:
         faults.append(FieldError("/callback/path", "is only for callbacks with a destination"))
-    faults += _faults_of_flow(callback)
+    if callback.flow_key is None and (callback.flow_rate is not None or callback.flow_parallelism is not None):
+        faults += _faults_of_flow(callback)
     problems = check_method(method, pointer="/callback/method")
     if headers:
         problems += check_headers(headers, max_bytes=settings.header_bytes, pointer="/callback/headers")
@@ -311,8 +312,7 @@ def asked_flow(callback: CallbackRequest) -> Flow | None:
 
 
 def _faults_of_flow(callback: CallbackRequest) -> list[FieldError]:
-    if callback.flow_key is not None:
-        return []
+    """Of a callback with limits of a flow key and without one."""
     given = {"flow_rate": callback.flow_rate, "flow_parallelism": callback.flow_parallelism}
     return [
         FieldError(f"/callback/{name}", "is only for callbacks with a flow_key")
@@ -390,7 +390,8 @@ def named_instant(due: str | LocalTime, faults: list[FieldError]) -> UnixMillis 
 
 def _due_within(request: ScheduleRequest, asked: int, *, now: int, point: int) -> UnixMillis:
     """When the call is due: within its window, and not in the past."""
-    return UnixMillis(max(asked + offset_ms(point, request.window_seconds), now))
+    seconds = request.window_seconds
+    return UnixMillis(max(asked + offset_ms(point, seconds) if seconds else asked, now))
 
 
 def _faults_of_window(request: ScheduleRequest, asked: int, *, now: int, settings: ClientSettings) -> list[FieldError]:
@@ -464,15 +465,11 @@ def _options(request: ScheduleRequest) -> str:
     retry = asked_retry(request.retry)
     empty_body = asks_for_empty_body(request.callback)
     flow = asked_flow(request.callback)
-    plain = retry is None and request.timeout_seconds is None and request.skip_after_seconds is None
-    if plain and not empty_body and flow is None:
-        return encode_options(NO_OPTIONS)
+    timeout, skip_after = request.timeout_seconds, request.skip_after_seconds
+    if retry is None and timeout is None and skip_after is None and flow is None and not empty_body:
+        return NO_OPTIONS_TEXT
     return encode_options(
         ScheduleOptions(
-            retry=retry,
-            timeout_seconds=request.timeout_seconds,
-            skip_after_seconds=request.skip_after_seconds,
-            empty_body=empty_body,
-            flow=flow,
+            retry=retry, timeout_seconds=timeout, skip_after_seconds=skip_after, empty_body=empty_body, flow=flow
         )
     )

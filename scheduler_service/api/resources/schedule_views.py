@@ -52,6 +52,7 @@ def _schedule_view(
 ) -> ScheduleView:
     due = format_instant(source.due)
     options = _options(source.options)
+    key, nominal_due = options.key, source.nominal_due
     state = _SCHEDULED if outcome is None or outcome.state is None else outcome.state
     next_attempt_at = format_instant_or_none(outcome.next_attempt_at) if outcome is not None else due
     return ScheduleView(
@@ -60,7 +61,7 @@ def _schedule_view(
         poller_id=poller_of(source.schedule_id),
         minute=f"{due[:_TO_SECONDS]}00.000Z",
         due=due,
-        nominal_due=None if source.nominal_due in (None, source.due) else format_instant_or_none(source.nominal_due),
+        nominal_due=None if nominal_due is None or nominal_due == source.due else format_instant(nominal_due),
         state=state,
         in_flight=in_flight,
         attempts=(outcome.attempts or 0) if outcome is not None else 0,
@@ -73,8 +74,8 @@ def _schedule_view(
         callback=callback_view(client_id, source, encryption, options),
         label=source.label,
         ordering_key=source.ordering_key,
-        key=None if options.key is None else options.key.name,
-        latest=None if options.key is None else format_instant_or_none(options.key.latest),
+        key=None if key is None else key.name,
+        latest=None if key is None else format_instant_or_none(key.latest),
         retry=options.retry,
         timeout_seconds=options.timeout_seconds,
         skip_after_seconds=options.skip_after_seconds,
@@ -96,7 +97,7 @@ def callback_view(
     body = source.body or b""
     try:
         sent = decode_headers(encryption.open_headers(client_id, source.headers or ""))
-        headers: dict[str, str] | None = masked(sent)
+        headers: dict[str, str] | None = masked(sent) if sent else {}
     except SecretLocked:
         headers = None
     except Undecodable:
