@@ -1,4 +1,4 @@
-"""What is recorded beside the schedules: balances of settled minutes, failed attempts, dead letters."""
+"""What is recorded beside the schedules: balances of settled minutes, attempts, dead letters."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from uuid import UUID
 
 from cql.connection import UNSET, Connection, Item, Parameters
 from membership.conditional import Answer, Applied, Rejected, Unknown
-from scheduler_service.domain.books import DeadLetter, FailedAttempt, LetterKey, MinuteBalance
+from scheduler_service.domain.books import AttemptRecord, DeadLetter, LetterKey, MinuteBalance
 from scheduler_service.domain.ids import (
     HOUR_MS,
     ClientId,
@@ -69,16 +69,16 @@ class CqlAttemptStore:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    async def record_failed(self, attempts: Sequence[FailedAttempt]) -> None:
+    async def record(self, attempts: Sequence[AttemptRecord]) -> None:
         # Sorted by partition, so that rows of one partition share a request: one mutation, not one each row.
         together = sorted(attempts, key=lambda attempt: attempt.partition)
         await _insert(self._connection, [("attempts.insert", _attempt_parameters(attempt)) for attempt in together])
 
-    async def read(self, client_id: ClientId, schedule_id: ScheduleId) -> Sequence[FailedAttempt]:
+    async def read(self, client_id: ClientId, schedule_id: ScheduleId) -> Sequence[AttemptRecord]:
         _, poller_id, minute = partition_of(client_id, schedule_id)
         parameters = (client_id, poller_id, minute_start(minute), schedule_id)
         rows = await self._connection.select("attempts.read", parameters)
-        return [FailedAttempt(**dict(zip(FailedAttempt.__struct_fields__, values, strict=True))) for values in rows]
+        return [AttemptRecord(**dict(zip(AttemptRecord.__struct_fields__, values, strict=True))) for values in rows]
 
 
 class CqlDeadLetterStore:
@@ -162,7 +162,7 @@ def _balance(values: tuple[Any, ...]) -> MinuteBalance:
     return MinuteBalance(**found)
 
 
-def _attempt_parameters(attempt: FailedAttempt) -> Parameters:
+def _attempt_parameters(attempt: AttemptRecord) -> Parameters:
     client_id, poller_id, minute = attempt.partition
     return (
         client_id,

@@ -1,11 +1,12 @@
-"""What a node writes beside the outcomes themselves: balances, dead letters, failed attempts.
+"""What a node writes beside the outcomes themselves: balances, dead letters, records of attempts.
 
 Balances and dead letters are part of settling a minute: they are written before its watermark passes, and again by an
-owner that settles it again. Rows of failed attempts are a record for people: written soon, many together, and no call
-waits for them. They are not follow-ups, since no other process could write them after a crash: only the one that made
-the attempt knows its duration and excerpt. So they are lost if the process is killed right after the attempt, if
-storage is away for longer than `ATTEMPT_WRITE_TRIES` tries or refuses them, or if more than `ATTEMPTS_WAITING` wait;
-those that this process could not record are counted in `unrecorded`. A process that stops writes them first.
+owner that settles it again. Records of attempts are for people: written soon, many together, and no call waits for
+them. A first attempt that delivers has none, because the schedule's own row tells all of it. They are not follow-ups,
+since no other process could write them after a crash: only the one that made the attempt knows its duration and
+excerpt. So they are lost if the process is killed right after the attempt, if storage is away for longer than
+`ATTEMPT_WRITE_TRIES` tries or refuses them, or if more than `ATTEMPTS_WAITING` wait; those that this process could not
+record are counted in `unrecorded`. A process that stops writes them first.
 
 One client's flood of failures does not displace another's records: a client may have no more of them waiting than there
 is room left for all clients.
@@ -22,7 +23,7 @@ from poller_cluster.counters import CallCounts
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.dispatch.job import Job
 from poller_cluster.node_runtime import NodeRuntime
-from scheduler_service.domain.books import DeadLetter, FailedAttempt, Tally
+from scheduler_service.domain.books import AttemptRecord, DeadLetter, Tally
 from scheduler_service.domain.ids import ClientId, Partition, UnixMillis
 from scheduler_service.domain.ports import AttemptStore, BalanceStore, DeadLetterStore
 from scheduler_service.domain.schedule_filters import destination_of, host_of
@@ -31,7 +32,7 @@ from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.balance import CountMinute
 
 ATTEMPTS_WAITING = 10_000
-"""Failed attempts waiting to be recorded, about 1 KiB each."""
+"""Attempts waiting to be recorded, about 1 KiB each."""
 ATTEMPTS_PER_WRITE = 200
 ATTEMPT_WRITE_TRIES = 5
 ATTEMPT_WRITE_PAUSE_SECONDS = 1.0
@@ -65,8 +66,8 @@ class Bookkeeper:
         self._clock = clock
         self._spawn = spawn
         self.unrecorded = 0
-        """Failed attempts whose rows were given up."""
-        self._waiting: deque[FailedAttempt] = deque()
+        """Attempts whose records were given up."""
+        self._waiting: deque[AttemptRecord] = deque()
         self._waiting_of: Counter[ClientId] = Counter()
         self._written = asyncio.Event()
         self._written.set()
@@ -102,33 +103,35 @@ class Bookkeeper:
         )
 
     def attempt_made(self, job: Job, result: AttemptResult, outcome: Outcome) -> None:
-        """Count an attempt, and record it if it failed. The schedule's own row records a success."""
+        """Count an attempt, and record it, unless it was the first one and has delivered."""
         self.counts.attempt_made(job, result)
-        if result.succeeded:
+        if result.succeeded and outcome.attempts == 1:
             return
         client_id = job.owner.client_id
         if self._waiting_of[client_id] >= ATTEMPTS_WAITING - len(self._waiting):
             self.unrecorded += 1
             return
+        # A success of 0 ms would read as one whose start is unknown (`usecases.show_attempts`).
+        duration_ms = max(round(result.duration_seconds * 1000), 1 if result.succeeded else 0)
         self._waiting_of[client_id] += 1
         self._waiting.append(
-            FailedAttempt(
+            AttemptRecord(
                 client_id=client_id,
                 schedule_id=job.claim.row.schedule_id,
                 attempt=outcome.attempts,
                 started_at=UnixMillis(result.started_at_ms),
                 status=result.status,
                 error=result.error,
-                duration_ms=round(result.duration_seconds * 1000),
-                excerpt=result.excerpt,
+                duration_ms=duration_ms,
+                excerpt="" if result.succeeded else result.excerpt,
             )
         )
         if self._written.is_set():
             self._written.clear()
-            self._spawn(self._write_attempts(), name="failed attempts")
+            self._spawn(self._write_attempts(), name="attempts")
 
     async def flush(self) -> None:
-        """Return when all failed attempts are written or given up, or when that takes too long."""
+        """Return when all attempts are recorded or given up, or when that takes too long."""
         try:
             async with asyncio.timeout(FLUSH_SECONDS):
                 await self._written.wait()
@@ -141,7 +144,7 @@ class Bookkeeper:
             # They stay queued while they are written, so that they count against the bounds.
             some = [self._waiting[position] for position in range(min(len(self._waiting), ATTEMPTS_PER_WRITE))]
             try:
-                await self._attempts.record_failed(some)
+                await self._attempts.record(some)
             except StoreUnavailable:
                 tries += 1
                 if tries < ATTEMPT_WRITE_TRIES:

@@ -396,7 +396,7 @@ def redeliver(
 def attempts(
     client_id: ClientId, schedule_id: ScheduleId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False
 ) -> None:
-    """List every attempt of a schedule so far. Of a success after a retry, only the end is recorded."""
+    """List every attempt of a schedule so far."""
     with connect(url, key) as api:
         found = api.client(client_id).schedules.attempts(schedule_id)
     if as_json:

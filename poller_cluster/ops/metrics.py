@@ -199,7 +199,7 @@ METRICS: Final[tuple[Metric[Shown], ...]] = (
     Metric(
         "minutehand_attempts_unrecorded_total",
         Kind.COUNTER,
-        "Failed attempts whose record could not be stored.",
+        "Attempts whose record could not be stored.",
         lambda shown: shown.node.books.unrecorded,
     ),
     Metric(

@@ -1,4 +1,4 @@
-"""Records beside a schedule's own row: failed attempts, dead letters, the balance of a poller's minute.
+"""Records beside a schedule's own row: attempts, dead letters, the balance of a poller's minute.
 
 Why a stored balance can be trusted (`MinuteBalance.holds`). Every outcome is written by an owner commit or by an
 external update, and both change a static column of the partition in the same write: `version`, or `edits`. A balance
@@ -212,11 +212,11 @@ def may_be_stored(minute: Minute, *, counted_from: int) -> bool:
     return counted_from >= minute_end(minute) + COUNTED_AFTER_MS
 
 
-class FailedAttempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt that did not deliver. Stored under the original, whichever retry row made it. `attempt` is from 1.
+class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt, stored under the original, whichever retry row made it. `attempt` is from 1.
 
-    An attempt that did deliver is stored when its schedule is redelivered, because that overwrites the original's
-    outcome.
+    A first attempt that delivered is told by the original's outcome. It is stored when its schedule is redelivered,
+    because that overwrites the outcome.
     """
 
     client_id: ClientId

@@ -20,7 +20,7 @@ from uuid import UUID
 
 from membership.conditional import Applied, Rejected, Unknown
 from membership.errors import StoreUnavailable
-from scheduler_service.domain.books import FailedAttempt
+from scheduler_service.domain.books import AttemptRecord
 from scheduler_service.domain.clients import Client, ClientSettings
 from scheduler_service.domain.ids import (
     DAY_MS,
@@ -186,11 +186,20 @@ class RedeliverSchedule:
         if outcome is not None and row.state == State.RETRYING and row.redelivered_at is not None:
             await self._writer.complete(definition_of(partition, row), outcome)
 
+    async def _record_success(self, partition: Partition, row: Row) -> None:
+        """Unless the node that made the attempt has recorded it: it knows more."""
+        success = _success_of(partition, row)
+        if success.attempt > 1:
+            known = await self._attempts.read(partition.client_id, row.schedule_id)
+            if any(record.delivered and record.attempt == success.attempt for record in known):
+                return
+        await self._attempts.record([success])
+
     async def _point(self, partition: Partition, row: Row, at: UnixMillis) -> None:
         """One try at the pointer; the caller reads the result."""
         if row.state == State.DELIVERED:
             # Before the update, which erases the only trace of this attempt. Repeats write the same record.
-            await self._attempts.record_failed([_success_of(partition, row)])
+            await self._record_success(partition, row)
         attempts = (row.attempts or 0) + _uncounted(row)
         outcome = Outcome(
             state=State.RETRYING,
@@ -222,11 +231,11 @@ def _uncounted(row: Row) -> int:
     return 1 if row.state == State.FAILED and row.reason == "in-doubt" and unsent else 0
 
 
-def _success_of(partition: Partition, row: Row) -> FailedAttempt:
-    """The attempt that delivered, as a record of its own: the row will be overwritten by the redelivery."""
+def _success_of(partition: Partition, row: Row) -> AttemptRecord:
+    """The attempt that delivered as far as its row tells: that will be overwritten by the redelivery."""
     finished, number = row.finished_at or row.due, row.attempts or 1
     started = row.first_attempt_at if number == 1 and row.first_attempt_at is not None else finished
-    return FailedAttempt(
+    return AttemptRecord(
         client_id=partition.client_id,
         schedule_id=row.schedule_id,
         attempt=number,

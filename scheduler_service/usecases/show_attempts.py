@@ -1,14 +1,16 @@
 """Show: every attempt of one schedule that is known, in order.
 
-    failed attempts     rows of their own, written by the process that made them
-    the delivering one  the schedule's own row has its time and status; after a redelivery, a row like failed ones
+    failed attempts     records, written by the process that made them
+    the delivering one  the schedule's own row has its end and status, and its start if it was the first attempt;
+                        otherwise, and after a redelivery, a record like those of failed ones has the start
 
-Attempts that a process could not record before it was killed are missing: the numbers then have a gap.
+Of attempts that a process could not record before it was killed, failed ones are missing, so that the numbers have a
+gap, and of one that delivered after others only the end is known. Nodes older than this record none of the latter.
 """
 
 from dataclasses import dataclass
 
-from scheduler_service.domain.books import FailedAttempt
+from scheduler_service.domain.books import AttemptRecord
 from scheduler_service.domain.errors import NotFound
 from scheduler_service.domain.ids import ClientId, ScheduleId, UnixMillis
 from scheduler_service.domain.ports import AttemptStore
@@ -45,12 +47,15 @@ class ShowAttempts:
         shown = {each.attempt: _recorded(each) for each in await self._attempts.read(client_id, schedule_id)}
         row = resolved.row
         if row.state == State.DELIVERED:
-            shown[row.attempts or 1] = success_of(row)
+            number = row.attempts or 1
+            recorded = shown.get(number)
+            if recorded is None or not recorded.delivered:
+                shown[number] = success_of(row)
         return [shown[number] for number in sorted(shown)]
 
 
 def success_of(row: Row) -> AttemptShown:
-    """The attempt that a delivered row records. Its start is known only if it was the first attempt."""
+    """The attempt that a delivered row tells of. Its start is known only if it was the first attempt."""
     number = row.attempts or 1
     started = row.first_attempt_at if number == 1 else None
     known = started is not None and row.finished_at is not None
@@ -66,7 +71,7 @@ def success_of(row: Row) -> AttemptShown:
     )
 
 
-def _recorded(attempt: FailedAttempt) -> AttemptShown:
+def _recorded(attempt: AttemptRecord) -> AttemptShown:
     # Of a success before a redelivery, only the end may be known.
     known = attempt.duration_ms > 0 or not attempt.delivered
     return AttemptShown(

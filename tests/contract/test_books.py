@@ -10,10 +10,10 @@ from cql.storage import Storage
 from membership.conditional import APPLIED, Rejected
 from scheduler_service.domain.books import (
     NO_STAMP,
+    AttemptRecord,
     CountedRow,
     CountPage,
     DeadLetter,
-    FailedAttempt,
     LetterKey,
     MinuteBalance,
     Stamp,
@@ -131,7 +131,7 @@ async def test_failed_attempts_of_one_schedule(storage: Storage, names: Names) -
     client = names.client()
     one, other = definition(client, tail=1), definition(client, tail=2, poller_id=5)
     attempts = [
-        FailedAttempt(
+        AttemptRecord(
             client_id=client,
             schedule_id=one.schedule_id,
             attempt=number,
@@ -145,8 +145,8 @@ async def test_failed_attempts_of_one_schedule(storage: Storage, names: Names) -
     ]
     of_other = msgspec.structs.replace(attempts[0], schedule_id=other.schedule_id)
     for _ in range(2):
-        await storage.attempts.record_failed([*reversed(attempts), of_other])
-    await storage.attempts.record_failed([])
+        await storage.attempts.record([*reversed(attempts), of_other])
+    await storage.attempts.record([])
     assert await storage.attempts.read(client, one.schedule_id) == attempts
     assert await storage.attempts.read(client, other.schedule_id) == [of_other]
     assert await storage.attempts.read(client, definition(client, tail=3).schedule_id) == []
@@ -156,7 +156,7 @@ async def test_long_excerpts_of_many_schedules_are_stored_together(storage: Stor
     """The longest excerpts that a node may be told to keep, of invalid UTF-8 that takes three bytes for each."""
     client = names.client()
     attempts = [
-        FailedAttempt(
+        AttemptRecord(
             client_id=client,
             schedule_id=definition(client, poller_id=number).schedule_id,
             attempt=1,
@@ -168,7 +168,7 @@ async def test_long_excerpts_of_many_schedules_are_stored_together(storage: Stor
         )
         for number in range(24)
     ]
-    await storage.attempts.record_failed(attempts)
+    await storage.attempts.record(attempts)
     for one in attempts:
         assert await storage.attempts.read(client, one.schedule_id) == [one]
 

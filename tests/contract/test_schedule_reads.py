@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from cql.storage import Storage
 from membership.conditional import APPLIED
-from scheduler_service.domain.books import FailedAttempt, MinuteBalance
+from scheduler_service.domain.books import AttemptRecord, MinuteBalance
 from scheduler_service.domain.errors import ContentTooLarge
 from scheduler_service.domain.ids import Minute, Partition, PollerId, RowKey, UnixMillis
 from scheduler_service.domain.schedules import NO_CONTENT, NO_HEADER, Kind, Row, State, SweptRow
@@ -339,7 +339,7 @@ async def test_deleting_a_partition_deletes_all_that_belongs_to_it(storage: Stor
     where = one.partition
     await storage.schedules.open(where, epoch=1, expect_epoch=None)
     await storage.schedules.commit(commit(where, writes=(delivered(one),)))
-    attempt = FailedAttempt(
+    attempt = AttemptRecord(
         client_id=client,
         schedule_id=one.schedule_id,
         attempt=1,
@@ -349,7 +349,7 @@ async def test_deleting_a_partition_deletes_all_that_belongs_to_it(storage: Stor
         duration_ms=3,
         excerpt="no",
     )
-    await storage.attempts.record_failed([attempt])
+    await storage.attempts.record([attempt])
     balance = MinuteBalance(
         client_id=client,
         poller_id=PollerId(0),

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from cql.storage import Storage
 from membership.conditional import Applied
-from scheduler_service.domain.books import DeadLetter, FailedAttempt
+from scheduler_service.domain.books import AttemptRecord, DeadLetter
 from scheduler_service.domain.ids import ClientId, ScheduleId, UnixMillis, key_of, partition_of, poller_of
 from scheduler_service.domain.schedule_filters import destination_of, host_of
 from scheduler_service.domain.schedules import Outcome, OwnerCommit, Row, RowWrite, State
@@ -81,14 +81,14 @@ async def gave_up(api: ApiHarness, schedule_id: ScheduleId, **columns: Any) -> N
 async def attempted(api: ApiHarness, schedule_id: ScheduleId, number: int, **columns: Any) -> None:
     """Record an attempt that failed now."""
     known: dict[str, Any] = {"status": 503, "error": None, "duration_ms": 12, "excerpt": "no"}
-    attempt = FailedAttempt(
+    attempt = AttemptRecord(
         client_id=SHOP,
         schedule_id=schedule_id,
         attempt=number,
         started_at=UnixMillis(api.clock.now),
         **{**known, **columns},
     )
-    await api.storage.attempts.record_failed([attempt])
+    await api.storage.attempts.record([attempt])
 
 
 async def row_of(api: ApiHarness, schedule_id: ScheduleId, *, at: int | None = None) -> Row | None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from membership.conditional import Answer
-from scheduler_service.domain.books import DeadLetter, FailedAttempt, LetterKey, MinuteBalance
+from scheduler_service.domain.books import AttemptRecord, DeadLetter, LetterKey, MinuteBalance
 from scheduler_service.domain.ids import (
     ClientId,
     Hour,
@@ -28,12 +28,12 @@ class BalanceStore(Protocol):
 
 
 class AttemptStore(Protocol):
-    """Failed attempts, one row each."""
+    """Attempts that failed, and those that delivered after others had failed: one row each."""
 
-    async def record_failed(self, attempts: Sequence[FailedAttempt]) -> None:
+    async def record(self, attempts: Sequence[AttemptRecord]) -> None:
         """Insert them; repeating equal values is harmless."""
 
-    async def read(self, client_id: ClientId, schedule_id: ScheduleId) -> Sequence[FailedAttempt]:
+    async def read(self, client_id: ClientId, schedule_id: ScheduleId) -> Sequence[AttemptRecord]:
         """Those of one schedule, by attempt number."""
 
 

@@ -57,6 +57,27 @@ async def test_failed_attempts_and_the_one_that_delivered_in_order(api: ApiHarne
     assert (found[2]["started_at"], found[2]["finished_at"], found[2]["duration_seconds"]) == (None, at, None)
 
 
+async def test_a_success_after_a_retry_shows_its_start_also_once_it_was_redelivered(api: ApiHarness, key: str) -> None:
+    one = await created(api, key)
+    await attempted(api, one, 1)
+    await attempted(api, one, 2, status=204, duration_ms=40, excerpt="")
+    await ended(api, one, State.DELIVERED, attempts=2, finished_at=UnixMillis(api.clock.now + 40))
+    shown = await attempts(api, key, one)
+    assert [each["outcome"] for each in shown] == ["failed", "delivered"]
+    told = [shown[1][name] for name in ("started_at", "finished_at", "duration_seconds", "status", "excerpt")]
+    at = int(api.clock.now)
+    assert told == [format_instant(at), format_instant(at + 40), 0.04, 204, None]
+    assert (await api.send("POST", f"{SCHEDULES}/{one}:redeliver", key=key)).status == 202
+    assert await attempts(api, key, one) == shown
+
+
+async def test_an_attempt_that_only_its_row_knows_replaces_no_other(api: ApiHarness, key: str) -> None:
+    one = await created(api, key)
+    await attempted(api, one, 2)
+    await ended(api, one, State.DELIVERED, attempts=2)
+    assert [each["outcome"] for each in await attempts(api, key, one)] == ["delivered"]
+
+
 async def test_a_first_attempt_that_delivered_is_known_by_its_row(api: ApiHarness, key: str) -> None:
     one = await created(api, key)
     assert await attempts(api, key, one) == []

@@ -1,4 +1,4 @@
-"""Records of failed attempts: which are kept, in how many writes, and what is dropped when storage does not answer."""
+"""Records of attempts: which are kept, in how many writes, and what is dropped when storage does not answer."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Sequence
@@ -17,7 +17,7 @@ from poller_cluster.bookkeeping import (
     Bookkeeper,
 )
 from poller_cluster.dispatch.job import Job
-from scheduler_service.domain.books import DeadLetter, FailedAttempt
+from scheduler_service.domain.books import AttemptRecord, DeadLetter
 from scheduler_service.domain.destinations import named_url
 from scheduler_service.domain.errors import ContentTooLarge
 from scheduler_service.domain.ids import ClientId, partition_of
@@ -34,14 +34,14 @@ class Attempts:
     """A store that can refuse requests, or hold them until released."""
 
     def __init__(self) -> None:
-        self.writes: list[Sequence[FailedAttempt]] = []
+        self.writes: list[Sequence[AttemptRecord]] = []
         self.tries = 0
         self.away = 0
         self.refuses: MinutehandError | None = None
         self.may_go_on = asyncio.Event()
         self.may_go_on.set()
 
-    async def record_failed(self, attempts: Sequence[FailedAttempt]) -> None:
+    async def record(self, attempts: Sequence[AttemptRecord]) -> None:
         self.tries += 1
         await self.may_go_on.wait()
         if self.tries <= self.away:
@@ -50,7 +50,7 @@ class Attempts:
             raise self.refuses
         self.writes.append(attempts)
 
-    async def read(self, client_id: ClientId, schedule_id: Any) -> Sequence[FailedAttempt]:
+    async def read(self, client_id: ClientId, schedule_id: Any) -> Sequence[AttemptRecord]:
         raise NotImplementedError
 
 
@@ -67,13 +67,13 @@ class Bench:
         self.tasks.append(asyncio.get_running_loop().create_task(work))
         return self.tasks[-1]
 
-    def fail(self, client_id: str = "shop", *, tail: int = 1, **came_to: Any) -> None:
+    def fail(self, client_id: str = "shop", *, tail: int = 1, made: Outcome = RETRYING, **came_to: Any) -> None:
         one = claim(tail=tail, kind="copy", due=NOW + 60_000, schedule_id=claim(tail=tail).row.schedule_id)
         job = Job(RowOwner(client_id), one, one.row.due)
-        self.books.attempt_made(job, result(**({"status": 503} | came_to)), RETRYING)
+        self.books.attempt_made(job, result(**({"status": 503} | came_to)), made)
 
     @property
-    def recorded(self) -> list[FailedAttempt]:
+    def recorded(self) -> list[AttemptRecord]:
         return [attempt for write in self.store.writes for attempt in write]
 
 
@@ -109,13 +109,22 @@ async def test_a_dead_letter_says_where_the_call_went(url: str, host: str | None
 async def test_a_failed_attempt_is_kept_with_its_original(bench: Bench) -> None:
     bench.fail(error=None, excerpt="no", duration_seconds=1.25)
     bench.fail(tail=2, status=None, error="timeout")
-    bench.fail(tail=3, status=204)
     await bench.books.flush()
     first, second = bench.recorded
     assert (first.status, first.error, first.attempt, first.excerpt) == (503, None, 3, "no")
     assert (first.started_at, first.duration_ms) == (NOW, 1250)
     assert first.partition == partition_of(ClientId("shop"), first.schedule_id)
     assert (second.status, second.error) == (None, "timeout")
+
+
+async def test_a_success_is_recorded_only_where_its_row_does_not_tell_all_of_it(bench: Bench) -> None:
+    for attempts, duration in ((1, 0.5), (2, 0.5), (3, 0.0001)):
+        made = Outcome(state=State.DELIVERED, attempts=attempts)
+        bench.fail(tail=attempts, made=made, status=204, excerpt="secret", duration_seconds=duration)
+    await bench.books.flush()
+    assert all(one.delivered for one in bench.recorded)
+    told = [(one.attempt, one.started_at, one.duration_ms, one.excerpt) for one in bench.recorded]
+    assert told == [(2, NOW, 500, ""), (3, NOW, 1, "")]
 
 
 async def test_those_that_wait_share_writes(bench: Bench) -> None:
