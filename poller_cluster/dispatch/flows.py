@@ -27,6 +27,7 @@ import heapq
 import math
 from collections import deque
 from collections.abc import Callable, Iterator
+from enum import StrEnum
 from typing import Generic, TypeVar
 
 import msgspec
@@ -47,6 +48,13 @@ SWEPT_APART_SECONDS = 0.1
 _SWEEP_FROM = 64
 
 J = TypeVar("J")
+
+
+class Deferral(StrEnum):
+    """Why a due row with a flow key was deferred: its key's limits, or its client has too many keys with state."""
+
+    LIMITS = "limits"
+    KEYS = "keys"
 
 
 class FlowState(Generic[J]):
@@ -280,6 +288,7 @@ class Flows(Generic[J]):
         self._clients: dict[ClientId, _Client[J]] = {}
         self._ticks: list[tuple[float, int, FlowState[J]]] = []
         self._sequence = 0
+        self.deferred: dict[str, int] = {why.value: 0 for why in Deferral}
 
     def known(self, client_id: ClientId, key: str) -> FlowState[J] | None:
         """The state of a key, if it has any."""
@@ -359,6 +368,13 @@ class Flows(Generic[J]):
             return False
         del self._clients[client_id]
         return True
+
+    def held_back(self) -> int:
+        """Of how many keys rows wait in memory for room."""
+        clients = self._clients.values()
+        return sum(
+            len([None for state in client.by_key.values() if state.refused or state.waiting]) for client in clients
+        )
 
     def count(self) -> int:
         """How many keys have state, or had until a short time ago."""

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from poller_cluster.clients import ServedClient
 from poller_cluster.dispatch.dispatcher import Dispatcher
-from poller_cluster.dispatch.flows import FlowPlace, TooManyFlows
+from poller_cluster.dispatch.flows import Deferral, FlowPlace, TooManyFlows
 from poller_cluster.dispatch.job import Job
 from poller_cluster.dispatch.outcome import FLOW_FULL, defer
 from poller_cluster.dispatch.receivers import DUE, part_for
@@ -85,7 +85,7 @@ class FlowAdmission:
         try:
             place = self._place(flow, client)
         except TooManyFlows:
-            return self._deferred(entry, now_ms, LEAST_SECONDS * (1 + self._fraction(entry)))
+            return self._deferred(entry, now_ms, LEAST_SECONDS * (1 + self._fraction(entry)), Deferral.KEYS)
         if place is None or flow is None:
             return None
         part = part_for(row.due - now_ms, lead_ms=self._settings.claim_lead_ms)
@@ -101,7 +101,8 @@ class FlowAdmission:
             self._free -= 1
             return Hold((FLOW, flow.key), entry.key)
         most = LONGEST_SECONDS * (1 + self._fraction(entry)) / 2
-        return self._deferred(entry, now_ms, place.defer(now, before=held, least=LEAST_SECONDS, most=most))
+        seconds = place.defer(now, before=held, least=LEAST_SECONDS, most=most)
+        return self._deferred(entry, now_ms, seconds, Deferral.LIMITS)
 
     def _place(self, flow: Flow | None, client: ServedClient) -> FlowPlace[Job] | None:
         if flow is None:
@@ -112,7 +113,8 @@ class FlowAdmission:
         """From 0 to 1, the same whenever this row is judged, so that rows come back spread."""
         return entry.row.schedule_id.int % _FRACTIONS / _FRACTIONS
 
-    def _deferred(self, entry: PendingRow, now_ms: int, seconds: float) -> Outcome:
+    def _deferred(self, entry: PendingRow, now_ms: int, seconds: float, why: Deferral) -> Outcome:
+        self._dispatcher.flows.deferred[why] += 1
         in_doubt = entry.redelivery or says_in_doubt(entry.row.options)
         at = UnixMillis(now_ms + round(seconds * 1000))
         return defer(entry.claim(), at=at, in_doubt=in_doubt, reason=FLOW_FULL)

@@ -270,6 +270,20 @@ METRICS: Final[tuple[Metric[Shown], ...]] = (
         "Receivers (one host as one client calls it) whose breaker is open.",
         lambda shown: shown.node.dispatcher.receivers_open(),
     ),
+    Metric(
+        "minutehand_flow_keys_held_back",
+        Kind.GAUGE,
+        "Flow keys of which rows wait in memory for their rate or parallelism.",
+        lambda shown: shown.node.dispatcher.flows.held_back(),
+    ),
+    Metric(
+        "minutehand_flow_deferred_total",
+        Kind.COUNTER,
+        "Times that a due row was deferred for its flow key: by the key's `limits`, or because its client has too many "
+        "`keys` in use at a time.",
+        lambda shown: shown.node.dispatcher.flows.deferred,
+        labels=("reason",),
+    ),
     *process_metrics(
         ended=lambda shown: _together(shown.node.books.counts.outcomes, shown.ended.ended),
         hints_dropped=lambda shown: shown.hints_dropped(),

@@ -115,6 +115,19 @@ def test_a_stuck_key_leaves_most_of_the_window_free() -> None:
     assert len(judged.deferred(stuck)) == 999 - judged.held
 
 
+def test_operators_see_keys_that_are_held_back_and_why_rows_were_deferred() -> None:
+    judged = Judged(flows_per_client=3)
+    flows = judged.bench.dispatcher.flows
+    judged.judge([flowing(1, "quick")])
+    assert (flows.held_back(), flows.deferred) == (0, {"limits": 0, "keys": 0})
+    stuck = [flowing(10 + number, f"stuck-{number % 2}") for number in range(1_000)]
+    judged.judge(stuck)
+    assert (flows.held_back(), flows.deferred) == (2, {"limits": 998 - judged.held, "keys": 0})
+    limits = flows.deferred["limits"]
+    judged.judge([flowing(2_000, "one-too-many")])
+    assert flows.deferred == {"limits": limits, "keys": 1}
+
+
 def test_all_keys_together_hold_a_third_of_the_window() -> None:
     judged = Judged()
     judged.judge([flowing(number, f"key-{number // 2}") for number in range(2_000)])

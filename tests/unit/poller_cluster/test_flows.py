@@ -180,8 +180,10 @@ def test_waiting_jobs_start_one_by_one_in_order() -> None:
     place.started(known.now)
     known.now += 0.4
     assert known.tick() == []
+    assert known.flows.held_back() == 1
     known.now += 0.1
     assert known.tick() == ["second"]
+    assert known.flows.held_back() == 0
 
 
 def test_the_next_waiting_job_is_called_where_the_one_called_is_given_back() -> None:
