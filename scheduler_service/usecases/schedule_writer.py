@@ -249,7 +249,11 @@ class ScheduleWriter:
     async def revise(
         self, partition: Partition, revision: RowRevision, *, header: PartitionHeader
     ) -> Answer[WriteRejection]:
-        """The external update of one row's content, which `header` was read with. Raises ContentTooLarge."""
+        """The external update of one row's content, which `header` was read with. Raises ContentTooLarge.
+
+        The owner gets no hint: it ignores hints of rows that it has read, and would gain nothing. This update changes
+        `edits`, so the owner reads again what it claims from then on (`poller_cluster`, rule 2). Only the row's turn
+        may still be judged by its old content, such as by the limits of its old host."""
         return await self._schedules.update(
             ExternalUpdate(
                 partition=partition,

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from scheduler_service.domain.ids import ScheduleId, UnixMillis
+from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.revisions import REVISED_SINCE
 from scheduler_service.domain.schedules import Outcome, State
 from tests.support.api import NOW, ApiHarness, Reply
@@ -151,6 +152,19 @@ async def test_it_is_refused_where_it_is_not_as_the_caller_has_seen(api: ApiHarn
     assert (await update(api, key, one, headers=seen, due=LATER)).status == 412
     now = {"If-Match": f'"other", {await tag(api, key, one)}'}
     assert (await update(api, key, one, headers=now, label="z")).json["label"] == "z"
+
+
+async def test_its_owner_hears_of_a_run_at_once_and_needs_no_word_of_an_update_in_place(
+    api: ApiHarness, key: str
+) -> None:
+    one = await created(api, key, due=format_instant(NOW + 10_000))
+    hints = api.hints.hints
+    assert [row.schedule_id for _, row in hints] == [one]
+    hints.clear()
+    assert (await update(api, key, one, label="y")).json["schedule_id"] == str(one)
+    assert hints == []
+    new = await api.send("POST", f"{SCHEDULES}/{one}:run", key=key)
+    assert [str(row.schedule_id) for _, row in hints] == [new.json["schedule_id"]]
 
 
 async def test_its_key_goes_on_naming_it(api: ApiHarness, key: str) -> None:
