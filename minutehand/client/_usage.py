@@ -39,7 +39,7 @@ class HourUsage(Used, frozen=True, kw_only=True):
 
 
 class FailingHost(msgspec.Struct, frozen=True, kw_only=True):
-    """How many schedules of a day failed at a receiver's host."""
+    """How many schedules of a day failed at a receiver's host; `destination:NAME` for calls to a destination."""
 
     host: str
     failed: int

@@ -3,6 +3,7 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from scheduler_service.domain.destinations import named_url
 from scheduler_service.domain.schedules import State
 from scheduler_service.domain.usage import Used
 from spark.transforms.rows import how_many, in_state, is_accepted, lateness_ms
@@ -27,6 +28,8 @@ _LATENESS = tuple(name for name in Used.__struct_fields__ if name.startswith("la
 _SHARES = (0.5, 0.95, 0.99)
 _HOST = r"^[^:/?#]+://(\[[^\]]*\]|[^:/?#]*)"
 """Java's parser of URLs rejects hosts with an underscore, and accepts any text as a scheme."""
+_OF_DESTINATION = "destination:"
+"""Before the name of a destination, where others have their host: no host has a colon, but within brackets."""
 
 
 def used(rows: DataFrame) -> DataFrame:
@@ -41,8 +44,15 @@ def used(rows: DataFrame) -> DataFrame:
         F.coalesce("attempts", F.lit(0)).cast("long").alias("attempts"),
         F.coalesce(F.octet_length("body"), F.lit(0)).cast("long").alias("bytes"),
         lateness_ms(F.col("due"), F.col("first_attempt_at")).alias("lateness_ms"),
-        F.lower(F.regexp_extract("url", _HOST, 1)).alias("host"),
+        _receiver(F.col("url")).alias("host"),
     )
+
+
+def _receiver(url: Column) -> Column:
+    """The host of a row's URL, or `destination:` and the name of the destination there. Where that led is not known: it
+    may have got another URL since."""
+    name = F.lower(F.regexp_extract(url, _HOST, 1))
+    return F.when(url.startswith(named_url("", "")), F.concat(F.lit(_OF_DESTINATION), name)).otherwise(name)
 
 
 def usage(each: DataFrame) -> DataFrame:
@@ -66,8 +76,8 @@ def usage(each: DataFrame) -> DataFrame:
 
 
 def failing_hosts(each: DataFrame) -> DataFrame:
-    """client_id, day, hosts: an array of (host, failed), the TOP_HOSTS by schedules that failed, ties by name. `each`:
-    from `used`; clients' days without failures are absent."""
+    """client_id, day, hosts: an array of (host, failed), the TOP_HOSTS by schedules that failed, ties by name; a
+    destination counts as a host of its own. `each`: from `used`; clients' days without failures are absent."""
     counts = each.where("failed").groupBy("client_id", "day", "host").agg(F.count(F.lit(1)).alias("failed"))
     order = F.struct((-F.col("failed")).alias("less"), "host")
     listed = counts.groupBy("client_id", "day").agg(F.sort_array(F.collect_list(order)).alias("all"))

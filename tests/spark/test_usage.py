@@ -69,6 +69,7 @@ def test_what_a_schedule_adds(spark: SparkSession) -> None:
         row(state="skipped", kind=None, url="http://127.0.0.1?x"),
         row(state="retrying", attempts=1, late=0, client_id="other"),
         row(),
+        row(state="delivered", url="destination://orders/17?a=b", client_id="other"),
         row(kind="copy", state="delivered", attempts=3, late=1),
         row(created=False, state="retrying"),
     ]
@@ -81,6 +82,7 @@ def test_what_a_schedule_adds(spark: SparkSession) -> None:
         ("shop", 22, 0, f, f, t, f, f, 0, 0, None, "my_receiver"),
         ("shop", 21, 9, f, f, f, t, f, 0, 0, None, "127.0.0.1"),
         ("other", 21, 9, f, f, f, f, t, 1, 0, 0, "shop.example"),
+        ("other", 21, 9, t, f, f, f, f, 0, 0, None, "destination:orders"),
         ("shop", 21, 9, f, f, f, f, t, 0, 0, None, "shop.example"),
     }
 
@@ -114,11 +116,14 @@ def test_percentiles_are_lateness_that_occurred(spark: SparkSession) -> None:
 
 def test_the_hosts_where_most_failed(spark: SparkSession) -> None:
     rows = [row(state="failed", url=f"http://h{number:02}/") for number in range(12) for _ in range(12 - number // 2)]
-    rows += [row(state="failed", day=1, url="http://once/"), row(state="delivered", url="http://never/")]
+    rows += [row(state="delivered", url="http://never/")]
+    rows += [
+        row(state="failed", day=1, url=url) for url in ("http://once/", *["destination://once", "https://twice"] * 2)
+    ]
     found = failing_hosts(used(frame(spark, rows)))
     listed = {one.day.day: [tuple(host) for host in one.hosts] for one in found.collect()}
     first = [(f"h{number:02}", 12 - number // 2) for number in range(10)]
-    assert sorted(listed.values(), key=len) == [[("once", 1)], first]
+    assert sorted(listed.values(), key=len) == [[("destination:once", 2), ("twice", 2), ("once", 1)], first]
 
 
 def test_a_day_is_one_row(spark: SparkSession) -> None:

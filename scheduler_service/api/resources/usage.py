@@ -61,7 +61,7 @@ class HourUsageView(UsedView, frozen=True, kw_only=True):
 
 
 class FailingHostView(msgspec.Struct, frozen=True, kw_only=True):
-    """How many schedules failed at a receiver's host."""
+    """How many schedules failed at a receiver's host, or at a destination, which is `destination:NAME` in `host`."""
 
     host: str
     failed: int
