@@ -10,6 +10,8 @@ It differs from a create in this:
   minutes also cover the difference between the loader's clock and the nodes'. Should all of that fail,
   `schedule_writer` applies the late rule. So no due in the past is loaded: the row to store would be another one in
   every run.
+- A schedule has no key of the client's own (`NOT_LOADED`): a put under a key replaces what waits under it, which takes
+  conditional writes, and would replace more in every run.
 - In a run that is not the load's first, each row is read before it is written. A row with the expected values is left
   alone, whatever its due and however the rules have changed since; one with other values is refused, because a
   definition is never overwritten. The first run reads only rows whose due alone is wrong: an earlier try of the same
@@ -19,7 +21,7 @@ It differs from a create in this:
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from membership.errors import MinutehandError, StoreUnavailable
 from scheduler_service.domain.bulk_loads import BulkLoad
@@ -50,6 +52,13 @@ REPEATED_FOR_SECONDS = 120.0
 """How long rows that storage does not acknowledge are repeated."""
 CALLBACKS_REMEMBERED = 4096
 """Ordering keys whose poller is cached."""
+
+NOT_LOADED: Final[Mapping[str, str]] = {
+    "delay_seconds": "differs in every run; give the due",
+    "key": "is not for loads: each run would replace what was put under it; put such schedules with the API",
+    "latest": "is only for schedules with a key, which can't be loaded",
+}
+"""Fields of a create that a row can't have, and why."""
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0
 _COMPARED = ("method", "url", "headers", "body", "options", "label", "ordering_key", "created_at")
@@ -190,7 +199,7 @@ class JudgeItems:
                 return Judged(self._definition(load, key, drawn), faults)
         if request.due is None:
             return Judged(None, [*_besides_due(faults), FieldError(_DUE, "is required; a delay differs in every run")])
-        if named_instant(request.due, []) is None:
+        if request.delay_seconds is not None or named_instant(request.due, []) is None:
             return Judged(None, faults)
         asked, due = unjudged_due(request, now=0, point=point)
         if due < soonest:
@@ -201,15 +210,22 @@ class JudgeItems:
         return Judged(self._definition(load, key, redraft(request, due=due, now=now)), faults)
 
     def _draft(self, client: Client, request: ScheduleRequest, *, now: int, point: int) -> Draft:
-        return draft(
-            request,
-            settings=client.settings,
-            check_url=self._check_url,
-            now=now,
-            point=point,
-            bounds=self._bounds,
-            check_destination=self._check_destination(client.client_id),
-        )
+        own = [FieldError("/key", NOT_LOADED["key"])] if request.key is not None else []
+        try:
+            drawn = draft(
+                request,
+                settings=client.settings,
+                check_url=self._check_url,
+                now=now,
+                point=point,
+                bounds=self._bounds,
+                check_destination=self._check_destination(client.client_id),
+            )
+        except Invalid as invalid:
+            raise Invalid([*invalid.errors, *own]) from None
+        if own:
+            raise Invalid(own)
+        return drawn
 
     def _definition(self, load: BulkLoad, key: str, drawn: Draft) -> Definition:
         client_id = load.client_id

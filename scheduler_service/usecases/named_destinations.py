@@ -36,17 +36,20 @@ class NamedDestinations(Protocol):
         """The rule for a client's callbacks. While nothing was looked up for the client, all names pass."""
 
 
-class NoNamedDestinations:
-    """Where destinations are not known: bulk loads run where only the network policy is."""
+class ListedDestinations:
+    """Those of one client, as they were read before: what a bulk load knows for as long as a task takes."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._names = frozenset(names)
 
     async def look_up(self, client_id: ClientId, names: Iterable[str | None]) -> None:
         return
 
     def holds(self, client_id: ClientId, name: str) -> bool:
-        return False
+        return name in self._names
 
     def check(self, client_id: ClientId) -> CheckDestination:
-        return lambda name: "can't be named here; give the url instead"
+        return lambda name: None if name in self._names else no_such_destination(name)
 
 
 class _Names(NamedTuple):

@@ -47,8 +47,8 @@ from scheduler_service.domain.schedule_keys import KEY_PATTERN
 from scheduler_service.domain.spread import MAX_SPREAD_SECONDS, offset_ms
 from scheduler_service.usecases.named_destinations import (
     CheckDestination,
+    ListedDestinations,
     NamedDestinations,
-    NoNamedDestinations,
     no_such_destination,
 )
 
@@ -193,7 +193,7 @@ class CallbackPolicy:
         self.check_proxy = network.check_proxy
         self.bounds = bounds
         self.encryption = encryption
-        self.destinations: NamedDestinations = destinations or NoNamedDestinations()
+        self.destinations: NamedDestinations = destinations or ListedDestinations()
 
 
 def draft(

@@ -6,7 +6,8 @@
     row             the request, as JSON of the flat columns (Parquet, CSV), or the line itself (JSON lines)
     broken          why the row can't be read at all
 
-Flat columns are named as in a create, without the nesting: see `FLAT`. CSV is UTF-8 with a header, quoted as in RFC
+Flat columns are named as in a create, without the nesting: see `FLAT`. Rows with a `due_local` have no instant to sort
+by. CSV is UTF-8 with a header, quoted as in RFC
 4180; quoted text may span lines. An empty cell means that the column is not given.
 """
 
@@ -15,12 +16,16 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from scheduler_service.usecases.bulk_load import NOT_LOADED
+
 FORMATS = ("parquet", "csv", "jsonl")
-TEXTS = ("due", "url", "method", "headers", "body", "json", "body_base64", "label", "ordering_key", "flow_key")
+TEXTS = ("due", "due_local", "due_timezone", "due_gap", "due_fold", "url", "destination", "path", "method", "headers",
+         "body", "json", "body_base64", "label", "ordering_key", "flow_key")  # fmt: skip
 NUMBERS = ("window_seconds", "timeout_seconds", "skip_after_seconds", "retry_max_attempts", "retry_base_seconds",
            "retry_cap_seconds", "retry_deadline_seconds", "flow_rate", "flow_parallelism")  # fmt: skip
 FLAT = (*TEXTS, *NUMBERS, "retry_final_statuses")
-REQUIRED = ("due", "url")
+REQUIRED = (("due", "due_local"), ("url", "destination"))
+"""Of each, one at least."""
 
 _CORRUPT = "_minutehand_corrupt"
 _COLUMNS = ("file", "block", "id", "key", "due", "row", "broken")
@@ -69,7 +74,8 @@ def _flat(frame: DataFrame, key: str) -> DataFrame:
         asked["body_base64"] = asked.pop("body")
     row = F.to_json(F.struct(*(column.alias(name) for name, column in asked.items())))
     broken = F.when(F.col(_CORRUPT).isNotNull(), _NO_CELLS) if _CORRUPT in frame.columns else F.lit(None)
-    return _shown(frame, _as_key(key, kinds[key]), F.col("due").cast("timestamp"), row, broken.cast("string"))
+    due = F.col("due") if "due" in kinds else F.lit(None)
+    return _shown(frame, _as_key(key, kinds[key]), due.cast("timestamp"), row, broken.cast("string"))
 
 
 def _shown(frame: DataFrame, key: Column, due: Column, row: Column, broken: Column) -> DataFrame:
@@ -86,9 +92,11 @@ def _shown(frame: DataFrame, key: Column, due: Column, row: Column, broken: Colu
 
 
 def _check_names(names: set[str], key: str) -> None:
-    missing = [name for name in (*REQUIRED, key) if name not in names]
+    missing = [" or ".join(map(repr, wanted)) for wanted in (*REQUIRED, (key,)) if names.isdisjoint(wanted)]
     if missing:
-        raise UnreadableInput(f"the input has no column {', '.join(map(repr, dict.fromkeys(missing)))}")
+        raise UnreadableInput(f"the input has no column {', '.join(dict.fromkeys(missing))}")
+    for name in sorted(NOT_LOADED.keys() & (names - {key})):
+        raise UnreadableInput(f"the input has a column {name!r}, which {NOT_LOADED[name]}")
     unknown = sorted(names - {*FLAT, key})
     if unknown:
         raise UnreadableInput(

@@ -6,7 +6,7 @@ task, and with it the run: no row is skipped. Valid rows may be written again, s
 
 import asyncio
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -27,6 +27,7 @@ from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.late_bound import LateBound
 from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.usecases.bulk_load import Item, JudgeItems, Loaded, LoadSchedules, LoadThrottle, Result
+from scheduler_service.usecases.named_destinations import ListedDestinations
 from scheduler_service.usecases.schedule_request import CallbackPolicy, ScheduleRequest
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from scheduler_service.usecases.secret_encryption import SecretSettings, secret_encryption
@@ -42,14 +43,16 @@ _decode = msgspec.json.Decoder(Line).decode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """The input of every task of a run. `client`: as of the start of the run. `rate`: rows a second of one task.
-    `again`: not the load's first run. `storage` None: nothing is written."""
+    """The input of every task of a run. `client` and its `destinations`: as of the start of the run, and read again by
+    each task that writes. `rate`: rows a second of one task. `again`: not the load's first run. `storage` None: nothing
+    is written."""
 
     storage: StorageSettings | None
     secrets: SecretSettings
     policy: NetworkPolicy
     bounds: ClientBounds
     client: Client
+    destinations: Collection[str]
     load: BulkLoad
     again: bool
     flat: bool
@@ -80,10 +83,18 @@ def load_part(work: Work, rows: Iterable[bytes]) -> Iterator[Part]:
 async def _load(work: Work, rows: Iterable[bytes]) -> Part:
     clock, randomness = SystemClock(), SystemRandomness()
     encryption = secret_encryption(work.secrets, randomness=randomness)
-    policy = CallbackPolicy(network=work.policy, bounds=work.bounds, encryption=encryption)
-    judge = JudgeItems(policy=policy, clock=clock, ahead_ms=work.ahead_ms)
+
+    def judging(destinations: Collection[str]) -> JudgeItems:
+        policy = CallbackPolicy(
+            network=work.policy,
+            bounds=work.bounds,
+            encryption=encryption,
+            destinations=ListedDestinations(destinations),
+        )
+        return JudgeItems(policy=policy, clock=clock, ahead_ms=work.ahead_ms)
+
     if work.storage is None:
-        return await _Task(work, judge, None, work.client)(rows)
+        return await _Task(work, judging(work.destinations), None, work.client)(rows)
     packs = LateBound[bool]("what all programs can read")
     storage = await open_storage(work.storage, packs=packs)
     try:
@@ -91,6 +102,7 @@ async def _load(work: Work, rows: Iterable[bytes]) -> Part:
         found = await storage.clients.read_client(work.client.client_id)
         if found is None or found.state is not ClientState.ACTIVE:
             raise ClientSuspended(f"client {work.client.client_id!r} was suspended or deleted meanwhile")
+        judge = judging(await storage.destinations.list_names(found.client_id))
         writer = ScheduleWriter(
             schedules=storage.schedules,
             keys=storage.schedule_keys,

@@ -41,7 +41,7 @@ from scheduler_service.domain.instants import format_instant
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.files import FilesUnusable
 from scheduler_service.runtime.randomness import SystemRandomness
-from scheduler_service.usecases.bulk_load import LOAD_AHEAD_MS
+from scheduler_service.usecases.bulk_load import LOAD_AHEAD_MS, NOT_LOADED
 from scheduler_service.usecases.secret_encryption import secret_encryption
 from spark.errors import SPARK_FAILED, cause_of
 from spark.io.bulk_input import FLAT, FORMATS, UnreadableInput, read_input
@@ -58,11 +58,13 @@ WAVE = 2
 """Pieces for each core that are loaded between two lines of progress."""
 
 NOTES = f"""\
-columns of Parquet and CSV, besides the key; due and url are required:
+columns of Parquet and CSV, besides the key; a due and a url or destination are required:
 {textwrap.fill(", ".join(FLAT), width=100, initial_indent="  ", subsequent_indent="  ")}
-  due is RFC 3339 text with an offset, or in Parquet an instant. headers and retry_final_statuses are JSON text, or in
-  Parquet a map and an array. A CSV has a header and is quoted as in RFC 4180; an empty cell is not given.
+  due is RFC 3339 text with an offset, or in Parquet an instant; or due_local and due_timezone say it. headers and
+  retry_final_statuses are JSON text, or in Parquet a map and an array. A CSV has a header and is quoted as in RFC 4180;
+  an empty cell is not given.
 jsonl: each line is a create as the API takes it, with due, and with the key as a field beside it.
+Not for loads: {", ".join(NOT_LOADED)}.
 
 Dues must be ten minutes ahead when their row is written. The same input loaded again adds nothing: so start a run that
 was cut short once more, as it was. Exit codes: 0 every row was judged, and rejects are listed; 2 refused, or partial.
@@ -122,6 +124,7 @@ def run(
         policy=context.policy,
         bounds=context.bounds,
         client=context.bounds.in_force(start.client),
+        destinations=start.destinations,
         load=start.load,
         again=start.again,
         flat=arguments.format != "jsonl",
@@ -301,15 +304,18 @@ class LoadQuery:
         name: str = arguments.input if arguments.load is None else arguments.load
         if not name or not name.isprintable() or len(name) > MAX_NAME:
             raise JobRefused(f"the load's name must have 1 to {MAX_NAME} printable characters; give one with --load")
+        if arguments.format == "jsonl" and (why := NOT_LOADED.get(arguments.key)) is not None:
+            raise JobRefused(f"--key {arguments.key}: in a line this field {why}. Give the load's key another name.")
         return cls(client_id=ClientId(arguments.client), load_id=name, key=arguments.key, pollers=arguments.pollers)
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The state that a run starts from. `load`: as its first run fixed it, with the progress of the last one. `again`:
-    this is not the first run."""
+    """The state that a run starts from. `destinations`: the client's, by name. `load`: as its first run fixed it, with
+    the progress of the last one. `again`: this is not the first run."""
 
     client: Client
+    destinations: frozenset[str]
     load: BulkLoad
     again: bool
 
@@ -328,6 +334,7 @@ async def begin(storage: StorageSettings, asked: LoadQuery, *, now: int, write: 
             raise JobRefused(f"{asked.client_id!r} is a built-in client: it takes no other schedules")
         if client.state is ClientState.SUSPENDED:
             raise JobRefused(f"client {asked.client_id!r} is suspended: an administrator must resume it first")
+        destinations = frozenset(await stores.destinations.list_names(asked.client_id))
         pollers = client.poller_quota if asked.pollers is None else asked.pollers
         at = UnixMillis(now)
         load = BulkLoad(
@@ -352,11 +359,11 @@ async def begin(storage: StorageSettings, asked: LoadQuery, *, now: int, write: 
                 case Unknown():
                     raise JobRefused("Cassandra gave no answer to the load's begin; nothing was loaded, try again")
         if known is None:
-            return Start(client, load, again=False)
+            return Start(client, destinations, load, again=False)
         _check_same(asked, known)
         if write:
             await stores.bulk_loads.note(asked.client_id, asked.load_id, state=BulkState.RUNNING, at=at)
-        return Start(client, known, again=True)
+        return Start(client, destinations, known, again=True)
     except MinutehandError as error:
         raise JobRefused(str(error)) from error
     finally:

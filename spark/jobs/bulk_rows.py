@@ -19,9 +19,11 @@ from spark.io.bulk_input import NUMBERS
 Faults = Callable[[ScheduleRequest], Sequence[FieldError]]
 
 _CALLBACK = (
-    "url", "method", "headers", "body", "json", "body_base64", "flow_key", "flow_rate", "flow_parallelism"
+    "url", "destination", "path", "method", "headers", "body", "json", "body_base64",
+    "flow_key", "flow_rate", "flow_parallelism",
 )  # fmt: skip
-_RETRY = "retry_"
+_PREFIXES = ("retry", "due")
+"""Objects of a create whose fields are columns of their own: `retry_max_attempts`, `due_local`."""
 _JSON_TEXTS = ("headers", "json", "retry_final_statuses")
 _MOST_SHOWN = 20
 _NUMBER = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?([eE][+-]?[0-9]{1,2})?")
@@ -81,9 +83,7 @@ def _with_key(key: str) -> type[ScheduleRequest]:
 
 def _nested(row: dict[str, Any]) -> bytes:
     """Raises Invalid for a cell whose JSON text is malformed."""
-    request: dict[str, Any] = {}
-    callback: dict[str, Any] = {}
-    retry: dict[str, Any] = {}
+    request: dict[str, Any] = {"callback": {}}
     faults = []
     for name, value in row.items():
         if type(value) is str:
@@ -95,17 +95,17 @@ def _nested(row: dict[str, Any]) -> bytes:
                     continue
             elif name in NUMBERS:
                 value = _number(value)
-        if name in _CALLBACK:
-            callback[name] = value
-        elif name.startswith(_RETRY):
-            retry[name.removeprefix(_RETRY)] = value
+        *objects, field = _path(name)
+        inner = request
+        for one in objects:
+            inner = inner.setdefault(one, {})
+        if type(inner) is dict and field not in inner:
+            inner[field] = value
         else:
-            request[name] = value
+            faults.append(FieldError("/due", "give exactly one of due and due_local; both are given"))
+            break
     if faults:
         raise Invalid(faults)
-    request["callback"] = callback
-    if retry:
-        request["retry"] = retry
     return msgspec.json.encode(request)
 
 
@@ -116,13 +116,20 @@ def _number(text: str) -> int | float | str:
     return int(text) if text.removeprefix("-").isdecimal() else float(text)
 
 
-def _pointer(column: str) -> str:
+def _path(column: str) -> tuple[str, ...]:
+    """Where the cell of a column is in a create: the names of objects, and of the field."""
     if column in _CALLBACK:
-        return f"/callback/{column}"
-    return f"/retry/{column.removeprefix(_RETRY)}" if column.startswith(_RETRY) else f"/{column}"
+        return ("callback", column)
+    outer, _, inner = column.partition("_")
+    return (outer, inner) if inner and outer in _PREFIXES else (column,)
+
+
+def _pointer(column: str) -> str:
+    return "/" + "/".join(_path(column))
 
 
 def _column(pointer: str) -> str:
-    if pointer.startswith("/retry/"):
-        return _RETRY + pointer.removeprefix("/retry/")
+    outer, _, inner = pointer.removeprefix("/").partition("/")
+    if outer in _PREFIXES and inner:
+        return f"{outer}_{inner}"
     return pointer.removeprefix("/callback").removeprefix("/")

@@ -98,7 +98,8 @@ def test_lines_as_they_are_read(spark: SparkSession, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "told"),
     [
-        ("id long, due timestamp", "no column 'url'"),
+        ("id long, due timestamp", "no column 'url' or 'destination'"),
+        ("id long, due timestamp, url string, latest string", "'latest', which is only for schedules with a key"),
         ("due timestamp, url string", "no column 'id'"),
         ("id long, due timestamp, url string, lable string", "mean nothing here: 'lable'"),
         ("id long, due long, url string", "'due' is bigint; it must be an instant"),
@@ -253,28 +254,34 @@ def test_another_run_adds_nothing_and_changes_nothing(spark: SparkSession, syste
 
 
 def test_what_is_no_schedule_is_beside_with_its_reason(spark: SparkSession, system: Deployment, tmp_path: Path) -> None:
-    system.register("rejects", poller_quota=2)
+    key = system.register("rejects", poller_quota=2)
+    with system.admin() as api:
+        api.client("rejects").destinations.put("orders", {"url": URL, "method": "PUT"})
     due, near, far = (one.isoformat() for one in (in_an_hour(), in_an_hour(minutes=-51), in_an_hour(days=800)))
     lines = [
-        "id,due,url,timeout_seconds,headers,label",
-        f"good,{due},{URL},,,",
-        f"type,{due},{URL},abc,,",
-        f"url,{due},http://10.0.0.1/,,,",
-        f"near,{near},{URL},,,",
-        f"far,{far},{URL},,,",
-        f"good,{due},{URL},,,",
-        f"good,{due},{URL},,,other",
-        f",{due},{URL},,,",
-        "several,soon,ftp://x/,99,{,",
+        "id,due,url,timeout_seconds,headers,label,destination,path",
+        f"good,{due},{URL},,,,,",
+        f"type,{due},{URL},abc,,,,",
+        f"url,{due},http://10.0.0.1/,,,,,",
+        f"near,{near},{URL},,,,,",
+        f"far,{far},{URL},,,,,",
+        f"good,{due},{URL},,,,,",
+        f"good,{due},{URL},,,other,,",
+        f",{due},{URL},,,,,",
+        "several,soon,ftp://x/,99,{,,,",
         f"short,{due}",
+        f"named,{due},,,,,orders,/17?a=b",
+        f"gone,{due},,,,,order,",
+        f"path,{due},,,,,orders,/../17",
+        f"both,{due},{URL},,,,orders,",
     ]
     path = text_file(tmp_path, "input.csv", lines)
     judged, said = load(spark, system, path, "csv", "rejects", "--dry-run", "--rejects", str(tmp_path / "judged"))
-    assert counts(judged) == (10, 1, 0, 1, 8)
+    assert counts(judged) == (14, 2, 0, 1, 11)
     assert "nothing is written" in said[0]
     assert stored(system, "rejects") == stored(system, "rejects", "bulk_loads") == []
     report, _ = load(spark, system, path, "csv", "rejects")
-    assert counts(report) == (10, 1, 0, 1, 8)
+    assert counts(report) == (14, 2, 0, 1, 11)
     assert report["rejects"].startswith(f"{path}.rejects/")
     found = rejected(report)
     assert {place: [reason.partition(":")[0] for reason in reasons] for place, reasons in found.items()} == {
@@ -286,10 +293,19 @@ def test_what_is_no_schedule_is_beside_with_its_reason(spark: SparkSession, syst
         (8, ""): ["has no key"],
         (9, "several"): ["headers"],
         (10, "short"): ["its number of cells differs from the header's"],
+        (12, "gone"): ["destination"],
+        (13, "path"): ["path"],
+        (14, "both"): ["url"],
     }
+    assert found[12, "gone"] == ["destination: there is no destination 'order'"]
     assert found[2, "type"] == ["timeout_seconds: must be a number or null, not a string"]
     assert found[4, "near"][0].startswith("due: is less than 10 minutes ahead; it is ")
-    assert len(stored(system, "rejects")) == 1
+    assert len(stored(system, "rejects")) == 2
+    with system.client("rejects", key) as client:
+        start = datetime.fromisoformat(due)
+        window = client.schedules.list(start=start, end=start + timedelta(minutes=1), destination="orders")
+        known = client.schedules.get(next(iter(window)).schedule_id)
+        assert (known.callback.destination, known.callback.path) == ("orders", "/17?a=b")
 
 
 def test_a_load_that_can_not_be_is_refused(spark: SparkSession, system: Deployment, tmp_path: Path) -> None:
@@ -300,7 +316,8 @@ def test_a_load_that_can_not_be_is_refused(spark: SparkSession, system: Deployme
     for arguments, told in (
         ((path, "csv", "--pollers", "3"), "more than the 2 pollers"),
         ((str(tmp_path / "absent"), "parquet"), "can't be read as parquet"),
-        ((text_file(tmp_path, "less.csv", ["id,url"]), "csv"), "has no column 'due'"),
+        ((text_file(tmp_path, "less.csv", ["id,url"]), "csv"), "has no column 'due' or 'due_local'"),
+        ((path, "jsonl", "--key", "key"), "--key key: in a line this field is not for loads"),
         ((path, "csv", "--load", "x" * 257), "1 to 256 printable characters"),
     ):
         with pytest.raises(JobRefused, match=told):

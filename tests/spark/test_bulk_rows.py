@@ -2,10 +2,13 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from inspect import isclass
 from ipaddress import ip_network
+from typing import get_args
 
 import msgspec
 import pytest
+from msgspec import Struct
 from pyspark import SparkConf
 
 from cql.settings import StorageSettings
@@ -18,8 +21,10 @@ from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.domain.network import NetworkPolicy
-from scheduler_service.usecases.schedule_request import ScheduleRequest
+from scheduler_service.usecases.bulk_load import NOT_LOADED
+from scheduler_service.usecases.schedule_request import LocalTime, ScheduleRequest
 from scheduler_service.usecases.secret_encryption import SecretSettings
+from spark.io import bulk_input
 from spark.io.submitted import submitted_bounds, submitted_policy, submitted_secrets, submitted_storage
 from spark.jobs.bulk_executor import Work, all_know, load_part
 from spark.jobs.bulk_rows import Line, Reader
@@ -27,6 +32,7 @@ from tests.support.memory import InMemoryConnection
 
 FLAT = Reader(flat=True, key="id")
 LINES = Reader(flat=False, key="order id")
+FLAT_COLUMNS = frozenset(bulk_input.FLAT)
 IN_AN_HOUR = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
 SHOP = ClientId("shop")
 CLIENT = Client(
@@ -61,6 +67,7 @@ def refused(row: object, *, flat: bool) -> list[str]:
         policy=NetworkPolicy(),
         bounds=ClientBounds(),
         client=CLIENT,
+        destinations=("orders",),
         load=LOAD,
         again=False,
         flat=flat,
@@ -127,6 +134,58 @@ def test_a_row_says_where_to_call() -> None:
         "/label: must be a string of length >= 1",
         f"/callback/url: {neither}",
     ]
+
+
+def test_a_row_may_name_a_destination_of_its_client() -> None:
+    named = {"due": IN_AN_HOUR, "destination": "orders", "path": "/17"}
+    assert refused(named, flat=True) == []
+    assert refused({"due": IN_AN_HOUR, "callback": {"destination": "orders"}}, flat=False) == []
+    gone = "there is no destination 'order'"
+    assert refused({**named, "destination": "order"}, flat=True) == [f"destination: {gone}"]
+    assert refused({"due": IN_AN_HOUR, "callback": {"destination": "order"}}, flat=False) == [
+        f"/callback/destination: {gone}"
+    ]
+    assert refused({**named, "path": "17"}, flat=True) == ["path: must begin with a slash"]
+
+
+def test_a_row_may_be_due_at_a_local_time() -> None:
+    local = {"due_local": "2027-03-28T02:30", "due_timezone": "Europe/Berlin", "due_gap": "skip", "due_fold": "second"}
+    row = {"url": "https://a.example/", **local}
+    found = FLAT.request(msgspec.json.encode(row).decode(), no_faults)
+    assert isinstance(found, ScheduleRequest)
+    assert found.due == LocalTime(local="2027-03-28T02:30", timezone="Europe/Berlin", gap="skip", fold="second")
+    assert refused(row, flat=True) == ["due_local: is skipped by a change of clocks in Europe/Berlin"]
+    assert refused({**row, "due_timezone": "Mars"}, flat=True)[0].startswith("due_timezone: ")
+    for both in ({"due": IN_AN_HOUR, **row}, {**row, "due": IN_AN_HOUR}):
+        assert refused(both, flat=True) == ["due: give exactly one of due and due_local; both are given"]
+
+
+def columns(kind: type[msgspec.Struct], prefix: str = "") -> dict[str, str]:
+    """The column of each field of a request, by the field's pointer in a create, however deep it is."""
+    found: dict[str, str] = {}
+    for field in msgspec.structs.fields(kind):
+        structs = [one for one in (field.type, *get_args(field.type)) if isclass(one) and issubclass(one, Struct)]
+        if not structs or len(get_args(field.type)) > 2:
+            found[f"/{field.encode_name}"] = prefix + field.encode_name
+        for struct in structs:
+            inner = columns(struct, "" if field.name == "callback" else f"{field.name}_")
+            found |= {f"/{field.encode_name}{pointer}": column for pointer, column in inner.items()}
+    return found
+
+
+def test_every_field_of_a_create_is_a_column_or_is_refused_by_its_name() -> None:
+    known = columns(ScheduleRequest)
+    assert {*FLAT_COLUMNS, *NOT_LOADED} == set(known.values())
+    assert not FLAT_COLUMNS & NOT_LOADED.keys()
+    for pointer, column in known.items():
+        assert FLAT.reasons([FieldError(pointer, "is wrong")]) == [f"{column}: is wrong"]
+        if column in FLAT_COLUMNS and column != "json":  # which may be anything
+            reasons = faults(FLAT, msgspec.json.encode({column: [[]]}).decode())
+            assert any(reason.startswith((f"{column}:", f"{column}/")) for reason in reasons), reasons
+    given = {"callback": {"url": "https://a.example/"}, "due": IN_AN_HOUR}
+    for name, value in (("delay_seconds", 3600), ("key", "cart-17"), ("latest", IN_AN_HOUR)):
+        assert name in refused({**given, name: value}, flat=False)[0]
+    assert refused({**given, "key": "cart-17"}, flat=False) == [f"/key: {NOT_LOADED['key']}"]
 
 
 def test_a_line_is_a_create_with_its_key_beside_it() -> None:

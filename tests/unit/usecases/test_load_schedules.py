@@ -18,6 +18,7 @@ from scheduler_service.domain.quotas import derived_poller, pinned_poller
 from scheduler_service.domain.schedules import Definition, Row
 from scheduler_service.usecases.bulk_load import (
     LOAD_AHEAD_MS,
+    NOT_LOADED,
     REPEATED_FOR_SECONDS,
     SLOW_SECONDS,
     Item,
@@ -26,6 +27,7 @@ from scheduler_service.usecases.bulk_load import (
     LoadSchedules,
     LoadThrottle,
 )
+from scheduler_service.usecases.named_destinations import ListedDestinations
 from scheduler_service.usecases.schedule_request import CallbackPolicy, ScheduleRequest
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from scheduler_service.usecases.secret_encryption import NoEncryption
@@ -109,7 +111,10 @@ async def loading(world: ApiHarness) -> Loading:
         hints=world.hints,
     )
     writer, pace = Unsteady(real, clock), LoadThrottle(clock=clock, rate=1e6)
-    judge = JudgeItems(policy=CallbackPolicy(network=NetworkPolicy(), encryption=NoEncryption()), clock=clock)
+    policy = CallbackPolicy(
+        network=NetworkPolicy(), encryption=NoEncryption(), destinations=ListedDestinations(["orders"])
+    )
+    judge = JudgeItems(policy=policy, clock=clock)
     load = LoadSchedules(
         judge=judge,
         writer=writer,  # type: ignore[arg-type]
@@ -219,6 +224,30 @@ async def test_every_fault_is_named(loading: Loading) -> None:
     assert [[fault.pointer for fault in faults] for faults in results] == [
         *(["/due", "/callback/url"], ["/callback/url", "/due"], ["/due"], ["/due"], ["/x"])
     ]
+    assert await loading.rows() == []
+
+
+def named(position: str, destination: str, **fields: Any) -> Item:
+    callback = {"destination": destination, "path": "/17"}
+    asked = {"due": format_instant(NOW + HOUR), "callback": callback, **fields}
+    return Item(position, msgspec.convert(asked, ScheduleRequest))
+
+
+async def test_a_row_may_name_a_destination(loading: Loading) -> None:
+    added, gone = await loading(named("1", "orders"), named("2", "gone"))
+    assert (added, gone) == (
+        Loaded.ADDED,
+        [FieldError("/callback/destination", "there is no destination 'gone'")],
+    )
+    (row,) = await loading.rows()
+    assert (row.url, row.method) == ("destination://orders/17", "")
+    assert await loading(named("1", "orders"), again=True) == [Loaded.PRESENT]
+
+
+async def test_a_row_has_no_key_of_its_clients_own(loading: Loading) -> None:
+    (keyed,) = await loading(named("1", "gone", key="cart-17"))
+    assert [fault.pointer for fault in keyed] == ["/callback/destination", "/key"]
+    assert await loading(named("2", "orders", key="cart-17")) == [[FieldError("/key", NOT_LOADED["key"])]]
     assert await loading.rows() == []
 
 
