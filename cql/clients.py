@@ -8,7 +8,7 @@ import msgspec
 
 from cql.connection import Connection, Parameters, without_rows
 from cql.decoding import UndecodableRow, decode_enum, decode_enum_or_none, decode_json
-from cql.destinations import destination_of
+from cql.destinations import stored_destination_of
 from membership.conditional import Answer, Applied, Rejected, Unknown
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.clients import ApiKey, Client, ClientSettings, ClientState, Scope, SigningSecret
@@ -48,7 +48,7 @@ class CqlClientStore:
             secrets.setdefault(secret.client_id, []).append(secret)
         destinations: dict[ClientId, list[StoredDestination]] = {}
         for values in await self._connection.select("destinations.part", (begin, last)):
-            destinations.setdefault(ClientId(values[0]), []).append(destination_of(values))
+            destinations.setdefault(ClientId(values[0]), []).append(stored_destination_of(values))
         return CatalogPart(_decodable(rows), secrets, destinations, last if len(rows) == limit else None)
 
     async def create_client(self, client: Client) -> Answer[Client | None]:

@@ -21,7 +21,7 @@ class CqlDestinationStore:
         return await self._read(client_id, name, serial=False)
 
     async def list_destinations(self, client_id: ClientId) -> Sequence[StoredDestination]:
-        return [destination_of(row) for row in await self._connection.select("destinations.list", (client_id,))]
+        return [stored_destination_of(row) for row in await self._connection.select("destinations.list", (client_id,))]
 
     async def list_names(self, client_id: ClientId) -> Sequence[str]:
         return [name for (name,) in await self._connection.select("destinations.names", (client_id,))]
@@ -52,7 +52,7 @@ class CqlDestinationStore:
 
     async def _read(self, client_id: ClientId, name: str, *, serial: bool) -> StoredDestination | None:
         for row in await self._connection.select("destinations.read", (client_id, name), serial=serial):
-            return destination_of(row)
+            return stored_destination_of(row)
         return None
 
     async def _change(
@@ -74,7 +74,7 @@ class CqlDestinationStore:
             return Unknown(str(error))
 
 
-def destination_of(row: tuple[Any, ...]) -> StoredDestination:
+def stored_destination_of(row: tuple[Any, ...]) -> StoredDestination:
     client_id, name, document, revision, created_at, changed_at, paused_at = row
     return StoredDestination(
         client_id=client_id,

@@ -11,7 +11,7 @@ from scheduler_service.domain.ids import ClientId
 from scheduler_service.runtime.clock import Clock
 
 
-class ShownDestinations:
+class CollectFigures:
     """The `CountedDestinations` behind a node's port."""
 
     def __init__(

@@ -24,7 +24,7 @@ from poller_cluster.clock_correction import ClockCorrection
 from poller_cluster.counters import CallCounts
 from poller_cluster.crons.cron_work import CronWork
 from poller_cluster.crons.expander import CronEngine
-from poller_cluster.destination_figures import ShownDestinations
+from poller_cluster.destination_figures import CollectFigures
 from poller_cluster.dispatch.dispatcher import Dispatcher
 from poller_cluster.dispatch.due_clock import DueClock
 from poller_cluster.dispatch.job import Engine
@@ -138,7 +138,7 @@ class Node:
         self._retention = self._build_retention()
         self.books = self._build_books()
         self.dispatcher = self._build_dispatcher(Sender(incarnation=str(incarnation), version=profile.version))
-        self.destinations = ShownDestinations(
+        self.destinations = CollectFigures(
             counts=self.books.counts.destinations, dispatcher=self.dispatcher, pollers=self.pollers, clock=clock
         )
         self._clock_correction = self._build_clock_correction()

@@ -41,7 +41,7 @@ class HttpNodePorts:
     async def undrain(self, incarnation: NodeIncarnation, *, address: str) -> None:
         await self._tell(incarnation, address, "/undrain")
 
-    async def destination(
+    async def destination_figures(
         self, incarnation: NodeIncarnation, client_id: ClientId, name: str, *, address: str
     ) -> NodeFigures:
         told = await self._tell(incarnation, address, "/destination", client_id=client_id, name=name)

@@ -39,7 +39,7 @@ class ShowDestinationFigures:
 
         async def ask(member: Member) -> NodeFigures | None:
             try:
-                return await self._nodes.destination(
+                return await self._nodes.destination_figures(
                     member.incarnation, client_id, name, address=member.heartbeat.address
                 )
             except NodeUnreachable:

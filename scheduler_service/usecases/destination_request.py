@@ -49,7 +49,7 @@ class CertificateRequest(Unsaid, msgspec.Struct, frozen=True, forbid_unknown_fie
     key: Annotated[_Pem, Meta(extra_json_schema=_SECRET)]
 
 
-class TokenRequest(Unsaid, msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class TokenSourceRequest(Unsaid, msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Where the bearer token of calls comes from: the client-credentials grant of OAuth 2 (RFC 6749, 4.4), at a
     `token_url`, or at that which the metadata of an OpenID Connect `issuer` names: exactly one of them.
     `authentication`: how client_id and client_secret are sent there. `id_token`: calls carry the answer's id_token
@@ -99,7 +99,7 @@ class DestinationRequest(Unsaid, msgspec.Struct, frozen=True, forbid_unknown_fie
     max_per_second: CallRate | None = None
     max_in_flight: Annotated[int, Meta(ge=1, le=10_000)] | None = None
     certificate: CertificateRequest | None = None
-    token: TokenRequest | None = None
+    token: TokenSourceRequest | None = None
     proxy: ProxyRequest | None = None
     cloudevents: CloudEventsRequest | None = None
 
@@ -171,7 +171,7 @@ def _header_faults(request: DestinationRequest, settings: ClientSettings) -> lis
     return faults
 
 
-def _token_faults(token: TokenRequest, policy: CallbackPolicy) -> list[FieldError]:
+def _token_faults(token: TokenSourceRequest, policy: CallbackPolicy) -> list[FieldError]:
     faults = []
     if (token.token_url is None) == (token.issuer is None):
         wrong = "neither is given" if token.issuer is None else "both are given"

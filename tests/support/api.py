@@ -134,7 +134,7 @@ class RecordedNodes:
         self._reach(incarnation, address)
         self.undrained.append((incarnation, address))
 
-    async def destination(
+    async def destination_figures(
         self, incarnation: NodeIncarnation, client_id: ClientId, name: str, *, address: str
     ) -> NodeFigures:
         self._reach(incarnation, address)

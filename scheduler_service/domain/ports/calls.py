@@ -24,7 +24,7 @@ class NodePorts(Protocol):
     async def undrain(self, incarnation: NodeIncarnation, *, address: str) -> None:
         """Take pollers again. Repeatable. Raises Conflict if the node is being stopped, NodeUnreachable."""
 
-    async def destination(
+    async def destination_figures(
         self, incarnation: NodeIncarnation, client_id: ClientId, name: str, *, address: str
     ) -> NodeFigures:
         """What became of a destination's calls there. Raises NodeUnreachable."""

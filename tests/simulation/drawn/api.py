@@ -63,7 +63,7 @@ class _Ports:
         if not heard:
             raise NodeUnreachable(f"{incarnation} does not answer")
 
-    async def destination(
+    async def destination_figures(
         self, incarnation: NodeIncarnation, client_id: ClientId, name: str, *, address: str
     ) -> NodeFigures:
         raise NodeUnreachable(f"{incarnation} does not answer")

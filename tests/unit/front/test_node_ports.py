@@ -99,13 +99,13 @@ async def test_a_drain_is_taken_back_unless_the_node_is_being_stopped(node: Node
 async def test_a_node_tells_what_became_of_a_destinations_calls(node: Node) -> None:
     ports = HttpNodePorts(token=TOKEN)
     shop = ClientId("shop")
-    assert await ports.destination(INCARNATION, shop, "billing", address=node.address) == node.counted
-    assert await ports.destination(INCARNATION, shop, "other", address=node.address) == NO_FIGURES
+    assert await ports.destination_figures(INCARNATION, shop, "billing", address=node.address) == node.counted
+    assert await ports.destination_figures(INCARNATION, shop, "other", address=node.address) == NO_FIGURES
     longest = NodeFigures(calls=10**12, failures=10**12, answers=(10**12,) * BUCKETS, breaker=BreakerState.HALF_OPEN)
     node.counted = longest
-    assert await ports.destination(INCARNATION, shop, "billing", address=node.address) == longest
+    assert await ports.destination_figures(INCARNATION, shop, "billing", address=node.address) == longest
     with pytest.raises(NodeUnreachable, match="another process"):
-        await ports.destination(
+        await ports.destination_figures(
             NodeIncarnation(NodeId("a"), IncarnationNumber(6)), shop, "billing", address=node.address
         )
 
