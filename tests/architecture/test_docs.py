@@ -167,7 +167,7 @@ def test_what_docstrings_name_exists() -> None:
 
 
 @pytest.mark.parametrize("path", documents(), ids=name_of)
-def test_what_it_names_exists(path: Path) -> None:
+def test_names_in_documents_exist(path: Path) -> None:
     assert list(missing(prose(path), beside=path.parent)) == []
 
 
@@ -226,11 +226,11 @@ def test_change_fragments_have_a_kind() -> None:
         "see `tests/unit/domain/test_quotas.py::test_of_nothing`",
     ],
 )
-def test_what_is_missing_is_found(text: str) -> None:
+def test_missing_names_are_reported(text: str) -> None:
     assert list(missing(text))
 
 
-def test_what_exists_is_not_missing() -> None:
+def test_existing_names_are_not_reported() -> None:
     text = (
         "`cql/schema.cql` `cql/packed` `cql/` `cql.packed` `cql/migrations/NNNN_TITLE.cql` `minutehand.webhooks.verify`"
         " `cql.session.Session.close` `scheduler_service.domain.clients.Client.settings`"

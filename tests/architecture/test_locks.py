@@ -35,7 +35,7 @@ def test_everything_is_pinned_and_hashed(lock: str) -> None:
 @pytest.mark.parametrize(
     ("less", "more"), [("runtime", "local"), ("local", "dev"), ("local", "spark"), ("runtime", "docs")]
 )
-def test_a_lock_adds_to_what_runs_and_changes_nothing(less: str, more: str) -> None:
+def test_each_lock_extends_the_runtime_lock_unchanged(less: str, more: str) -> None:
     assert pins(less) - pins(more) == set()
 
 
@@ -45,7 +45,7 @@ def test_what_it_shares_with_development_is_the_same(lock: str) -> None:
     assert {pin for pin in pins("dev") if pin[0] in shared} == {pin for pin in pins(lock) if pin[0] in shared}
 
 
-def test_there_is_one_for_what_runs_and_for_every_extra() -> None:
+def test_every_extra_has_a_lock() -> None:
     assert set(LOCKS) == {"runtime", *SERVER["project"]["optional-dependencies"], *APART}
 
 

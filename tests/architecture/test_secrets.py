@@ -58,5 +58,5 @@ def test_where_secrets_are_judged() -> None:
         "hashlib.sha256(x).digest() == y",
     ],
 )
-def test_such_a_comparison_is_found(source: str) -> None:
+def test_the_check_finds_plain_comparisons_of_secrets(source: str) -> None:
     assert compared(ast.parse(source))

@@ -27,7 +27,7 @@ def test_all_else_is_written_by_hand_in_both_halves() -> None:
         ("from minutehand.client._async.a import AsyncA\n", "from minutehand.client._sync.a import A\n"),
     ],
 )
-def test_what_becomes_of_words(source: str, wanted: str) -> None:
+def test_asynchronous_words_become_synchronous(source: str, wanted: str) -> None:
     assert synchronous(source) == wanted
 
 

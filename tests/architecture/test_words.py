@@ -128,7 +128,7 @@ def test_no_class_is_called_by_a_plain_word_that_was_replaced() -> None:
     "text",
     ["LaneTable", "TenantStore", "LifeRecord", "KeeperOf", "a_lane", "_Lanes", "LANES", "edit_row, Edit", "NodesAsked"],
 )
-def test_such_a_word_is_found(text: str) -> None:
+def test_the_check_finds_replaced_words(text: str) -> None:
     assert any(replaced(name) for name in WORD.findall(text))
 
 

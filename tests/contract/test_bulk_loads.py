@@ -25,7 +25,7 @@ def begun(client_id: ClientId, load_id: str = "orders", *, pollers: int = 4, at:
     )
 
 
-async def test_the_first_one_decides(storage: Storage, names: Names) -> None:
+async def test_the_first_begin_of_a_bulk_load_decides_its_parameters(storage: Storage, names: Names) -> None:
     client, loads = names.client(), storage.bulk_loads
     assert await loads.read(client, "orders") is None
     first = begun(client)

@@ -60,7 +60,7 @@ async def test_every_read_of_a_client_can_be_of_one_replica(storage: Storage, na
         assert found == {MINUTE: [0]}
 
 
-async def test_the_double_is_asked_for_what_was_said() -> None:
+async def test_the_in_memory_store_records_the_consistency_asked_for() -> None:
     storage = Storage.over(InMemoryConnection())
     await storage.schedules.insert(definition(SHOP))
     assert unusual(storage) == set()

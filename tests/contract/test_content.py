@@ -164,7 +164,7 @@ async def test_every_way_to_insert_takes_the_form_that_may_be_written(
     assert [row["url"] is None for row in rows] == [packs] * 4
 
 
-async def test_what_says_nothing_is_left_unset() -> None:
+async def test_default_values_are_left_unset() -> None:
     name, values = definition_item(definition(ClientId("shop")), packs=True)
     assert name == "schedules.insert_packed"
     assert [value for value in values[5:] if value is not UNSET] == [values[6], START - 1000]

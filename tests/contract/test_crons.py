@@ -126,7 +126,7 @@ async def test_many_are_created_at_once(storage: Storage, names: Names) -> None:
     assert await storage.crons.read_page(client, limit=1000) == crons
 
 
-async def test_of_many_creates_of_one_id_one_wins(storage: Storage, names: Names) -> None:
+async def test_one_of_concurrent_creates_of_a_cron_wins(storage: Storage, names: Names) -> None:
     crons = [cron(names.client(), changed_at=UnixMillis(BEGAN + number)) for number in range(12)]
     answers = await write_all(storage, [(one, None) for one in crons])
     (winner,) = [one for one, answer in zip(crons, answers, strict=True) if answer == APPLIED]
@@ -148,7 +148,7 @@ async def test_who_conflicts_is_rejected_alone(storage: Storage, names: Names) -
     assert await stored(storage, *changed) == [kept.get(number, changed[number]) for number in range(9)]
 
 
-async def test_all_of_them_conflict(storage: Storage, names: Names) -> None:
+async def test_creating_existing_crons_rejects_each_of_them(storage: Storage, names: Names) -> None:
     crons = [cron(names.client(), f"c{number}") for number in range(60)]
     await create(storage, *crons)
     assert await write_all(storage, [(one, None) for one in crons]) == [Rejected(one) for one in crons]

@@ -97,7 +97,7 @@ async def test_what_comes_after_shows_the_same(storage: Storage, names: Names) -
     assert await shown(storage, pollers[0]) == await shown(storage, pollers[1])
 
 
-async def test_what_others_may_have_decided_is_not_packed(storage: Storage, names: Names) -> None:
+async def test_a_conditional_write_of_a_state_is_not_packed(storage: Storage, names: Names) -> None:
     """A write that tests the row's state keeps to columns, since another process may have written the state."""
     one = definition(names.client(), poller_id=3)
     await storage.schedules.insert(one)

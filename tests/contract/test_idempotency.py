@@ -44,7 +44,7 @@ async def test_a_thousand_ids_stay_in_their_order(storage: Storage, names: Names
     assert await storage.idempotency.read(names.client(), "~" * 255) == many
 
 
-async def test_of_many_at_once_one_is_kept(storage: Storage, names: Names) -> None:
+async def test_one_of_concurrent_requests_is_kept_under_a_key(storage: Storage, names: Names) -> None:
     client, keys = names.client(), storage.idempotency
     answers = await asyncio.gather(*(keys.keep(client, "k", kept(number)) for number in range(1, 6)))
     stored = await keys.read(client, "k")

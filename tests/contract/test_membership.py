@@ -179,7 +179,7 @@ async def test_several_leases_change_together_or_not_at_all(storage: Storage, na
     assert await leases.read_leases(client) == [*mine[:5], changed, *mine[6:]]
 
 
-async def test_of_two_takers_one_wins(storage: Storage, names: Names) -> None:
+async def test_one_of_concurrent_lease_takers_wins(storage: Storage, names: Names) -> None:
     poller = PollerKey(names.client(), 0)
     await storage.leases.create_pollers([poller], watermark=7)
     free = LeaseRow(poller=poller, owner=None, epoch=0, watermark=7, lagging=True)

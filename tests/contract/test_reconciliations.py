@@ -101,7 +101,7 @@ async def test_of_two_writes_from_one_version_one_is_applied(storage: Storage, n
     assert found.progress.seen == {State.FAILED: 5, State.RETRYING: 1}
 
 
-async def test_an_end_without_what_was_asked_for_is_none(storage: Storage, names: Names) -> None:
+async def test_an_outcome_without_its_reconciliation_is_hidden(storage: Storage, names: Names) -> None:
     one, store = asked(names.client()), storage.reconciliations
     assert await store.write(stopped(one, at=START), expected_version=None) == APPLIED
     assert await store.read(one.client_id, one.reconciliation_id) is None

@@ -32,7 +32,7 @@ async def test_a_key_moves_from_what_was_expected(storage: Storage, names: Names
     assert await keys.read(client, "k") == await keys.read(client, "k", serial=False) == KeyRow(holder(2, 7))
 
 
-async def test_a_key_is_ahead_at_the_latest_replacement(storage: Storage, names: Names) -> None:
+async def test_the_latest_replacement_decides_where_a_key_is_ahead(storage: Storage, names: Names) -> None:
     client, keys = names.client(), storage.schedule_keys
     now = SystemClock().wall_ms()
     assert await keys.take(client, "k", holder(1, now), expected_revision=None, kept_seconds=DAY) == APPLIED
@@ -76,7 +76,7 @@ async def test_keys_are_each_clients_own(storage: Storage, names: Names) -> None
     assert await keys.read(names.client("b"), odd) == KeyRow(holder(2))
 
 
-async def test_of_many_at_once_one_takes_it(storage: Storage, names: Names) -> None:
+async def test_one_of_concurrent_takers_gets_a_schedule_key(storage: Storage, names: Names) -> None:
     client, keys = names.client(), storage.schedule_keys
     taking = (
         keys.take(client, "k", holder(number), expected_revision=None, kept_seconds=DAY) for number in range(1, 6)

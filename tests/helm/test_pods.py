@@ -76,7 +76,7 @@ def test_a_service_named_minutehand_adds_no_settings(documents: list[Document]) 
     assert all(pod["spec"]["enableServiceLinks"] is False for pod in pod_templates(documents).values())
 
 
-def test_everybody_says_what_they_need(documents: list[Document]) -> None:
+def test_every_container_states_its_resources(documents: list[Document]) -> None:
     for name, container in containers(documents).items():
         resources = container["resources"]
         assert resources["requests"].keys() == {"cpu", "memory"}, name
@@ -192,7 +192,7 @@ def test_the_network_lets_through_what_is_needed(rendered: Mapping[str, list[Doc
     assert all(rule.get("from") for rule in policies["api"]["spec"]["ingress"])
 
 
-def test_no_wall_where_none_is_wanted(chart: Chart) -> None:
+def test_network_policies_can_be_switched_off(chart: Chart) -> None:
     assert of_kind(chart.render("minimal", "networkPolicy.enabled=false"), "NetworkPolicy") == []
 
 

@@ -85,7 +85,7 @@ def test_names_stay_names_under_the_longest_release(chart: Chart) -> None:
         assert len(one["metadata"]["name"]) <= 52, one["metadata"]["name"]
 
 
-def test_everything_says_whose_it_is(documents: list[Document]) -> None:
+def test_every_object_carries_the_releases_labels(documents: list[Document]) -> None:
     for one in documents:
         labels = one["metadata"]["labels"]
         assert labels["app.kubernetes.io/instance"] == RELEASE

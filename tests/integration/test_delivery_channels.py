@@ -76,7 +76,9 @@ class TestClientCertificates:
             assert names.came == [("/", "shop", 1)] * 2
             await engine.stop()
 
-    async def test_without_one_there_is_no_call(self, make_engine: EngineMaker, authority: Authority) -> None:
+    async def test_a_receiver_that_requires_a_certificate_gets_no_call_without_one(
+        self, make_engine: EngineMaker, authority: Authority
+    ) -> None:
         engine = await make_engine(ca_file=str(authority.bundle))
         async with RawReceiver(tls=asking(authority)) as receiver:
             result = await attempt(engine, post(receiver.url()))
@@ -125,7 +127,9 @@ class TestClientCertificates:
             assert (len(names.came), receiver.connections) == (9, 3)
             await engine.stop()
 
-    async def test_one_that_does_not_fit_its_key(self, make_engine: EngineMaker, authority: Authority) -> None:
+    async def test_a_certificate_with_a_foreign_key_fails_the_attempt(
+        self, make_engine: EngineMaker, authority: Authority
+    ) -> None:
         engine = await make_engine(ca_file=str(authority.bundle))
         mixed = ClientCertificate(chain=certificate(authority, "a").chain, key=certificate(authority, "b").key)
         async with RawReceiver(tls=asking(authority)) as receiver:

@@ -11,29 +11,37 @@ from tests.support.raw_receiver import RawReceiver, answering, closing, writing
 
 
 class TestTrust:
-    async def test_not_trusted_when_handed_in(self, engine: DeliveryEngine, receiver: RawReceiver) -> None:
+    async def test_an_attempt_without_trust_opens_no_connection(
+        self, engine: DeliveryEngine, receiver: RawReceiver
+    ) -> None:
         result = await attempt(engine, post(receiver.url()), Trust(0))
         assert (result.error, result.nothing_sent, result.final) == ("not-trusted", True, False)
         assert receiver.connections == 0
 
-    async def test_not_trusted_when_the_socket_is_opened(self, engine: DeliveryEngine, receiver: RawReceiver) -> None:
+    async def test_trust_lost_before_the_socket_opens_connects_nothing(
+        self, engine: DeliveryEngine, receiver: RawReceiver
+    ) -> None:
         result = await attempt(engine, post(receiver.url()), Trust(1))
         assert (result.error, result.nothing_sent) == ("not-trusted", True)
         assert receiver.connections == 0
 
-    async def test_not_trusted_once_connected(self, engine: DeliveryEngine, receiver: RawReceiver) -> None:
+    async def test_trust_lost_after_connecting_sends_nothing(
+        self, engine: DeliveryEngine, receiver: RawReceiver
+    ) -> None:
         result = await attempt(engine, post(receiver.url()), Trust(2))
         assert (result.error, result.nothing_sent) == ("not-trusted", True)
         assert receiver.requests == []
         assert (await attempt(engine, post(receiver.url()), Trust(3))).succeeded
 
-    async def test_asked_on_kept_connections_too(self, engine: DeliveryEngine, receiver: RawReceiver) -> None:
+    async def test_trust_is_checked_on_kept_connections(self, engine: DeliveryEngine, receiver: RawReceiver) -> None:
         assert (await attempt(engine, post(receiver.url()))).succeeded
         result = await attempt(engine, post(receiver.url()), Trust(1))
         assert (result.error, result.nothing_sent) == ("not-trusted", True)
         assert len(receiver.requests) == 1
 
-    async def test_an_asker_that_fails(self, engine: DeliveryEngine, receiver: RawReceiver) -> None:
+    async def test_an_exception_of_the_trust_check_fails_the_attempt(
+        self, engine: DeliveryEngine, receiver: RawReceiver
+    ) -> None:
         asked = 0
 
         def failing_later() -> bool:
@@ -67,7 +75,7 @@ class TestRepeats:
         assert (await attempt(engine, post(closes_the_second.url("/x")))).succeeded
         assert len(closes_the_second.requests) == 3
 
-    async def test_but_never_where_at_most_once_was_asked(
+    async def test_a_request_at_most_once_is_not_repeated(
         self, engine: DeliveryEngine, closes_the_second: RawReceiver
     ) -> None:
         assert (await attempt(engine, post(closes_the_second.url("/x"), at_most_once=True))).succeeded
@@ -76,7 +84,7 @@ class TestRepeats:
         assert len(closes_the_second.requests) == 2
 
     @pytest.mark.parametrize("begun", [b"H", b"HTTP/1.1 20", b"HTTP/1.1 103 Early\r\n\r\n"])
-    async def test_nor_where_an_answer_has_begun(
+    async def test_a_request_is_not_repeated_once_an_answer_began(
         self, engine: DeliveryEngine, receiver: RawReceiver, begun: bytes
     ) -> None:
         assert (await attempt(engine, post(receiver.url()))).succeeded

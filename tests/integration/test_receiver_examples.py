@@ -108,7 +108,7 @@ async def test_what_is_signed_is_handled_once(engine: DeliveryEngine, example: R
     assert example.handled == [f"handled {id_} {BODY.decode()}" for id_ in ids]
 
 
-async def test_what_is_not_is_refused(engine: DeliveryEngine, example: Running) -> None:
+async def test_unsigned_and_changed_calls_are_refused(engine: DeliveryEngine, example: Running) -> None:
     right = call(example.url)
     changed = msgspec.structs.replace(right, body=b'{"order": 18}')
     bare = msgspec.structs.replace(right, headers=(("content-type", "application/json"),))

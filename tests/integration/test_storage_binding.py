@@ -76,7 +76,7 @@ async def test_uuids_of_answers_are_made_without_the_drivers_checks(session: Ses
     assert uuids == {"_QuickUuid"}
 
 
-async def test_nothing_and_unset_are_passed_on(session: Session) -> None:
+async def test_none_and_unset_values_are_bound_unchanged(session: Session) -> None:
     binder = session._binders["attempts.insert"]
     values = binder.values(("shop", 0, 0, UUID(int=1), 1, 0, None, UNSET, 1, "x"))
     assert values[6:8] == [None, UNSET]
@@ -150,7 +150,7 @@ async def test_an_answer_of_several_pages_is_whole(session: Session) -> None:
     assert await session.select("occupied_minutes.read", ("pages", 0, 0, MINUTE_MS)) == wanted[:2048]
 
 
-async def test_what_has_ended_waits_for_no_search_for_cycles(session: Session) -> None:
+async def test_finished_requests_leave_no_garbage_cycles(session: Session) -> None:
     """Not even the driver's timers keep them, which run for seconds after the answer."""
 
     async def one_of_each() -> None:

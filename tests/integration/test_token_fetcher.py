@@ -149,7 +149,7 @@ async def test_a_redirect_is_not_followed(fetching: TokenFetcher, receiver: RawR
         (resetting, "no-answer"),
     ],
 )
-async def test_answers_that_grant_nothing(
+async def test_answers_without_a_token_are_failures(
     fetching: TokenFetcher, receiver: RawReceiver, answer: Answer, code: str
 ) -> None:
     receiver.script["/token"] = answer

@@ -84,7 +84,7 @@ def test_a_signal_goes_to_all_and_all_end_in_good_order(start: Callable[..., Par
     assert not any(map(is_alive, children))
 
 
-def test_who_ends_is_started_again(start: Callable[..., Parent]) -> None:
+def test_an_ended_process_is_started_again(start: Callable[..., Parent]) -> None:
     parent = start("a", "b")
     killed, stays = parent.await_running("a", "b")
     os.kill(killed.pid, signal.SIGKILL)
@@ -103,7 +103,7 @@ def test_a_killed_parent_leaves_no_process(start: Callable[..., Parent]) -> None
     await_until(lambda: not any(map(is_alive, children)), seconds=10)
 
 
-def test_when_none_can_start_it_gives_up(start: Callable[..., Parent]) -> None:
+def test_the_parent_gives_up_when_no_process_can_start(start: Callable[..., Parent]) -> None:
     parent = start("a --fail", "b --fail")
     code, said = parent.end()
     assert code == 1

@@ -93,7 +93,7 @@ def test_a_call_on_the_wire_keeps_no_passed_minutes_while_a_lone_node_is_set_rig
 
 
 @pytest.mark.parametrize("ends", ["is stopped", "is killed", "is killed when set right", "is killed once judged"])
-def test_its_next_incarnation_looks_at_them_too(ends: str) -> None:
+def test_the_next_incarnation_reads_the_passed_minutes_again(ends: str) -> None:
     async def scenario(world: World) -> None:
         await fast(world)
         if ends.startswith("is killed "):

@@ -104,7 +104,7 @@ def test_what_may_have_been_called_is_not_rescheduled() -> None:
     simulate(scenario, receivers=TOUCHY)
 
 
-def test_a_caller_that_replaces_the_call_leaves_a_row_in_doubt() -> None:
+def test_a_cancel_for_a_replacement_leaves_a_row_in_doubt() -> None:
     """For example a cron's change, which withdraws the fires of the old rule and places those of the new one."""
 
     async def scenario(world: World) -> None:

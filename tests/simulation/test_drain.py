@@ -53,7 +53,7 @@ def test_the_last_node_does_not_hand_over() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_of_all_nodes_asked_at_once_one_stays_at_least(seed: int) -> None:
+def test_at_least_one_of_all_draining_nodes_stays(seed: int) -> None:
     async def scenario(world: World) -> None:
         await three_nodes(world)
         load = begin_load(world, seconds=60)

@@ -41,7 +41,9 @@ SCENES: dict[str, Callable[[], None]] = {
     ),
     "doubt_is_forgotten_when_deferred": test_doubt.test_what_may_have_been_called_is_not_rescheduled,
     "reschedules_are_not_completed": (
-        lambda: test_reschedule.test_one_of_both_is_called_after_any_crash(State.SCHEDULED, "crash-after", other=False)
+        lambda: test_reschedule.test_a_reschedule_calls_exactly_one_instant_after_any_crash(
+            State.SCHEDULED, "crash-after", other=False
+        )
     ),
     "updates_change_nothing": (lambda: test_update.test_old_or_new_is_called_at_the_claim("update", False, 1)),
     "successors_are_created_before_the_cancel": (

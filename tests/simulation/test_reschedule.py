@@ -59,7 +59,7 @@ def somewhere_else(delay: float, *, other: bool) -> RescheduleRequest:
 @pytest.mark.parametrize("other", [False, True], ids=["same-call", "other-call"])
 @pytest.mark.parametrize("fault", ["crash-before", "crash-after"])
 @pytest.mark.parametrize("state", [State.SCHEDULED, State.RETRYING])
-def test_one_of_both_is_called_after_any_crash(state: State, fault: str, other: bool) -> None:
+def test_a_reschedule_calls_exactly_one_instant_after_any_crash(state: State, fault: str, other: bool) -> None:
     """After each write, for an earlier instant and for a later one; no caller repeats or reads."""
 
     async def scenario(world: World) -> None:

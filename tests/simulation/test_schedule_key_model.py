@@ -33,7 +33,7 @@ def test_at_most_one_schedule_of_a_key_is_open(verbs: tuple[str, ...], made: boo
 
 
 @pytest.mark.parametrize("verbs", [("put", "put"), ("put", "delete"), ("chosen", "chosen")], ids=" ".join)
-def test_so_it_is_where_time_deletes_what_ended(verbs: tuple[str, ...]) -> None:
+def test_every_order_is_right_where_keys_expire(verbs: tuple[str, ...]) -> None:
     states, violation = Model(verbs, made=True, forgets=True).walk()
     assert violation is None
     assert states > 5_000
@@ -47,7 +47,7 @@ def test_each_rule_is_needed(plant: str) -> None:
 
 
 @pytest.mark.parametrize("plant", ["unchanged", "early"])
-def test_each_rule_of_chosen_schedules_is_needed(plant: str) -> None:
+def test_chosen_schedules_break_without_any_one_rule(plant: str) -> None:
     _, violation = Model(("chosen", "chosen", "put"), [plant], made=True).walk()
     assert violation is not None
     assert violation[-1] == "0 is made again"

@@ -66,7 +66,7 @@ async def _ready(world: World) -> tuple[ScheduleKeys, list[CreateRecord]]:
 @pytest.mark.parametrize("fault", ["crash-before", "crash-after"])
 @pytest.mark.parametrize("before", [None, State.SCHEDULED, State.DELIVERED])
 @pytest.mark.parametrize("again", [False, True], ids=["left", "put-again"])
-def test_one_of_both_is_called_after_any_crash(before: State | None, fault: str, again: bool) -> None:
+def test_a_put_calls_exactly_one_schedule_after_any_crash(before: State | None, fault: str, again: bool) -> None:
     """After each write of a put, for an earlier and a later instant. The key is left alone, or put again."""
 
     async def scenario(world: World) -> None:

@@ -64,7 +64,7 @@ def test_rows_as_they_are_archived(spark: SparkSession) -> None:
         *(({"state": state}, 0) for state in ("delivered", "failed", "cancelled", "skipped")),
     ],
 )
-def test_what_is_open(spark: SparkSession, other: dict[str, Any], is_open: int) -> None:
+def test_unfinished_rows_count_as_open(spark: SparkSession, other: dict[str, Any], is_open: int) -> None:
     (found,) = contents(frame(spark, row(**other))).collect()
     assert (found.rows, found.open) == (1, is_open)
 

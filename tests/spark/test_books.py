@@ -93,7 +93,7 @@ def rows_found(spark: SparkSession, *minutes: float) -> DataFrame:
         ({"accepted": 4, "delivered": 4}, 0, False, False),
     ],
 )
-def test_what_found_rows_say_of_a_balance(
+def test_stranded_rows_explain_a_balance_or_mark_it_lost(
     spark: SparkSession, rows: dict[str, int], stranded: int, lost: bool, explained: bool
 ) -> None:
     different = differing(spark, [part(0, **rows), part(60, delivered=1)], [part(0), part(60)])

@@ -104,7 +104,7 @@ def test_what_each_client_has_of_its_quota(spark: SparkSession) -> None:
     }
 
 
-def test_of_a_hundred_minutes_one_may_be_fuller(spark: SparkSession) -> None:
+def test_capacity_ignores_the_fullest_minute_of_a_hundred(spark: SparkSession) -> None:
     pollers = pollers_of(
         spark,
         *(("one", 0, minute, 100) for minute in range(99)),

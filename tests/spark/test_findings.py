@@ -50,7 +50,7 @@ def named(frame: DataFrame) -> set[tuple[Any, ...]]:
     return found(frame, "due", "schedule_id", "kind", "detail")
 
 
-def test_what_is_wrong_by_itself(spark: SparkSession) -> None:
+def test_faults_of_single_rows_are_found(spark: SparkSession) -> None:
     rows = rows_of(
         spark,
         call(1),
@@ -216,7 +216,7 @@ FOUND = (
 )
 
 
-def test_outcomes_that_the_books_have_seen(spark: SparkSession) -> None:
+def test_a_lost_outcome_is_found_by_the_books(spark: SparkSession) -> None:
     rows = frame(
         spark,
         FOUND,

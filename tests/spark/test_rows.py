@@ -32,7 +32,7 @@ def test_a_row_says_the_same_in_either_form(spark: SparkSession) -> None:
     }
 
 
-def test_only_what_was_read_is_made(spark: SparkSession) -> None:
+def test_unpacking_adds_only_the_selected_columns(spark: SparkSession) -> None:
     rows = frame(spark, COLUMNS, [{"schedule_id": "packed", "delivery": PACKED}])
     few = unpacked(rows.select("schedule_id", "attempts", "delivery"))
     assert [tuple(one) for one in few.collect()] == [("packed", 2)]
@@ -66,7 +66,7 @@ def test_content_is_read_as_the_other_programs_read_it(spark: SparkSession) -> N
     assert shown["torn"].headers == shown["of a later program"].options == UNREADABLE
 
 
-def test_columns_hold_where_there_is_no_content(spark: SparkSession) -> None:
+def test_rows_without_packed_cells_keep_their_columns(spark: SparkSession) -> None:
     one = {
         "schedule_id": "plain",
         "method": "PUT",

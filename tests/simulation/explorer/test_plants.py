@@ -38,7 +38,7 @@ def test_every_plant_is_looked_for() -> None:
 
 
 @pytest.mark.parametrize("plant", FOUND_IN)
-def test_a_plant_is_found(plant: str) -> None:
+def test_the_explorer_finds_each_planted_mistake(plant: str) -> None:
     scene, switches = FOUND_IN[plant]
     with pytest.raises(Found) as found:
         explore(dataclasses.replace(scene, plant=PLANTS[plant]), states=20_000, switches=switches)

@@ -43,7 +43,7 @@ async def test_a_body_is_waited_for_to_its_end(held: Held) -> None:
 
 
 @pytest.mark.parametrize("begun", [b"X", b"GET /v1/clients HTTP/1.1\r\nX-A: "])
-async def test_what_follows_the_beginning_of_another_request_is_no_request(held: Held, begun: bytes) -> None:
+async def test_a_create_behind_an_unfinished_request_is_not_answered_as_one(held: Held, begun: bytes) -> None:
     request = create(held.key, msgspec.json.encode(schedule()))
     assert await held.ask(request) == b"201"
     assert await held.ask(begun, request) != b"201"

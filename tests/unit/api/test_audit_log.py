@@ -106,7 +106,7 @@ async def test_nothing_is_done_that_can_not_be_recorded(
 
 
 @pytest.mark.parametrize("id_", CLIENTS_OWN)
-async def test_of_what_a_clients_own_key_does_its_management_is_recorded(api: ApiHarness, id_: str) -> None:
+async def test_management_by_a_clients_own_key_is_recorded(api: ApiHarness, id_: str) -> None:
     story = await story_for(api, id_)
     made = (await api.send("POST", "/v1/clients/shop/keys", json={"scope": "manage"})).json
     api.clock.advance(0.1)

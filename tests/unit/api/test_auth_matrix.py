@@ -77,7 +77,7 @@ async def send(api: ApiHarness, route: Route, keys: Keys, key: str | None, clien
     return await api.send(route.method, path_of(route, keys, client_id), key=key, json=body)
 
 
-def test_exactly_what_may_be_open_is_open() -> None:
+def test_only_the_listed_routes_need_no_key() -> None:
     assert {route.path for route in ROUTES if route.access is Access.OPEN} == OPEN
 
 

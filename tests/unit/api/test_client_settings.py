@@ -91,7 +91,7 @@ async def test_bounds_hold_wherever_a_call_is_asked_for(whose: str, asked: dict[
             assert (put.status, list(put.faults)) == (422, [pointer])
 
 
-async def test_what_is_at_the_bounds_is_taken() -> None:
+async def test_values_at_the_bounds_are_accepted() -> None:
     async with ApiHarness(clients=STRICT) as api:
         key = await api.register("shop")
         asked = schedule(

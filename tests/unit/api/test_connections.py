@@ -460,7 +460,7 @@ async def test_a_request_answered_before_its_body_arrived_makes_room(api: ApiHar
         await caller.close()
 
 
-async def test_nothing_waits_for_the_rest_of_a_request_whose_connection_is_closed() -> None:
+async def test_no_task_outlives_a_closed_connection() -> None:
     async with ApiHarness() as api:
         before = asyncio.all_tasks()
         caller = await Caller.of(api, begun(None))

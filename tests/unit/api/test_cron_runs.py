@@ -68,7 +68,7 @@ async def test_placed_and_planned_in_one_order(api: ApiHarness, key: str) -> Non
     assert (schedule.json["due"], schedule.json["cron_id"]) == (placed["due"], "nightly")
 
 
-async def test_what_became_of_a_run(api: ApiHarness, key: str) -> None:
+async def test_a_run_shows_its_outcome(api: ApiHarness, key: str) -> None:
     await made(api, key, **HOUR)
     await expand(api)
     (placed,) = await runs(api, key, **span(0, 11))
@@ -233,5 +233,5 @@ async def test_a_whole_month_can_be_listed(api: ApiHarness, key: str) -> None:
     assert len(found) == 31
 
 
-async def test_there_is_nothing_of_a_cron_that_never_was(api: ApiHarness, key: str) -> None:
+async def test_runs_of_an_unknown_cron_are_not_found(api: ApiHarness, key: str) -> None:
     assert (await api.send("GET", RUNS, key=key)).status == 404

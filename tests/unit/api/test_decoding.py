@@ -179,7 +179,7 @@ def test_parts_that_are_all_right_are_decoded_together() -> None:
     [b'{"size":0}', b'{"size":1,"more":1}', b"[]", b'{"size":1e999}', b"[" * 5000 + b"]" * 5000],
     ids=["wrong", "unknown", "no-object", "too-large", "deep"],
 )
-def test_parts_of_which_one_is_not_right_are_left_to_others(odd: bytes) -> None:
+def test_decoding_together_gives_up_at_an_invalid_part(odd: bytes) -> None:
     right = msgspec.Raw(b'{"size":1}')
     assert Body(Inner).decode_together([right, msgspec.Raw(odd), right]) is None
 
@@ -191,7 +191,7 @@ def test_parts_that_are_long_together_are_left_to_others() -> None:
 
 
 @given(parts=st.lists(NEARLY | st.builds(lambda size: {"size": size}, st.integers(1, 9)), max_size=5))
-def test_together_is_as_one_after_the_other(parts: list[object]) -> None:
+def test_decoding_together_equals_decoding_one_by_one(parts: list[object]) -> None:
     encoded = [msgspec.json.encode(part) for part in parts]
     alone = [Body(Inner).decode_if_right(data) for data in encoded]
     expected = None if None in alone else alone

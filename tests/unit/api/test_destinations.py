@@ -148,7 +148,7 @@ async def test_a_pause_lasts_until_it_is_lifted(api: ApiHarness) -> None:
     assert (again.status, again.json["paused_at"]) == (200, None)
 
 
-async def test_what_is_not_there_is_not_found(api: ApiHarness) -> None:
+async def test_an_unknown_destination_is_not_found(api: ApiHarness) -> None:
     announced = await api.storage.clients.catalog_revision()
     for method, path in (
         ("GET", HOOK),
@@ -164,7 +164,7 @@ async def test_what_is_not_there_is_not_found(api: ApiHarness) -> None:
     assert await api.storage.clients.catalog_revision() > announced, "a deletion is announced once more"
 
 
-async def test_one_that_is_made_again_has_no_revision_of_before(api: ApiHarness) -> None:
+async def test_a_destination_made_again_has_another_etag(api: ApiHarness) -> None:
     tag = (await put(api)).headers["ETag"]
     api.clock.advance(0.001)
     assert (await api.send("DELETE", HOOK)).status == 204
@@ -188,7 +188,7 @@ async def _insert_directly(api: ApiHarness, number: int) -> None:
     )
 
 
-async def test_they_are_bounded(api: ApiHarness) -> None:
+async def test_a_client_has_at_most_a_hundred_destinations(api: ApiHarness) -> None:
     for number in range(MAX_DESTINATIONS - 1):
         await _insert_directly(api, number)
     assert (await put(api)).status == 201
@@ -200,7 +200,7 @@ async def test_they_are_bounded(api: ApiHarness) -> None:
     assert (await put(api, f"{ALL}/one-more")).status == 201
 
 
-async def test_they_are_bounded_for_requests_at_the_same_moment(
+async def test_concurrent_puts_do_not_exceed_the_maximum_of_destinations(
     api: ApiHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(MAX_DESTINATIONS - 1):
@@ -354,7 +354,7 @@ async def test_a_key_that_takes_long_to_validate_is_charged(api: ApiHarness, mon
     assert max(owed) > 300
 
 
-async def test_it_shows_what_became_of_its_calls_on_all_nodes(api: ApiHarness) -> None:
+async def test_a_destination_shows_the_figures_of_all_nodes(api: ApiHarness) -> None:
     """Nodes that beat are asked. Those that don't answer are counted, and those that ended are not."""
     await put(api)
     nodes = Nodes(api)

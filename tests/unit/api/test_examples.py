@@ -142,7 +142,7 @@ async def test_it_is_answered_as_the_example_says(api: ApiHarness, id_: str) -> 
         same(reply.json, example.answer, partial=example.partial)
 
 
-def test_there_is_one_for_every_operation_and_no_other() -> None:
+def test_every_operation_has_exactly_one_example() -> None:
     assert len(ROUTE) == len(ROUTES), "two operations have one name"
     assert sorted(EXAMPLES) == sorted(ROUTE)
 

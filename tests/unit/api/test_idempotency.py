@@ -280,7 +280,7 @@ EDITS = {"schedules.update", "schedules.update_any_version"}
 
 @pytest.mark.parametrize("later", [1, 80, 200, 4 * 3_600], ids=["at-once", "past", "late", "hours"])
 @pytest.mark.parametrize("settings", [{}, {"payload_bytes": 1, "horizon_days": 1}], ids=["same", "stricter"])
-async def test_a_repeat_makes_what_the_first_one_could_not(later: int, settings: dict[str, Any]) -> None:
+async def test_a_repeated_batch_creates_what_the_first_request_could_not(later: int, settings: dict[str, Any]) -> None:
     connection = Lossy()
     async with ApiHarness(connection=connection) as api:
         key = await api.register("shop", quota=1)
@@ -319,7 +319,7 @@ async def test_a_repeat_makes_what_the_first_one_could_not(later: int, settings:
         assert len(calls(api)) == 3
 
 
-async def test_what_was_refused_stays_so_whatever_the_settings_have_become(api: ApiHarness, key: str) -> None:
+async def test_a_refused_item_stays_refused_after_a_change_of_settings(api: ApiHarness, key: str) -> None:
     await api.register("shop", settings={"horizon_days": 1})
     body = {"items": [schedule(), schedule(delay_seconds=2 * 86_400)]}
     first = await post(api, key, ":batch", json=body)
@@ -407,7 +407,7 @@ async def test_redelivered_once(api: ApiHarness, key: str) -> None:
     assert (renewed.status, renewed.json["state"]) == (202, "retrying")
 
 
-async def test_a_redelivery_that_died_before_its_pointer_is_made_by_the_repeat() -> None:
+async def test_a_repeat_completes_a_redelivery_that_stopped_before_its_pointer() -> None:
     connection = Lossy()
     async with ApiHarness(connection=connection) as api:
         key = await api.register("shop", quota=1)

@@ -49,7 +49,7 @@ def test_a_key_reaches_its_own_client_only(stage: Stage, route: Route, data: st.
     judge(stage, data.draw(stage.clients.attempts(route)))
 
 
-def test_there_is_something_to_be_found(stage: Stage) -> None:
+def test_the_owner_has_rows_in_every_table_to_be_protected(stage: Stage) -> None:
     """The owner has rows wherever a client can have some, cursors of its listings, and can read them."""
     clients = stage.clients
     filled = {table for table, rows in clients.owners_rows().items() if rows}
@@ -65,7 +65,7 @@ def test_there_is_something_to_be_found(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "words"), [("GET", "/schedules/{schedule_id}", "is told"), ("DELETE", "/crons/{cron_id}", "is")]
 )
-def test_an_open_door_is_noticed(
+def test_the_isolation_check_notices_a_key_that_permits_too_much(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, method: str, path: str, words: str
 ) -> None:
     """The check itself works: a key that permits too much fails it."""

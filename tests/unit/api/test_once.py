@@ -61,7 +61,7 @@ async def test_a_batch_is_repeated_item_by_item(api: ApiHarness, key: str) -> No
     assert len(calls(api)) == 58
 
 
-async def test_what_was_lost_is_made_by_the_repeat() -> None:
+async def test_a_repeat_with_a_token_creates_what_was_lost() -> None:
     connection = Lossy()
     async with ApiHarness(connection=connection) as api:
         key = await api.register("shop", quota=3)

@@ -118,7 +118,7 @@ async def given_up(api: ApiHarness, key: str, *after: float) -> list[ScheduleId]
     return found
 
 
-async def test_what_gave_up_comes_by_the_instant_of_it_whatever_its_poller(api: ApiHarness, key: str) -> None:
+async def test_dead_letters_of_all_pollers_are_listed_by_instant(api: ApiHarness, key: str) -> None:
     ids = await given_up(api, key, 95, 0.001, 0, 4000, 7200, 0.5, 0.5)
     ids[1:3] = sorted(ids[1:3])
     for limit in (1, 2, 3, 200):

@@ -85,7 +85,7 @@ async def test_the_bound_is_also_one_of_bytes(api: ApiHarness, connection: Gate,
     assert sorted(stored(api).values()) == ["large", "small"]
 
 
-async def test_those_that_waited_too_long_make_room_again(api: ApiHarness, connection: Gate, key: str) -> None:
+async def test_timed_out_creates_free_their_place_in_the_queue(api: ApiHarness, connection: Gate, key: str) -> None:
     connection.hold = True
     waiting = [create(api, key) for _ in range(ROWS)]
     await in_queue(api, ROWS)

@@ -352,7 +352,7 @@ async def test_requests_that_follow_wait_for_their_turn(held: Held) -> None:
     assert len(set(ids)) == 3
 
 
-async def test_what_is_still_on_its_way_is_waited_for(held: Held) -> None:
+async def test_a_body_that_is_still_arriving_is_awaited(held: Held) -> None:
     body = msgspec.json.encode(schedule()) + b" " * 9
     request = create(held.key, body)
     held.writer.write(request[:-9])
@@ -430,7 +430,7 @@ async def test_what_is_acknowledged_late_is_looked_after_before_it_is_answered(h
     assert (copy["kind"], copy["due"]) == ("copy", late)
 
 
-async def test_what_can_not_be_looked_after_is_not_acknowledged(held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_late_create_is_not_acknowledged_without_a_check(held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
     async def lost(*arguments: object, **named: object) -> None:
         raise StoreUnavailable("no answer")
 
@@ -539,7 +539,7 @@ async def test_a_revocation_elsewhere_is_seen_in_time(held: Held) -> None:
     assert (await read_answer(held.reader))[0] == b"HTTP/1.1 401 Unauthorized"
 
 
-async def test_what_was_answered_is_gone_without_a_search_for_cycles(held: Held) -> None:
+async def test_answered_creates_leave_no_garbage_cycles(held: Held) -> None:
     def there() -> int:
         return sum(type(one) is _PlainCreate and one._of is held.plain for one in gc.get_objects())
 

@@ -181,7 +181,7 @@ async def test_the_shown_key_is_that_of_the_stored_private_key(api: ApiHarness, 
     assert (stored.public_key, len(stored.secret)) == (public, 32)
 
 
-async def test_a_name_that_has_none_is_read_once_in_a_while(api: ApiHarness, key: str, reads: list[str]) -> None:
+async def test_an_unknown_client_is_looked_up_once_a_period(api: ApiHarness, key: str, reads: list[str]) -> None:
     for _ in range(GUESSES + 10):
         assert await keys(api, "nobody") == []
     assert reads == ["nobody"]

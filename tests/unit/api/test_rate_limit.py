@@ -103,7 +103,7 @@ async def test_a_batch_that_does_not_fit_is_refused_before_its_items_are_judged(
 
 
 @pytest.mark.parametrize("id_", ROUTE)
-async def test_only_what_makes_schedules_is_counted(api: ApiHarness, id_: str) -> None:
+async def test_the_create_rate_counts_only_requests_that_make_schedules(api: ApiHarness, id_: str) -> None:
     await api.add_built_in_clients()
     story = Story(api)
     for before in ("put_client", "create_schedule", "put_cron", "create_key", "create_secret", "create_admin_key"):

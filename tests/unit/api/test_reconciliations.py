@@ -79,7 +79,7 @@ async def test_one_is_stopped_and_stays_so(api: ApiHarness, key: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["x", "019aa5c8-1bc0-7a4e-9c1d-5b7e2f90a364", "019aa5c81bc07a4e9c1d5b7e2f90a364"])
-async def test_there_is_none_by_another_name(api: ApiHarness, key: str, name: str) -> None:
+async def test_an_unknown_reconciliation_is_not_found(api: ApiHarness, key: str, name: str) -> None:
     await asked(api, key)
     for method, verb in (("GET", ""), ("POST", ":stop")):
         assert (await api.send(method, f"{ALL}/{name}{verb}", key=key)).status == 404

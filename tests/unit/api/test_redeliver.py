@@ -53,7 +53,7 @@ async def test_an_instant_is_never_named_twice(api: ApiHarness, key: str) -> Non
     assert (await redeliver(api, key, early)).json["next_attempt_at"] == format_instant(NOW + 60_001)
 
 
-async def test_who_comes_second_finds_it_open(api: ApiHarness, key: str) -> None:
+async def test_a_second_redelivery_is_refused_as_already_open(api: ApiHarness, key: str) -> None:
     one = await created(api, key)
     await ended(api, one, State.FAILED)
     assert (await redeliver(api, key, one)).status == 202
@@ -76,7 +76,7 @@ async def test_what_is_open_or_cancelled_is_a_conflict(api: ApiHarness, key: str
         assert (reply.status, reply.json["type"], reply.json["state"]) == (409, f"/problems/{kind}", state)
 
 
-async def test_nothing_is_redelivered_that_is_not_there_or_about_to_go(api: ApiHarness, key: str) -> None:
+async def test_unknown_and_expired_schedules_are_not_redelivered(api: ApiHarness, key: str) -> None:
     one = await created(api, key)
     await ended(api, one, State.DELIVERED)
     assert (await redeliver(api, key, UUID("01a1fe7b-0a24-8000-81b0-6435e6edef00"))).status == 404

@@ -221,7 +221,7 @@ def test_what_has_no_cost_has_a_rate_of_its_own() -> None:
 
 @pytest.mark.parametrize("value", [0, -1])
 @pytest.mark.parametrize("name", ["client_budget_per_second", "admin_budget_per_second"])
-def test_a_budget_of_nothing_is_refused(name: str, value: float) -> None:
+def test_a_budget_of_zero_is_refused(name: str, value: float) -> None:
     with pytest.raises(ValueError, match=name):
         ApiHarness(**{name: value})
 

@@ -110,7 +110,7 @@ async def test_what_may_have_been_called_is_refused_and_its_cancel_says_so(api: 
     ]
 
 
-async def test_too_late_is_too_late(api: ApiHarness, key: str) -> None:
+async def test_a_claimed_or_ended_schedule_is_not_rescheduled(api: ApiHarness, key: str) -> None:
     flying, done, gone = [await created(api, key) for _ in range(3)]
     await record(api, flying, None, in_flight=True)
     await ended(api, done, State.DELIVERED)

@@ -182,7 +182,7 @@ async def test_preconditions_of_crons_and_clients(api: ApiHarness, key: str) -> 
         assert second.items() <= {**shown, "callback": second.get("callback")}.items()
 
 
-async def test_never_later_than_the_first_ones_latest(api: ApiHarness, key: str) -> None:
+async def test_puts_never_delay_a_call_beyond_the_first_latest(api: ApiHarness, key: str) -> None:
     latest = format_instant(NOW + 1_000_000)
     first = await put(api, key, latest=latest)
     assert (first.json["due"], first.json["latest"]) == (format_instant(NOW + 600_000), latest)
@@ -315,7 +315,7 @@ async def test_a_repeat_that_its_first_request_and_a_newer_put_overtake(early: b
 
 
 @pytest.mark.parametrize("way", ["put", "post", "once", "batch"])
-async def test_a_chosen_one_is_due_at_the_first_ones_latest(api: ApiHarness, key: str, way: str) -> None:
+async def test_a_chosen_schedule_keeps_the_first_puts_latest(api: ApiHarness, key: str, way: str) -> None:
     latest = format_instant(NOW + 15_000)
     first = await put(api, key, due=format_instant(NOW + 10_000), latest=latest)
     ask = asking(api, key, way)
@@ -359,7 +359,7 @@ class Refusing(InMemoryConnection):
         await super().write_batch(items, *args, **arguments)
 
 
-async def test_a_repeat_says_that_it_is_one_where_it_makes_what_the_first_request_did_not() -> None:
+async def test_a_repeat_that_completes_a_failed_put_is_marked_as_replayed() -> None:
     connection = Refusing()
     async with ApiHarness(connection=connection) as api:
         key = await api.register("shop")

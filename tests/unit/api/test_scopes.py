@@ -89,7 +89,7 @@ async def test_a_key_does_what_its_scope_includes_and_nothing_more(api: ApiHarne
     assert {name: api.connection.rows(name) for name in api.connection.tables} == before_it
 
 
-async def test_a_key_without_wishes_may_write_and_never_expires(api: ApiHarness) -> None:
+async def test_a_key_without_options_may_write_and_never_expires(api: ApiHarness) -> None:
     await api.register("shop")
     made = await api.send("POST", KEYS)
     assert (made.json["scope"], made.json["name"], made.json["expires_at"]) == ("write", None, None)
@@ -194,9 +194,7 @@ async def test_keys_that_ended_long_ago_are_forgotten(api: ApiHarness) -> None:
     assert len(api.connection.rows("api_keys_by_client")) == len(api.connection.rows("api_keys")) == len(await listed())
 
 
-async def test_of_many_keys_that_ended_the_last_ones_are_listed(
-    api: ApiHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_last_ended_keys_are_listed(api: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keys, "MAX_ENDED", 3)
     monkeypatch.setattr(keys, "DELETED_AT_ONCE", 2)
     await api.register("shop")

@@ -166,7 +166,7 @@ async def test_its_settings_are_within_the_operators_bounds() -> None:
         assert (await change(api, key, timeout_seconds=5, retry={"max_attempts": 4})).status == 200
 
 
-async def test_what_it_leaves_out_is_not_judged(api: ApiHarness) -> None:
+async def test_settings_left_out_of_a_change_are_not_validated(api: ApiHarness) -> None:
     """An operator may have lowered a bound since."""
     await api.register("shop", settings={"timeout_seconds": 50})
     async with ApiHarness(connection=api.connection, clients=ClientBounds(timeout_seconds=5)) as strict:

@@ -62,7 +62,7 @@ async def test_a_body_that_grows_too_large_is_refused_while_read() -> None:
         assert headers["Content-Type"] == "application/problem+json"
 
 
-async def test_a_refusal_needs_no_body_where_the_caller_waits_to_be_asked(api: ApiHarness, key: str) -> None:
+async def test_a_request_with_expect_is_refused_before_its_body(api: ApiHarness, key: str) -> None:
     head = raw(
         "POST", SCHEDULES, "Content-Type: application/json", "Content-Length: 5000000", "Expect: 100-continue", key=key
     )
@@ -73,7 +73,7 @@ async def test_a_refusal_needs_no_body_where_the_caller_waits_to_be_asked(api: A
     assert status.startswith(b"HTTP/1.1 401")
 
 
-async def test_a_caller_that_waits_to_be_asked_is_asked(api: ApiHarness, key: str) -> None:
+async def test_a_request_with_expect_gets_100_continue(api: ApiHarness, key: str) -> None:
     assert api.server is not None
     body = msgspec.json.encode(schedule())
     reader, writer = await asyncio.open_connection("127.0.0.1", api.server.port)

@@ -60,7 +60,7 @@ async def test_an_api_with_a_certificate_is_spoken_to_over_tls_only(tmp_path: Pa
                 await session.get(f"http://{HERE}:{api.server.port}/livez")
 
 
-async def test_a_stranger_is_not_believed(tmp_path: Path, authority: Authority) -> None:
+async def test_a_certificate_of_an_unknown_authority_is_refused(tmp_path: Path, authority: Authority) -> None:
     authority.issue(tmp_path, address=HERE)
     async with secured(tmp_path) as api:
         with pytest.raises(ssl.SSLCertVerificationError):
@@ -137,7 +137,7 @@ async def test_a_pair_that_does_not_fit_is_refused_once_and_the_old_one_kept(
     assert "are no certificate and its key" in refused["reason"]
 
 
-async def test_a_bad_pair_is_known_of_before_anybody_calls(tmp_path: Path, authority: Authority) -> None:
+async def test_a_bad_certificate_is_logged_before_any_connection(tmp_path: Path, authority: Authority) -> None:
     authority.issue(tmp_path, address=HERE)
     with capture_logs() as said:
         async with secured(tmp_path) as api:

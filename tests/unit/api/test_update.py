@@ -50,7 +50,7 @@ def called(view: dict[str, Any]) -> dict[str, Any]:
         ({"due": LATER}, {"due": LATER}),
     ],
 )
-async def test_what_is_named_changes_and_the_rest_stays(
+async def test_an_update_changes_named_fields_only(
     api: ApiHarness, key: str, change: dict[str, Any], becomes: dict[str, Any]
 ) -> None:
     one = await created(

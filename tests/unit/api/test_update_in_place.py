@@ -104,7 +104,7 @@ async def test_while_an_older_node_runs_it_goes_on_under_its_successor_s_id(api:
     assert (await update(api, key, one, label="y")).json["rescheduled_from"] == str(one)
 
 
-async def test_so_does_one_that_is_retried(api: ApiHarness, key: str) -> None:
+async def test_a_retrying_schedule_is_updated_by_a_successor(api: ApiHarness, key: str) -> None:
     one = await created(api, key)
     retrying = Outcome(state=State.RETRYING, attempts=1, next_attempt_at=UnixMillis(NOW + 3_600_000), last_status=500)
     await record(api, one, retrying)
@@ -167,7 +167,7 @@ async def test_its_owner_hears_of_a_run_at_once_and_needs_no_word_of_an_update_i
     assert [str(row.schedule_id) for _, row in hints] == [new.json["schedule_id"]]
 
 
-async def test_its_key_goes_on_naming_it(api: ApiHarness, key: str) -> None:
+async def test_an_updated_schedule_stays_under_its_key(api: ApiHarness, key: str) -> None:
     path = "/v1/clients/shop/schedules/by-key/order-7"
     body = {"delay_seconds": 600, "callback": {"url": "https://shop.example/"}}
     put = await api.send("PUT", path, key=key, json=body)

@@ -92,7 +92,9 @@ async def test_which_days_are_shown(api: ApiHarness) -> None:
         ({"limit": "5"}, "/limit", "is not a known parameter"),
     ],
 )
-async def test_what_may_be_asked(api: ApiHarness, query: dict[str, str], pointer: str, sentence: str) -> None:
+async def test_invalid_windows_of_usage_are_refused(
+    api: ApiHarness, query: dict[str, str], pointer: str, sentence: str
+) -> None:
     key = await api.register()
     reply = await api.send("GET", USAGE, key=key, params=query)
     assert reply.status == 422

@@ -77,7 +77,7 @@ async def test_with_fewer_places_no_request_is_sent_until_enough_have_ended() ->
     assert turn.done()
 
 
-async def test_who_gives_up_waiting_keeps_no_place() -> None:
+async def test_a_cancelled_waiter_takes_no_place() -> None:
     limiter = ConcurrencyLimiter(places=1, waiting=5)
     limiter.enter()
     in_queue, granted = limiter.enter(), limiter.enter()

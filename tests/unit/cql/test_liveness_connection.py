@@ -55,7 +55,7 @@ def storage(data: Counted, liveness: Counted) -> Storage:
     return Storage.over(data, liveness=liveness)
 
 
-async def test_what_keeps_a_node_alive_never_shares_its_connection(
+async def test_liveness_requests_use_a_connection_of_their_own(
     storage: Storage, data: Counted, liveness: Counted
 ) -> None:
     await storage.members.write_heartbeat(
@@ -83,7 +83,9 @@ async def test_what_keeps_a_node_alive_never_shares_its_connection(
     assert {name.partition(".")[0] for name in liveness.asked} == {"nodes", "lives", "pollers"}
 
 
-async def test_everything_else_keeps_off_it(storage: Storage, data: Counted, liveness: Counted) -> None:
+async def test_other_requests_stay_off_the_liveness_connection(
+    storage: Storage, data: Counted, liveness: Counted
+) -> None:
     await storage.schedules.read_page(Partition(ClientId("shop"), PollerId(0), Minute(7)), after=None, limit=1)
     await storage.leases.read_lease(POLLER)
     await storage.clients.read_client(ClientId("shop"))

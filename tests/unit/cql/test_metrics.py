@@ -143,7 +143,7 @@ def update_of(state: State, *, expect: State = State.SCHEDULED, retry_row: bool 
     )
 
 
-def test_what_edits_end_is_counted_once_a_schedule() -> None:
+def test_each_schedule_ended_by_an_update_is_counted_once() -> None:
     counts = UpdateCounts()
     for edit in (
         update_of(State.CANCELLED),

@@ -86,7 +86,7 @@ def test_certificates_of_servers_that_answer_and_match_are_read(
     assert [(line["event"], line["address"]) for line in said] == [("storage-certificate-unknown", HERE)] * 2
 
 
-def test_a_name_that_all_carry_is_asked_for(tmp_path: Path, knows: Callable[[list[tuple[str, int]]], None]) -> None:
+def test_the_configured_server_name_is_checked(tmp_path: Path, knows: Callable[[list[tuple[str, int]]], None]) -> None:
     authority = Authority(tmp_path)
     named = authority.issue(tmp_path, name="cassandra.example", stem="named")
     for name, believed in (("cassandra.example", True), ("other.example", False)):

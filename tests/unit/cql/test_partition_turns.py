@@ -199,7 +199,7 @@ def test_two_edits_of_one_row_do_not_share() -> None:
     on_ground(scenario)
 
 
-def test_a_rejection_that_cannot_tell_is_each_ones_own() -> None:
+def test_updates_whose_rejection_would_be_ambiguous_go_alone() -> None:
     """A rejection does not show whether a row finished at another instant, so updates that test that go alone."""
 
     async def scenario(ground: Ground) -> None:

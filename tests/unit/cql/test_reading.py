@@ -32,7 +32,7 @@ QUICK = quick_type()
 
 
 @given(st.binary(min_size=16, max_size=16))
-def test_they_are_ordinary_ones(value: bytes) -> None:
+def test_quickly_decoded_uuids_are_ordinary_uuids(value: bytes) -> None:
     made, usual = QUICK.from_binary(value, 4), UUID(bytes=value)
     assert type(made) is UUID
     assert (made, hash(made), str(made), made.bytes, made.is_safe) == (
@@ -51,7 +51,7 @@ def test_the_driver_asks_the_type() -> None:
     assert lookup_casstype_simple("UUIDType") is UUIDType, "it is not the driver's own for other statements"
 
 
-def test_what_answers_nothing_stays_so() -> None:
+def test_statements_without_columns_are_left_unchanged() -> None:
     prepared = Prepared()
     read_quickly(cast(Any, prepared))
     assert not prepared.result_metadata

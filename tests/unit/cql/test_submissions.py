@@ -48,7 +48,7 @@ async def test_a_row_too_large_for_the_server_fails_alone_in_its_part() -> None:
     assert len(connection.rows("schedules")) == 8
 
 
-async def test_closing_fails_the_halves_of_a_part_too() -> None:
+async def test_closing_fails_both_halves_of_a_split_part() -> None:
     connection = Gate()
     tasks = Tasks(lambda name, error: pytest.fail(f"{name}: {error!r}"))
     commit = GroupCommit(connection, tasks=tasks, settings=StorageSettings())

@@ -61,7 +61,7 @@ def compare(meaning: Meaning, zone: str, *, after: int) -> None:
 
 @pytest.mark.parametrize("part", range(3))
 @pytest.mark.parametrize(("zone", "first_day", "years"), SPANS, ids=[zone for zone, _, _ in SPANS])
-def test_at_any_time(zone: str, first_day: str, years: int, part: int) -> None:
+def test_fires_equal_cronsims_at_any_time(zone: str, first_day: str, years: int, part: int) -> None:
     @settings(max_examples=15)
     @given(meanings, st.integers(0, years * 365 * DAY // 3))
     def agree(meaning: Meaning, offset: int) -> None:

@@ -76,7 +76,7 @@ def test_real_time_in_berlin_whatever_is_asked_of_fixed_times(text: str, expecte
         ("Africa/Casablanca", "2026-02-14T12:00", "30 2 * * *", ["15 02:30 +60", "16 02:30 +0"]),
     ],
 )  # fmt: skip
-def test_elsewhere(zone: str, after: str, text: str, expected: list[str]) -> None:
+def test_fires_at_changes_of_clocks_in_unusual_zones(zone: str, after: str, text: str, expected: list[str]) -> None:
     found = next_fires(parse_expression(text), load_zone(zone), after=ms(after), count=len(expected))
     assert on_clock(zone, list(found)) == expected
 

@@ -69,7 +69,7 @@ def by_definition(meaning: Meaning, dst: Dst, change: Change) -> list[int]:
 
 @pytest.mark.parametrize("gap", ["shift", "skip"])
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: f"{change.zone}, {change.what}")
-def test_what_is_worked_out_is_the_definition(change: Change, gap: Literal["shift", "skip"]) -> None:
+def test_fires_equal_the_definition_minute_by_minute(change: Change, gap: Literal["shift", "skip"]) -> None:
     zone = load_zone(change.zone)
 
     @settings(max_examples=15)

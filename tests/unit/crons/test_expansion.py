@@ -147,7 +147,7 @@ def test_from_turn_to_turn_no_fire_is_left_out_or_made_twice(of: Cron, waits: li
 
 
 @given(crons())
-def test_who_is_woken_in_time_makes_every_fire_before_it_is_due(of: Cron) -> None:
+def test_a_punctual_wake_up_places_every_fire_before_its_due(of: Cron) -> None:
     found = planned(of)
     if found.progress.wake_at is None or len(found.children) == MAX_CHILDREN:
         return
@@ -157,7 +157,7 @@ def test_who_is_woken_in_time_makes_every_fire_before_it_is_due(of: Cron) -> Non
         assert following + offset_ms(of) - found.progress.wake_at >= LEAD_MS
 
 
-def test_the_lead_is_shorter_than_the_window_and_each_cron_has_its_own() -> None:
+def test_crons_have_different_leads_shorter_than_the_window() -> None:
     leads = {lead_ms(SHOP, cron(name=f"c{number}").cron_id) for number in range(200)}
     assert len(leads) > 190
     assert min(leads) >= LEAD_MS
@@ -189,7 +189,7 @@ def test_what_is_a_little_late_was_not_missed(late_ms: int, skipped: bool) -> No
 
 
 @pytest.mark.parametrize("state", [CronState.PAUSED, CronState.DELETED, CronState.FINISHED])
-def test_nothing_is_made_of_a_cron_that_is_not_active_but_what_was_kept_is_counted(state: CronState) -> None:
+def test_an_inactive_cron_places_nothing_and_counts_its_kept_fires(state: CronState) -> None:
     of = cron(state=state, revision=2, swept=1, fires=3)
     found = planned(of, kept=[NOW + MINUTE_MS])
     assert (found.children, found.wake_up) == ((), None)

@@ -29,7 +29,7 @@ def test_the_canonical_text_reads_the_same_again(meaning: Meaning) -> None:
 
 @given(st.lists(meanings, min_size=2, max_size=8))
 @settings(max_examples=20)
-def test_one_text_means_one_thing(some: list[Meaning]) -> None:
+def test_equal_texts_mean_equal_expressions(some: list[Meaning]) -> None:
     read: dict[str, Expression] = {}
     for meaning in some:
         expression = parse_expression(meaning.text)

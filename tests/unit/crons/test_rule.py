@@ -43,7 +43,7 @@ def test_without_bounds_a_rule_goes_on() -> None:
 
 
 @given(st.integers(0, DAY), st.integers(1, DAY), st.integers(-DAY, DAY), st.integers(0, 2 * DAY))
-def test_bounds_only_leave_out(start: int, length: int, after: int, span: int) -> None:
+def test_bounds_of_a_rule_only_remove_fires(start: int, length: int, after: int, span: int) -> None:
     bounded = rule("*/20 * * * *", starts_at=NOW + start, ends_at=NOW + start + length)
     after += NOW
     expected = [

@@ -60,7 +60,7 @@ from tests.unit.crons.generated import Meaning, meanings
         ("7 3 21,22,23 * *", "at 03:07 on days 21 to 23 of the month"),
     ],
 )
-def test_words(text: str, words: str) -> None:
+def test_expressions_are_described_in_words(text: str, words: str) -> None:
     assert in_words(parse_expression(text)) == words
 
 

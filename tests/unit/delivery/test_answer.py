@@ -86,7 +86,7 @@ def test_where_an_answer_ends(came: bytes, expected: tuple[int, str | None, bool
         CHUNKED + b"fffffffffffffffff\r\n",
     ],
 )
-def test_what_could_be_read_in_two_ways_ends_the_answer_and_leaves_its_status(came: bytes) -> None:
+def test_ambiguous_framing_breaks_the_answer_but_keeps_its_status(came: bytes) -> None:
     made = feed(answer(), came)
     assert seen(made) == (200, "broken", False)
 
@@ -128,7 +128,7 @@ def test_what_is_no_answer(came: bytes) -> None:
     ],
 )
 @pytest.mark.parametrize("first", [EMPTY, b"HTTP/1.1 204 No\r\n\r\n", CHUNKED + b"0\r\n\r\n"])
-def test_what_follows_an_answer_was_not_asked_for(first: bytes, after: bytes) -> None:
+def test_bytes_after_an_answer_are_ignored(first: bytes, after: bytes) -> None:
     made = feed(answer(), first + after)
     assert seen(made) == (200 if first != b"HTTP/1.1 204 No\r\n\r\n" else 204, "complete", False)
 
@@ -176,7 +176,7 @@ def test_answers_follow_one_another_and_know_nothing_of_the_last_one() -> None:
         (OK + b"Content-Length: 1000000\r\n\r\n", b"a"),
     ],
 )
-def test_what_has_no_end_is_too_long(head: bytes, piece: bytes) -> None:
+def test_an_endless_answer_is_too_long(head: bytes, piece: bytes) -> None:
     made = feed(answer(), head)
     pieces = 0
     while made.end is None:
@@ -342,7 +342,7 @@ class TestKnownAnswers:
         feed(self.plain(known), self.WITH_BODY)
         assert seen(feed(self.plain(known, bodiless=True), self.WITH_BODY)) == (200, "complete", False)
 
-    def test_who_observes_sees_the_whole_of_a_known_answer(self) -> None:
+    def test_an_observed_attempt_gets_the_whole_of_a_known_answer(self) -> None:
         known = KnownAnswers()
         feed(self.plain(known), self.WITH_BODY)
         made = feed(self.plain(known, observed=True), self.WITH_BODY)

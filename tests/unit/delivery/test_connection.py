@@ -106,7 +106,7 @@ async def test_a_receiver_that_reads_nothing_may_not_make_it_say_much(
     assert connection.closed
 
 
-async def test_nothing_is_sent_between_what_has_not_left(peer: tuple[socket.socket, socket.socket]) -> None:
+async def test_a_send_is_refused_while_another_is_unfinished(peer: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = peer
     connection = secured(ours, Events())
     connection.send(REQUEST)

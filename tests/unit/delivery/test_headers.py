@@ -23,7 +23,7 @@ def headers(*user: tuple[str, str], **differing: Any) -> list[tuple[str, str]]:
     return list(callback_headers(user, **(values | differing)))
 
 
-def test_all_of_ours() -> None:
+def test_every_header_of_ours_is_sent() -> None:
     assert headers() == [
         ("webhook-id", SCHEDULE_ID),
         ("webhook-timestamp", "1795253400"),
@@ -37,7 +37,7 @@ def test_all_of_ours() -> None:
     ]
 
 
-def test_only_where_they_apply() -> None:
+def test_optional_headers_are_sent_only_where_they_apply() -> None:
     assert ("Minutehand-Cron-Id", "nightly") in headers(cron_id="nightly")
     assert ("Minutehand-Redelivery", "true") in headers(in_doubt=True)
     assert "webhook-signature" not in dict(headers(signature=""))

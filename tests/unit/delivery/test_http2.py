@@ -201,7 +201,7 @@ class TestOneStreamsFate:
 
 
 class TestTrust:
-    async def test_asked_for_each_stream_of_a_fresh_connection(
+    async def test_trust_is_checked_for_each_stream_of_a_fresh_connection(
         self, engine: DeliveryEngine, receiver: Http2Receiver
     ) -> None:
         trusted = True
@@ -258,7 +258,7 @@ class TestGoingAway:
         assert asked == 1 + receiver.connections + len(receiver.streams)
 
     @pytest.mark.parametrize("refuse", ["go-away", "refused-stream"])
-    async def test_also_where_at_most_once_was_asked(
+    async def test_a_refused_stream_at_most_once_is_repeated(
         self, engine: DeliveryEngine, receiver: Http2Receiver, refuse: str
     ) -> None:
         """The receiver says that it did not process the request."""
@@ -276,7 +276,9 @@ class TestGoingAway:
         receiver.streams[0].answer()
         assert (await asyncio.wait_for(first, LONG_SECONDS)).succeeded
 
-    async def test_not_where_it_had_begun_to_answer(self, engine: DeliveryEngine, receiver: Http2Receiver) -> None:
+    async def test_a_refused_stream_is_not_repeated_once_an_answer_began(
+        self, engine: DeliveryEngine, receiver: Http2Receiver
+    ) -> None:
         def answer_and_refuse(stream: Stream) -> None:
             stream.answer(500, b"x", ends=False)
             stream.reset(ErrorCodes.REFUSED_STREAM)
@@ -334,7 +336,7 @@ class TestAuthorities:
             engine = await make()
             assert (await attempt(engine, post(url))).status == 200
 
-    async def test_with_one_only_that(
+    async def test_a_configured_authority_replaces_the_systems(
         self, url: str, authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("SSL_CERT_FILE", str(authority.bundle))
@@ -378,7 +380,7 @@ class TestWhoSpeaksIt:
             assert max(waiting) == 0
             assert [result.error for result in await all_of(attempts)] == ["timeout"] * 5
 
-    async def test_those_that_wait_open_their_own_where_none_can_be_made(self, engine: DeliveryEngine) -> None:
+    async def test_waiting_attempts_fail_when_no_connection_can_be_made(self, engine: DeliveryEngine) -> None:
         with socket.create_server(("127.0.0.1", 0)) as unused:
             port = unused.getsockname()[1]
         attempts = [begin(engine, post(f"https://127.0.0.1:{port}/")) for _ in range(5)]

@@ -93,7 +93,7 @@ class TestBounds:
             assert (one.end, to.broken) == ("complete", False)
             to.leave(one)
 
-    def test_what_is_allowed_does_not_add_up(self) -> None:
+    def test_the_budget_for_control_frames_does_not_grow_with_streams(self) -> None:
         to = session()
         for number in range(1, 401, 2):
             one = begun(to)
@@ -138,7 +138,7 @@ class TestBounds:
         assert (one.status, other.end, to.broken) == (0, None, False)
         assert [each.end for each in (one, other)] == ["too-long", None]
 
-    def test_what_comes_at_once_behind_too_much(self) -> None:
+    def test_an_excess_within_one_read_breaks_the_connection(self) -> None:
         """A read contains hundreds of frames, and the stream's end is among those behind the excess."""
         to = session()
         one, other = begun(to), begun(to)
@@ -202,7 +202,7 @@ class TestBounds:
         to.receive(head(2))
         assert (to.broken, len(to._h2.streams)) == (True, 0)
 
-    def test_what_is_allowed_for_those_given_up_does_not_add_up(self) -> None:
+    def test_the_budget_for_abandoned_streams_does_not_grow_with_their_number(self) -> None:
         to = session()
         for _ in range(40):
             to.leave(begun(to))
@@ -242,7 +242,7 @@ class TestBounds:
         assert turns > 5
         assert [(each.status, each.end) for each in streams] == [(200, "complete")] * 10
 
-    def test_windows_given_back_count_for_a_turn_even_so(self) -> None:
+    def test_useful_window_updates_count_for_a_turn(self) -> None:
         to = session(initial_window_size=1_000_000)
         to.receive(frame(h2.WINDOW_UPDATE, 0, 0, (1_000_000).to_bytes(4, "big")))
         begun(to, b"x" * 500_000)
@@ -284,13 +284,13 @@ class TestBounds:
             b"\0" * 9,
         ],
     )
-    def test_nonsense(self, told: bytes) -> None:
+    def test_invalid_control_frames_break_the_connection(self, told: bytes) -> None:
         to = session()
         begun(to)
         to.receive(told)
         assert to.broken
 
-    def test_nothing_of_many_streams_is_held(self) -> None:
+    def test_ended_streams_are_forgotten(self) -> None:
         to = session()
         for number in range(1, 2_001, 2):
             one = begun(to)

@@ -48,7 +48,9 @@ class ShiftedClock(SystemClock):
 
 
 class TestKept:
-    async def test_only_so_many(self, authority: Authority, receiver: Http2Receiver) -> None:
+    async def test_idle_connections_are_bounded_over_all_clients(
+        self, authority: Authority, receiver: Http2Receiver
+    ) -> None:
         async with engines() as make:
             engine = await make(ca_file=str(authority.bundle), max_idle_connections=20)
             for client in ("one", "two", "three", "one", "three"):
@@ -56,7 +58,9 @@ class TestKept:
             assert len(engine._http2._pool) == 2
             assert [stream.connection for stream in receiver.streams] == [1, 2, 3, 4, 3]
 
-    async def test_not_beyond_their_lifetime(self, authority: Authority, receiver: Http2Receiver) -> None:
+    async def test_a_connection_is_not_reused_beyond_its_lifetime(
+        self, authority: Authority, receiver: Http2Receiver
+    ) -> None:
         clock = ShiftedClock()
         settings = DeliverySettings(ca_file=str(authority.bundle), connection_lifetime_seconds=60, idle_seconds=30)
         engine = DeliveryEngine(clock=clock, policy=LOOPBACK, settings=settings)
@@ -73,7 +77,7 @@ class TestKept:
         assert receiver.streams[-1].connection == 3
         await engine.stop(0)
 
-    async def test_those_unused_for_long_are_closed(self, authority: Authority, receiver: Http2Receiver) -> None:
+    async def test_long_unused_connections_are_closed(self, authority: Authority, receiver: Http2Receiver) -> None:
         clock = ShiftedClock()
         engine = DeliveryEngine(clock=clock, policy=LOOPBACK, settings=DeliverySettings(ca_file=str(authority.bundle)))
         await engine.start()
@@ -149,7 +153,9 @@ class TestLost:
         assert await endings([begin(engine, post(receiver.url("/x")))]) == [(None, "reset", False)]
         assert len(receiver.streams) == 2
 
-    async def test_not_for_what_may_be_sent_once(self, engine: DeliveryEngine, receiver: Http2Receiver) -> None:
+    async def test_a_lost_attempt_at_most_once_is_not_repeated(
+        self, engine: DeliveryEngine, receiver: Http2Receiver
+    ) -> None:
         assert (await attempt(engine, post(receiver.url()))).succeeded
         receiver.script["/x"] = lambda stream: stream.session.close()
         once = begin(engine, post(receiver.url("/x"), at_most_once=True))
@@ -168,7 +174,9 @@ class TestLost:
         assert (await attempt(engine, post(receiver.url(), at_most_once=True))).succeeded
         assert [stream.connection for stream in receiver.streams] == [1, 1, 2]
 
-    async def test_not_where_an_answer_had_begun(self, engine: DeliveryEngine, receiver: Http2Receiver) -> None:
+    async def test_a_lost_attempt_is_not_repeated_once_an_answer_began(
+        self, engine: DeliveryEngine, receiver: Http2Receiver
+    ) -> None:
         assert (await attempt(engine, post(receiver.url()))).succeeded
         one, two = await held_attempts(engine, receiver, 2)
         receiver.script.clear()
@@ -221,7 +229,9 @@ class TestLost:
         assert (await attempt(engine, post(receiver.url()))).succeeded
         assert [stream.connection for stream in receiver.streams] == [1, 1, 2]
 
-    async def test_one_that_brought_something_meanwhile(self, engine: DeliveryEngine, receiver: Http2Receiver) -> None:
+    async def test_a_connection_that_answered_meanwhile_is_kept_after_a_time_out(
+        self, engine: DeliveryEngine, receiver: Http2Receiver
+    ) -> None:
         slow = begin(engine, post(receiver.url("/held"), timeout_seconds=0.5))
         await asyncio.wait_for(receiver.came(1), LONG_SECONDS)
         assert (await attempt(engine, post(receiver.url()))).succeeded
@@ -231,7 +241,7 @@ class TestLost:
 
 
 class TestMisuse:
-    async def test_one_that_reads_little_loses_nothing(
+    async def test_a_slow_receiver_loses_no_request(
         self, engine: DeliveryEngine, receiver: Http2Receiver, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         asked = [True, False]
@@ -342,7 +352,7 @@ class TestMisuse:
             assert engine._http2._receivers == {}
         server.close()
 
-    async def test_one_that_ends_before_it_is_written(
+    async def test_an_attempt_that_ends_before_it_is_written_sends_nothing(
         self, engine: DeliveryEngine, receiver: Http2Receiver, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         assert (await attempt(engine, post(receiver.url()))).succeeded

@@ -221,7 +221,7 @@ class TestOneThatFails:
 
 
 class TestEarlyAnswers:
-    async def test_one_with_a_reset_before_the_body_was_read(
+    async def test_an_early_answer_with_a_reset_keeps_the_connection(
         self, authority: Authority, engine: DeliveryEngine
     ) -> None:
         """The connection's window opens: it is usable for the next request, which is sent in its own turn."""

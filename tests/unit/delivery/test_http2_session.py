@@ -33,7 +33,7 @@ class TestRequests:
             (block,) = [each.payload for each in frames_of(to.take()) if each.kind == h2.HEADERS]
             assert (b":path", b"/") in list(decoder.decode(block, raw=True))
 
-    def test_no_push_is_taken(self) -> None:
+    def test_a_push_promise_breaks_the_connection(self) -> None:
         made: Session[str] = Session()
         (ours, window) = frames_of(made.take())
         assert (2).to_bytes(2, "big") + bytes(4) in [ours.payload[at : at + 6] for at in range(0, len(ours.payload), 6)]
@@ -73,7 +73,7 @@ class TestRequests:
         to.write_bodies(65_536)
         assert sum(len(each.payload) for each in taken(to, h2.DATA)) == 65_536
 
-    def test_how_many_there_may_be(self) -> None:
+    def test_the_number_of_streams_is_bounded_by_settings(self) -> None:
         unsettled: Session[str] = Session()
         assert (unsettled.settled, unsettled.most_streams) == (False, 1)
         assert session(max_concurrent_streams=7).most_streams == 7
@@ -129,7 +129,7 @@ class TestAnswers:
         to.receive(head(1, "500", ("x", value)))
         assert (one.status, one.end, one.fields()) == (500, "broken", [])
 
-    def test_what_came_before_a_violation_counts(self) -> None:
+    def test_frames_before_a_violation_count(self) -> None:
         to = session()
         one, two = begun(to), begun(to)
         heard = to.receive(head(1, "201", ends=True) + frame(h2.PING, 0, 0, b"short") + head(3, "202", ends=True))
@@ -200,7 +200,7 @@ class TestEndsOfStreams:
         ],
         ids=["early answer", "reset", "malformed", "refused"],
     )
-    def test_no_body_of_one_that_ended(self, told: bytes) -> None:
+    def test_no_body_is_sent_for_an_ended_stream(self, told: bytes) -> None:
         """Even if the window opens before the stream is abandoned."""
         to = session(initial_window_size=10)
         one = begun(to, b"x" * 100)
@@ -209,7 +209,7 @@ class TestEndsOfStreams:
         to.write_bodies(1_000)
         assert (one.end is not None, taken(to, h2.DATA), to.broken) == (True, [], False)
 
-    def test_what_comes_for_one_that_was_given_up(self) -> None:
+    def test_data_of_an_abandoned_stream_keeps_the_connection_usable(self) -> None:
         """A full window may be under way; the connection stays usable."""
         to = session()
         one, other = begun(to), begun(to)
@@ -230,7 +230,7 @@ class TestEndsOfStreams:
         ],
         ids=["interim", "whole", "trailers", "reset"],
     )
-    def test_whatever_was_under_way_to_it(self, told: bytes) -> None:
+    def test_frames_of_an_abandoned_stream_are_ignored(self, told: bytes) -> None:
         to = session()
         one, other = begun(to), begun(to)
         to.leave(one)
@@ -238,7 +238,7 @@ class TestEndsOfStreams:
         to.receive(told + head(3, ends=True))
         assert (other.status, to.broken, to.take()) == (200, False, b"")
 
-    def test_it_is_reset_once(self) -> None:
+    def test_an_abandoned_stream_is_reset_once(self) -> None:
         """The connection's window is returned for data that still arrives."""
         to = session()
         said: list[Frame] = []
@@ -262,7 +262,7 @@ class TestEndsOfStreams:
         to.receive(frame(h2.HEADERS, h2.END_HEADERS, 3, h2.block((":status", "200")) + b"\xbe"))
         assert other.fields() == [("x", "y")]
 
-    def test_frames_of_one_that_had_ended_break_the_connection(self) -> None:
+    def test_frames_of_an_ended_stream_break_the_connection(self) -> None:
         to = session()
         one, given_up = begun(to), begun(to)
         to.receive(head(1, ends=True))
@@ -273,7 +273,7 @@ class TestEndsOfStreams:
         to.receive(head(1))
         assert to.broken
 
-    def test_but_not_without_an_end(self) -> None:
+    def test_an_abandoned_stream_is_bounded_in_frames(self) -> None:
         to = session()
         one = begun(to)
         to.leave(one)
@@ -309,7 +309,7 @@ class TestEndsOfStreams:
         assert to.receive(goaway(1)) == [two]
         assert (one.end, two.refused) == (None, True)
 
-    def test_what_is_to_be_sent_is_not_forgotten_over_it(self) -> None:
+    def test_frames_to_send_survive_a_goaway(self) -> None:
         to = session()
         to.receive(frame(h2.PING, 0, 0, b"12345678") + goaway(1))
         assert [each.payload for each in taken(to, h2.PING)] == [b"12345678"]

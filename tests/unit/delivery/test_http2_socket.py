@@ -120,7 +120,7 @@ class TestSocket:
         assert connection.has_headroom is not retired
         connection.close()
 
-    async def test_it_goes_on_where_all_was_sent(self, peer: tuple[socket.socket, socket.socket]) -> None:
+    async def test_a_connection_with_nothing_unsent_goes_on(self, peer: tuple[socket.socket, socket.socket]) -> None:
         """Neither a window update nor room in the socket reports it."""
         ours, theirs = peer
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1_000_000)
@@ -151,7 +151,9 @@ class TestSocket:
             await asyncio.sleep(0)
         assert (events.lost, reported) == (1, [LookupError])
 
-    async def test_one_that_is_full_with_all_sent(self, peer: tuple[socket.socket, socket.socket]) -> None:
+    async def test_a_connection_with_a_full_send_buffer_takes_no_request(
+        self, peer: tuple[socket.socket, socket.socket]
+    ) -> None:
         """No request begins on it until the receiver has read some of what was sent."""
         ours, theirs = peer
         events = Events()
@@ -251,7 +253,9 @@ class TestSocket:
         assert max(after - sooner for sooner, after in pairwise(turns[1:])) <= 256
         assert (session.broken, len(read)) == (then == "more", 1)
 
-    async def test_what_of_the_handshake_is_yet_to_be_sent(self, peer: tuple[socket.socket, socket.socket]) -> None:
+    async def test_unsent_bytes_of_the_handshake_are_sent_first(
+        self, peer: tuple[socket.socket, socket.socket]
+    ) -> None:
         ours, theirs = peer
         loop = asyncio.get_running_loop()
         first: Connection[str] = Connection(
@@ -276,7 +280,9 @@ class TestSocket:
         await until(lambda: connection.session.most_streams == 7)
         connection.close()
 
-    async def test_whether_it_looks_alive(self, peer: tuple[socket.socket, socket.socket]) -> None:
+    async def test_a_connection_looks_alive_until_unexpected_bytes_or_its_end(
+        self, peer: tuple[socket.socket, socket.socket]
+    ) -> None:
         ours, theirs = peer
         connection = self.connection(ours, Events())
         assert connection.looks_alive()

@@ -40,7 +40,7 @@ def test_lengths(length: int) -> None:
     assert written(headers=((name, value),), method="GET")[4:] == [(name, value)]
 
 
-def test_nothing_is_for_a_table() -> None:
+def test_secret_headers_are_never_indexed() -> None:
     """The header enters no table, neither the receiver's nor an intermediary's (RFC 7541, 6.2.3)."""
     endpoint = endpoint_of("https://h/")
     assert endpoint is not None

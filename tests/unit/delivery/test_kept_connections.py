@@ -30,7 +30,7 @@ def test_the_newest_is_used_first() -> None:
     assert len(kept) == 0
 
 
-def test_what_is_another_s_is_not_used() -> None:
+def test_a_connection_of_another_client_or_target_is_not_reused() -> None:
     kept = pool()
     kept.put(Connection(), 1)
     others = [
@@ -63,7 +63,7 @@ def test_too_many_of_one_and_too_many_of_all() -> None:
     assert len(kept) == 4
 
 
-def test_old_ones() -> None:
+def test_old_and_idle_connections_are_closed() -> None:
     kept, aged, idle = pool(), Connection(opened_at=-290), Connection(opened_at=0)
     kept.put(idle, 0)
     kept.put(aged, 5)
@@ -76,7 +76,7 @@ def test_old_ones() -> None:
     assert len(kept) == 0
 
 
-def test_one_that_ended_is_not_used() -> None:
+def test_an_ended_connection_is_not_reused() -> None:
     kept, one = pool(), Connection()
     kept.put(one, 0)
     kept.drop(one)
@@ -117,7 +117,7 @@ def test_deadlines_that_no_longer_hold() -> None:
     assert deadlines.first() is None
 
 
-def test_who_speaks_http1_is_remembered_for_a_while() -> None:
+def test_receivers_that_speak_http1_are_remembered_for_a_while() -> None:
     receivers = Http1Receivers()
     receivers.add(TARGET, 0.0)
     assert receivers.has(TARGET, TARGET_SECONDS - 1)

@@ -92,7 +92,7 @@ def test_clients_without_answers_always_leave_room_for_one_more() -> None:
     assert len(bench.told) == 9 * 50 + 1
 
 
-def test_who_gives_up_leaves_the_queue_and_what_has_begun_is_remembered(bench: Bench) -> None:
+def test_an_abandoned_lookup_leaves_the_queue_or_is_cached(bench: Bench) -> None:
     waiting = [bench.find(f"n{number}") for number in range(6)]
     for each in waiting:
         assert isinstance(each, Waiting)
@@ -147,7 +147,7 @@ def test_old_addresses_are_used_while_no_server_answers(bench: Bench) -> None:
     assert bench.find("a") == Found((), "no-answer")
 
 
-def test_that_a_name_is_gone_counts_at_once(bench: Bench) -> None:
+def test_a_name_that_no_longer_resolves_fails_at_once(bench: Bench) -> None:
     bench.find("a")
     bench.answer("a")
     bench.pass_time(40)
@@ -173,7 +173,7 @@ def test_what_is_remembered_is_bounded(bench: Bench, monkeypatch: pytest.MonkeyP
     assert len(bench.resolver._shares) <= 13
 
 
-def test_nothing_is_remembered_where_that_is_wanted() -> None:
+def test_a_cache_of_zero_seconds_keeps_no_answer() -> None:
     bench = Bench(cache_seconds=0, stale_seconds=0)
     bench.find("a")
     bench.answer("a")

@@ -18,7 +18,7 @@ from scheduler_service.domain.network import Refusal
 
 
 @pytest.mark.parametrize("error", ["bad-response", "reset", "stopped", "not-trusted"])
-def test_what_needs_no_more_words(error: AttemptError) -> None:
+def test_errors_without_detail_get_a_default_detail(error: AttemptError) -> None:
     told = because(error)
     assert (told.error, told.final) == (error, False)
     assert told.detail

@@ -134,7 +134,7 @@ def test_one_signature_per_secret() -> None:
 
 
 @given(secret=st.binary(min_size=1, max_size=200), body=st.binary(max_size=300), timestamp=st.integers(0, 2**40))
-def test_is_the_hmac_of_the_standard_library(secret: bytes, body: bytes, timestamp: int) -> None:
+def test_signatures_equal_the_standard_librarys_hmac(secret: bytes, body: bytes, timestamp: int) -> None:
     digest = hmac.digest(secret, f"id-1.{timestamp}.".encode() + body, hashlib.sha256)
     assert sign([secret], "id-1", timestamp, body) == "v1," + base64.b64encode(digest).decode()
 
@@ -190,7 +190,7 @@ def test_a_verified_callback_tells_about_itself() -> None:
     )
 
 
-def test_what_is_absent_is_none() -> None:
+def test_absent_headers_are_none() -> None:
     callback = verify(BODY, signed_headers(), SECRET_TEXT, now=NOW)
     assert (callback.client_id, callback.cron_id, callback.due, callback.attempt, callback.fence) == (None,) * 5
     assert callback.key is None

@@ -60,7 +60,7 @@ def test_the_secret_goes_into_basic_authentication() -> None:
     assert (scheme, b64decode(value)) == ("Basic", b"shop%26co:s3%3Acr+et")
 
 
-def test_or_into_the_form() -> None:
+def test_the_secret_goes_into_the_form_if_the_source_asks_for_it() -> None:
     source = TokenSource(
         client_id="shop&co",
         client_secret="s3:cr et",
@@ -144,14 +144,14 @@ def test_how_long_it_is_valid(expires_in: object, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("expires_in", [0, -1, 4.9, -(10**25), "0", "soon", "-5", "", "१२३", "1e3", True, [], {}])
-def test_a_token_that_is_not_valid_for_a_while_is_none(expires_in: object) -> None:
+def test_a_token_that_expires_too_soon_is_refused(expires_in: object) -> None:
     failure = read_token(SOURCE, granted(expires_in=expires_in))
     assert isinstance(failure, TokenFailure)
     assert failure.code == "bad-answer"
 
 
 @pytest.mark.parametrize("number", ["1e400", "-1e400", "NaN", "Infinity"])
-def test_neither_is_one_that_is_valid_for_no_number_of_seconds(number: str) -> None:
+def test_an_invalid_expires_in_is_refused(number: str) -> None:
     body = '{"access_token": "abc", "token_type": "Bearer", "expires_in": ' + number + "}"
     assert isinstance(read_token(SOURCE, answered(body)), TokenFailure)
 
@@ -195,7 +195,7 @@ def test_an_id_token_is_valid_as_long_as_it_says_itself() -> None:
 
 
 @pytest.mark.parametrize("token", ["opaque", "a.b.c", "e30.e30.c2ln", jwt(iat="now", exp=5), jwt(exp=5), "a.%.b"])
-def test_or_as_long_as_the_answer_says(token: str) -> None:
+def test_an_id_token_without_claims_lives_as_long_as_the_answer_says(token: str) -> None:
     result = read_token(ID_TOKENS, granted(id_token=token))
     if token == "a.%.b":
         assert isinstance(result, TokenFailure)
@@ -229,7 +229,7 @@ def test_what_the_token_endpoint_says_is_shown() -> None:
     )
 
 
-def test_at_some_length() -> None:
+def test_each_part_of_a_token_endpoints_error_is_cut() -> None:
     failure = read_token(SOURCE, answered({"error": "e" * 5_000, "error_description": "d" * 5_000}, status=400))
     assert isinstance(failure, TokenFailure)
     assert failure.said == "e" * MAX_SAID_LENGTH + ": " + "d" * MAX_SAID_LENGTH
@@ -237,7 +237,7 @@ def test_at_some_length() -> None:
 
 @pytest.mark.parametrize("secret", ["s3:cr et", "s3%3Acr+et", "c2hvcCUyNmNvOnMzJTNBY3IrZXQ="])
 @pytest.mark.parametrize("field", ["error", "error_description"])
-def test_but_not_if_it_repeats_the_secret(secret: str, field: str) -> None:
+def test_an_error_that_repeats_the_secret_is_not_shown(secret: str, field: str) -> None:
     failure = read_token(SOURCE, answered({field: f"I got {secret}, really"}, status=400))
     assert isinstance(failure, TokenFailure)
     assert failure.said == ""

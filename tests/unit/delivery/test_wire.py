@@ -26,7 +26,7 @@ def test_as_given_and_in_order() -> None:
 
 @pytest.mark.parametrize("character", ["\r", "\n", "\0", "\r\n", "\u010a", "\u560a", "\x85"])
 @pytest.mark.parametrize("place", ["name", "value", "method"])
-def test_nothing_breaks_out_of_its_line(place: str, character: str) -> None:
+def test_control_characters_are_refused_in_every_field(place: str, character: str) -> None:
     text = f"a{character}b"
     differing: dict[str, Any] = {
         "name": {"headers": ((text, "1"),)},
@@ -65,6 +65,6 @@ def test_headers_that_are_not_the_caller_s(name: str) -> None:
             written(headers=((name, "1"),))
 
 
-def test_one_break_is_not_hidden_by_another_s_absence() -> None:
+def test_mixed_line_breaks_in_a_header_are_refused() -> None:
     with pytest.raises(BadRequest):
         written(headers=(("X", "a\rb\nc"),))

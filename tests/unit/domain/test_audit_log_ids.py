@@ -8,7 +8,7 @@ def entry_id(at: int, tail: int) -> EntryId:
     return EntryId(compose_schedule_id(due=at, poller_id=0, tail=tail))
 
 
-def test_what_is_before_an_entry() -> None:
+def test_audit_entries_have_an_id_right_before_them() -> None:
     assert entry_id_before(entry_id(7, 5)) == entry_id(7, 4)
     assert entry_id_before(first_entry_id(7)) == last_entry_id(6)
     assert first_entry_id(7) < last_entry_id(7) < first_entry_id(8)

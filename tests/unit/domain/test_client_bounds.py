@@ -125,9 +125,7 @@ def test_what_follows_from_the_quota_is_bounded_too() -> None:
         retry_cap_seconds=st.floats(1, 86_400),
     ),
 )
-def test_what_is_in_force_is_never_beyond_a_bound_nor_above_what_was_asked(
-    retry: RetrySettings, bounds: ClientBounds
-) -> None:
+def test_effective_retries_keep_within_bounds_and_request(retry: RetrySettings, bounds: ClientBounds) -> None:
     found = bounds.effective(client(ClientSettings(retry=retry))).retry
     assert found.max_attempts == min(retry.max_attempts, bounds.retry_max_attempts)
     assert found.cap_seconds == min(retry.cap_seconds, bounds.retry_cap_seconds)

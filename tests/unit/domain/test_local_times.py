@@ -60,7 +60,7 @@ def test_near_changes_of_clocks_instants_are_those_of_zoneinfo(case: tuple[int, 
 
 @settings(max_examples=200, deadline=None)
 @given(st.integers(0, 250_000_000_000_000), st.sampled_from(sorted(zone_names())))
-def test_anywhere_they_are(local: int, name: str) -> None:
+def test_every_local_time_equals_zoneinfos(local: int, name: str) -> None:
     zone = load_zone(name)
     wanted = readings(local, zone)
     if wanted:

@@ -129,7 +129,7 @@ def test_what_is_no_destination(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "a b", "ä", "\n", "x" * 257])
-def test_what_begins_no_key(text: str) -> None:
+def test_invalid_key_prefixes_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="visible ASCII"):
         read_key_prefix(text)
 

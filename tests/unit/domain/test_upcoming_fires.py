@@ -46,7 +46,7 @@ def coming(cron: Cron, *, now: int = NOW, count: int = 5) -> list[int]:
     return [(fire - NOW) // MINUTE for fire in next_fires(cron, now=now, count=count, retention_ms=7 * DAY)]
 
 
-def test_what_has_its_child_is_not_planned_and_yet_a_next_fire() -> None:
+def test_placed_fires_are_shown_as_next_but_not_planned() -> None:
     cron = every_minute(expanded_through=UnixMillis(NOW + 3 * MINUTE), fires=3)
     assert minutes(cron, count=2) == [4, 5]
     assert coming(cron) == [1, 2, 3, 4, 5]
@@ -59,12 +59,12 @@ def test_only_active_crons_have_any() -> None:
         assert coming(every_minute(state=state)) == []
 
 
-def test_the_end_is_heeded() -> None:
+def test_no_fire_is_planned_after_the_crons_end() -> None:
     cron = every_minute(options=CronOptions(ends_at=UnixMillis(NOW + 3 * MINUTE)))
     assert minutes(cron) == coming(cron) == [1, 2]
 
 
-def test_the_start_is_heeded() -> None:
+def test_no_fire_is_planned_before_the_crons_start() -> None:
     cron = every_minute(options=CronOptions(starts_at=UnixMillis(NOW + 600 * MINUTE), max_fires=2))
     assert minutes(cron) == coming(cron) == [600, 601]
 
@@ -80,9 +80,7 @@ def test_the_start_is_heeded() -> None:
         (-3, 0, [], []),
     ],
 )
-def test_fires_that_are_left_count_from_where_the_cron_is(
-    through: int, fires: int, left: list[int], next_: list[int]
-) -> None:
+def test_max_fires_counts_the_fires_already_made(through: int, fires: int, left: list[int], next_: list[int]) -> None:
     """`through` is in the past: fires owed since then come first."""
     cron = every_minute(
         options=CronOptions(max_fires=3), expanded_through=UnixMillis(NOW + through * MINUTE), fires=fires
@@ -91,13 +89,13 @@ def test_fires_that_are_left_count_from_where_the_cron_is(
     assert coming(cron) == next_
 
 
-def test_looking_later_shows_no_more_than_is_left() -> None:
+def test_a_later_look_shows_only_the_remaining_fires() -> None:
     cron = every_minute(options=CronOptions(max_fires=10))
     assert minutes(cron, after=NOW + 8 * MINUTE) == [9, 10]
     assert minutes(cron, after=NOW + 10 * MINUTE) == []
 
 
-def test_what_is_owed_is_planned_as_far_back_as_rows_are_kept() -> None:
+def test_missed_fires_are_planned_within_the_retention() -> None:
     cron = every_minute(expanded_through=UnixMillis(NOW - 30 * DAY))
     assert minutes(cron, after=NOW - 3 * MINUTE, until=NOW) == [-2, -1, 0]
     assert minutes(cron, after=0, count=1) == [-7 * 1440 + 1]

@@ -386,7 +386,7 @@ def test_create_sends_what_the_flags_say(script: Script) -> None:
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_a_client_that_is_there_keeps_its_quota_unless_one_is_given(script: Script, known: bool) -> None:
+def test_registering_a_known_client_keeps_its_quota(script: Script, known: bool) -> None:
     found = httpx.Response(200, json=CLIENT) if known else problem(404, {**PROBLEM, "status": 404})
     script.answers = [found, httpx.Response(200, json=CLIENT)]
     assert failures.run(["clients", "register", "shop", "--payload-bytes", "9"]) == 0

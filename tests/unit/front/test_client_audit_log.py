@@ -70,7 +70,9 @@ def test_as_a_table(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
     assert dict(script.requests[0].url.params)["from"] == "2026-11-21T00:00:00Z"
 
 
-def test_of_one_client(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_audit_log_of_one_client_is_filtered_by_path(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     script = run(monkeypatch, "audit-log --client shop --from 2026-11-21T00:00:00Z")
     assert {one.url.path for one in script.requests} == {"/v1/clients/shop/audit-log"}
     assert dict(script.requests[0].url.params)["from"] == "2026-11-21T00:00:00Z"

@@ -304,7 +304,7 @@ def odd(request: httpx.Request) -> httpx.Response:
 
 @both
 @pytest.mark.parametrize("answer", [undecodable, odd])
-async def test_whatever_a_batch_ends_in_the_others_go_on(kind: str, answer: Callable[[httpx.Request], Any]) -> None:
+async def test_a_failed_batch_does_not_affect_the_others(kind: str, answer: Callable[[httpx.Request], Any]) -> None:
     """More batches than may be under way end this way, and none affects another."""
     api = Api(lambda request: answer(request) if labels(request) < ["6"] else answered(request))
     results, bulk = await added(api, kind, [1, 2, 3, 4, 5, 6], batch_items=1, in_flight=2)

@@ -136,7 +136,7 @@ async def test_one_that_is_cancelled_at_any_turn_leaves_a_connection_to_the_next
             await create(sdk, 1)
 
 
-async def test_who_waits_for_a_connection_of_what_is_closed_gets_none() -> None:
+async def test_closing_the_sdk_fails_requests_that_wait_for_a_connection() -> None:
     async with served() as (api, sdk):
         api.open.clear()
         under_way = [asyncio.create_task(create(sdk, 1)) for _ in range(MAX_CONNECTIONS)]

@@ -302,7 +302,7 @@ def test_pollers_are_taken_by_turns_for_each_minute() -> None:
 
 
 @pytest.mark.parametrize("due", ["tomorrow", "2026-11-21T09:30:00Z", "9999-12-31T23:59:59-23:59"])
-def test_whatever_the_due_it_is_the_api_that_judges_it(due: str) -> None:
+def test_the_sdk_sends_any_due_unjudged(due: str) -> None:
     script = Script(made(f"{NOW}.5"), made(f"{NOW}.5"))
     with script.api(retries=1, runtime=ScriptedRuntime(chance=0.0)) as api:
         for _ in range(2):

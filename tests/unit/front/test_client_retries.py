@@ -81,7 +81,7 @@ async def test_what_is_harmless_is_sent_again_as_it_was(name: str, kind: str) ->
 
 @pytest.mark.parametrize("kind", ["plain", "asynchronous"])
 @pytest.mark.parametrize("name", SENT_ONCE)
-async def test_what_may_do_more_the_second_time_is_sent_once(name: str, kind: str) -> None:
+async def test_requests_that_are_not_repeatable_are_sent_once(name: str, kind: str) -> None:
     for answer, error in ((lost(), MinutehandUnreachable), (later(), MinutehandApiError)):
         runtime, script = ScriptedRuntime(), Script(answer)
         with pytest.raises(error):
@@ -133,7 +133,7 @@ def test_what_is_never_repeated_has_no_key_but_the_callers() -> None:
 
 
 @pytest.mark.parametrize("retries", [0, 2])
-def test_so_often_and_no_more(retries: int) -> None:
+def test_retries_are_bounded_by_the_setting(retries: int) -> None:
     runtime, script = ScriptedRuntime(), Script(*[later() for _ in range(9)])
     with script.api(retries=retries, runtime=runtime) as api, pytest.raises(MinutehandApiError):
         api.client("shop").schedules.get(ID)

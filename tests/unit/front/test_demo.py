@@ -90,7 +90,9 @@ def test_a_shell_that_takes_its_lines_reaches_it(directory: DemoDirectory, monke
     assert shell.stdout.splitlines()[-1] == str(Path(sysconfig.get_path("scripts")) / "minutehand")
 
 
-def test_a_path_that_has_the_command_is_left_alone(directory: DemoDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_demo_leaves_a_path_with_the_command_unchanged(
+    directory: DemoDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", sysconfig.get_path("scripts"))
     assert not [line for line in shell_lines(STATE, settings=directory.settings) if "PATH=" in line]
 

@@ -62,7 +62,7 @@ def test_the_standard_librarys_lines_take_the_same_form() -> None:
     assert (library["action"], library["message"]) == ("library-said", "Something is deprecated")
 
 
-def test_what_the_driver_raises_too_is_not_said_twice() -> None:
+def test_errors_that_the_driver_also_raises_are_logged_once() -> None:
     stream = configured()
     driver = logging.getLogger("cassandra.cluster")
     driver.error("Control connection failed to connect, shutting down Cluster:", exc_info=OSError("refused"))
@@ -71,7 +71,7 @@ def test_what_the_driver_raises_too_is_not_said_twice() -> None:
     assert line["message"] == "Error preparing query:"
 
 
-def test_what_must_not_be_said_is_hidden() -> None:
+def test_secret_fields_are_masked_in_log_lines() -> None:
     stream = configured()
     hidden = {
         "secret": "s3cr3t",
@@ -101,7 +101,7 @@ def test_tracebacks_do_not_show_local_variables(form: str) -> None:
     assert "s3cr3t" not in stream.getvalue().replace('"s3cr3t"', "")
 
 
-def test_levels_hold_for_our_rooms_and_libraries_speak_less() -> None:
+def test_libraries_log_from_warning_on_whatever_our_level() -> None:
     stream = configured(level="debug")
     for name in ("minutehand.x", "membership.x", "aiohttp.access", "cassandra.cluster"):
         logging.getLogger(name).info("said-by-%s", name)

@@ -64,7 +64,7 @@ async def test_work_is_awaited_or_cancelled() -> None:
     assert service.said == ["cancelled"]
 
 
-async def test_what_fails_comes_through() -> None:
+async def test_an_exception_passes_through_unless_stopped() -> None:
     async def fail() -> None:
         raise ValueError("no")
 

@@ -42,7 +42,7 @@ def test_a_port_whose_last_connections_linger_is_free() -> None:
 
 
 @pytest.mark.parametrize(("host", "port"), [("127.0.0.1", 70_000), ("192.0.2.1", 9042)])
-def test_what_can_never_be_bound_is_refused(host: str, port: int) -> None:
+def test_an_unusable_address_is_refused(host: str, port: int) -> None:
     with pytest.raises(PortUnusable):
         check_port(host, port, setting="--port")
 

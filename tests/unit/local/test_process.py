@@ -34,7 +34,7 @@ def test_a_frozen_process_does_nothing(busy: ProcessIdentity) -> None:
         assert stat.read().rpartition(")")[2].split()[0] == "T"
 
 
-def test_what_is_gone_is_not_frozen(busy: ProcessIdentity) -> None:
+def test_a_process_with_another_start_is_not_frozen(busy: ProcessIdentity) -> None:
     assert not freeze(ProcessIdentity(busy.pid, "another start"))
     with open(f"/proc/{busy.pid}/stat") as stat:
         assert stat.read().rpartition(")")[2].split()[0] != "T"

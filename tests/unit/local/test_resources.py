@@ -20,7 +20,7 @@ def machine(root: Path, *, available_kib: int | None, group: tuple[str, str, str
     return root
 
 
-def test_the_machine_tells(tmp_path: Path) -> None:
+def test_available_memory_is_read_from_the_system(tmp_path: Path) -> None:
     assert available_memory_mb(machine(tmp_path, available_kib=2_048_000)) == 2000
 
 
@@ -34,7 +34,7 @@ def test_an_unlimited_control_group_does_not(tmp_path: Path) -> None:
     assert available_memory_mb(machine(tmp_path, available_kib=2_048_000, group=group)) == 2000
 
 
-def test_a_system_that_does_not_tell_is_trusted(tmp_path: Path) -> None:
+def test_unknown_available_memory_passes_the_check(tmp_path: Path) -> None:
     available = available_memory_mb(machine(tmp_path, available_kib=None))
     assert available is None
     check_memory(1024, available)

@@ -31,5 +31,5 @@ def test_a_configured_port_is_the_first_ones() -> None:
     assert works[0].arguments[:3] == ["node", "--config", "a.toml"]
 
 
-def test_there_is_a_core() -> None:
+def test_at_least_one_core_is_counted() -> None:
     assert cores() >= 1

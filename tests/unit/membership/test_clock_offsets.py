@@ -136,7 +136,7 @@ def test_no_clock_is_further_ahead_than_the_first_beats_allow(clocks: dict[str, 
     assert reading.offset == (None if len(clocks) > 1 else 0)
 
 
-def test_few_beats_of_anybody_are_few() -> None:
+def test_few_beats_of_one_member_count_as_few() -> None:
     reading = Reading(me=0, a=0)
     members = list(reading.ahead)
     for _ in range(4):

@@ -193,7 +193,7 @@ def test_a_sleep_within_a_read_is_a_gap_too(observing: Observing) -> None:
     assert observing.declarable() == []
 
 
-def test_who_left_is_free_and_stays_it(observing: Observing) -> None:
+def test_a_node_that_left_stays_free(observing: Observing) -> None:
     observing.read(1.0, heartbeat(A, 8, state=NodeState.LEFT))
     observing.silence(2.0, 20.0, heartbeat(A, 8, state=NodeState.LEFT))
     assert observing.detector.free() == {A}

@@ -52,7 +52,7 @@ class TestTaking:
         assert lease.granted
         assert lease.row == row(ME, 5)
 
-    def test_it_is_over_when_another_was_faster(self) -> None:
+    def test_a_take_ends_when_another_node_was_faster(self) -> None:
         lease = Lease.take(FREE, incarnation=ME, start=100).answered(Rejected(row(OTHER, 5)))
         assert lease.phase is Phase.GONE
 
@@ -138,7 +138,7 @@ class TestMarks:
             lease.clear_lagging()
         assert lease.take_again(start=seen.watermark, at_most=LATER).sent == row(ME, 6, 120, lagging=True)
 
-    def test_a_clear_rejected_though_ours_is_in_doubt_too(self) -> None:
+    def test_a_rejected_clear_of_our_own_lease_leaves_it_in_doubt(self) -> None:
         lease = held().clear_lagging().answered(Rejected(row(ME, 5, 99)))
         assert lease.phase is Phase.DRAINING
         assert lease.drained(position=120, at_most=LATER).phase is Phase.DOUBTFUL

@@ -141,7 +141,7 @@ def test_an_incarnation_ends_when_its_shell_breaks() -> None:
     run_virtual(scenario)
 
 
-def test_left_is_written_by_stopping_only() -> None:
+def test_an_agent_enters_state_left_only_by_being_stopped() -> None:
     async def scenario() -> None:
         cluster = Cluster({})
         a = cluster.add("a")

@@ -33,7 +33,7 @@ def test_the_table_agrees_with_the_plain_definition(nodes: dict[NodeId, float]) 
 
 
 @given(st.lists(NODES, min_size=1, max_size=5))
-def test_hints_do_not_depend_on_the_way_there(steps: list[dict[NodeId, float]]) -> None:
+def test_hints_depend_only_on_the_present_nodes_and_pollers(steps: list[dict[NodeId, float]]) -> None:
     travelled = HintTable()
     for place, nodes in enumerate(steps):
         travelled.add(POLLERS[place::5])
@@ -91,7 +91,7 @@ def test_shares_are_proportional_to_weights(weights: list[float]) -> None:
         assert abs(len(hints.pollers_of(node_id)) - count * share) < 4.5 * deviation
 
 
-def test_second_choices_are_as_even_as_first_ones() -> None:
+def test_second_choices_of_nodes_are_spread_evenly() -> None:
     """The pollers of a node that leaves spread over all that stay: the hashes of different nodes are independent."""
     nodes = [NodeId(f"node-{place}") for place in range(6)]
     counts = dict.fromkeys(itertools.permutations(nodes, 2), 0)

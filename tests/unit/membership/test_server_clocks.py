@@ -84,7 +84,7 @@ def test_a_server_that_is_set_is_seen_by_its_next_answer(step_ms: int) -> None:
     run_virtual(scenario)
 
 
-def test_ones_own_clock_that_is_set_is_further_ahead_by_that() -> None:
+def test_a_step_of_the_own_clock_shifts_the_servers_offsets() -> None:
     async def scenario() -> None:
         asking = Asking(0)
         await asking.advance(10.0)

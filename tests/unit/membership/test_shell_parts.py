@@ -21,7 +21,7 @@ def new_work() -> tuple[VirtualClock, Work]:
     return clock, Work(clock=clock, spawn=spawn, name="test")
 
 
-def test_within_bounds_what_takes_too_long() -> None:
+def test_work_beyond_its_bound_is_given_up() -> None:
     async def scenario() -> None:
         clock, work = new_work()
         assert await work.within(2.0, clock.sleep(1.0), "short")

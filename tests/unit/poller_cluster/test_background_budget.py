@@ -64,7 +64,7 @@ def on_bench(scenario: Callable[[Bench], Awaitable[None]], **given: float) -> No
     run_virtual(run)
 
 
-def test_no_more_are_under_way_than_there_are_slots() -> None:
+def test_requests_under_way_are_bounded_by_slots() -> None:
     async def scenario(bench: Bench) -> None:
         bench.ask(HOG, 50)
         await virtual_loop().advance(0)
@@ -86,7 +86,7 @@ def test_a_long_queue_of_one_client_costs_another_one_turn() -> None:
     on_bench(scenario)
 
 
-def test_it_trickles_with_jittered_pauses_while_nothing_is_answered_and_recovers() -> None:
+def test_requests_trickle_with_jittered_pauses_until_storage_answers() -> None:
     async def scenario(bench: Bench) -> None:
         await bench.storage(seconds=8, answered=False)
         assert bench.budget.pace.pause_seconds == 5.0
@@ -121,7 +121,7 @@ def test_a_window_that_adds_slots_wakes_the_waiters() -> None:
     on_bench(scenario)
 
 
-def test_who_gives_up_waiting_keeps_nothing() -> None:
+def test_a_cancelled_request_takes_no_slot() -> None:
     async def scenario(bench: Bench) -> None:
         bench.ask(HOG, 10)
         await virtual_loop().advance(0)
@@ -133,7 +133,7 @@ def test_who_gives_up_waiting_keeps_nothing() -> None:
     on_bench(scenario)
 
 
-def test_who_is_cancelled_between_its_turn_and_its_work_gives_the_slot_back() -> None:
+def test_a_request_cancelled_at_its_turn_returns_its_slot() -> None:
     async def scenario(bench: Bench) -> None:
         bench.ask(HOG, 5)
         await virtual_loop().advance(0)

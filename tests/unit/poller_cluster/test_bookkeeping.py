@@ -127,7 +127,7 @@ async def test_a_success_is_recorded_only_where_its_row_does_not_tell_all_of_it(
     assert told == [(2, NOW, 500, ""), (3, NOW, 1, "")]
 
 
-async def test_those_that_wait_share_writes(bench: Bench) -> None:
+async def test_waiting_records_share_writes(bench: Bench) -> None:
     for number in range(ATTEMPTS_PER_WRITE * 2 + 1):
         bench.fail(tail=number)
     await bench.books.flush()

@@ -48,7 +48,7 @@ def test_failures_in_a_row_open_it() -> None:
     assert not breaker.closed
 
 
-def test_what_says_nothing_changes_nothing() -> None:
+def test_a_silent_outcome_does_not_change_the_breaker() -> None:
     breaker = Breaker(SETTINGS)
     failed(breaker, 2)
     assert not breaker.ended(Health.SILENT, generation=breaker.generation, now=0)
@@ -85,7 +85,7 @@ def test_attempts_begun_before_it_opened_do_not_open_it_again() -> None:
     assert breaker.until == 10
 
 
-def test_of_several_trials_the_first_decides() -> None:
+def test_the_first_of_several_probes_decides() -> None:
     breaker = Breaker(SETTINGS)
     failed(breaker, 3)
     trial = breaker.generation

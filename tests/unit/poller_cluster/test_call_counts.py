@@ -46,7 +46,7 @@ def test_an_attempt_has_one_class(status: int | None, error: AttemptError | None
     assert counts.duration.count == 1
 
 
-def test_whatever_an_attempt_comes_to_the_classes_stay_the_same() -> None:
+def test_every_attempt_falls_into_a_known_class() -> None:
     counts = CallCounts()
     for error in get_args(AttemptError):
         counts.attempt_made(job(), result(None, error=error))

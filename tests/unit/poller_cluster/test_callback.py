@@ -198,7 +198,7 @@ def test_a_content_type_of_the_callers_own_stays() -> None:
     [{"method": "GET"}, {"method": "HEAD"}, {"options": encode_options(ScheduleOptions(empty_body=True))}],
     ids=["get", "head", "empty"],
 )
-def test_some_bodies_stay_empty(row: dict[str, Any]) -> None:
+def test_an_empty_body_stays_empty_without_a_content_type(row: dict[str, Any]) -> None:
     request = prepared(claim(body=b"", **row)).request
     assert request.body == b""
     assert "content-type" not in dict(request.headers)

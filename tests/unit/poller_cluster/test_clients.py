@@ -172,7 +172,7 @@ async def test_nodes_begin_their_rounds_at_different_instants() -> None:
     assert len(set(begun)) == 3
 
 
-async def test_a_part_that_is_not_answered_is_asked_for_again_at_once_and_one_round_is_made_up_for() -> None:
+async def test_an_unanswered_part_is_read_again_at_once() -> None:
     bench = Bench()
     await bench.add(3 * PART - 1)
     await bench.clients.refresh()

@@ -55,9 +55,7 @@ def test_minutes_that_are_over_are_believed() -> None:
 
 
 @pytest.mark.parametrize(("left_ms", "start"), [(CLOCKS_APART_MS, 0), (CLOCKS_APART_MS + 1, -REWALK_MINUTES)])
-def test_a_mark_ahead_costs_a_walk_where_its_recorder_passed_minutes_before_their_grace(
-    left_ms: int, start: int
-) -> None:
+def test_a_mark_recorded_before_the_grace_makes_its_poller_read_again(left_ms: int, start: int) -> None:
     bench = Bench(after_ms=MINUTE_MS - left_ms)
     assert bench.credible(1) == [start]
     assert bench.credible(2) == [-REWALK_MINUTES]

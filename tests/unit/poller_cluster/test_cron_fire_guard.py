@@ -194,6 +194,6 @@ async def test_the_run_before_may_be_of_the_month_before(fires: Fires) -> None:
     assert await fires.verdict(rows[4]) == [None]
 
 
-async def test_of_several_that_are_late_together_one_is_made(fires: Fires) -> None:
+async def test_one_of_several_late_fires_is_made(fires: Fires) -> None:
     rows = await fires.children(await fires.cron(overlap="skip"))
     assert await fires.verdict(*rows) == [None] + [(State.SKIPPED, OVERLAP)] * 9

@@ -84,7 +84,7 @@ def test_a_redelivery_is_judged_by_attempts_since_its_request() -> None:
     assert (tried.state, tried.reason) == (State.FAILED, "deadline")
 
 
-def test_no_end_comes_before_the_instant_that_it_is_the_end_of() -> None:
+def test_a_retry_row_never_finishes_before_its_due() -> None:
     settings = ClientSettings(retry=RetrySettings(deadline_seconds=60))
     of = claim(due=NOW - 120_000)
     ahead = claim(due=NOW + 4_000, schedule_id=of.row.schedule_id, kind="copy", attempt_base=1)

@@ -69,7 +69,7 @@ def test_instants_that_have_passed_are_forgotten() -> None:
     assert counts.figures(SHOP, "billing", now=0)[1] < 3_000
 
 
-def test_of_many_destinations_the_last_ones_are_counted() -> None:
+def test_the_last_counted_destinations_are_kept() -> None:
     counts = DestinationCounts()
     for number in range(10_010):
         counts.attempt_made(SHOP, claim(url=f"destination://d{number}").row, result())

@@ -190,7 +190,7 @@ async def test_a_client_at_its_limit_claims_again_when_there_is_room_for_many(be
     assert bench.dispatcher.headroom(shop) == 250
 
 
-async def test_the_scarcer_the_room_the_less_is_claimed_for_later(bench: Bench) -> None:
+async def test_claims_reach_less_far_ahead_when_headroom_is_scarce(bench: Bench) -> None:
     """Pollers that claim for later would delay other pollers' rows that are due now."""
     shop, settings = ClientId("shop"), MinuteSettings(claim_ahead_ms=5_000, claim_lead_ms=1_000)
     bench.clients.known["shop"] = client(max_in_flight=100)
@@ -201,7 +201,7 @@ async def test_the_scarcer_the_room_the_less_is_claimed_for_later(bench: Bench) 
     assert seen == [5_000, 5_000, 1_000, 1_000, 0]
 
 
-async def test_of_a_room_of_one_nothing_is_claimed_for_later(bench: Bench) -> None:
+async def test_a_limit_of_one_claims_nothing_ahead(bench: Bench) -> None:
     bench.clients.known["shop"] = client(max_in_flight=1)
     assert bench.dispatcher.claim_ahead_ms(ClientId("shop"), MinuteSettings()) == 0
 
@@ -266,7 +266,7 @@ async def test_a_result_becomes_an_outcome(bench: Bench) -> None:
     assert bench.results == [result(204)]
 
 
-async def test_what_trust_stopped_is_queued_again(bench: Bench) -> None:
+async def test_an_attempt_stopped_by_lost_trust_is_queued_again(bench: Bench) -> None:
     mine = bench.owner()
     job = bench.submit(owner=mine)
     await bench.settle()
@@ -285,7 +285,7 @@ async def test_what_trust_stopped_is_queued_again(bench: Bench) -> None:
     assert bench.dispatcher.withdraw(mine) == [job]
 
 
-async def test_what_was_stopped_stays_in_flight(bench: Bench) -> None:
+async def test_an_attempt_stopped_with_the_engine_stays_in_flight(bench: Bench) -> None:
     bench.submit()
     await bench.settle()
     headroom = bench.dispatcher.headroom(ClientId("shop"))

@@ -209,7 +209,7 @@ async def test_a_client_whose_receivers_hang_does_not_fill_the_engine(bench: Ben
     assert bench.started[hogged:] == [101, 102, 103, 104]
 
 
-async def test_however_many_hang_something_is_left(bench: Bench) -> None:
+async def test_hanging_hosts_leave_capacity_to_other_clients(bench: Bench) -> None:
     names = [f"hog{number}" for number in range(5)]
     bench.clients.known |= {name: client(name, quota=50) for name in names} | {"other": client("other")}
     bench.engine.capacity = 110

@@ -93,7 +93,7 @@ async def test_what_is_given_back_while_a_commit_is_unanswered_leaves_with_the_n
     assert (await bench.header()).in_flight == frozenset()
 
 
-async def test_the_same_when_that_commit_is_rejected(bench: MinuteBench) -> None:
+async def test_ids_in_doubt_are_cleared_after_a_rejected_commit(bench: MinuteBench) -> None:
     done, waiting = definition(20.0), definition(21.0)
     await bench.create(done, waiting)
     await bench.at(NOW)

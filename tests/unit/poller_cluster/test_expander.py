@@ -112,7 +112,7 @@ async def test_while_the_store_is_away_it_is_begun_again(bench: Bench) -> None:
     assert bench.faults == []
 
 
-async def test_who_may_not_any_more_lets_go_and_the_others_go_on(bench: Bench) -> None:
+async def test_a_wake_up_without_trust_does_not_stop_the_others(bench: Bench) -> None:
     await begun(bench, "first")
     bench.wake("second")
 

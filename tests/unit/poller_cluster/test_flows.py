@@ -63,7 +63,7 @@ class Known:
 # Limits.
 
 
-def test_a_key_without_limits_has_no_place() -> None:
+def test_a_flow_key_without_limits_keeps_no_state() -> None:
     known = Known()
     assert known.flows.place(SHOP, Flow("a"), NO_RULES) is None
     assert known.flows.count() == 0
@@ -139,7 +139,7 @@ def test_rows_are_claimed_only_shortly_before_their_rate_lets_them_start() -> No
 
 
 @given(st.floats(0.01, 500), st.lists(st.floats(0, 3), max_size=60))
-def test_in_no_second_more_starts_than_the_rate_and_what_it_saves(rate: float, waits: list[float]) -> None:
+def test_starts_within_a_second_never_exceed_rate_and_savings(rate: float, waits: list[float]) -> None:
     known = Known()
     place, starts = known.of(rate=rate), list[float]()
     for wait in waits:
@@ -273,7 +273,7 @@ def test_room_of_many_keys_is_told_at_once() -> None:
 # When the turn of a row comes.
 
 
-def test_the_turn_of_a_row_of_a_rate_is_known() -> None:
+def test_a_row_waits_until_its_turn_in_the_rate() -> None:
     known = Known()
     place = known.of(rate=2)
     known.call(place)

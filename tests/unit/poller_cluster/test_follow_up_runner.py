@@ -118,7 +118,7 @@ def test_unanswered_follow_ups_are_repeated_after_a_pause_with_new_ones() -> Non
     on_bench(scenario)
 
 
-def test_nothing_is_begun_once_the_minute_is_lost() -> None:
+def test_no_follow_up_begins_after_the_minute_is_lost() -> None:
     async def scenario(bench: Bench) -> None:
         bench.submit(FOLLOW_UPS_AT_ONCE + 5)
         await virtual_loop().advance(ANSWER_SECONDS / 2)

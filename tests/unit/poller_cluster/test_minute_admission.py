@@ -165,7 +165,7 @@ def test_a_row_cancelled_before_it_was_deferred_stays_cancelled() -> None:
     assert minute.follow_ups.take() == []
 
 
-def test_the_judge_is_told_of_rows_read_and_of_the_end() -> None:
+def test_admission_is_told_of_ordered_rows_and_the_last_page() -> None:
     judge, one = Judge(), replace(row(1), ordering_key="cart")
     minute = PollerMinute(partition=PARTITION, epoch=EPOCH, settings=MinuteSettings(), admission=judge)
     read(minute, row(0.5), one, more=True)
@@ -174,7 +174,7 @@ def test_the_judge_is_told_of_rows_read_and_of_the_end() -> None:
     assert judge.told == [("read", one), ("whole", None)]
 
 
-def test_the_judge_is_told_of_ordered_rows_that_others_ended() -> None:
+def test_admission_is_told_of_ordered_rows_ended_by_others() -> None:
     judge, ordered, other = Judge(), replace(row(1), ordering_key="cart"), row(2)
     judge.verdicts |= {ordered: hold(ordered), other: hold(other)}
     minute = judged(judge, ordered, other)
@@ -184,7 +184,7 @@ def test_the_judge_is_told_of_ordered_rows_that_others_ended() -> None:
     assert [told for what, told in judge.told if what == "swept"] == [swept(with_state(ordered, State.CANCELLED))]
 
 
-def test_the_judge_is_told_of_originals() -> None:
+def test_admission_is_told_of_originals() -> None:
     judge, original = Judge(), row(-120)
     retry = retry_row_key(1, original)
     minute = judged(judge, retry)

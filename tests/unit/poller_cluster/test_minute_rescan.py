@@ -55,7 +55,7 @@ def test_what_is_claimed_stays_claimed() -> None:
     assert [each.row for each in claim(minute, 20.5)] == [NEW]
 
 
-def test_however_often_it_is_asked_for_it_is_one_read_and_the_next_has_time() -> None:
+def test_many_hints_cause_one_rescan_at_a_time() -> None:
     minute = renewed()
     minute.hint(None)
     minute.hint(None)
@@ -99,7 +99,7 @@ def test_too_many_names_are_as_good_as_none(waiting: int) -> None:
     assert step(minute, 5) == ReadPage(None)
 
 
-def test_the_sweep_is_such_a_read() -> None:
+def test_the_sweep_serves_as_a_rescan() -> None:
     minute = long_read(KNOWN)
     claim(minute, 20)
     minute.hint(None)

@@ -60,7 +60,7 @@ def test_what_is_claimed_past_an_update_is_called_as_revised() -> None:
     assert [each.row for each in minute.take_claims()] == [revised(KNOWN)]
 
 
-def test_what_follows_from_an_end_recorded_past_an_update_has_the_revised_content() -> None:
+def test_follow_ups_have_the_content_of_the_last_revision() -> None:
     """A row that ends unclaimed, as a deferred one does, may be revised until its outcome is written."""
     other = row(AT, 2)
     minute = edited(KNOWN, other)

@@ -271,7 +271,7 @@ def test_a_full_window_puts_the_sweep_off_until_there_is_room() -> None:
     assert step(minute, SWEEP) == step(minute, SWEEP) == Wait(None)
 
 
-def test_of_rows_that_it_recorded_a_sweep_reads_nothing_more() -> None:
+def test_a_sweep_reads_nothing_more_of_recorded_rows() -> None:
     """It also reads no more of rows that others ended and that require nothing, of pointers, and of rows still held."""
     ours, failed, cancelled, slow = row(10, 1), row(11, 2), row(12, 3), row(59, 4)
     minute = reading(ours, failed, cancelled, slow)

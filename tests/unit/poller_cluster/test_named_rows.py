@@ -45,7 +45,7 @@ def test_all_rows_until_a_look_wait_for_the_same_one(paused_at: int, after_ms: i
     assert next_look(paused_at, look) > look
 
 
-def test_the_first_looks() -> None:
+def test_the_looks_after_a_pause_grow_to_ten_minutes() -> None:
     looks, at = [], NOW
     for _ in range(14):
         at = next_look(NOW, at)
@@ -90,7 +90,7 @@ def test_a_row_in_doubt_of_an_at_most_once_client_fails_as_ever() -> None:
     assert judge(claim(), paused) is not None
 
 
-def test_a_row_at_a_look_waits_for_the_next_one() -> None:
+def test_a_row_due_at_a_look_waits_for_the_next_one() -> None:
     """It is claimed some seconds before its instant, which is the look."""
     paused, look = client(destinations=[destination(paused_at=NOW)]), NOW + 30_000
     found = judge(claim(due=look), paused, now=look - 5_000)
@@ -98,7 +98,7 @@ def test_a_row_at_a_look_waits_for_the_next_one() -> None:
     assert found.next_attempt_at == NOW + 60_000
 
 
-def test_a_look_that_is_about_to_come_is_passed_over() -> None:
+def test_rows_skip_a_look_that_is_too_near() -> None:
     paused = client(destinations=[destination(paused_at=NOW)])
     found = judge(claim(), paused, now=NOW + 30_000 - LOOK_LEAD_MS)
     assert found is not None

@@ -86,7 +86,7 @@ def test_a_client_of_which_nothing_is_known_has_no_narrower_limit() -> None:
     assert bench.node.share(SHOP) == 1.0
 
 
-def test_kept_are_those_that_are_not_handed_over() -> None:
+def test_a_node_keeps_the_pollers_that_it_does_not_hand_over() -> None:
     bench = Bench(Pollers(0, 1, 2, leaving=[1]))
     assert set(bench.node.kept(SHOP)) == {0, 2}
     assert set(bench.node.kept(ClientId("bank"))) == set()

@@ -48,7 +48,7 @@ async def ahead(bench: MinuteBench, order: OrderingKeys) -> None:
 @pytest.mark.parametrize(
     ("cap", "longest_open", "minutes"), [(600, 300, 13), (60, 30, 4), (86_400, 300, 1443), (0.1, 300, 13)]
 )
-def test_it_looks_as_far_as_retry_rows_are_placed(cap: float, longest_open: float, minutes: int) -> None:
+def test_a_new_owner_looks_ahead_as_far_as_retry_rows_reach(cap: float, longest_open: float, minutes: int) -> None:
     assert ahead_minutes(cap_seconds=cap, breaker_longest_seconds=longest_open) == minutes
 
 

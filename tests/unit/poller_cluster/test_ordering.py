@@ -126,7 +126,7 @@ def test_lines_are_bounded(poller: Poller, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @given(st.lists(st.tuples(st.integers(0, 8), st.sampled_from(["read", "retry", "end"])), max_size=60))
-def test_a_line_is_what_was_seen_and_has_not_ended(events: list[tuple[int, str]]) -> None:
+def test_the_queue_of_a_key_holds_its_unfinished_rows(events: list[tuple[int, str]]) -> None:
     poller, waiting, over = Poller(), set[ScheduleId](), set[ScheduleId]()
     rows = [keyed(number) for number in range(9)]
     for number, event in events:

@@ -103,7 +103,7 @@ async def scanned() -> AsyncIterator[Scanned]:
     await made.storage.close()
 
 
-async def test_those_that_are_long_due_are_expanded(scanned: Scanned) -> None:
+async def test_overdue_crons_are_expanded(scanned: Scanned) -> None:
     await scanned.add("due-now", wake_at=NOW)
     await scanned.add("nearly", wake_at=NOW - OVERDUE_MS)
     await scanned.add("forgotten", "too", wake_at=NOW - OVERDUE_MS - 1)

@@ -105,7 +105,7 @@ def test_rows_that_are_not_due_leave_room_for_those_that_are(limit: int, due: in
     assert host.headroom(SOON) == soon - 1
 
 
-def test_of_a_rate_too_rows_that_are_not_due_leave_some() -> None:
+def test_rows_not_yet_due_leave_a_part_of_the_rate() -> None:
     host = Known().limit(a_example=HostLimit(max_per_second=8)).of()
     assert [host.headroom(part) for part in (DUE, SOON, LATER)] == [8, 6, 4]
 
@@ -150,7 +150,7 @@ def test_ports_share_the_limit_of_their_host() -> None:
     assert known.of("https://a.example/") is not known.of("https://a.example/", OTHER)
 
 
-def test_the_many_ways_to_write_a_host_take_no_more_memory() -> None:
+def test_spellings_of_a_host_take_bounded_memory() -> None:
     known = Known(receivers_per_client=8).limit(a_example=HostLimit(max_in_flight=1))
     (one,) = {known.of(f"https://a.example:{port}/") for port in range(1, 1_000)}
     assert one.name == "a.example"

@@ -151,7 +151,7 @@ def run(scenario: Any, **options: Any) -> None:
     run_virtual(bench)
 
 
-def test_one_that_is_asked_for_is_found_soon_and_worked_on_until_its_end() -> None:
+def test_a_requested_reconciliation_is_found_soon_and_completed() -> None:
     async def scenario(bench: Bench) -> None:
         await virtual_loop().advance(12)
         asked = await bench.ask(minutes=3)

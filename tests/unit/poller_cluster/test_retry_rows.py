@@ -114,7 +114,7 @@ async def test_a_failed_attempt_requires_its_retry_row(bench: MinuteBench) -> No
 
 
 @pytest.mark.parametrize(("outcome", "requires"), [(DELIVERED, False), (FAILED, True), (retrying(AT + 1), True)])
-async def test_what_a_call_requires(bench: MinuteBench, outcome: Outcome, requires: bool) -> None:
+async def test_only_some_outcomes_require_follow_ups(bench: MinuteBench, outcome: Outcome, requires: bool) -> None:
     await bench.create(definition(20.0))
     await bench.at(AT)
     bench.ended(bench.claims[0], outcome)

@@ -82,7 +82,7 @@ def test_a_rows_verdict_does_not_depend_on_earlier_rows(rows: list[tuple[str, in
     assert all(reserved == 0 for _, reserved, _ in one.taken)
 
 
-def test_what_was_found_holds_for_one_claim_only() -> None:
+def test_a_shared_verdict_holds_for_one_claim() -> None:
     judging = Judging(forgets=False)
     verdicts = [judging.verdict(number, "narrow", 0, None) for number in range(4)]
     assert [isinstance(each, Hold) for each in verdicts] == [False, False, False, True]

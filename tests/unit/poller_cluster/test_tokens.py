@@ -227,7 +227,7 @@ def test_what_is_not_used_is_forgotten(bench: Bench) -> None:
     bench.awaits(1)
 
 
-def test_so_is_what_was_used_least_recently_where_there_are_many() -> None:
+def test_the_least_recently_used_token_is_forgotten_first() -> None:
     bench = Bench(most=3)
     for number in range(3):
         bench.awaits(number)

@@ -72,7 +72,7 @@ def test_a_client_named_other_is_one_of_the_others() -> None:
     assert bench.period(other=5, a=1) == {"a": 1, OTHER: 5}
 
 
-def test_none_by_name() -> None:
+def test_without_places_all_events_count_as_other() -> None:
     assert Bench(0).period(a=5, b=1) == {OTHER: 6}
 
 

@@ -40,7 +40,9 @@ class Limit:
         (Limit(100, 100), FEWEST),
     ],
 )
-async def test_what_fits(limit: Limit, affordable: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_engines_size_fits_the_descriptor_limit(
+    limit: Limit, affordable: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(resource, "getrlimit", limit.get)
     monkeypatch.setattr(resource, "setrlimit", limit.set)
     assert affordable_sockets(3000) == affordable

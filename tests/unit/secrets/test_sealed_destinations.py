@@ -48,7 +48,7 @@ def test_a_document_comes_back_whole() -> None:
 
 
 @pytest.mark.parametrize("document", ["", "{}", '{"url":7}', "[" * 5000, "sealed:1:old:AAAA"])
-def test_what_can_not_be_decoded_is_not_repeated(document: str) -> None:
+def test_an_undecodable_destination_is_not_quoted_in_the_error(document: str) -> None:
     with pytest.raises(Undecodable) as raised:
         decode_destination(document)
     assert str(raised.value) == "the destination can't be decoded"

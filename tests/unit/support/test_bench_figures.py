@@ -86,7 +86,7 @@ def asked(request: bytes | None) -> tuple[bytes, Any]:
     return head, json.loads(body)
 
 
-def test_a_request_says_what_it_says_and_a_key_is_its_own() -> None:
+def test_each_bench_request_has_its_body_and_a_key_of_its_own() -> None:
     head, body = asked(plan().next())
     assert head.startswith(b"POST /v1/clients/one/schedules HTTP/1.1\r\n")
     assert b"Idempotency-Key" not in head
@@ -134,7 +134,7 @@ def test_the_last_of_a_due_is_the_last_first_call() -> None:
     assert last_of_each([]) == {}
 
 
-def test_of_long_bodies_fewer_are_called_and_every_client_and_host_is() -> None:
+def test_a_bench_makes_fewer_calls_with_long_bodies() -> None:
     assert calls_of(Point(axis="bytes", at=100, body_bytes=100), 20_000) == 20_000
     longest = Point(axis="bytes", at=65_536, body_bytes=65_536)
     assert calls_of(longest, 20_000) * 65_536 <= MOST_BYTES
@@ -146,7 +146,7 @@ def test_of_long_bodies_fewer_are_called_and_every_client_and_host_is() -> None:
     assert batch_of(Point(axis="pollers", at=64), 20_000) == 1_000
 
 
-def test_the_points_are_those_that_were_asked_for() -> None:
+def test_the_bench_measures_the_documented_points() -> None:
     every = points()
     assert [point.at for point in every if point.axis == "pollers"] == [1, 8, 64, 512, 4_096]
     assert all(point.clients * point.pollers == point.at for point in every if point.axis == "pollers")

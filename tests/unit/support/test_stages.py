@@ -46,9 +46,7 @@ def call(due: float, late: float) -> dict[str, Any]:
         (AFTER + 0.1, 1.9),
     ],
 )
-def test_a_call_is_in_time_by_the_bound_of_its_stage_or_of_the_act_before_it(
-    stages: Stages, due: float, late: float
-) -> None:
+def test_a_call_within_the_bound_of_its_stage_is_in_time(stages: Stages, due: float, late: float) -> None:
     one = call(due, late)
     assert stages.faults([one], punctual={one["id"]}) == []
 

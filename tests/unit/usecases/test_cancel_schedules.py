@@ -161,7 +161,7 @@ async def test_a_claim_that_came_first_wins(late: LateWorld) -> None:
     assert (await late.found(original())).state is None
 
 
-async def test_an_advance_that_left_the_row_alone_is_no_obstacle(late: LateWorld) -> None:
+async def test_a_cancel_succeeds_despite_a_commit_of_other_rows(late: LateWorld) -> None:
     await late.store.insert(original())
 
     async def pass_by() -> None:
@@ -206,7 +206,7 @@ async def test_after_an_unknown_answer_it_looks_again(late: LateWorld, retrying:
     assert not late.connection.refused
 
 
-async def test_without_answers_the_outcome_stays_unknown(late: LateWorld) -> None:
+async def test_a_cancel_without_an_answer_is_unavailable(late: LateWorld) -> None:
     await late.store.insert(original())
     late.connection.refused = MAX_PARTITION_TURNS
     with pytest.raises(StoreUnavailable, match="too often"):

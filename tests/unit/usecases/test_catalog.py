@@ -156,7 +156,9 @@ async def test_others_do_not_wait_for_a_check_under_way(catalog: Catalog, store:
     await checking
 
 
-async def test_many_who_wait_share_one_check(catalog: Catalog, store: Store, clock: ManualClock) -> None:
+async def test_concurrent_reads_share_one_check_of_the_revision(
+    catalog: Catalog, store: Store, clock: ManualClock
+) -> None:
     await catalog.client(SHOP)
     clock.advance(MAX_STALENESS_SECONDS)
     await asyncio.gather(*(catalog.client(SHOP) for _ in range(20)))

@@ -195,7 +195,7 @@ async def test_without_an_answer_it_is_asked_again_and_woken_all_the_same(
     ],
 )
 @pytest.mark.parametrize("where", ["accepted", "queued"])
-async def test_what_was_answered_holds_against_an_earlier_change_that_was_not(
+async def test_an_answered_change_wins_over_an_earlier_unanswered_one(
     world: CronWorld, state: CronState, unanswered: str, answered: str, stays: CronState, where: str
 ) -> None:
     client = await in_state(world, state)
@@ -234,7 +234,7 @@ async def test_a_change_whose_wake_up_is_not_placed_leaves_the_cron_due(world: C
     assert (cron.revision, cron.wake_at, cron.swept) == (2, world.clock.now, 1)
 
 
-async def test_two_who_change_at_once_both_take_effect(world: CronWorld) -> None:
+async def test_concurrent_changes_of_a_cron_both_take_effect(world: CronWorld) -> None:
     client = await in_state(world, CronState.ACTIVE)
     world.connection.before["crons.write"] = lambda: world.others_change.pause(SHOP, TICK)
     await world.change.put(client, TICK, draft("*/5 * * * *"))
@@ -250,7 +250,7 @@ async def test_an_edit_after_a_deletion_creates_the_cron_again(world: CronWorld)
     assert (changed.cron.state, changed.cron.revision) == (CronState.ACTIVE, 3)
 
 
-async def test_it_is_given_up_where_others_keep_changing(world: CronWorld) -> None:
+async def test_a_change_gives_up_while_others_keep_changing(world: CronWorld) -> None:
     client = await in_state(world, CronState.ACTIVE)
     turns = 0
 
@@ -268,7 +268,7 @@ async def test_it_is_given_up_where_others_keep_changing(world: CronWorld) -> No
     assert turns == MAX_CRON_TURNS
 
 
-async def test_an_advance_in_between_does_not_hinder_an_edit(world: CronWorld) -> None:
+async def test_a_concurrent_expansion_does_not_prevent_a_change(world: CronWorld) -> None:
     client = await in_state(world, CronState.ACTIVE)
     world.clock.advance(600)
     world.connection.before["crons.write"] = lambda: world.others_expand(SHOP, [TICK])

@@ -62,7 +62,7 @@ def test_texts_between_the_blocks_do_no_harm() -> None:
     assert taken_by_tls(ClientCertificate(chain=chain, key=parameters + GOOD["key"]))
 
 
-def test_it_must_not_have_expired() -> None:
+def test_an_expired_certificate_is_refused() -> None:
     assert faults(GOOD["chain"], GOOD["key"], now=EXPIRY - 1) == {}
     assert "certificate 1 expired at 2027-11-21T09:30:00.000Z" in faults(**GOOD, now=EXPIRY)["/chain"]
     old = pair("old", expires=SOON - timedelta(days=500))

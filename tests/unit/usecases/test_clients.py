@@ -190,7 +190,9 @@ async def test_settings_are_replaced_wholly(world: ApiHarness) -> None:
     assert client.revision == 2
 
 
-async def test_two_who_change_at_once_both_take_effect(world: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_concurrent_changes_of_a_client_both_take_effect(
+    world: ApiHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await world.services.clients.register(SHOP, poller_quota=2, settings=None)
     update = type(world.storage.clients).update_client
     turns = []

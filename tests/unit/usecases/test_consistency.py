@@ -50,7 +50,7 @@ async def story_of(api: ApiHarness) -> Story:
 
 
 @pytest.mark.parametrize("id_", ROUTE)
-async def test_only_creates_and_looking_heed_them(id_: str) -> None:
+async def test_only_creates_and_reads_use_a_clients_consistency(id_: str) -> None:
     async with ApiHarness() as api:
         story = await story_of(api)
         await story.try_(id_)

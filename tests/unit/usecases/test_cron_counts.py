@@ -75,7 +75,7 @@ async def test_no_more_than_the_setting_says(most: int) -> None:
     assert await fill(judge(crons, clock), crons, most) == most
 
 
-async def test_counting_is_rare() -> None:
+async def test_crons_are_counted_rarely() -> None:
     crons, clock = Crons(), ManualClock()
     counts = judge(crons, clock)
     for _ in range(2_500):
@@ -95,7 +95,7 @@ async def test_the_caller_is_told_what_was_read() -> None:
 
 
 @pytest.mark.parametrize("live", [0, 99])
-async def test_who_makes_and_deletes_all_the_time_is_counted_once_a_minute(live: int) -> None:
+async def test_creating_and_deleting_crons_is_counted_once_a_minute(live: int) -> None:
     crons, clock = Crons(), ManualClock()
     crons.add(live)
     counts = judge(crons, clock)

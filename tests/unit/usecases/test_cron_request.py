@@ -90,7 +90,7 @@ def test_everything_that_is_asked_for_is_stored() -> None:
     )
 
 
-def test_a_retry_that_asks_for_nothing_is_none() -> None:
+def test_an_empty_retry_equals_none() -> None:
     assert drafted(cron(retry={})) == drafted(cron())
 
 

@@ -205,7 +205,7 @@ def test_a_proxy_is_one_that_the_operator_lists() -> None:
 
 
 @pytest.mark.parametrize("source", ["/shop", "urn:example:shop", "https://a.example/x?y=%20#z", "shop"])
-def test_a_source_of_events_is_a_uri_reference(source: str) -> None:
+def test_a_cloudevents_source_must_be_a_uri_reference(source: str) -> None:
     events = drafted({"cloudevents": {"type": "a", "source": source}}).cloudevents
     assert events == CloudEvents(type="a", source=source)
     assert "/cloudevents/source" in faults({"cloudevents": {"type": "a", "source": f"{source}%zz"}})

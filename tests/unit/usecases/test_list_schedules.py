@@ -443,7 +443,7 @@ async def test_an_empty_year_is_gone_through_a_week_at_a_time(
     assert ids(await pages(world, year, limit=10)) == [far.schedule_id]
 
 
-async def test_a_day_cut_anywhere_is_told_by_its_rows_alone(world: ApiHarness, read: Read) -> None:
+async def test_a_listing_reports_the_rows_it_read(world: ApiHarness, read: Read) -> None:
     await insert(world, [definition(NOW + 1), definition(NOW + 86_399_999)])
     listing = await ListSchedules(schedules=world.storage.schedules)(window(), limit=10, told=read.told)
     assert (len(listing.items), listing.next, read.told_rows) == (2, None, 2)

@@ -259,7 +259,7 @@ async def test_storage_that_gives_no_answer_is_asked_again(loading: Loading) -> 
     assert loading.pace.rate == pytest.approx(1e6 / 8 * 1.1)
 
 
-async def test_but_not_for_ever(loading: Loading) -> None:
+async def test_a_load_gives_up_after_two_minutes_without_an_answer(loading: Loading) -> None:
     loading.writer.silent = [0] * 1000
     with pytest.raises(StoreUnavailable, match="no answer for 120 seconds"):
         await loading(item())

@@ -237,7 +237,7 @@ async def test_pollers_get_instants_side_by_side_and_the_next_slice_goes_on_behi
     assert done.progress.lead == bench.clock.now + 15 * 120
 
 
-async def test_who_lost_the_work_leaves_off_and_writes_nothing() -> None:
+async def test_a_node_that_lost_a_reconciliation_writes_nothing() -> None:
     bench = Bench()
     for number in range(3):
         await bench.add(START + number, 0, number)
@@ -275,7 +275,7 @@ async def test_a_row_that_cannot_be_handled_is_counted_and_storage_is_waited_for
     assert len(bench.faults) == 1
 
 
-async def test_who_redelivers_many_leaves_alone_what_is_not_as_it_was_found() -> None:
+async def test_a_bulk_redelivery_skips_rows_that_have_changed() -> None:
     bench = Bench()
     ids = [compose_schedule_id(due=START, poller_id=0, tail=tail) for tail in range(3)]
     for tail, state in enumerate((State.FAILED, State.DELIVERED, State.FAILED)):
@@ -418,7 +418,7 @@ async def test_closing_counts_what_the_filter_admits() -> None:
     assert closed.progress.outcomes == {Seen.REDELIVERED: 2}
 
 
-async def test_content_is_read_of_those_only_that_are_meant_otherwise_and_paced(
+async def test_content_is_read_only_of_rows_that_pass_other_filters(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     bench, read = Bench(), list[int]()

@@ -40,7 +40,7 @@ async def retry_row_at(late: LateWorld, at: int, *, in_doubt: bool) -> Definitio
     return retry_row
 
 
-async def test_in_time_is_left_to_the_sweep(late: LateWorld) -> None:
+async def test_a_row_written_in_time_is_left_to_the_sweep(late: LateWorld) -> None:
     late.clock.now = LATE - 1
     await late.writer(original())
     assert late.rows() == [(-MINUTE_MS, None)]
@@ -96,13 +96,13 @@ async def test_late_and_retrying_has_the_named_retry_row_completed(late: LateWor
 
 
 @pytest.mark.parametrize("state", ENDS)
-async def test_late_and_ended_is_placed(late: LateWorld, state: State) -> None:
+async def test_a_late_row_that_has_ended_is_placed(late: LateWorld, state: State) -> None:
     await late.record(original(), ended(state))
     await late.writer(original())
     assert late.rows() == [(-MINUTE_MS, state)]
 
 
-async def test_late_and_claimed_under_the_present_epoch_is_the_owners(late: LateWorld) -> None:
+async def test_a_late_row_claimed_under_the_present_epoch_is_left_to_its_owner(late: LateWorld) -> None:
     await late.lease(3)
     await late.record(original(), in_flight=True, epoch=3)
     await late.writer(original())
@@ -204,7 +204,7 @@ async def test_a_claim_that_came_first_stands(late: LateWorld) -> None:
     assert late.rows() == [(-MINUTE_MS, None)]
 
 
-async def test_an_advance_that_left_the_row_alone_does_not_save_it(late: LateWorld) -> None:
+async def test_a_late_row_is_requeued_despite_a_commit_of_other_rows(late: LateWorld) -> None:
     async def pass_by() -> None:
         await late.record(original())
 

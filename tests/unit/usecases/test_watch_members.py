@@ -96,7 +96,7 @@ def test_an_incarnation_without_a_record_and_one_that_could_not_be_asked_about()
     assert watched.seen.to_ask() == [incarnation("b")]
 
 
-def test_of_a_node_the_newest_incarnation_is_shown_and_every_one_that_has_not_ended() -> None:
+def test_the_newest_and_every_unfinished_incarnation_is_shown() -> None:
     left = heartbeat(incarnation("a", 1), 9, state=NodeState.LEFT)
     draining = heartbeat(incarnation("a", 2), 5, state=NodeState.DRAINING)
     watched = Watched()
