@@ -200,7 +200,7 @@ def set_(
         str,
         typer.Argument(
             metavar="JSON",
-            help="Of retry, timeout_seconds, hosts, late_policy, in_doubt, read_consistency and "
+            help="Of retry, timeout_seconds, hosts, flows, late_policy, in_doubt, read_consistency and "
             "write_consistency those that are to change; each is replaced as a whole.",
             show_default=False,
         ),
