@@ -1,25 +1,30 @@
 """Use cases: one module for each noun, or for each verb of schedules.
 
-    create_schedules schedule_request    a request becomes a row; the rules it must satisfy
-    schedule_writer                      the one way to create a row
-    list_schedules show_attempts         a window by due time; the attempts of one schedule
-    cancel_schedules                     decides a cancel
-    resolve_schedule                     the present state of one schedule
-    reschedule_schedule redeliver        call at another instant; call again what has ended
-    dead_letters                         what failed for good: listed, redriven
-    complete_reschedule                  finishes reschedules that were cut short
-    idempotency                          creates, redeliveries, reschedules under an idempotency key
-    reconciliations reconcile            a durable request about a window; the slices that do its work
-    cron_request crons cron_counts       a rule is judged and stored, within the client's maximum
-    expand_crons show_crons              fires become rows; crons and their runs are listed
-    destinations destination_request     where calls go: judged and stored
-    destination_users client_certificates    who names one; certificates that calls present
-    clients keys signing_secrets         registration, suspension, deletion; bearer keys; signatures
+    create_schedules schedule_request      a request becomes a row; the rules it must satisfy
+    schedule_writer                        the one way to create a row
+    schedule_keys key_chain                schedules under a client's own keys; what a key names
+    list_schedules show_attempts           a window by due time; the attempts of one schedule
+    filter_request reading_steps           filters in a request's body; how many rows a step reads
+    cancel_schedules                       decides a cancel
+    resolve_schedule                       the present state of one schedule
+    schedule_update reschedule_schedule    what an update asks; updates and reschedules are made
+    complete_reschedule                    finishes reschedules that were cut short
+    redeliver                              calls a schedule that has ended again
+    dead_letters                           what failed for good: listed, acknowledged, redriven
+    idempotency                            creates, redeliveries, reschedules under an idempotency key
+    reconciliations reconcile              a durable request about a window; the slices that do its work
+    cron_request crons cron_counts         a rule is judged and stored, within the client's maximum
+    expand_crons trigger_crons show_crons  fires become rows; a run on demand; crons and runs are listed
+    destinations destination_request       where calls go: stored; judged, with `client_certificates`
+    named_destinations destination_users   which of them callbacks may name; what names one
+    destination_figures                    what became of a destination's calls, asked of the nodes
+    clients keys signing_secrets           registration, suspension, deletion; bearer keys; signatures
+    public_keys                            what anybody may know of a client's key pairs
     key_ring sealed_texts sealed_headers secret_encryption    secrets, headers and destinations at rest
-    authenticate key_uses admission      who is calling, from memory; last uses of keys; may this client create now
-    members cluster                      the reader of heartbeats; the operator's view, drains of nodes
-    balance reports storage_probes       the books; results of jobs; health of storage and audits
-    audit_log trial_call bulk_load       actions of administrators; one call to look at; loads of a Spark job
+    authenticate key_uses admission        who is calling, from memory; last uses of keys; may this client create now
+    members cluster                        the reader of heartbeats; the operator's view, drains of nodes
+    balance reports storage_probes         the books; results of jobs; health of storage and audits
+    audit_log trial_call bulk_load         actions of administrators; one call to look at; loads of a Spark job
 
 Every route calls a use case and never a port, even to read: what is found, hidden or missing is decided here.
 
