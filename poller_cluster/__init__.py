@@ -70,7 +70,7 @@ balance still holds (`domain.books` has the argument), and no process has to kee
     without a change of the stamp.
 15. Writers of one balance are ordered by epoch: a settling owner and its recounts write under the lease's epoch, a
     reader of the books under that of the balance that it found, or 0. So a late write of a former owner does not
-    replace its successor's; if it did, that would only cost a count.
+    replace the present owner's; if it did, that would only cost a count.
 16. Retry rows are never counted, their originals are. A row of a create that was never answered counts as open once its
     minute is counted after the row appeared.
 

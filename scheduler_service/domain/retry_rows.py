@@ -59,12 +59,12 @@ SUPERSEDED = "superseded"
 """Reason of a retry row that its original no longer names: it has no follow-ups."""
 
 
-def successor_partition(partition: Partition, at: UnixMillis) -> Partition:
+def retry_row_partition(partition: Partition, at: UnixMillis) -> Partition:
     """The partition of the retry row for instant `at` of a row in `partition`."""
     return Partition(partition.client_id, partition.poller_id, minute_of(at))
 
 
-def successor_key(schedule_id: ScheduleId, at: UnixMillis) -> RowKey:
+def retry_row_key(schedule_id: ScheduleId, at: UnixMillis) -> RowKey:
     return RowKey(at, schedule_id)
 
 

@@ -44,8 +44,8 @@ from scheduler_service.domain.preconditions import NO_PRECONDITION, Precondition
 from scheduler_service.domain.retry_rows import (
     IN_DOUBT,
     outcome_after,
-    successor_key,
-    successor_partition,
+    retry_row_key,
+    retry_row_partition,
 )
 from scheduler_service.domain.revisions import entity_tag
 from scheduler_service.domain.schedules import Outcome, PartitionHeader, Row, RowWrite, State
@@ -251,8 +251,8 @@ class CancelSchedules:
     async def _cancel_retrying(self, partition: Partition, row: Row, why: _Why) -> InFlight | InDoubt | None:
         """One try at the retry row, then at the original. None: read the original again."""
         assert row.next_attempt_at is not None
-        there = successor_partition(partition, row.next_attempt_at)
-        key = successor_key(row.schedule_id, row.next_attempt_at)
+        there = retry_row_partition(partition, row.next_attempt_at)
+        key = retry_row_key(row.schedule_id, row.next_attempt_at)
         header, retry_rows = await self._schedules.read_rows(there, [key], serial=True)
         retry_row = retry_rows.get(key)
         if retry_row is not None and retry_row.state is not None:

@@ -31,9 +31,9 @@ from scheduler_service.domain.retry_rows import (
     definition_of,
     key_mark,
     outcome_of,
+    retry_row_key,
     retry_row_of,
-    successor_key,
-    successor_partition,
+    retry_row_partition,
 )
 from scheduler_service.domain.schedules import Row, State
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
@@ -81,7 +81,7 @@ class CompleteReschedule:
         it."""
         at = original.next_attempt_at
         assert at is not None
-        retry_row = await self._find(successor_partition(home, at), successor_key(original.schedule_id, at))
+        retry_row = await self._find(retry_row_partition(home, at), retry_row_key(original.schedule_id, at))
         outcome = None if retry_row is None or retry_row.rescheduled_to != new else outcome_of(retry_row)
         if outcome is None:
             return None

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from scheduler_service.domain.clients import ReadConsistency
 from scheduler_service.domain.ids import ClientId, ScheduleId, key_of, partition_of
 from scheduler_service.domain.ports import ScheduleStore
-from scheduler_service.domain.retry_rows import definition_of, outcome_of, successor_key, successor_partition
+from scheduler_service.domain.retry_rows import definition_of, outcome_of, retry_row_key, retry_row_partition
 from scheduler_service.domain.schedules import PartitionHeader, Row, State
 from scheduler_service.usecases.complete_reschedule import CompleteReschedule
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
@@ -59,8 +59,8 @@ class ResolveSchedule:
                 return Resolved(row, in_flight=False)
             return Resolved(row, schedule_id in header.in_flight, header)
         assert row.next_attempt_at is not None
-        there = successor_partition(partition, row.next_attempt_at)
-        next_key = successor_key(schedule_id, row.next_attempt_at)
+        there = retry_row_partition(partition, row.next_attempt_at)
+        next_key = retry_row_key(schedule_id, row.next_attempt_at)
         header, retry_rows = await self._schedules.read_rows(there, [next_key], consistency=consistency)
         retry_row = retry_rows.get(next_key)
         outcome = outcome_of(row)

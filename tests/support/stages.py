@@ -158,7 +158,7 @@ def _by_attempt(calls: Iterable[Call]) -> list[list[Call]]:
 
 
 def _by_fence(group: Sequence[Call]) -> list[Call]:
-    """Calls in order of their owners' epochs, not of arrival: a frozen owner may send what its successor has repeated
+    """Calls in order of their owners' epochs, not of arrival: a frozen owner may send what the next owner has repeated
     already.
     """
     return sorted(group, key=lambda call: (call["fence"], call["arrived"]))

@@ -33,7 +33,7 @@ class Owner:
     outbox: tuple[tuple[Minute, Claim], ...] = ()
 
     def position(self) -> Minute:
-        """The oldest minute not passed, where a successor begins."""
+        """The oldest minute not passed, where a new owner begins."""
         minute = self.start
         while minute in self.passed:
             minute = Minute(minute + 1)

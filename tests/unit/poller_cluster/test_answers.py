@@ -95,14 +95,14 @@ async def test_a_lost_machine_stays_lost(bench: MinuteBench) -> None:
 
 async def test_what_was_read_before_an_older_owner_opened_is_thrown_away(bench: MinuteBench) -> None:
     """The page is read before any open; then a zombie opens, calls and records; then our claim is written."""
-    successor = MinuteBench(storage=bench.storage, epoch=2)
-    await claimed(successor)
+    next_owner = MinuteBench(storage=bench.storage, epoch=2)
+    await claimed(next_owner)
     call = definition(20.0)
     await bench.as_owner(epoch=1, in_flight=[call])
     await bench.as_owner(epoch=1, writes=[RowWrite(key=call.key, outcome=DELIVERED)])
-    assert await successor.run() == ["WriteCommit", "ReadPage"]
-    assert successor.claims == []
-    assert await successor.at(SWEEP) == ["SweepPage", "WriteBalance"]
+    assert await next_owner.run() == ["WriteCommit", "ReadPage"]
+    assert next_owner.claims == []
+    assert await next_owner.at(SWEEP) == ["SweepPage", "WriteBalance"]
 
 
 async def test_a_partition_of_an_older_owner_is_opened_then_read_again() -> None:

@@ -158,24 +158,24 @@ async def test_a_follow_up_acknowledged_once_is_not_made_again_by_the_sweep(benc
     assert follow_ups(bench) == []
 
 
-async def test_a_successor_finds_the_follow_ups_of_a_crash_between_pointer_and_retry_row(bench: MinuteBench) -> None:
+async def test_a_new_owner_finds_the_follow_ups_of_a_crash_between_pointer_and_retry_row(bench: MinuteBench) -> None:
     call, again = definition(20.0), definition(30.0)
     await bench.create(call, again)
     await bench.as_owner(epoch=1, writes=[RowWrite(key=call.key, outcome=retrying(AT + 90_000))])
     await bench.as_owner(epoch=1, writes=[RowWrite(key=again.key, outcome=DELIVERED)])
-    successor = MinuteBench(storage=bench.storage, epoch=2)
-    assert await successor.at(SWEEP) == ["ReadPage"]
-    (follow_up,) = follow_ups(successor)
+    next_owner = MinuteBench(storage=bench.storage, epoch=2)
+    assert await next_owner.at(SWEEP) == ["ReadPage"]
+    (follow_up,) = follow_ups(next_owner)
     assert (follow_up.definition, follow_up.outcome.next_attempt_at) == (call, AT + 90_000)
 
 
-async def test_a_successor_carries_a_retry_rows_recorded_outcome_to_its_original(bench: MinuteBench) -> None:
+async def test_a_new_owner_carries_a_retry_rows_recorded_outcome_to_its_original(bench: MinuteBench) -> None:
     again = retry_row(await original(bench, retrying(AT)), AT)
     await bench.create(again)
     await bench.as_owner(epoch=1, writes=[RowWrite(key=again.key, outcome=DELIVERED)])
-    successor = MinuteBench(storage=bench.storage, epoch=2)
-    await successor.at(SWEEP)
-    (follow_up,) = follow_ups(successor)
+    next_owner = MinuteBench(storage=bench.storage, epoch=2)
+    await next_owner.at(SWEEP)
+    (follow_up,) = follow_ups(next_owner)
     assert (follow_up.definition.key, follow_up.outcome.state) == (again.key, State.DELIVERED)
 
 

@@ -125,11 +125,11 @@ async def test_a_second_owner_counts_the_whole_minute(bench: MinuteBench) -> Non
     done, open_ = definition(20.0), definition(21.0)
     await bench.create(done, open_)
     await bench.as_owner(epoch=1, writes=[RowWrite(key=done.key, outcome=DELIVERED)])
-    successor = MinuteBench(storage=bench.storage, epoch=2)
-    assert await successor.at(SWEEP) == ["ReadPage", "OpenPartition", "ReadPage", "WriteCommit"]
-    successor.ended(successor.claims[0])
-    await successor.run()
-    assert successor.machine.account.counts == {State.DELIVERED: 2}
+    next_owner = MinuteBench(storage=bench.storage, epoch=2)
+    assert await next_owner.at(SWEEP) == ["ReadPage", "OpenPartition", "ReadPage", "WriteCommit"]
+    next_owner.ended(next_owner.claims[0])
+    await next_owner.run()
+    assert next_owner.machine.account.counts == {State.DELIVERED: 2}
 
 
 async def test_lateness_is_that_of_first_attempts(bench: MinuteBench) -> None:
@@ -183,9 +183,9 @@ async def test_a_drain_waits_for_started_attempts_and_empties_what_is_in_flight(
     assert await bench.run() == ["WriteCommit"]
     assert bench.machine.phase is Phase.DRAINED
     assert (await bench.header()).in_flight == frozenset()
-    successor = MinuteBench(storage=bench.storage, epoch=2)
-    await successor.at(NOW)
-    assert [(claim.row.key, claim.redelivery) for claim in successor.claims] == [(unsent.key, False)]
+    next_owner = MinuteBench(storage=bench.storage, epoch=2)
+    await next_owner.at(NOW)
+    assert [(claim.row.key, claim.redelivery) for claim in next_owner.claims] == [(unsent.key, False)]
 
 
 async def test_a_drain_waits_for_its_follow_ups(bench: MinuteBench) -> None:

@@ -65,7 +65,7 @@ def test_each_fault_is_named(change: Change, said: str) -> None:
 
 def test_memory_is_compared_within_each_rest() -> None:
     samples: Memory = [((at + 0.5) / 100, {"api": float(at)}) for at in range(100)]
-    # The restarts fall between the rests: a process before them tells nothing about its successor.
+    # The restarts fall between the rests: a process before them tells nothing about the one after.
     assert growth(samples, "api") == [28.0, 41.0, 74.5, 94.5]
     assert growth(samples, "soak-1") == [None] * 4
     assert RESTS[0][1] < RESTS[1][0]

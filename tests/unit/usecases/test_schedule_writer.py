@@ -160,7 +160,7 @@ async def test_a_retry_row_that_points_on_has_its_chain_completed(late: LateWorl
 
 
 async def test_a_retry_row_that_was_left_behind_names_nothing_any_more(late: LateWorld) -> None:
-    """Its original names another instant: the original is not moved back, and the retry row's successor is not
+    """Its original names another instant: the original is not moved back, and the next retry row is not
     placed.
     """
     late.clock.now = T1 + 3 * MINUTE_MS
