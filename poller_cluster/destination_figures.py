@@ -1,4 +1,4 @@
-"""What became of a destination's calls on this node, put together when it is asked for."""
+"""The figures of a destination's calls on this node, collected on request."""
 
 from poller_cluster.destination_counts import DestinationCounts
 from poller_cluster.dispatch.dispatcher import Dispatcher

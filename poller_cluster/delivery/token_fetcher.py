@@ -98,7 +98,7 @@ class TokenFetcher:
 
 
 def _read(answer: Callable[[], T | TokenFailure]) -> T | TokenFailure:
-    """What a reader makes of an answer. One that fails must not keep the waiting calls from learning of the end."""
+    """The result of reading an answer. An exception of the reader is a failure too, or calls would wait for ever."""
     try:
         return answer()
     except Exception as error:

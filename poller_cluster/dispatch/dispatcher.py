@@ -452,7 +452,7 @@ class Dispatcher:
         return False
 
     def known_receiver(self, client_id: ClientId, name: str) -> Receiver[Job] | None:
-        """The receiver of this name, if rows were for it of late."""
+        """The receiver of this name, if rows were for it recently."""
         return self._receivers.known(client_id, name)
 
     def receivers_open(self) -> int:

@@ -1,4 +1,4 @@
-"""Rows whose callback names a destination: what becomes of them while it can't be called. Pure.
+"""Rows whose destination can't be called: they fail or are deferred. Pure.
 
     gone      fails without an attempt (`DESTINATION_DELETED`)
     locked    deferred for half a minute to a minute, as rows with locked headers are (`DESTINATION_LOCKED`)
@@ -13,13 +13,13 @@ after a resume all rows that waited are called at the next look, in the order of
 destination. Each look at which it is still paused costs a write of each row.
 
 At most `ROWS_A_MINUTE` rows of a poller wait for one destination in the same minute, fewer if its own rate is lower;
-those behind them wait for the next minutes, so that no partition is too large and no minute takes very long. Order
-between such minutes is lost if the resume comes between them. The rows are counted by this node, so after a takeover
-there may be twice as many.
+further ones wait for the next minutes, so that no partition is too large and no minute takes very long. If the resume
+comes between such minutes, their rows are not in order. Each node counts by itself, so after a takeover there may be
+twice as many.
 
 A late policy counts on during a pause: a row is skipped once the destination is still paused so long after its due. The
-time from the resume to the look is not counted, being ours (`PendingRow.learn`). No pause ends a row otherwise: after
-it each row is attempted, whatever the deadline of its retries.
+time from the resume to the look is not counted (`PendingRow.learn`). No pause ends a row otherwise: after it each row
+is attempted, whatever the deadline of its retries.
 """
 
 from typing import Final, TypeAlias

@@ -6,8 +6,8 @@
                         `--- calls wait (`TokenAwaited`) until the fetch ends
 
 A token belongs to a client and the content of a source: destinations with equal sources share it, and a changed source
-gets another. A failed fetch is ours: nothing was sent to the receiver, so its breaker learns nothing of it, no attempt
-is counted, and the source is asked again after a pause that doubles up to `LONGEST_REFETCH_SECONDS`. A token whose
+gets another. A failed fetch counts neither as an attempt nor for the receiver's breaker, since nothing was sent to the
+receiver. The source is asked again after a pause that doubles up to `LONGEST_REFETCH_SECONDS`. A token whose
 refresh fails is used until it expires.
 
 A receiver's 401 drops the token that it was sent, at most once in `REJECTED_SECONDS` for each source: the next call

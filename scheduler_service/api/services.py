@@ -5,8 +5,8 @@
         -> the schedule writer, admission and the callback policy, which all that creates rows share
         -> the verbs of each noun: clients, schedules, dead letters, crons, reconciliations, books, cluster
 
-A noun with several use cases has a class here, whose attributes are verbs: `services.crons.show`. Where one use case is
-the noun already it stands for itself: `services.keys`.
+A noun with several use cases has a class here, whose attributes are verbs: `services.crons.show`. A noun with one use
+case is that use case: `services.keys`.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What became of a destination's calls of late: counts, durations of answers, its breaker, what waits. Pure.
+"""Figures of a destination's calls in the last hour: counts, durations of answers, breaker, waiting calls. Pure.
 
 Each node counts its own attempts (`AttemptCounts`) in slots of five minutes, of which it keeps an hour. The API asks
 the nodes and adds up (`merged`). Durations are counted in buckets whose bounds grow by a factor of 2^(1/4) from a
@@ -109,8 +109,8 @@ class _Slot:
 
 
 class AttemptCounts:
-    """One destination's attempts that this node ended. Every `now` is Unix milliseconds; of a clock that is set back,
-    the newest slot goes on."""
+    """One destination's attempts that this node ended. Every `now` is Unix milliseconds. After a clock was set
+    back, the newest slot counts on until its time is reached again."""
 
     __slots__ = ("_slots",)
 

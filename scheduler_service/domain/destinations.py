@@ -1,11 +1,11 @@
 """Destinations: where a client's calls go, under names of the client's own. Pure.
 
 A destination says once what many callbacks share: URL, headers, credentials, limits. A callback names it, and a path
-below its URL; so what is changed of a destination holds for all calls that are not started yet. The row of such a
+below its URL; so a change of a destination applies to all calls that have not started yet. The row of such a
 callback has `destination://NAME/PATH` for a URL, which a node resolves when it starts the attempt (`resolved_url`).
 
-Stored is a document, encrypted under the key ring as callbacks' headers are, as its headers and credentials are
-secrets. Name, pause and revision are stored beside it in the clear.
+It is stored as a document, encrypted under the key ring like callbacks' headers, because its headers and credentials
+are secrets. Name, pause and revision are stored beside it in the clear.
 """
 
 import re

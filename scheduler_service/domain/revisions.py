@@ -5,12 +5,13 @@ columns of its own, by a conditional write: `revised` has the content, `revision
 
     number made_by label          2 6f0d93c14be8a2751c,e2b7704d1f9c03568a expiry
 
-`number` counts revisions. `made_by` are the requests that made the last ones, the latest last, so that a repeat whose
-first answer was lost is recognised. No label: the text ends before it. A row with a `revision` has both columns.
+`number` counts revisions. `made_by` names the requests that made the last ones, oldest first, so that a repeat whose
+first answer was lost is recognised. Without a label the text ends before it. A row with a `revision` has both columns.
 
-What is claimed, retrying or ended is not revised, so a retry row's content is that of its original for good. Who copies
-the content of a waiting row tests its `revision` in the same write (`domain.schedules.RowWrite`). The external update
-of a revision changes `edits`, so an owner calls the old content or the new one (`poller_cluster`, rule 2).
+A row that is claimed, retrying or ended is never revised, so a retry row has the content of its original for good. A
+writer that copies the content of a waiting row tests its `revision` in the same write (`domain.schedules.RowWrite`).
+The external update of a revision changes `edits`, so an owner calls the old content or the new one (`poller_cluster`,
+rule 2).
 `tests.models.revisions` has all rules, and shows what goes wrong without each.
 """
 
@@ -21,7 +22,7 @@ from uuid import UUID
 MAKERS_KEPT = 8
 """Revisions whose requests are remembered."""
 REVISED_SINCE = 21
-"""The migration from which on programs know of revisions. Others call what a schedule was created with."""
+"""The migration since which programs know revisions. Older ones call what a schedule was created with."""
 
 _NAME_BYTES = 9
 

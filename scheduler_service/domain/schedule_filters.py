@@ -1,10 +1,10 @@
 """Filters: which schedules of a window a request means. Pure.
 
-A schedule is judged as it is read: one that is updated afterwards is meant, or not, as it was before.
+A schedule is judged as it is when it is read; a later update does not change that.
 
 Every kind of filter that is given must hold; of the labels and states, one of those given must be the schedule's.
 Labels, states and crons are columns of lean rows. Destination, host and own key are in a schedule's content, which may
-be long: a caller that filters by these reads the content of those rows only that the other filters admit.
+be long: a caller that filters by these reads the content only of rows that the other filters admit.
 """
 
 import re

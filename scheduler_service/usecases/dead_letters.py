@@ -55,7 +55,7 @@ class LetterWindow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Redriven:
-    """What became of each letter. `next`: the key to continue after; None: there are no more."""
+    """The result for each letter. `next`: the key to continue after; None: there are no more."""
 
     results: list[tuple[LetterKey, RedeliverResult]]
     next: LetterKey | None = None
@@ -121,7 +121,7 @@ class ListDeadLetters:
             more = True
             while more:
                 if (reads and reads + pollers > MAX_READS) or seen >= MAX_SEEN:
-                    # The key before this hour, or before what of it was not looked at.
+                    # The key before this hour, or before the part of it that was not read.
                     return found, max(behind, LetterKey(UnixMillis(hour * HOUR_MS - 1), _LAST_ID))
                 reads += pollers
                 page, read = await self._hour(client, Hour(hour), behind, limit + 1)
@@ -187,8 +187,8 @@ class RedriveDeadLetters:
 
 
 class AcknowledgeDeadLetters:
-    """Acknowledge: a selection of letters is marked as seen to, and left out of listings from then on. The first
-    acknowledgement of a letter stays; of concurrent ones either may be kept.
+    """Acknowledge: a selection of letters is marked, and left out of listings from then on. The first acknowledgement
+    of a letter stays; of concurrent ones either may be kept.
 
     Acknowledges letters of clients that the caller has looked up.
     """

@@ -1,7 +1,7 @@
-"""Show what became of a destination's calls in the last hour, as the nodes that are there now have counted.
+"""Show: the figures of a destination's calls in the last hour, as the present nodes have counted them.
 
-Every node that beats is asked on its own port, all at once; a node that does not answer in time is named instead. What
-a node counted is lost with it: the books say what became of each schedule, for as long as they are kept.
+Every node that beats is asked on its own port, many at once; one that does not answer in time is named instead. The
+counts of a node are lost when it ends; the books have the outcome of each schedule, for as long as they are kept.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
-"""Who names a destination: crons, and schedules that are still to be called.
+"""Finds what names a destination: crons, and schedules that are still to be called.
 
-Schedules are found along the index of occupied minutes, from the oldest one that is not settled to the client's
-horizon. A search is bounded by `MAX_SEARCH_READS`; what it has not reached by then is unknown. Schedules that are
-created meanwhile may be missed.
+The search for schedules follows the index of occupied minutes, from the oldest one that is not settled to the client's
+horizon. It is bounded by `MAX_SEARCH_READS`; minutes beyond that are not searched. A schedule that is created meanwhile
+may be missed.
 """
 
 from collections.abc import Iterator, Sequence

@@ -2,12 +2,12 @@
 
     read -> decide -> write IF the revision is as read (rejected: decide again) -> announced to nodes
 
-As of clients, every change is written under the next revision, even where the destination is as requested already, so
-that no earlier write without an answer takes effect afterwards. The first revision of a destination is the instant of
-its creation, so that one that was deleted and made again has none of the revisions it had before.
+As for clients, every change is written under the next revision, even if the destination is as requested already, so
+that no earlier unanswered write takes effect afterwards. The first revision of a destination is the instant of its
+creation, so that one that was deleted and made again repeats no revision.
 
-A client may have `MAX_DESTINATIONS`. Requests at the same time may all find room; each looks again after its write, and
-takes its destination back where the others are too many.
+A client may have `MAX_DESTINATIONS`. Concurrent requests may all find room; each counts again after its write, and
+deletes its destination if there are too many.
 """
 
 from collections.abc import Callable

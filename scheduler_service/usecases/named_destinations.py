@@ -1,8 +1,8 @@
 """Which destinations a callback may name: those of its client, by their names as this process knows them.
 
-Callbacks with a URL ask nothing. For others the names of their client's destinations are cached as its settings are
-(`authenticate.Catalog`), and read again when a callback names one that is not among them: so a destination can be named
-as soon as it is made, and one that was deleted elsewhere is refused within five seconds. What is stored before that
+A callback with a URL needs no check. The names of a client's destinations are cached like its settings
+(`authenticate.Catalog`), and read again when a callback names one that is not among them. So a destination can be named
+as soon as it is made, and one that was deleted elsewhere is refused within five seconds. A schedule stored before that
 fails when it is due (`poller_cluster.dispatch.named_rows`).
 """
 

@@ -37,8 +37,8 @@ CPU seconds per 1,000 of the bench, 64 at once, while other work used the same t
     waits: only so does a repeat find that it was decided, and brings back nothing that was called, cancelled or
     replaced since. It looks for the chosen one after it has read the present one, under the due that it asks for and
     under the `latest` of the present one.
- 5. Who finds a decided schedule that is only announced creates it before anything else: callers under the key, the
-    owner of the cancelled row's minute, and the owner of the new row's minute.
+ 5. A decided schedule that is only announced is created, before anything else, by any process that finds it: callers
+    under the key, the owner of the cancelled row's minute, and the owner of the new row's minute.
 
 So at most one schedule of a key is created and has not ended (`tests.models.schedule_keys` walks every order of three
 callers that die and lose answers), and a caller that dies leaves the old one, or the new one.
@@ -216,7 +216,7 @@ class ScheduleKeys:
                 precondition.check(None)
                 return NoSuchSchedule()
             schedule_id = present.row.schedule_id
-            # The schedule's own id stands for all its revisions.
+            # The schedule's own id as entity tag matches every revision of it.
             whatever = str(schedule_id) in (precondition.matches or ())
             result = await self._cancel.one(
                 client_id, schedule_id, precondition=NO_PRECONDITION if whatever else precondition

@@ -1,4 +1,4 @@
-"""Updates of a waiting schedule: what is asked, and the call that comes of it. Pure.
+"""Updates of a waiting schedule: the request, and the call that results. Pure.
 
 An update is a JSON merge patch (RFC 7396) of what a create takes: what is left out stays, and null takes away.
 `reschedule_schedule` carries it out, in place or as a reschedule. Old and new are decided by one conditional write
@@ -37,9 +37,9 @@ _CONTENT_TYPE = "content-type"
 
 class CallbackUpdate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What changes of the request to make. `headers` are merged by name, in any case; null takes one away. A new body
-    is `body`, `json` or `body_base64`, one of them, and takes the old content type away; `"body": null` stands for the
-    default body, `"json": null` for the text `null`. A `url` takes the destination and its path away, a `destination`
-    the URL; `"method": null` stands for the destination's, or for POST."""
+    is `body`, `json` or `body_base64`, one of them, and removes the old content type; `"body": null` means the default
+    body, `"json": null` the text `null`. A `url` removes the destination and its path, a `destination` the URL;
+    `"method": null` means the destination's, or POST."""
 
     url: str | UnsetType = UNSET
     destination: Annotated[str, Meta(pattern=DESTINATION_PATTERN)] | UnsetType = UNSET
