@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from minutehand.__main__ import heed_interrupts
 from minutehand.local import machine
+from tests.support.kept import made_to_stay
 
 heed_interrupts()  # the programs that tests start and interrupt inherit what this process ignores
 
@@ -57,6 +58,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_report_header() -> list[str]:
     return [] if settings.default.derandomize else [f"--hypothesis-seed={core.global_force_seed}"]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    with made_to_stay():
+        return (yield)
 
 
 @pytest.fixture(scope="session", autouse=True)
