@@ -58,20 +58,17 @@ class InMemoryConnection:
 
     def __init__(self) -> None:
         parsed, definitions = _compile_inputs()
-        self.tables = {name: Table(definition) for name, definition in definitions.items()}
+        self.tables = _empty_tables(definitions)
         self.server_clocks: Sequence[Callable[[], int]] = [SystemClock().system_ms]
         self._turns = count(1)
-        self._plans: dict[str, _Plan] = {
-            name: _ServerPlan(statement, self._server) if statement.table == _SERVER else _plan(self.tables, statement)
-            for name, statement in parsed.items()
-        }
+        self._plans = _Plans(self.tables, parsed, self._server)
         self.unusual: list[tuple[str, Consistency]] = []
         self.closed = False
 
     @property
     def names(self) -> frozenset[str]:
         """Names of the statements that this connection can run."""
-        return frozenset(self._plans)
+        return frozenset(self._plans.parsed)
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """All rows of a table with their static columns, for tests that look behind the stores."""
@@ -379,7 +376,31 @@ def _bound_conditions(
 _Plan: TypeAlias = _SelectPlan | _ServerPlan | _WritePlan | _DeletePlan
 
 
-def _plan(tables: Mapping[str, Table], parsed: Parsed) -> _SelectPlan | _WritePlan | _DeletePlan:
+class _Plans(dict[str, _Plan]):
+    """The plans of the statements, each made when it is first asked for."""
+
+    def __init__(
+        self,
+        tables: Mapping[str, Table],
+        parsed: Mapping[str, Parsed],
+        server: Callable[[Parameters], tuple[UUID, int]],
+    ) -> None:
+        self.parsed = parsed
+        self._tables = tables
+        self._server = server
+
+    def __missing__(self, name: str) -> _Plan:
+        plan = self[name] = _plan(self._tables, self.parsed[name], self._server)
+        return plan
+
+
+def _empty_tables(definitions: Mapping[str, TableDefinition]) -> dict[str, Table]:
+    return {name: Table(definition) for name, definition in definitions.items()}
+
+
+def _plan(tables: Mapping[str, Table], parsed: Parsed, server: Callable[[Parameters], tuple[UUID, int]]) -> _Plan:
+    if parsed.table == _SERVER:
+        return _ServerPlan(parsed, server)
     table = tables[parsed.table]
     match parsed:
         case Select():
@@ -396,14 +417,17 @@ def _is_key(table: Table, name: str) -> bool:
 
 @cache
 def _compile_inputs() -> tuple[dict[str, Parsed], dict[str, TableDefinition]]:
+    """The statements and tables of each connection. Raises ValueError if one of the statements can't be planned."""
     scripts = [*split_script(read_resource("schema.cql")), *split_script(read_resource("bookkeeping.cql"))]
     definitions = [
         Parser(text.split(") WITH ")[0] + ")" if ") WITH " in text else text).create_table() for text in scripts
     ]
-    return (
-        {name: parse_statement(statement) for name, statement in load_statements().items()},
-        {definition.name: definition for definition in definitions},
-    )
+    by_name = {definition.name: definition for definition in definitions}
+    parsed = {name: parse_statement(statement) for name, statement in load_statements().items()}
+    tables = _empty_tables(by_name)
+    for statement in parsed.values():
+        _plan(tables, statement, lambda parameters: (UUID(int=0), 0))
+    return parsed, by_name
 
 
 def parse_statement(statement: Statement) -> Parsed:
