@@ -24,6 +24,7 @@ class ApiDocument:
     def __init__(self) -> None:
         self.value: dict[str, Any] = msgspec.json.decode(documents_of(ROUTES).openapi.body)
         self._validators: dict[str, Any] = {}
+        self._compiled: dict[bytes, Any] = {}
 
     def resolve(self, value: Mapping[str, Any]) -> Any:
         """The schema that a reference names."""
@@ -81,12 +82,19 @@ class ApiDocument:
 
     def _check(self, name: str, schema: Any, value: Any) -> None:
         if name not in self._validators:
-            whole = {**schema, "components": self.value["components"]}
-            self._validators[name] = jsonschema_rs.Draft202012Validator(whole, validate_formats=True)
+            self._validators[name] = self._compile(schema)
         faults = [
             f"{'/'.join(map(str, error.instance_path))}: {error}" for error in self._validators[name].iter_errors(value)
         ]
         assert not faults, f"{name}: {faults}"
+
+    def _compile(self, schema: Any) -> Any:
+        """The validator of all schemas that say the same, as those of most headers and problems do."""
+        content = msgspec.json.encode(schema)
+        if content not in self._compiled:
+            whole = {**schema, "components": self.value["components"]}
+            self._compiled[content] = jsonschema_rs.Draft202012Validator(whole, validate_formats=True)
+        return self._compiled[content]
 
 
 @cache
