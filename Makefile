@@ -20,6 +20,9 @@ LOCKED := --universal --python-version 3.11 --no-build-isolation --generate-hash
 COMPILE := pyproject.toml --group build $(LOCKED) --no-emit-package minutehand
 COMPILE_LESS := $(COMPILE) --constraints requirements/dev.lock
 
+# Without them, each of the programs that tests start would compile all its modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help demo check test lint format types imports unit simulation integration containers spark spark-demo charts \
