@@ -13,6 +13,8 @@ from minutehand.cli.options import CA_FILE_VARIABLE, trust
 from minutehand.version import VERSION
 
 _HELP_OPTIONS = ("-h", "--help")
+_UNWRAPPED = "\b\n"
+"""Before a paragraph of a help: it stays on its line, so that what is copied from it can be run."""
 _STYLE: Mapping[str, Any] = {"pretty_exceptions_enable": False, "rich_markup_mode": None}
 
 
@@ -26,6 +28,8 @@ class _Entry(NamedTuple):
         module, tree = import_module(f"minutehand.cli.{self.module}"), typer.Typer(**_STYLE)
         tree.add_typer(module.app, name=name, no_args_is_help=True)
         group: Any = typer.main.get_group(tree).commands[name]
+        for command in group.commands.values():
+            command.epilog = f"{_UNWRAPPED}{command.epilog}"
         # A group shows the example of its first command.
         group.epilog = next(iter(group.commands.values())).epilog
         return group.commands.get(name, group)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 CallbackUrl = Annotated[
     str | None,
     typer.Argument(
-        metavar="[CALLBACK_URL]",
+        metavar="CALLBACK_URL",
         help="Where the call goes: http or https. Left out with --destination.",
         show_default=False,
     ),

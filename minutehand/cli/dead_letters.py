@@ -39,7 +39,7 @@ Label = Annotated[str | None, typer.Option("--label", help="Only schedules with 
 LetterIds = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[LETTER_ID]...", help="Letters, as `list --json` shows their letter_id; none: by the options."
+        metavar="LETTER_ID", help="Letters, as `list --json` shows their letter_id; none: by the options."
     ),
 ]
 

@@ -45,7 +45,7 @@ def put(
     name: Name,
     destination_url: Annotated[
         str | None,
-        typer.Argument(metavar="[DESTINATION_URL]", help="Where calls go: http or https.", show_default=False),
+        typer.Argument(metavar="DESTINATION_URL", help="Where calls go: http or https.", show_default=False),
     ] = None,
     file: Annotated[
         Path | None,

@@ -279,8 +279,7 @@ def _command(command: Any, context: Any) -> Iterator[str]:
     if rows:
         yield _table(("option or argument", "meaning"), [(f"`{name}`", _quoted(text)) for name, text in rows])
     if example := getattr(command, "epilog", None):
-        before, _, line = example.partition(": ")
-        yield f"{before}: `{line}`"
+        yield f"Example: `{example.partition('Example: ')[2]}`"
     for name, child in sorted(getattr(command, "commands", {}).items()):
         yield from _command(child, child.context_class(child, info_name=name, parent=context))
 
