@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from minutehand.cli.output import print_fields, print_json
 
 if TYPE_CHECKING:
-    from minutehand.client import Schedule
+    from minutehand.client import Retry, Schedule
 
 IN_DOUBT = "in-doubt"
 """The reason of a schedule that a node may have called before it stopped."""
@@ -15,6 +15,12 @@ def state_of(schedule: "Schedule") -> str:
     if schedule.in_flight:
         return f"{schedule.state} (in flight)"
     return f"{schedule.state} (in doubt)" if schedule.reason == IN_DOUBT else schedule.state
+
+
+def _own(retry: "Retry | None") -> list[str] | None:
+    import msgspec
+
+    return None if retry is None else [f"{name}: {value}" for name, value in msgspec.to_builtins(retry).items()]
 
 
 def show_schedule(schedule: "Schedule", as_json: bool) -> None:
@@ -37,6 +43,12 @@ def show_schedule(schedule: "Schedule", as_json: bool) -> None:
             ("last error", schedule.last_error),
             ("reason", schedule.reason),
             ("calls", f"{schedule.callback.method} {schedule.callback.receiver}".lstrip()),
+            ("headers", [f"{name}: {value}" for name, value in (schedule.callback.headers or {}).items()] or None),
+            ("flow key", schedule.callback.flow_key),
+            ("ordering key", schedule.ordering_key),
+            ("time-out seconds", schedule.timeout_seconds),
+            ("skip after seconds", schedule.skip_after_seconds),
+            ("retry", _own(schedule.retry)),
             ("label", schedule.label),
             ("key", schedule.key),
             ("at the latest", schedule.latest),

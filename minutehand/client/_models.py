@@ -189,8 +189,9 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     `nominal_due`: the instant that was asked for, if the call is due later. `state` is scheduled, retrying, delivered,
     failed, cancelled or skipped; `in_flight`: a node has claimed it; `redelivered_at`: when it was last redelivered.
     `reason` in-doubt: a node stopped while it called the receiver, and the answer is unknown. `rescheduled_to`: it was
-    cancelled, and that schedule is called instead. `etag`: names it as it is now, for `if_match`; None in lists and
-    where one was created.
+    cancelled, and that schedule is called instead. `retry`, `timeout_seconds` and `skip_after_seconds`: its own; None:
+    as its client's settings say. `etag`: names it as it is now, for `if_match`; None in lists and where one was
+    created.
     """
 
     schedule_id: str
@@ -213,6 +214,9 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     ordering_key: str | None = None
     key: str | None = None
     latest: datetime | None = None
+    retry: Retry | None = None
+    timeout_seconds: float | None = None
+    skip_after_seconds: float | None = None
     cron_id: str | None = None
     redelivered_at: datetime | None = None
     rescheduled_from: str | None = None

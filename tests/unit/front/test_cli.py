@@ -120,7 +120,8 @@ def test_every_help_ends_with_an_example(capsys: pytest.CaptureFixture[str]) -> 
         usage, *_, last = capsys.readouterr().out.rstrip().split("\n\n")
         assert "[[" not in usage, path
         # On one line, however long: what is copied from an example can be run.
-        assert f"{last} ".startswith(f"  Example: {path} ") and "\n" not in last, path
+        assert "\n" not in last, path
+        assert f"{last} ".startswith(f"  Example: {path} "), path
 
 
 HELPS = """
@@ -232,7 +233,11 @@ def test_attempts_show_the_end_of_a_retried_success_and_tell_an_empty_answer_fro
             [httpx.Response(200, json={"items": [{**SECRET, "scheme": "v1a", "public_key": "whpk_x"}]})],
             "whpk_x",
         ),
-        ("signing-secrets create shop", [httpx.Response(201, json={**SECRET, "secret": "whsec_x"})], "whsec_x"),
+        (
+            "signing-secrets create shop",
+            [httpx.Response(201, json={**SECRET, "secret": "whsec_x"})],
+            "whsec_x",
+        ),
         ("signing-secrets list shop", [httpx.Response(200, json={"items": [SECRET]})], "s1"),
         ("signing-secrets delete shop s1", [httpx.Response(204)], "s1"),
         (
@@ -339,6 +344,28 @@ def test_instants_have_one_precision_in_json(script: Script, capsys: pytest.Capt
         found = re.findall(r'"(\d{4}-[^"]*)"', capsys.readouterr().out)
         assert len(found) > 1
         assert [one for one in found if not re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", one)] == []
+
+
+def test_a_schedule_is_shown_with_what_it_was_given(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
+    callback = {**SCHEDULE["callback"], "headers": {"X-Shop": "2", "authorization": "***"}, "flow_key": "customer-1"}
+    own = {"retry": {"max_attempts": 3, "deadline_seconds": 60.0}, "timeout_seconds": 5.0, "skip_after_seconds": 9.0}
+    given = {**SCHEDULE, **own, "callback": callback, "ordering_key": "order-17"}
+    script.answers = [httpx.Response(200, json=given)] * 2
+    assert failures.run(["schedules", "get", "shop", "x", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out).items() >= own.items()
+    assert failures.run(["schedules", "get", "shop", "x"]) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    at = lines.index("headers X-Shop: 2")
+    assert lines[at : at + 7] == [
+        "headers X-Shop: 2",
+        "authorization: ***",
+        "flow key customer-1",
+        "ordering key order-17",
+        "time-out seconds 5.0",
+        "skip after seconds 9.0",
+        "retry max_attempts: 3",
+    ]
+    assert lines[at + 7] == "deadline_seconds: 60.0"
 
 
 def test_a_list_is_shown_one_a_line(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
