@@ -21,7 +21,14 @@ def create(name: Name, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJ
     if as_json:
         print_json(made)
     else:
-        print_fields([("key id", made.key_id), ("key", made.key), ("name", made.name), ("created", made.created_at)])
+        print_fields(
+            [
+                ("key id", made.key_id),
+                ("key", f"{made.key} (shown this once)"),
+                ("name", made.name),
+                ("created", made.created_at),
+            ]
+        )
 
 
 @app.command("list", epilog="Example: minutehand admin-keys list")

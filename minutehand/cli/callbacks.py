@@ -47,7 +47,8 @@ Body = Annotated[
     str | None,
     typer.Option(
         "--body",
-        help="The call's body, as text; '' for an empty one. Without any body, the call's id, due and attempt as JSON.",
+        help="The call's body, as text; '' for an empty one. A call that has none carries its id, due and attempt as "
+        "JSON.",
         show_default=False,
     ),
 ]

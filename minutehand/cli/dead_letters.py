@@ -22,7 +22,7 @@ End = Annotated[
     str | None,
     typer.Option("--to", help="Before this instant, 24 hours later at most. [default: now]", show_default=False),
 ]
-Host = Annotated[str | None, typer.Option("--host", help="Only calls to this host.", show_default=False)]
+Host = Annotated[str | None, typer.Option("--host", help="Only calls to this host, without port.", show_default=False)]
 Destination = Annotated[
     str | None, typer.Option("--destination", help="Only calls to the destination of this name.", show_default=False)
 ]
@@ -38,9 +38,7 @@ Error = Annotated[
 Label = Annotated[str | None, typer.Option("--label", help="Only schedules with this label.", show_default=False)]
 LetterIds = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="LETTER_ID", help="Letters, as `list --json` shows their letter_id; none: by the options."
-    ),
+    typer.Argument(metavar="LETTER_ID", help="Letters, as `list --json` shows their letter_id; none: by the options."),
 ]
 
 

@@ -42,7 +42,8 @@ def create(
     print_fields(
         [
             ("key id", made.key_id),
-            ("key", made.key),
+            ("key", f"{made.key} (shown this once)"),
+            ("name", made.name),
             ("scope", made.scope),
             ("created", made.created_at),
             ("expires", made.expires_at),
@@ -52,7 +53,7 @@ def create(
 
 @app.command("list", epilog="Example: minutehand keys list shop")
 def list_(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False) -> None:
-    """List a client's keys, revoked ones included."""
+    """List a client's keys, revoked ones included. LAST USED is an hour or so behind."""
     with connect(url, key) as api:
         keys = api.client(client_id).keys.list()
     if as_json:

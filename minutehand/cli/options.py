@@ -23,7 +23,8 @@ KeyText = Annotated[
     typer.Option(
         "--key",
         envvar="MINUTEHAND_KEY",
-        help="Key to use: an administrator's, or for what is a client's the client's own. Prefer MINUTEHAND_KEY.",
+        help="The client's own key, or an administrator's. Prefer MINUTEHAND_KEY, which other users of the machine "
+        "can't see.",
         show_default=False,
     ),
 ]

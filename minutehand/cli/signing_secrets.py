@@ -38,8 +38,11 @@ def create(
     if as_json:
         print_json(made)
     else:
-        what = "secret" if made.scheme == "v1" else "public key"
-        print_fields([("secret id", made.secret_id), (what, made.secret), ("created", made.created_at)])
+        if made.scheme == "v1":
+            shown = ("secret", f"{made.secret} (shown this once, for the receivers)")
+        else:
+            shown = ("public key", made.secret)
+        print_fields([("secret id", made.secret_id), shown, ("created", made.created_at)])
 
 
 @app.command("list", epilog="Example: minutehand signing-secrets list shop")

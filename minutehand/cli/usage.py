@@ -22,7 +22,9 @@ def usage(
     client_id: ClientId,
     start: Annotated[
         str | None,
-        typer.Option("--from", help="First day, such as 2026-11-21. [default: a week]", show_default=False),
+        typer.Option(
+            "--from", help="First day, such as 2026-11-21. [default: a week before the last]", show_default=False
+        ),
     ] = None,
     end: Annotated[
         str | None,

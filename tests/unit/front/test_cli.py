@@ -15,6 +15,7 @@ import typer.main
 from minutehand.cli import failures
 from minutehand.cli.app import app
 from tests.architecture.sources import ROOT
+from minutehand.client import OwnSettings
 from tests.support.command_tree import command_tree
 from tests.support.scripted_api import (
     ATTEMPT,
@@ -124,6 +125,11 @@ def test_every_help_ends_with_an_example(capsys: pytest.CaptureFixture[str]) -> 
         assert f"{last} ".startswith(f"  Example: {path} "), path
 
 
+def test_the_help_of_set_names_every_setting_of_a_client_s_own() -> None:
+    (given,) = (one for one in ALL["minutehand clients set"].params if one.name == "settings")
+    assert set(OwnSettings.__annotations__) <= set(re.findall(r"\w+", given.help))
+
+
 HELPS = """
 import sys
 from minutehand.cli import failures
@@ -211,7 +217,7 @@ def test_attempts_show_the_end_of_a_retried_success_and_tell_an_empty_answer_fro
         ('clients set shop {"timeout_seconds":5}', [httpx.Response(200, json=CLIENT)], "2000"),
         ("clients delete shop", [httpx.Response(204)], "shop"),
         ("clients trial-call shop https://a.example/", [httpx.Response(200, json=EXCHANGE)], "delivered"),
-        ("keys create shop", [httpx.Response(201, json={**KEY, "key": "mh_x"})], "mh_x"),
+        ("keys create shop", [httpx.Response(201, json={**KEY, "key": "mh_x"})], "mh_x (shown this once)"),
         (
             "keys create shop --scope read --name dashboard --expires-at 2027-11-21T00:00:00Z",
             [httpx.Response(201, json={**KEY, "key": "mh_x", "scope": "read"})],
@@ -220,7 +226,7 @@ def test_attempts_show_the_end_of_a_retried_success_and_tell_an_empty_answer_fro
         ("keys list shop", [httpx.Response(200, json={"items": [{**KEY, "name": "dashboard"}]})], "dashboard"),
         ("keys list shop", [httpx.Response(200, json={"items": [KEY]})], "k1"),
         ("keys revoke shop k1", [httpx.Response(204)], "k1"),
-        ("admin-keys create ops", [httpx.Response(201, json={**ADMIN_KEY, "key": "mh_x"})], "mh_x"),
+        ("admin-keys create ops", [httpx.Response(201, json={**ADMIN_KEY, "key": "mh_x"})], "mh_x (shown this once)"),
         ("admin-keys list", [httpx.Response(200, json={"items": [ADMIN_KEY]})], "ops"),
         ("admin-keys revoke k1", [httpx.Response(204)], "k1"),
         (
@@ -236,7 +242,7 @@ def test_attempts_show_the_end_of_a_retried_success_and_tell_an_empty_answer_fro
         (
             "signing-secrets create shop",
             [httpx.Response(201, json={**SECRET, "secret": "whsec_x"})],
-            "whsec_x",
+            "whsec_x (shown this once",
         ),
         ("signing-secrets list shop", [httpx.Response(200, json={"items": [SECRET]})], "s1"),
         ("signing-secrets delete shop s1", [httpx.Response(204)], "s1"),
