@@ -261,9 +261,9 @@ def _refuse_used(name: str, users: Users) -> None:
     if users.none:
         return
     found = [
-        f"{'at least ' if len(some) > MAX_NAMED else ''}{min(len(some), MAX_NAMED)} {what} "
+        f"{'at least ' if len(some) > MAX_NAMED else ''}{min(len(some), MAX_NAMED)} {what}{'s' * (len(some) > 1)} "
         f"({', '.join(map(str, some[:MAX_NAMED]))})"
-        for some, what in ((users.crons, "crons"), (users.schedules, "waiting schedules"))
+        for some, what in ((users.crons, "cron"), (users.schedules, "waiting schedule"))
         if some
     ]
     if found:

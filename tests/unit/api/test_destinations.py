@@ -275,7 +275,7 @@ async def test_one_that_a_waiting_schedule_names_is_deleted_by_force_only(api: A
     waiting = row(due=due, tail=3)
     await api.storage.schedules.insert(waiting)
     detail = await refusal(api)
-    assert detail == f"destination 'hook' is named by 1 waiting schedules ({waiting.schedule_id})"
+    assert detail == f"destination 'hook' is named by 1 waiting schedule ({waiting.schedule_id})"
     wrong = await api.send("DELETE", HOOK, params={"force": "yes"})
     assert (wrong.status, wrong.json["errors"][0]["pointer"]) == (422, "/force")
     assert (await api.send("DELETE", HOOK, params={"force": "true"})).status == 204
@@ -290,7 +290,7 @@ async def test_retries_count_and_what_has_ended_does_not(api: ApiHarness) -> Non
     assert (await api.send("DELETE", HOOK)).status == 204
     await put(api)
     await api.storage.schedules.insert(row(tail=2, kind=Kind.RETRY_ROW, origin_due=UnixMillis(NOW - DAY_MS)))
-    assert "1 waiting schedules" in await refusal(api)
+    assert "1 waiting schedule (" in await refusal(api)
 
 
 async def test_one_that_a_cron_names_is_deleted_by_force_only(api: ApiHarness) -> None:
@@ -298,9 +298,9 @@ async def test_one_that_a_cron_names_is_deleted_by_force_only(api: ApiHarness) -
     for cron_id in ("other", "nightly"):
         await api.send("PUT", f"/v1/clients/shop/crons/{cron_id}", json=cron())
     await _name_by_cron(api, "nightly")
-    assert await refusal(api) == "destination 'hook' is named by 1 crons (nightly)"
+    assert await refusal(api) == "destination 'hook' is named by 1 cron (nightly)"
     await api.storage.schedules.insert(row())
-    assert "1 crons (nightly) and 1 waiting schedules" in await refusal(api)
+    assert "1 cron (nightly) and 1 waiting schedule (" in await refusal(api)
     await api.send("DELETE", "/v1/clients/shop/crons/nightly")
     assert "cron" not in await refusal(api)
     assert (await api.send("DELETE", HOOK, params={"force": "true"})).status == 204
