@@ -29,7 +29,7 @@ from scheduler_service.domain.destinations import DESTINATION_PATTERN
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import MAX_DUE, ClientId, ScheduleId, UnixMillis, is_schedule_id
 from scheduler_service.domain.instants import format_instant_or_none
-from scheduler_service.domain.schedule_filters import read_destination
+from scheduler_service.domain.schedule_filters import read_destination, read_host
 from scheduler_service.domain.schedules import State
 from scheduler_service.usecases.cancel_schedules import NoSuchSchedule
 from scheduler_service.usecases.dead_letters import LetterWindow
@@ -85,12 +85,6 @@ def _status(text: str) -> str:
     return text
 
 
-def _host(text: str) -> str:
-    if not text or len(text) > MAX_TEXT:
-        raise ValueError(f"must be a host without a port, of at most {MAX_TEXT} characters")
-    return text.lower()
-
-
 _ACKNOWLEDGED: Final[Mapping[str | None, bool | None]] = {None: False, "false": False, "true": True, "any": None}
 
 
@@ -111,9 +105,9 @@ _LISTING: Final = WindowListing(
     filters=(
         Parameter(
             name="host",
-            sentence="List only calls to this host.",
+            sentence="List only calls to this host, without port.",
             schema={"type": "string", "minLength": 1, "maxLength": MAX_TEXT},
-            read=_host,
+            read=read_host,
         ),
         Parameter(
             name="destination",

@@ -95,7 +95,7 @@ async def test_one_call_looks_at_so_many_and_says_where_to_go_on(
 async def test_faults_of_filters_are_named_together(api: ApiHarness, key: str, ids: list[ScheduleId]) -> None:
     wrong = {
         "status": "0xx",
-        "host": "",
+        "host": "a.example:8443",
         "destination": "B",
         "reason": "x" * 1025,
         "acknowledged": "no",
