@@ -47,11 +47,18 @@ def sentence_for(error: Exception) -> str:
         case BrokenPipeError():
             return "The output could not be written: its reader went away."
         case OSError():
-            return _ended(f"The system refused: {error}")
+            return _ended(f"The system refused: {_of_system(error)}")
         case ValueError() if str(error):
             return _ended(str(error))
         case _:
             return _ended(f"This is a fault of Minutehand's, please report it: {type(error).__name__}: {error}")
+
+
+def _of_system(error: OSError) -> str:
+    """What failed on which file, without the error's number and quotes."""
+    if error.strerror is None:
+        return str(error)
+    return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
 
 
 def say(sentence: str) -> None:

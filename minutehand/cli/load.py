@@ -189,6 +189,9 @@ def _of_json(opened: TextIO) -> Iterator[_Fields | _Fault]:
             continue
         try:
             fields = json.loads(text, parse_constant=_refuse_constant)
+        except json.JSONDecodeError as error:
+            yield _Fault(number, f"is no JSON: {error.msg} at character {error.pos + 1}")
+            continue
         except (ValueError, RecursionError) as error:
             yield _Fault(number, f"is no JSON: {error}")
             continue

@@ -211,11 +211,16 @@ async def test_a_repeat_is_answered_as_it_was_by_the_api(
         assert len(json.loads(capsys.readouterr().out)) == 2
 
 
+def test_a_file_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert failures.run(["schedules", "load", "shop", str(tmp_path / "absent.ndjson"), "--key", "k"]) == 1
+    assert capsys.readouterr().err.endswith("/absent.ndjson: No such file or directory.\n")
+
+
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
         ("x.ndjson", "{}", "line 1 of .* is no schedule: callback is missing"),
-        ("x.ndjson", "{", "line 1 of .* is no JSON"),
+        ("x.ndjson", "{}\n{\n", "line 2 of .* is no JSON: Expecting [^:]* at character 3[.]"),
         ("x.ndjson", "[1]", "line 1 of .* is no JSON object"),
         ("x.ndjson", '{"callback": {"uri": "x"}}', "callback.uri is unknown"),
         ("x.ndjson", '{"callback": {"url": "x"}, "delay": 5, "on": 1}', "schedule: delay is unknown, on is unknown"),
