@@ -14,8 +14,8 @@ import typer.main
 
 from minutehand.cli import failures
 from minutehand.cli.app import app
-from tests.architecture.sources import ROOT
 from minutehand.client import OwnSettings
+from tests.architecture.sources import ROOT
 from tests.support.command_tree import command_tree
 from tests.support.scripted_api import (
     ATTEMPT,
