@@ -1,4 +1,6 @@
-"""The tables `reconciliations` and `reconciliation_slots`, and the change count of new requests."""
+"""The tables `reconciliations` and `reconciliation_slots`, what was done to each schedule, and the change count of new
+requests.
+"""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -7,22 +9,26 @@ from uuid import UUID
 
 import msgspec
 
-from cql.connection import UNSET, Connection, Parameters, without_rows
+from cql.connection import UNSET, Connection, Item, Parameters, without_rows
 from cql.decoding import UndecodableRow, decode_enum, decode_json, undecodable
 from membership.conditional import Answer, Applied, Rejected, Unknown
 from membership.errors import StoreUnavailable
-from scheduler_service.domain.ids import ClientId, minute_of
+from scheduler_service.domain.ids import ClientId, Minute, RowKey, minute_of, minute_start
 from scheduler_service.domain.reconciliations import (
     SLOT_BUCKETS,
     Action,
+    HandledSchedule,
     Progress,
     Reconciliation,
     ReconciliationId,
     ReconciliationState,
+    Seen,
     Slot,
+    done_as,
 )
 from scheduler_service.domain.schedule_filters import EVERY, ScheduleFilter
 from scheduler_service.domain.schedules import State
+from scheduler_service.runtime.concurrently import concurrently
 
 _CATALOG = "reconciliations"
 _LOWEST_ID = UUID(int=0)
@@ -101,6 +107,47 @@ class CqlReconciliationStore:
                 return Rejected(current)
             case Applied() | Unknown() as answer:
                 return answer
+
+    async def write_handled(self, reconciliation: Reconciliation, handled: Sequence[HandledSchedule]) -> None:
+        of = (reconciliation.client_id, reconciliation.reconciliation_id)
+        done = done_as(reconciliation.action)
+        minutes: dict[int, list[Item]] = {}
+        for one in handled:
+            start = minute_start(minute_of(one.due))
+            result = (one.outcome.value, UNSET) if one.outcome is done else (UNSET, one.outcome.value)
+            reason = UNSET if one.reason is None else one.reason
+            row = (*of, start, one.due, one.schedule_id, *result, reason)
+            minutes.setdefault(start, []).append(("reconciled_schedules.insert", row))
+        if not minutes:
+            return
+        await self._connection.write_batch([("reconciled_minutes.insert", (*of, start)) for start in minutes])
+        await concurrently(self._connection.write_batch, minutes.values())
+
+    async def handled_minutes(
+        self, client_id: ClientId, reconciliation_id: ReconciliationId, *, first: Minute, last: Minute, limit: int
+    ) -> Sequence[Minute]:
+        parameters = (client_id, reconciliation_id, minute_start(first), minute_start(last), limit)
+        return [minute_of(start) for (start,) in await self._connection.select("reconciled_minutes.read", parameters)]
+
+    async def read_handled(
+        self,
+        client_id: ClientId,
+        reconciliation_id: ReconciliationId,
+        minute: Minute,
+        *,
+        after: RowKey | None = None,
+        limit: int = 100,
+    ) -> Sequence[HandledSchedule]:
+        behind = (0, _LOWEST_ID) if after is None else after
+        parameters = (client_id, reconciliation_id, minute_start(minute), *behind, limit)
+        found: list[HandledSchedule] = []
+        for due, schedule_id, done, left_as, reason in await self._connection.select(
+            "reconciled_schedules.read", parameters
+        ):
+            key = f"{client_id}/{reconciliation_id}/{schedule_id}"
+            outcome = decode_enum(done or left_as, Seen, table="reconciled_schedules", key=key)
+            found.append(HandledSchedule(due, schedule_id, outcome, reason if done is None else None))
+        return found
 
     async def read_slots(self, client_id: ClientId) -> Mapping[int, ReconciliationId]:
         parameters = (_bucket(client_id), client_id)

@@ -111,6 +111,34 @@ def list_(
     )
 
 
+@app.command(
+    epilog="Example: minutehand reconciliations schedules shop 019aa5c8-1bc0-7a4e-9c1d-5b7e2f90a364 --outcome in-flight"
+)
+def schedules(
+    client_id: ClientId,
+    reconciliation_id: ReconciliationId,
+    outcome: Annotated[
+        str | None,
+        typer.Option("--outcome", help="Only those with this outcome, such as refused.", show_default=False),
+    ] = None,
+    limit: Annotated[int, limit_of("schedules")] = 100,
+    url: Url = DEFAULT_URL,
+    key: KeyText = None,
+    as_json: AsJson = False,
+) -> None:
+    """List what a reconciliation did to each schedule. By due, with the reason where one was left alone."""
+    with connect(url, key) as api:
+        listed = api.client(client_id).reconciliations.schedules(
+            reconciliation_id, outcome=outcome, page_size=min(limit + 1, 1000)
+        )
+        found, more = at_most(limit, listed)
+    if as_json:
+        print_json(found, more=more)
+        return
+    rows = [(one.due, one.schedule_id, one.outcome, one.reason) for one in found]
+    print_table(("DUE", "SCHEDULE ID", "OUTCOME", "REASON"), rows, yielding={"REASON"}, more=more)
+
+
 @app.command(epilog="Example: minutehand reconciliations stop shop 019aa5c8-1bc0-7a4e-9c1d-5b7e2f90a364")
 def stop(
     client_id: ClientId,

@@ -117,7 +117,7 @@ from minutehand.client._outcomes import (
     RedrivenItem,
     TrialCallTimes,
 )
-from minutehand.client._reconciliations import Reconciliation, ReconciliationProgress
+from minutehand.client._reconciliations import ReconciledSchedule, Reconciliation, ReconciliationProgress
 from minutehand.client._settings import (
     ClientSettings,
     FlowLimits,
@@ -207,6 +207,7 @@ __all__ = [
     "PreconditionFailed",
     "Problem",
     "PublicKey",
+    "ReconciledSchedule",
     "Reconciliation",
     "ReconciliationProgress",
     "Redriven",

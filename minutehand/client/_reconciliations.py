@@ -44,6 +44,16 @@ class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
         return self.state == "running"
 
 
+class ReconciledSchedule(msgspec.Struct, frozen=True, kw_only=True):
+    """What a reconciliation did to one schedule, in the words of `outcomes`. `reason`, where it left it alone: the
+    state that it was in, rescheduled, in-doubt, or what made it impossible."""
+
+    schedule_id: str
+    due: datetime
+    outcome: str
+    reason: str | None = None
+
+
 def create_reconciliation(
     client_id: str,
     action: str,
@@ -65,6 +75,14 @@ def get_reconciliation(client_id: str, reconciliation_id: str) -> Operation[Reco
 def list_reconciliations(client_id: str, page_size: int | None) -> Operation[Page[Reconciliation]]:
     query = {} if page_size is None else {"limit": str(page_size)}
     return Operation(method="GET", path=_path(client_id), answer=Page[Reconciliation], query=query)
+
+
+def list_reconciled(
+    client_id: str, reconciliation_id: str, *, outcome: str | None, page_size: int | None
+) -> Operation[Page[ReconciledSchedule]]:
+    query = given({"outcome": outcome, "limit": None if page_size is None else str(page_size)})
+    path = f"{_path(client_id, reconciliation_id)}/schedules"
+    return Operation(method="GET", path=path, answer=Page[ReconciledSchedule], query=query)
 
 
 def stop_reconciliation(client_id: str, reconciliation_id: str) -> Operation[Reconciliation]:

@@ -170,6 +170,19 @@ class ReviewedRow(NamedTuple):
         return State(self.state or State.SCHEDULED)
 
 
+class HandledSchedule(NamedTuple):
+    """What a reconciliation did to a schedule; where it left it alone, `reason` says why: a state, or some words."""
+
+    due: UnixMillis
+    schedule_id: ScheduleId
+    outcome: Seen
+    reason: str | None = None
+
+    @property
+    def key(self) -> RowKey:
+        return RowKey(self.due, self.schedule_id)
+
+
 class ReviewPage(NamedTuple):
     """Rows of one partition in key order. `more`: rows may follow."""
 
@@ -193,6 +206,17 @@ def new_reconciliation_id(*, at: int, randomness: Randomness) -> ReconciliationI
 
 def asked_at(reconciliation_id: UUID) -> UnixMillis:
     return UnixMillis(reconciliation_id.int >> 80)
+
+
+def done_as(action: Action) -> Seen:
+    """The outcome of a schedule to which the action has been done."""
+    match action:
+        case Action.REPORT:
+            return Seen.COUNTED
+        case Action.REDELIVER:
+            return Seen.REDELIVERED
+        case Action.CANCEL:
+            return Seen.CANCELLED
 
 
 def concerned(reconciliation: Reconciliation, row: ReviewedRow) -> bool:

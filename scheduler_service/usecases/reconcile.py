@@ -1,6 +1,7 @@
 """Reconcile: one slice of a reconciliation, which may be interrupted anywhere and repeated by any node.
 
-    read a slice from the stored position -> handle the rows concerned -> write position and counts IF version as read
+    read a slice from the stored position -> handle the rows concerned, and keep what was done to each
+        -> write position and counts IF version as read
 
 A filter by content, which may be long, reads that of those rows only that the action applies to otherwise, a few at a
 time, and forgets it at once.
@@ -16,6 +17,10 @@ an unwritten slice redelivered or cancelled are recognised and counted by the sl
 also have left a pointer without its retry row; the next slice that reads the row places it. When a reconciliation is
 stopped, its last slice is read once more, to count what was done and not counted (`close`).
 
+What was done to a schedule is kept before the position passes it, so nothing that was counted is missing there, nor
+what an unwritten slice did. Where that one left a schedule alone, this may be kept without being counted: the schedule
+may have ended before the slice that was written read it.
+
 Requests are compared by wall clock: a redelivery must bear an instant later than the request's, so a process whose
 clock is behind it does nothing (`may_begin`).
 """
@@ -24,6 +29,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import UUID
 
 from membership.conditional import Applied, Rejected, Unknown
@@ -47,6 +53,7 @@ from scheduler_service.domain.ids import (
 from scheduler_service.domain.ports import ReconciliationStore, ScheduleStore
 from scheduler_service.domain.reconciliations import (
     Action,
+    HandledSchedule,
     Reconciliation,
     ReviewedRow,
     ReviewPage,
@@ -55,8 +62,10 @@ from scheduler_service.domain.reconciliations import (
     advanced,
     closed,
     concerned,
+    done_as,
     handled,
 )
+from scheduler_service.domain.retry_rows import IN_DOUBT, RESCHEDULED
 from scheduler_service.domain.schedules import Content, State
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import Turn, concurrently
@@ -97,6 +106,11 @@ BYTES_AS_ROW = 4_096
 """Content that counts as one row that was read."""
 ROWS_BETWEEN_CHECKS = 200
 """Rows handled between two checks whether the work is still this node's."""
+KEPT_AT_ONCE = 50
+"""Schedules whose results are written in one turn: a request for each minute of theirs, and one for all minutes."""
+
+MAX_REASON = 200
+"""Characters of why a schedule could not be handled."""
 
 _LAST_ID = ScheduleId(UUID(int=(1 << 128) - 1))
 _REDELIVERED: Mapping[type[RedeliverResult], Seen] = {
@@ -193,10 +207,8 @@ class Reconcile:
             if not ours():
                 raise NotOurs("another node works on this reconciliation now")
             some = rows[begin : begin + ROWS_BETWEEN_CHECKS]
-            left = [row for row in some if not _is_done(reconciliation, row)]
-            acted += len(left)
-            outcomes[_done_as(reconciliation.action)] += len(some) - len(left)
-            outcomes.update(await self._handle(client, reconciliation, left, spacing, turn))
+            acted += sum(not _is_done(reconciliation, row) for row in some)
+            outcomes.update(await self._handled(client, reconciliation, some, spacing, turn))
         following_state = advanced(
             reconciliation,
             following=following,
@@ -222,10 +234,8 @@ class Reconcile:
             work,
             turn,
         )
-        left = [row for row in rows if not _is_done(reconciliation, row)]
-        outcomes = Counter({_done_as(reconciliation.action): len(rows) - len(left)})
         spacing = Spacing(start=self._clock.wall_ms(), step_ms=0.0)
-        outcomes.update(await self._handle(client, reconciliation, left, spacing, turn))
+        outcomes = await self._handled(client, reconciliation, rows, spacing, turn)
         ended = closed(
             reconciliation,
             seen=Counter(row.shown_state for row in rows),
@@ -321,38 +331,56 @@ class Reconcile:
 
     # Handling.
 
+    async def _handled(
+        self, client: Client, reconciliation: Reconciliation, rows: Sequence[ReviewedRow], spacing: Spacing, turn: Turn
+    ) -> Counter[Seen]:
+        """The results, counted, and kept by schedule; those of a report are not kept, as it does nothing. Raises
+        StoreUnavailable when the result of any row is unknown."""
+        action = reconciliation.action
+        left = [row for row in rows if not _is_done(reconciliation, row)]
+        before = [HandledSchedule(*row.key, done_as(action)) for row in rows if _is_done(reconciliation, row)]
+        results = [*before, *await self._handle(client, reconciliation, left, spacing, turn)]
+        if action is Action.REPORT:
+            return Counter(one.outcome for one in results)
+
+        async def keep(several: Sequence[HandledSchedule]) -> None:
+            async with turn():
+                await self._store.write_handled(reconciliation, several)
+
+        results.sort(key=lambda one: one.key)
+        await concurrently(keep, [results[at : at + KEPT_AT_ONCE] for at in range(0, len(results), KEPT_AT_ONCE)])
+        return Counter(one.outcome for one in results)
+
     async def _handle(
         self, client: Client, reconciliation: Reconciliation, rows: Sequence[ReviewedRow], spacing: Spacing, turn: Turn
-    ) -> Mapping[Seen, int]:
-        """The results, counted. Raises StoreUnavailable when the result of any row is unknown."""
+    ) -> Sequence[HandledSchedule]:
+        """The results. Raises as above."""
         match reconciliation.action:
-            case Action.REPORT:
-                return {Seen.COUNTED: len(rows)}
             case Action.CANCEL:
                 ids, retrying = [row.schedule_id for row in rows], State.RETRYING in reconciliation.states
                 results = await self._cancel.many(client.client_id, ids, retrying=retrying, turn=turn) if rows else {}
                 for result in results.values():
                     if isinstance(result, StoreUnavailable):
                         raise result
-                return Counter(_CANCELLED[type(result)] for result in results.values())
+                return [_result(row, _CANCELLED, results[row.schedule_id]) for row in rows]
             case Action.REDELIVER:
                 asked = [(row, spacing.next(poller_of(row.schedule_id))) for row in rows]
-                return Counter(
-                    await concurrently(lambda each: self._redelivered(client, reconciliation, *each, turn), asked)
-                )
+                return await concurrently(lambda each: self._redelivered(client, reconciliation, *each, turn), asked)
+            case Action.REPORT:
+                return [HandledSchedule(*row.key, Seen.COUNTED) for row in rows]
 
     async def _redelivered(
         self, client: Client, reconciliation: Reconciliation, row: ReviewedRow, at: UnixMillis, turn: Turn
-    ) -> Seen:
+    ) -> HandledSchedule:
         terms = Terms(states=reconciliation.states, since=reconciliation.created_at, at=at)
         try:
             async with turn():
-                return _REDELIVERED[type(await self._redeliver(client, row.schedule_id, terms=terms))]
+                return _result(row, _REDELIVERED, await self._redeliver(client, row.schedule_id, terms=terms))
         except StoreUnavailable:
             raise
         except MinutehandError as error:
             self._on_fault(f"redelivery of {client.client_id}/{row.schedule_id}", error)
-            return Seen.REFUSED
+            return HandledSchedule(*row.key, Seen.REFUSED, str(error)[:MAX_REASON])
 
     # Writing.
 
@@ -384,5 +412,14 @@ def _is_done(reconciliation: Reconciliation, row: ReviewedRow) -> bool:
     return handled(reconciliation, row) and row.shown_state is not State.RETRYING
 
 
-def _done_as(action: Action) -> Seen:
-    return Seen.CANCELLED if action is Action.CANCEL else Seen.REDELIVERED
+def _result(row: ReviewedRow, outcomes: Mapping[Any, Seen], result: RedeliverResult | CancelOutcome) -> HandledSchedule:
+    match result:
+        case WasRescheduled():
+            reason: str | None = RESCHEDULED
+        case InDoubt():
+            reason = IN_DOUBT
+        case StillOpen(row=found) | EndedOtherwise(row=found) | AlreadyFinished(row=found) | BeingRetried(row=found):
+            reason = found.state or State.SCHEDULED.value
+        case _:
+            reason = None
+    return HandledSchedule(*row.key, outcomes[type(result)], reason)

@@ -12,6 +12,7 @@ The caller chooses the id before anything is written, so a repeat with the same 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
+from uuid import UUID
 
 import msgspec
 from msgspec import Meta
@@ -21,17 +22,19 @@ from membership.errors import StoreUnavailable
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.errors import Conflict, FieldError, Invalid, NotFound
 from scheduler_service.domain.idempotency import Keyed
-from scheduler_service.domain.ids import ClientId, minute_of
+from scheduler_service.domain.ids import ClientId, RowKey, ScheduleId, minute_of, minute_start
 from scheduler_service.domain.instants import parse_instant, read_instant, window_faults
 from scheduler_service.domain.ports import ReconciliationStore
 from scheduler_service.domain.reconciliations import (
     HANDLED,
     MAX_RUNNING,
     Action,
+    HandledSchedule,
     Progress,
     Reconciliation,
     ReconciliationId,
     ReconciliationState,
+    Seen,
     Slot,
     asked_at,
     new_reconciliation_id,
@@ -44,14 +47,23 @@ from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.admission import AdmitCreates
 from scheduler_service.usecases.filter_request import FilterRequest, asked_filter
 from scheduler_service.usecases.idempotency import RememberRequest
+from scheduler_service.usecases.reading_steps import Told
 from scheduler_service.usecases.schedule_request import Instant
 
 ABANDONED_MS = 60_000
 """A request whose insert is not seen after this time counts as failed; and a stopped reconciliation keeps its slot for
 this long, unless it is closed before."""
 MAX_RECONCILIATION_TURNS = 20
+MAX_HANDLED_MINUTES = 100
+"""Minutes whose schedules one call lists at most."""
+MAX_SEEN = 5_000
+"""Schedules that one call reads before it stops."""
+LEAST_READ = 100
+HANDLED_BYTES = 120
 MAX_DAYS = 31
 """Days that a window may span unless an operator says otherwise."""
+
+_LOWEST_ID = ScheduleId(UUID(int=0))
 
 
 class ReconciliationRequest(FilterRequest, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
@@ -209,6 +221,14 @@ class RequestReconciliations:
 
 
 @dataclass(frozen=True, slots=True)
+class HandledPage:
+    """`next`: the key to continue after; None: there are no more so far."""
+
+    items: list[HandledSchedule]
+    next: RowKey | None
+
+
+@dataclass(frozen=True, slots=True)
 class ReconciliationPage:
     """`next`: the id to continue before; None: there are no more."""
 
@@ -236,3 +256,42 @@ class ShowReconciliations:
         """Up to `limit`, the newest first. Raises StoreUnavailable."""
         found = list(await self._store.read_newest(client_id, before=before, limit=limit))
         return ReconciliationPage(found, found[-1].reconciliation_id if len(found) == limit else None)
+
+    async def schedules(
+        self,
+        client_id: ClientId,
+        reconciliation_id: ReconciliationId,
+        *,
+        after: RowKey | None,
+        limit: int,
+        outcome: Seen | None = None,
+        told: Told = lambda rows, size: None,
+    ) -> HandledPage:
+        """What was done to up to `limit` schedules after `after`, by due: those with this outcome, or all. One call
+        reads a bounded number of minutes and schedules, so it may answer fewer, even none, and still a key to continue
+        after. Raises NotFound, StoreUnavailable."""
+        asked = await self.one(client_id, reconciliation_id)
+        first = minute_of(asked.start if after is None else after.due)
+        minutes = await self._store.handled_minutes(
+            client_id, reconciliation_id, first=first, last=minute_of(asked.end - 1), limit=MAX_HANDLED_MINUTES + 1
+        )
+        found: list[HandledSchedule] = []
+        seen = 0
+        for minute in minutes[:MAX_HANDLED_MINUTES]:
+            more = True
+            while more:
+                most = max(limit + 1 - len(found), LEAST_READ)
+                page = await self._store.read_handled(client_id, reconciliation_id, minute, after=after, limit=most)
+                told(len(page), len(page) * HANDLED_BYTES)
+                seen, more = seen + len(page), len(page) == most
+                for one in page:
+                    if outcome in (None, one.outcome):
+                        if len(found) == limit:
+                            return HandledPage(found, after)
+                        found.append(one)
+                    after = one.key
+                if seen >= MAX_SEEN:
+                    return HandledPage(found, after)
+        if len(minutes) <= MAX_HANDLED_MINUTES:
+            return HandledPage(found, None)
+        return HandledPage(found, RowKey(minute_start(minutes[-1]), _LOWEST_ID))

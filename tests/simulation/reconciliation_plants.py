@@ -1,13 +1,15 @@
 """Planted bugs of reconciliations: each breaks one rule of their protocol in the running code."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from cql.reconciliations import CqlReconciliationStore
 from scheduler_service.domain import reconciliations
 from scheduler_service.domain.ids import MAX_DUE
-from scheduler_service.domain.reconciliations import Reconciliation, ReviewedRow
+from scheduler_service.domain.reconciliations import HandledSchedule, Reconciliation, ReviewedRow
 from scheduler_service.usecases import reconcile
 from scheduler_service.usecases.redeliver import Terms
 from tests.simulation.plants import Plant
@@ -62,6 +64,28 @@ def what_was_done_before_is_not_counted(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(reconcile, "concerned", untouched)
 
 
+def progress_before_what_was_done(patch: pytest.MonkeyPatch) -> None:
+    """What was done to schedules is kept after the position has passed them."""
+    keep, write = CqlReconciliationStore.write_handled, CqlReconciliationStore.write
+    held: list[tuple[Reconciliation, Sequence[HandledSchedule]]] = []
+
+    async def later(
+        self: CqlReconciliationStore, reconciliation: Reconciliation, handled: Sequence[HandledSchedule]
+    ) -> None:
+        held.append((reconciliation, handled))
+
+    async def first(
+        self: CqlReconciliationStore, reconciliation: Reconciliation, *, expected_version: int | None
+    ) -> Any:
+        answer = await write(self, reconciliation, expected_version=expected_version)
+        while held:
+            await keep(self, *held.pop())
+        return answer
+
+    patch.setattr(CqlReconciliationStore, "write_handled", later)
+    patch.setattr(CqlReconciliationStore, "write", first)
+
+
 RECONCILIATION_PLANTS: dict[str, Plant] = {
     plant.__name__: plant
     for plant in (
@@ -70,5 +94,6 @@ RECONCILIATION_PLANTS: dict[str, Plant] = {
         slots_for_everybody,
         pointers_are_not_completed,
         what_was_done_before_is_not_counted,
+        progress_before_what_was_done,
     )
 }

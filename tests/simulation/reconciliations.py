@@ -1,20 +1,31 @@
 """Reconciliations in a simulated world: the requests, their required results, and a second node that interferes."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 import pytest
 
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.clients import ClientSettings, RetrySettings
-from scheduler_service.domain.ids import UnixMillis
+from scheduler_service.domain.ids import ScheduleId, UnixMillis
 from scheduler_service.domain.instants import format_instant
-from scheduler_service.domain.reconciliations import Action, Reconciliation, ReconciliationId
+from scheduler_service.domain.reconciliations import (
+    Action,
+    HandledSchedule,
+    Reconciliation,
+    ReconciliationId,
+    done_as,
+)
 from scheduler_service.domain.schedules import Row, State
 from scheduler_service.usecases import reconcile
 from scheduler_service.usecases.admission import AdmitCreates, JudgeClock
 from scheduler_service.usecases.idempotency import RememberRequest
 from scheduler_service.usecases.reconcile import Reconcile
-from scheduler_service.usecases.reconciliations import ReconciliationRequest, RequestReconciliations
+from scheduler_service.usecases.reconciliations import (
+    ReconciliationRequest,
+    RequestReconciliations,
+    ShowReconciliations,
+)
 from scheduler_service.usecases.redeliver import RedeliverSchedule
 from tests.simulation.creates import CreateRecord
 from tests.simulation.sim_clock import AgreedClock
@@ -97,6 +108,28 @@ class Reconciliations:
             await self.world.revive()
             await self.advance(1.0)
         raise self.world.violation(f"it has not ended: {await self.read(asked_id)}")
+
+    async def handled(self, asked_id: ReconciliationId) -> list[HandledSchedule]:
+        """What it did to schedules, as its client is shown it, a page of two at a time."""
+        show, after = ShowReconciliations(store=self.store), None
+        found: list[HandledSchedule] = []
+        while True:
+            page = await show.schedules(self.world.clients["shop"].client_id, asked_id, after=after, limit=2)
+            found += page.items
+            if (after := page.next) is None:
+                return found
+
+    async def check_handled(self, done: Reconciliation, schedules: Iterable[ScheduleId]) -> None:
+        """Once it has ended: what it did is shown for each of these schedules, and for no other. An unwritten slice may
+        have left alone what is not counted, because it had ended by the time of the one that was written."""
+        handled = await self.handled(done.reconciliation_id)
+        shown = Counter(one.outcome for one in handled)
+        acts = sorted(one.schedule_id for one in handled if one.outcome is done_as(done.action))
+        if acts != sorted(schedules):
+            raise self.world.violation(f"{done} shows {len(acts)} as done: {handled}")
+        counted = Counter(done.progress.outcomes)
+        if shown[done_as(done.action)] != counted[done_as(done.action)] or shown.total() < counted.total():
+            raise self.world.violation(f"{done} shows {shown}")
 
     async def rows(self, asked: Sequence[CreateRecord]) -> list[Row]:
         rows = [await self.world.row_of(one) for one in asked]

@@ -15,6 +15,7 @@ FINDERS: dict[str, Callable[[], None]] = {
     "progress_without_version": partial(scenarios.test_what_is_stopped_stays_so_and_counts_what_was_done, 0, False),
     "slots_for_everybody": scenarios.test_never_more_run_than_a_client_has_slots,
     "pointers_are_not_completed": partial(INTERRUPTED, scenarios.COPIES, "crash-before"),
+    "progress_before_what_was_done": partial(INTERRUPTED, scenarios.HANDLED, "crash-before"),
     "what_was_done_before_is_not_counted": partial(INTERRUPTED, scenarios.PROGRESS, "crash-before"),
 }
 

@@ -20,9 +20,11 @@ from tests.simulation.world import World, simulate
 
 POINTERS = "schedules.write_outcome_if_ended_at"
 COPIES = "schedules.insert_"
+HANDLED = "reconciled_"
 PROGRESS = "reconciliations.write"
-STEPS = (POINTERS, COPIES, PROGRESS, "schedules.review", "reconciliations.read")
-INTERRUPTED = [(step, fault) for step in (POINTERS, COPIES, PROGRESS) for fault in ("crash-before", "crash-after")]
+WRITES = (POINTERS, COPIES, HANDLED, PROGRESS)
+STEPS = (*WRITES, "schedules.review", "reconciliations.read")
+INTERRUPTED = [(step, fault) for step in WRITES for fault in ("crash-before", "crash-after")]
 UNANSWERED = [(step, fault) for step in STEPS for fault in ("refuse", "lose")]
 TRIANGULAR = [number * (number + 1) // 2 for number in range(1, 60)]
 LATE = [(POINTERS, "late"), (PROGRESS, "late")]
@@ -57,6 +59,7 @@ async def redelivered_once(world: World, reconciliations: Reconciliations) -> No
     assert done.state is ReconciliationState.FINISHED
     assert done.progress.outcomes == {Seen.REDELIVERED: len(asked)}
     assert sum(done.progress.seen.values()) == len(asked)
+    await reconciliations.check_handled(done, [one.schedule_id for one in asked])
     await world.settle_down()
     await reconciliations.check_redelivered_once(asked)
 
@@ -154,6 +157,7 @@ def test_two_work_on_it_while_answers_get_lost_and_one_dies(seed: int) -> None:
         await asyncio.wait_for(meddler, 60.0)
         assert done.progress.outcomes == {Seen.REDELIVERED: len(asked)}
         assert sum(done.progress.seen.values()) == len(asked)
+        await reconciliations.check_handled(done, [one.schedule_id for one in asked])
         await world.settle_down()
         await reconciliations.check_redelivered_once(asked)
 
@@ -239,8 +243,10 @@ def test_what_is_stopped_stays_so_and_counts_what_was_done(after: int, dies: boo
         found = await reconciliations.read(asked_id)
         assert (found.state, found.settled) == (ReconciliationState.STOPPED, True)
         await world.settle_down()
-        redelivered = sum(row.redelivered_at is not None for row in await reconciliations.rows([*world.asked.values()]))
+        rows = await reconciliations.rows([*world.asked.values()])
+        redelivered = sum(row.redelivered_at is not None for row in rows)
         assert found.progress.outcomes == {Seen.REDELIVERED: redelivered}
+        await reconciliations.check_handled(found, [row.schedule_id for row in rows if row.redelivered_at is not None])
         assert 0 < redelivered < len(world.asked)
         assert (await reconciliations.stop(asked_id)) == found
 
@@ -266,6 +272,7 @@ def test_what_is_to_come_is_cancelled_unless_it_was_claimed(seed: int) -> None:
         outcomes = done.progress.outcomes
         assert outcomes[Seen.CANCELLED] == len(asked) - len(spared)
         assert sum(outcomes.values()) == sum(done.progress.seen.values())
+        await reconciliations.check_handled(done, [one.schedule_id for one in asked if not one.calls])
 
     simulate(scenario, seed=seed)
 

@@ -123,6 +123,12 @@ RECONCILIATION = {
     "updated_at": "2026-11-21T09:31:00.000Z",
     "a_field_of_a_later_version": {"x": 1},
 }
+RECONCILED = {
+    "schedule_id": "01a1fe8c-0f8a-8000-8c91-89a08db81829",
+    "due": "2026-11-21T09:00:00.000Z",
+    "outcome": "open",
+    "reason": "retrying",
+}
 PREVIEW = {
     "expression": "0 9 * * 1-5",
     "timezone": "UTC",

@@ -7,9 +7,11 @@ from typing import Unpack
 from minutehand.client._async.parts import AsyncPart, every
 from minutehand.client._filters import ContentFilter
 from minutehand.client._reconciliations import (
+    ReconciledSchedule,
     Reconciliation,
     create_reconciliation,
     get_reconciliation,
+    list_reconciled,
     list_reconciliations,
     stop_reconciliation,
 )
@@ -43,6 +45,14 @@ class AsyncReconciliations(AsyncPart):
     def list(self, *, page_size: int | None = None) -> AsyncIterator[Reconciliation]:
         """The newest first, page by page; they are kept 90 days."""
         return every(self._perform, list_reconciliations(self._client_id, page_size))
+
+    def schedules(
+        self, reconciliation_id: str, *, outcome: str | None = None, page_size: int | None = None
+    ) -> AsyncIterator[ReconciledSchedule]:
+        """What it has done to each schedule so far, by due, page by page: all, or those with this outcome. One whose
+        action is report does nothing, and has none."""
+        operation = list_reconciled(self._client_id, reconciliation_id, outcome=outcome, page_size=page_size)
+        return every(self._perform, operation)
 
     async def stop(self, reconciliation_id: str) -> Reconciliation:
         """Stop it where it is. Raises MinutehandApiError: reconciliation-finished."""

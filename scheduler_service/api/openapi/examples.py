@@ -182,6 +182,7 @@ EXAMPLES: Final[Mapping[str, Example]] = {
     "create_reconciliation": Example(request=of.RECONCILED, answer=of.RECONCILIATION),
     "get_reconciliation": Example(answer=of.RECONCILIATION),
     "list_reconciliations": Example(query={"limit": "50"}, answer=of.page(of.RECONCILIATION)),
+    "list_reconciled_schedules": Example(query={"outcome": "in-flight", "limit": "50"}, answer=of.page()),
     "stop_reconciliation": Example(answer={**of.RECONCILIATION, "state": "stopped"}),
     "put_cron": Example(request=of.NEW_CRON, answer=of.CRON),
     "get_cron": Example(answer=of.CRON),

@@ -10,7 +10,8 @@ from msgspec import Meta
 
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.decoding import Body
-from scheduler_service.api.http.paging import Cursor, Listing, seal
+from scheduler_service.api.http.paging import Cursor, Listing, no_cursor, seal
+from scheduler_service.api.http.query import choice_parameter
 from scheduler_service.api.http.route import (
     CREATES,
     LOCATION,
@@ -24,10 +25,17 @@ from scheduler_service.api.http.route import (
 )
 from scheduler_service.api.schemas import Instant, ScheduleStateName
 from scheduler_service.domain.clients import Scope
-from scheduler_service.domain.errors import NotFound
-from scheduler_service.domain.ids import ClientId, minute_start
+from scheduler_service.domain.errors import FieldError, Invalid, NotFound
+from scheduler_service.domain.ids import MAX_DUE, ClientId, RowKey, ScheduleId, UnixMillis, minute_start
 from scheduler_service.domain.instants import format_instant
-from scheduler_service.domain.reconciliations import Action, Reconciliation, ReconciliationId, ReconciliationState, Seen
+from scheduler_service.domain.reconciliations import (
+    Action,
+    HandledSchedule,
+    Reconciliation,
+    ReconciliationId,
+    ReconciliationState,
+    Seen,
+)
 from scheduler_service.domain.schedule_filters import ScheduleFilter
 from scheduler_service.usecases.reconciliations import ReconciliationRequest
 
@@ -36,6 +44,7 @@ _RECONCILIATION = _RECONCILIATIONS + "/{reconciliation_id}"
 _REQUEST = Body(ReconciliationRequest)
 
 MAX_RECONCILIATIONS: Final = 100
+MAX_HANDLED: Final = 1_000
 
 
 class ReconciliationProgress(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,12 +91,32 @@ class ReconciliationView(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: Instant
 
 
+class HandledView(msgspec.Struct, frozen=True, kw_only=True):
+    """What a reconciliation did to one schedule, in the words of its `outcomes`. `reason`, where it left it alone: the
+    state that it was in, `rescheduled`, `in-doubt`, or what made it impossible."""
+
+    schedule_id: UUID
+    due: Instant
+    outcome: Annotated[str, Meta(extra_json_schema={"enum": list(Seen)})]
+    reason: str | None
+
+
 class _Cursor(Cursor, frozen=True, tag="reconciliations-1"):
     before: UUID
 
 
+class HandledCursor(Cursor, frozen=True, tag="reconciled-1"):
+    reconciliation_id: UUID
+    outcome: Seen | None
+    due: Annotated[int, Meta(ge=0, le=MAX_DUE)]
+    schedule_id: ScheduleId
+
+
 _LISTING: Final = Listing(_Cursor, most=MAX_RECONCILIATIONS)
 RECONCILIATION_PARAMETERS: Final = _LISTING.parameters
+_HANDLED: Final = Listing(HandledCursor, most=MAX_HANDLED)
+_OUTCOME: Final = choice_parameter("outcome", "List only schedules with this outcome.", Seen, list(Seen))
+HANDLED_PARAMETERS: Final = (_OUTCOME, *_HANDLED.parameters)
 
 
 class ReconciliationsQuery(NamedTuple):
@@ -101,6 +130,52 @@ def read_reconciliation_listing(client_id: ClientId, query: Mapping[str, str]) -
     """Raises Invalid."""
     cursor, limit = _LISTING.read(client_id, query)
     return ReconciliationsQuery(None if cursor is None else ReconciliationId(cursor.before), limit)
+
+
+class HandledQuery(NamedTuple):
+    """At most `limit` schedules with this outcome (None: any) after `after` (None: from the first on)."""
+
+    outcome: Seen | None
+    after: RowKey | None
+    limit: int
+
+
+def read_handled_listing(
+    client_id: ClientId, reconciliation_id: ReconciliationId, query: Mapping[str, str]
+) -> HandledQuery:
+    """Raises Invalid."""
+    faults: list[FieldError] = []
+    outcome = _OUTCOME.of(query, faults)
+    try:
+        cursor, limit = _HANDLED.read(client_id, query)
+    except Invalid as invalid:
+        raise Invalid([*faults, *invalid.errors]) from None
+    if faults:
+        raise Invalid(faults)
+    if cursor is None:
+        return HandledQuery(outcome, None, limit)
+    if cursor.reconciliation_id != reconciliation_id:
+        raise no_cursor()
+    if outcome not in (None, cursor.outcome):
+        raise Invalid([FieldError("/outcome", "differs from the list that the cursor continues; leave it out")])
+    return HandledQuery(cursor.outcome, RowKey(UnixMillis(cursor.due), cursor.schedule_id), limit)
+
+
+def handled_cursor(
+    client_id: ClientId, reconciliation_id: ReconciliationId, asked: HandledQuery, following: RowKey | None
+) -> str | None:
+    if following is None:
+        return None
+    return seal(client_id, HandledCursor(reconciliation_id, asked.outcome, following.due, following.schedule_id))
+
+
+def handled_view(handled: HandledSchedule) -> HandledView:
+    return HandledView(
+        schedule_id=handled.schedule_id,
+        due=format_instant(handled.due),
+        outcome=handled.outcome.value,
+        reason=handled.reason,
+    )
 
 
 def reconciliation_cursor(client_id: ClientId, before: ReconciliationId | None) -> str | None:
@@ -173,6 +248,21 @@ async def list_reconciliations(context: RequestContext) -> web.Response:
     return json_response(Items(views, reconciliation_cursor(client_id, page.next)))
 
 
+async def list_reconciled_schedules(context: RequestContext) -> web.Response:
+    client_id, reconciliation_id = context.client.client_id, _reconciliation_id(context)
+    asked = read_handled_listing(client_id, reconciliation_id, context.query())
+    page = await context.services.reconciliations.show.schedules(
+        client_id,
+        reconciliation_id,
+        after=asked.after,
+        limit=asked.limit,
+        outcome=asked.outcome,
+        told=context.has_read,
+    )
+    cursor = handled_cursor(client_id, reconciliation_id, asked, page.next)
+    return json_response(Items([handled_view(one) for one in page.items], cursor))
+
+
 async def stop_reconciliation(context: RequestContext) -> web.Response:
     reconciliation_id = _reconciliation_id(context)
     await context.no_body()
@@ -229,6 +319,19 @@ ROUTES = (
         query=RECONCILIATION_PARAMETERS,
         response=Items[ReconciliationView],
         cost=2,
+    ),
+    Route(
+        method="GET",
+        path=_RECONCILIATION + "/schedules",
+        access=Access.CLIENT,
+        scope=Scope.READ,
+        handler=list_reconciled_schedules,
+        summary="List the schedules that a reconciliation redelivered or cancelled, and those that it left alone, with "
+        "the reason; a report does nothing, and lists none",
+        query=HANDLED_PARAMETERS,
+        response=Items[HandledView],
+        cost=4,
+        reads_much=True,
     ),
     Route(
         method="POST",

@@ -4,14 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from membership.conditional import Answer
-from scheduler_service.domain.ids import (
-    ClientId,
-)
-from scheduler_service.domain.reconciliations import Reconciliation, ReconciliationId, Slot
+from scheduler_service.domain.ids import ClientId, Minute, RowKey
+from scheduler_service.domain.reconciliations import HandledSchedule, Reconciliation, ReconciliationId, Slot
 
 
 class ReconciliationStore(Protocol):
-    """The tables `reconciliations` and `reconciliation_slots`. Kept 90 days.
+    """The tables `reconciliations`, `reconciliation_slots`, `reconciled_minutes` and `reconciled_schedules`. Kept 90
+    days.
 
     A reconciliation holds a slot of its client while it runs. So there are never more than slots, and all that may be
     running are found without a scan over all clients.
@@ -36,6 +35,27 @@ class ReconciliationStore(Protocol):
         self, reconciliation: Reconciliation, *, expected_version: int | None
     ) -> Answer[Reconciliation | None]:
         """Replace state, version and progress if the stored version is `expected_version` (None: null)."""
+
+    async def write_handled(self, reconciliation: Reconciliation, handled: Sequence[HandledSchedule]) -> None:
+        """Keep what was done to these schedules; repeating it is harmless. Once it is kept that the action was done to
+        a schedule, it stays so, however often and in whatever order others write the same schedule."""
+
+    async def handled_minutes(
+        self, client_id: ClientId, reconciliation_id: ReconciliationId, *, first: Minute, last: Minute, limit: int
+    ) -> Sequence[Minute]:
+        """Up to `limit` minutes from `first` to `last` (included) for which `write_handled` was begun, in order.
+        Fewer: there are no more."""
+
+    async def read_handled(
+        self,
+        client_id: ClientId,
+        reconciliation_id: ReconciliationId,
+        minute: Minute,
+        *,
+        after: RowKey | None = None,
+        limit: int = 100,
+    ) -> Sequence[HandledSchedule]:
+        """Up to `limit` schedules due in `minute`, after `after`, by due and id. Fewer: there are no more."""
 
     async def read_slots(self, client_id: ClientId) -> Mapping[int, ReconciliationId]:
         """Serial: the last holder of each slot of a client. Slots that were never held are absent."""

@@ -54,6 +54,7 @@ BEFORE = {
     "create_reconciliation": ("put_client",),
     "get_reconciliation": ("put_client", "create_reconciliation"),
     "list_reconciliations": ("put_client", "create_reconciliation"),
+    "list_reconciled_schedules": ("put_client", "create_reconciliation"),
     "stop_reconciliation": ("put_client", "create_reconciliation"),
 }
 CHOSEN_BY_THE_SERVER = {

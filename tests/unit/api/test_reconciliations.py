@@ -6,11 +6,14 @@ import msgspec
 import pytest
 
 from membership.conditional import Applied
-from scheduler_service.domain.ids import UnixMillis
+from scheduler_service.api.http.paging import seal
+from scheduler_service.api.resources.reconciliations import HandledCursor
+from scheduler_service.domain.ids import MAX_DUE, UnixMillis, compose_schedule_id
 from scheduler_service.domain.instants import format_instant
-from scheduler_service.domain.reconciliations import Reconciliation, Seen, advanced
+from scheduler_service.domain.reconciliations import HandledSchedule, Reconciliation, Seen, advanced
 from scheduler_service.domain.schedule_filters import EVERY, ScheduleFilter
 from scheduler_service.domain.schedules import State
+from scheduler_service.usecases import reconciliations
 from scheduler_service.usecases.reconciliations import ReconciliationRequest
 from tests.support.api import NOW, ApiHarness, Reply
 from tests.support.outcomes import SHOP
@@ -81,7 +84,7 @@ async def test_one_is_stopped_and_stays_so(api: ApiHarness, key: str) -> None:
 @pytest.mark.parametrize("name", ["x", "019aa5c8-1bc0-7a4e-9c1d-5b7e2f90a364", "019aa5c81bc07a4e9c1d5b7e2f90a364"])
 async def test_an_unknown_reconciliation_is_not_found(api: ApiHarness, key: str, name: str) -> None:
     await asked(api, key)
-    for method, verb in (("GET", ""), ("POST", ":stop")):
+    for method, verb in (("GET", ""), ("GET", "/schedules"), ("POST", ":stop")):
         assert (await api.send(method, f"{ALL}/{name}{verb}", key=key)).status == 404
 
 
@@ -175,6 +178,80 @@ async def test_an_id_is_good_for_one_however_often_it_is_asked_for(api: ApiHarne
     assert (again, await store.read_newest(SHOP)) == (known, [known])
     assert len(await store.read_slots(SHOP)) == 1
     assert known.created_at == UnixMillis(NOW)
+
+
+@pytest.mark.parametrize(("name", "most"), [("MAX_HANDLED_MINUTES", 100), ("MAX_HANDLED_MINUTES", 1), ("MAX_SEEN", 1)])
+@pytest.mark.parametrize("limit", ["1", "2", "4", "1000"])
+async def test_what_was_done_is_listed_page_by_page(
+    api: ApiHarness, key: str, monkeypatch: pytest.MonkeyPatch, limit: str, name: str, most: int
+) -> None:
+    monkeypatch.setattr(reconciliations, name, most)
+    monkeypatch.setattr(reconciliations, "LEAST_READ", 1)
+    of = f"{ALL}/{(await asked(api, key))['reconciliation_id']}/schedules"
+    assert (await api.send("GET", of, key=key)).json == {"items": [], "next_cursor": None}
+    (one,) = await api.storage.reconciliations.read_newest(SHOP)
+    outcomes = [Seen.REDELIVERED, Seen.OPEN, Seen.REFUSED, Seen.REDELIVERED, Seen.OPEN]
+    done = [
+        HandledSchedule(
+            due := UnixMillis(one.start + at // 2 * 60_000),
+            compose_schedule_id(due=due, poller_id=0, tail=at),
+            outcome,
+            None if outcome is Seen.REDELIVERED else "retrying",
+        )
+        for at, outcome in enumerate(outcomes)
+    ]
+    await api.storage.reconciliations.write_handled(one, done)
+
+    async def listed(**query: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        params = {"limit": limit, **query}
+        while True:
+            api.clock.advance(1)
+            reply = await api.send("GET", of, key=key, params=params)
+            assert reply.status == 200, reply.body
+            assert len(reply.json["items"]) <= int(limit)
+            found += reply.json["items"]
+            if reply.json["next_cursor"] is None:
+                return found
+            params = {"limit": limit, "cursor": reply.json["next_cursor"]}
+
+    shown = [
+        {
+            "schedule_id": str(handled.schedule_id),
+            "due": format_instant(handled.due),
+            "outcome": handled.outcome.value,
+            "reason": handled.reason,
+        }
+        for handled in done
+    ]
+    assert await listed() == shown
+    assert await listed(outcome="open") == [shown[1], shown[4]]
+    assert await listed(outcome="gone") == []
+
+
+async def test_a_cursor_lists_what_its_own_reconciliation_did(api: ApiHarness, key: str) -> None:
+    first = (await asked(api, key))["reconciliation_id"]
+    (one,) = await api.storage.reconciliations.read_newest(SHOP)
+    done = [
+        HandledSchedule(one.start, compose_schedule_id(due=one.start, poller_id=0, tail=tail), Seen.OPEN)
+        for tail in range(2)
+    ]
+    await api.storage.reconciliations.write_handled(one, done)
+    api.clock.advance(1)
+    second = (await asked(api, key))["reconciliation_id"]
+    cursor = (await api.send("GET", f"{ALL}/{first}/schedules", key=key, params={"limit": "1"})).json["next_cursor"]
+    assert cursor is not None
+    for of, params, faults in (
+        (second, {"cursor": cursor}, {"/cursor"}),
+        (first, {"cursor": cursor, "outcome": "gone"}, {"/outcome"}),
+        (first, {"cursor": "x", "outcome": "x", "limit": "0"}, {"/cursor", "/outcome", "/limit"}),
+    ):
+        reply = await api.send("GET", f"{ALL}/{of}/schedules", key=key, params=params)
+        assert (reply.status, set(reply.faults)) == (422, faults)
+    for due in (-1, MAX_DUE + 1):
+        forged = seal(SHOP, HandledCursor(one.reconciliation_id, None, due, done[0].schedule_id))
+        reply = await api.send("GET", f"{ALL}/{first}/schedules", key=key, params={"cursor": forged})
+        assert (reply.status, set(reply.faults)) == (422, {"/cursor"})
 
 
 async def test_filters_are_kept_and_shown(api: ApiHarness, key: str) -> None:

@@ -24,6 +24,7 @@ from tests.support.scripted_api import (
     LETTER,
     PREVIEW,
     PROBLEM,
+    RECONCILED,
     RECONCILIATION,
     RUN,
     SCHEDULE,
@@ -78,7 +79,7 @@ def test_there_is_a_command_for_everything_promised() -> None:
         for verb in ("redeliver", "reschedule", "update", "run", "attempts", "cancel-window")
     }
     wanted |= {f"minutehand dead-letters {verb}" for verb in ("list", "redeliver", "acknowledge")}
-    wanted |= {f"minutehand reconciliations {verb}" for verb in ("create", "show", "list", "stop")}
+    wanted |= {f"minutehand reconciliations {verb}" for verb in ("create", "show", "list", "schedules", "stop")}
     verbs = ("put", "list", "show", "pause", "resume", "trigger", "delete", "runs", "preview")
     wanted |= {f"minutehand crons {verb}" for verb in verbs}
     wanted |= {f"minutehand destinations {verb}" for verb in ("put", "get", "list", "pause", "resume", "delete")}
@@ -297,6 +298,11 @@ def test_attempts_show_the_end_of_a_retried_success_and_tell_an_empty_answer_fro
         ),
         ("reconciliations show shop x", [httpx.Response(200, json=RECONCILIATION)], "3 of 60"),
         ("reconciliations list shop", [httpx.Response(200, json={"items": [RECONCILIATION]})], "7 redelivered"),
+        (
+            "reconciliations schedules shop x --outcome open",
+            [httpx.Response(200, json={"items": [RECONCILED]})],
+            "retrying",
+        ),
         ("reconciliations stop shop x", [httpx.Response(200, json={**RECONCILIATION, "state": "stopped"})], "stopped"),
         ("dead-letters list shop", [httpx.Response(200, json={"items": [LETTER]})], "exhausted"),
         ("dead-letters acknowledge shop one@1", [httpx.Response(200, json={"acknowledged": 3})], "3 are acknowledged"),
@@ -542,6 +548,7 @@ LISTS = [
     ("crons runs shop nightly", [RUN] * 3),
     ("dead-letters list shop", [LETTER] * 3),
     ("reconciliations list shop", [RECONCILIATION] * 3),
+    ("reconciliations schedules shop x", [RECONCILED] * 3),
 ]
 
 

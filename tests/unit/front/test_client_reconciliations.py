@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from minutehand.client import Reconciliation
-from tests.support.scripted_api import RECONCILIATION, Script
+from tests.support.scripted_api import RECONCILED, RECONCILIATION, Script
 
 ID = str(RECONCILIATION["reconciliation_id"])
 ALL = "/v1/clients/shop/reconciliations"
@@ -76,6 +76,26 @@ async def test_look_list_and_stop() -> None:
     one = [("GET", f"{ALL}/{ID}", {}), ("GET", ALL, {"limit": "1"}), ("GET", ALL, {"limit": "1", "cursor": "c"})]
     stop = ("POST", f"{ALL}/{ID}:stop", {})
     assert sent == [*one, stop, one[0], ("GET", ALL, {}), stop]
+
+
+async def test_what_was_done_to_schedules_page_by_page() -> None:
+    first, last, other = (
+        httpx.Response(200, json={"items": [RECONCILED], "next_cursor": cursor}) for cursor in ("c", None, None)
+    )
+    script = Script(first, last, other)
+    with script.api() as api:
+        found = list(api.client("shop").reconciliations.schedules(ID, outcome="open", page_size=1))
+    async with script.async_api() as waiting:
+        assert [one async for one in waiting.client("shop").reconciliations.schedules(ID)] == found[1:]
+    assert [(one.schedule_id, one.outcome, one.reason, one.due) for one in found[:1]] == [
+        (RECONCILED["schedule_id"], "open", "retrying", START)
+    ]
+    assert [dict(one.url.params) for one in script.requests] == [
+        {"outcome": "open", "limit": "1"},
+        {"outcome": "open", "limit": "1", "cursor": "c"},
+        {},
+    ]
+    assert {one.url.path for one in script.requests} == {f"{ALL}/{ID}/schedules"}
 
 
 async def test_wait_until_it_runs_no_more() -> None:

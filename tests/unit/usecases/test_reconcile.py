@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from scheduler_service.domain.ids import (
 )
 from scheduler_service.domain.reconciliations import (
     Action,
+    HandledSchedule,
     Progress,
     Reconciliation,
     ReconciliationState,
@@ -36,13 +38,22 @@ from scheduler_service.domain.schedule_filters import EVERY, ScheduleFilter
 from scheduler_service.domain.schedules import Definition, ExternalUpdate, Kind, Outcome, RowWrite, State
 from scheduler_service.runtime.concurrently import Turn
 from scheduler_service.usecases import reconcile
-from scheduler_service.usecases.cancel_schedules import CancelSchedules
+from scheduler_service.usecases.cancel_schedules import (
+    BeingRetried,
+    Cancelled,
+    CancelSchedules,
+    InDoubt,
+    InFlight,
+    NoSuchSchedule,
+    WasRescheduled,
+)
 from scheduler_service.usecases.reconcile import NotOurs, Reconcile
 from scheduler_service.usecases.redeliver import (
     EndedOtherwise,
     RedeliveredBefore,
     Redelivering,
     RedeliverSchedule,
+    StillOpen,
     Terms,
 )
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
@@ -155,6 +166,10 @@ class Bench:
         assert self.once.may_begin(asked)
         return asked
 
+    async def handled(self, asked: Reconciliation) -> Sequence[HandledSchedule]:
+        of = (SHOP, asked.reconciliation_id)
+        return await self.storage.reconciliations.read_handled(*of, minute_of(asked.start))
+
     def rows(self) -> list[dict[str, Any]]:
         return self.memory.rows("schedules")
 
@@ -166,6 +181,10 @@ class Bench:
             assert done.reconciliation.progress != stood[-1].progress
             stood.append(done.reconciliation)
         return stood
+
+
+def row(state: State) -> Any:
+    return SimpleNamespace(state=None if state is State.SCHEDULED else state.value)
 
 
 Rows = list[tuple[int, int, State, Kind]]
@@ -272,7 +291,61 @@ async def test_a_row_that_cannot_be_handled_is_counted_and_storage_is_waited_for
         assert (await bench.slices(asked))[-1].progress.outcomes == {Seen.REDELIVERED: 3}
         return
     assert (await bench.slices(asked))[-1].progress.outcomes == {Seen.REDELIVERED: 2, Seen.REFUSED: 1}
+    assert [one.reason for one in await bench.handled(asked) if one.outcome is Seen.REFUSED] == ["x"]
     assert len(bench.faults) == 1
+
+
+async def test_what_was_done_to_each_is_kept_with_why_it_was_not() -> None:
+    bench = Bench()
+    for tail in range(4):
+        await bench.add(START + tail, 0, tail)
+    asked = await bench.asked(Action.REDELIVER, State.FAILED, end=START + MINUTE_MS)
+    ids = [compose_schedule_id(due=START + tail, poller_id=0, tail=tail) for tail in range(4)]
+    results: list[Any] = [None, StillOpen(row(State.RETRYING)), EndedOtherwise(row(State.DELIVERED)), NoSuchSchedule()]
+    redeliver = bench.redeliver
+
+    async def scripted(client: Client, schedule_id: ScheduleId, *, terms: Terms) -> object:
+        return results[ids.index(schedule_id)] or await redeliver(client, schedule_id, terms=terms)
+
+    bench.once._redeliver = scripted  # type: ignore[assignment]
+    await bench.slices(asked)
+    assert await bench.handled(asked) == [
+        HandledSchedule(*key_of(ids[0]), Seen.REDELIVERED),
+        HandledSchedule(*key_of(ids[1]), Seen.OPEN, "retrying"),
+        HandledSchedule(*key_of(ids[2]), Seen.CHANGED, "delivered"),
+        HandledSchedule(*key_of(ids[3]), Seen.GONE),
+    ]
+    report = await bench.asked(Action.REPORT, State.FAILED, end=START + MINUTE_MS)
+    assert (await bench.slices(report))[-1].progress.outcomes == {Seen.COUNTED: 3}
+    assert await bench.handled(report) == []
+
+
+async def test_why_schedules_were_not_cancelled_is_kept() -> None:
+    bench, due = Bench(), NOW + 60_000
+    for tail in range(5):
+        await bench.add(due + tail, 0, tail, state=State.SCHEDULED)
+    asked = await bench.asked(Action.CANCEL, State.SCHEDULED, start=due, end=due + MINUTE_MS)
+    ids = [compose_schedule_id(due=due + tail, poller_id=0, tail=tail) for tail in range(5)]
+    results: list[Any] = [
+        InFlight(row(State.SCHEDULED)),
+        InDoubt(row(State.RETRYING)),
+        WasRescheduled(row(State.CANCELLED)),
+        BeingRetried(row(State.RETRYING)),
+        Cancelled(row(State.CANCELLED)),
+    ]
+
+    async def scripted(*given: object, **named: object) -> object:
+        return dict(zip(ids, results, strict=True))
+
+    bench.once._cancel.many = scripted  # type: ignore[method-assign, assignment]
+    await bench.slices(asked)
+    assert [(one.outcome, one.reason) for one in await bench.handled(asked)] == [
+        (Seen.IN_FLIGHT, None),
+        (Seen.IN_FLIGHT, "in-doubt"),
+        (Seen.CHANGED, "rescheduled"),
+        (Seen.CHANGED, "retrying"),
+        (Seen.CANCELLED, None),
+    ]
 
 
 async def test_a_bulk_redelivery_skips_rows_that_have_changed() -> None:
