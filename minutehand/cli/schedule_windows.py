@@ -1,4 +1,4 @@
-"""The commands of `minutehand schedules` over windows: list, count, cancel-window."""
+"""The commands of `minutehand schedules` over windows: list, count, cancel-window, reschedule-window."""
 
 from typing import Annotated
 
@@ -6,8 +6,9 @@ import typer
 
 from minutehand.cli.filter_options import End, Filters, Start, States
 from minutehand.cli.option_groups import grouped
-from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, KeyText, Url, connect, limit_of
+from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, IdempotencyKey, KeyText, Url, connect, limit_of
 from minutehand.cli.output import at_most, print_json, print_table, say
+from minutehand.cli.schedule_options import Delay, Due, Fold, Gap, Window, Zone, due_of
 from minutehand.cli.schedule_view import IN_DOUBT, state_of
 
 
@@ -23,7 +24,7 @@ def cancel_window(
     key: KeyText = None,
     as_json: AsJson = False,
 ) -> None:
-    """Cancel whatever is due within a window and has not ended.
+    """Cancel whatever waits and is due within a window.
 
     What was rescheduled to an instant outside the window is not in it.
     """
@@ -40,6 +41,66 @@ def cancel_window(
     say(f"{len(items) - len(left)} are cancelled{in_doubt}; {len(left)} could not be.")
     if left:
         print_table(("SCHEDULE ID", "ANSWER", "STATE", "RESCHEDULED TO"), left)
+
+
+@grouped
+def reschedule_window(
+    client_id: ClientId,
+    *,
+    start: Annotated[str, typer.Option("--from", help="First instant, RFC 3339.", show_default=False)],
+    end: Annotated[str, typer.Option("--to", help="Before this instant.", show_default=False)],
+    shift_seconds: Annotated[
+        float | None,
+        typer.Option("--shift-seconds", help="By so many seconds; negative: earlier.", show_default=False),
+    ] = None,
+    due: Due = None,
+    timezone: Zone = None,
+    dst_gap: Gap = None,
+    dst_fold: Fold = None,
+    delay_seconds: Delay = None,
+    window_seconds: Window = None,
+    state: States = None,
+    filters: Filters,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say how many would move, and move none.")] = False,
+    idempotency_key: IdempotencyKey = None,
+    url: Url = DEFAULT_URL,
+    key: KeyText = None,
+    as_json: AsJson = False,
+) -> None:
+    """Reschedule whatever waits and is due within a window.
+
+    Takes --shift-seconds, --due or --delay-seconds. Each moves once: the same command again moves nothing, unless it
+    has another idempotency key.
+    """
+    with connect(url, key) as api:
+        schedules_of = api.client(client_id).schedules
+        if dry_run:
+            wanted = state or ["scheduled", "retrying"]
+            waiting = schedules_of.count(start=start, end=end, state=wanted, **filters.told())
+            if as_json:
+                print_json({"dry_run": True, "count": waiting})
+            else:
+                say(f"{waiting:,} would be rescheduled.")
+            return
+        items = schedules_of.reschedule_window(
+            start=start,
+            end=end,
+            shift_seconds=shift_seconds,
+            due=due_of(due, timezone, dst_gap, dst_fold),
+            delay_seconds=delay_seconds,
+            window_seconds=window_seconds,
+            state=state or None,
+            idempotency_key=idempotency_key,
+            **filters.told(),
+        )
+    if as_json:
+        print_json(items)
+        return
+    left = [one for one in items if not one.rescheduled]
+    say(f"{len(items) - len(left)} are rescheduled; {len(left)} could not be.")
+    if left:
+        rows = [(one.schedule_id, one.status, one.state, one.reason, one.rescheduled_to) for one in left]
+        print_table(("SCHEDULE ID", "ANSWER", "STATE", "REASON", "RESCHEDULED TO"), rows, yielding={"REASON"})
 
 
 @grouped

@@ -48,7 +48,7 @@ from minutehand.cli.schedule_options import (
     schedule_options,
 )
 from minutehand.cli.schedule_view import show_schedule
-from minutehand.cli.schedule_windows import cancel_window, count, list_
+from minutehand.cli.schedule_windows import cancel_window, count, list_, reschedule_window
 
 if TYPE_CHECKING:
     from minutehand.client import Attempt
@@ -429,5 +429,10 @@ app.command(
     epilog="Example: minutehand schedules cancel-window shop "
     "--from 2026-11-21T09:00:00Z --to 2026-11-21T10:00:00Z --label reminders",
 )(cancel_window)
+app.command(
+    "reschedule-window",
+    epilog="Example: minutehand schedules reschedule-window shop "
+    "--from 2026-11-21T09:00:00Z --to 2026-11-21T10:00:00Z --host a.example --shift-seconds 3600",
+)(reschedule_window)
 app.command("list", epilog="Example: minutehand schedules list shop --from 2026-11-21T09:00:00Z --state failed")(list_)
 app.command(epilog="Example: minutehand schedules count shop --to 2026-11-28T09:00:00Z --host a.example")(count)

@@ -16,9 +16,9 @@ and `Conflict`, are those of single statuses), `MinutehandUnreachable` when ther
 may have taken effect. Values are plain and frozen; fields that a newer server adds are ignored.
 
 Retries. Reads, PUT and DELETE, creates (create, create_batch, bulk) and requests under an `Idempotency-Key` (redeliver,
-reschedule, update, run, crons.trigger, reconciliations.create) are safe to repeat. They are sent again when there was
-no answer, and after 429 and 503, with growing pauses, jitter and Retry-After: `Minutehand(..., retries=4,
-retry_deadline_seconds=60)`.
+reschedule, update, run, crons.trigger, reconciliations.create) are safe to repeat, and so is reschedule_window, of
+which the API recognises a repeat. They are sent again when there was no answer, and after 429 and 503, with growing
+pauses, jitter and Retry-After: `Minutehand(..., retries=4, retry_deadline_seconds=60)`.
 Everything else, and `health()`, is sent once, unless it was answered 429: then nothing was done.
 
 Creates carry a token from which the API derives the same schedules each time. It stores nothing for it, so these
@@ -115,6 +115,7 @@ from minutehand.client._outcomes import (
     Exchange,
     Redriven,
     RedrivenItem,
+    RescheduleItem,
     TrialCallTimes,
 )
 from minutehand.client._reconciliations import ReconciledSchedule, Reconciliation, ReconciliationProgress
@@ -212,6 +213,7 @@ __all__ = [
     "ReconciliationProgress",
     "Redriven",
     "RedrivenItem",
+    "RescheduleItem",
     "Retry",
     "RetrySettings",
     "Schedule",

@@ -62,7 +62,8 @@ TRIAL_CALL_TIMEOUT_SECONDS: Final = 75.0
 class Operation(msgspec.Struct, Generic[T], frozen=True, kw_only=True, gc=False):
     """One request. `also`: statuses from 400 up that are answers, not errors. `timeout_seconds` None: the connection's.
     `keyed`: sent under an idempotency key, the given one or a generated one; `creating`: a token may take the place of
-    a generated one. `probe`: the answer must be of now, so it is never repeated."""
+    a generated one. `probe`: the answer must be of now, so it is never repeated. `recognised`: the API
+    recognises a repeat without a key."""
 
     method: str
     path: str
@@ -76,11 +77,12 @@ class Operation(msgspec.Struct, Generic[T], frozen=True, kw_only=True, gc=False)
     idempotency_key: str | None = None
     creating: Creating | None = None
     probe: bool = False
+    recognised: bool = False
 
     @property
     def repeatable(self) -> bool:
         """Whether sending it twice does no more than sending it once."""
-        return (self.keyed or self.method in _IDEMPOTENT) and not self.probe
+        return (self.keyed or self.recognised or self.method in _IDEMPOTENT) and not self.probe
 
     def read(self, status: int, headers: Mapping[str, str], body: bytes) -> T:
         """The answer as a value. Raises MinutehandApiError, MinutehandUnreachable."""

@@ -1,4 +1,4 @@
-"""Which schedules of a window are meant: to list, to count, to cancel."""
+"""Which schedules of a window are meant: to list, to count, to cancel, to reschedule."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -6,9 +6,9 @@ from typing import Any, TypedDict
 
 import msgspec
 
-from minutehand.client._calls import Operation, client_path, given, instant
+from minutehand.client._calls import Operation, client_path, given, instant, keyed
 from minutehand.client._models import Page
-from minutehand.client._outcomes import CancelItem
+from minutehand.client._outcomes import CancelItem, RescheduleItem
 
 
 class ContentFilter(TypedDict, total=False):
@@ -53,6 +53,34 @@ def cancel_window(
 
 def cancel_further(client_id: str, cursor: str) -> Operation[Page[CancelItem]]:
     return _cancel(client_id, {"cursor": cursor})
+
+
+def reschedule_window(
+    client_id: str,
+    *,
+    start: datetime | str,
+    end: datetime | str,
+    move: Mapping[str, Any],
+    filters: ScheduleFilter,
+    key: str | None,
+) -> Operation[Page[RescheduleItem]]:
+    body = msgspec.json.encode(given({"from": instant(start), "to": instant(end), **move, **filters}))
+    if key is not None:
+        return keyed(_moves(client_id), Page[RescheduleItem], key=key, body=body)
+    return _move(client_id, body)
+
+
+def reschedule_further(client_id: str, cursor: str) -> Operation[Page[RescheduleItem]]:
+    return _move(client_id, msgspec.json.encode({"cursor": cursor}))
+
+
+def _move(client_id: str, body: bytes) -> Operation[Page[RescheduleItem]]:
+    answer = Page[RescheduleItem]
+    return Operation(method="POST", path=_moves(client_id), answer=answer, body=body, recognised=True)
+
+
+def _moves(client_id: str) -> str:
+    return f"{client_path(client_id)}/schedules:reschedule"
 
 
 def _count(client_id: str, query: Mapping[str, str | Sequence[str]]) -> Operation[ScheduleCount]:

@@ -67,6 +67,22 @@ class LetterSelection(LetterFilters, total=False):
     cursor: str
 
 
+class RescheduleItem(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of one reschedule of many: status 200 `rescheduled_to` is called instead, 404 not found, 409 it stays
+    (in flight, ended otherwise as `state` says, in-doubt as `reason` says, or rescheduled to `rescheduled_to` before),
+    422 it can't be due then (`reason`), 503 unknown: ask again."""
+
+    schedule_id: str
+    status: int
+    state: str | None = None
+    reason: str | None = None
+    rescheduled_to: str | None = None
+
+    @property
+    def rescheduled(self) -> bool:
+        return self.status == 200
+
+
 class CancelItem(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one cancel of many: status 200 cancelled, 404 not found, 409 in flight or ended otherwise (`state`
     says how), 503 unknown: ask again.

@@ -74,6 +74,7 @@ from scheduler_service.usecases.reconciliations import RequestReconciliations, S
 from scheduler_service.usecases.redeliver import RedeliverSchedule
 from scheduler_service.usecases.reports import ShowJobResults
 from scheduler_service.usecases.reschedule_schedule import RescheduleSchedule
+from scheduler_service.usecases.reschedule_window import RescheduleWindow
 from scheduler_service.usecases.resolve_schedule import ResolveSchedule
 from scheduler_service.usecases.schedule_keys import ScheduleKeys
 from scheduler_service.usecases.schedule_request import CallbackPolicy
@@ -189,6 +190,10 @@ class ScheduleServices:
             clock=clock,
             in_place=in_place,
         )
+        remember = RememberRequest(keys=storage.idempotency)
+        self.reschedule_window = RescheduleWindow(
+            schedules=schedules, listing=self.list, reschedule=self.reschedule, remember=remember
+        )
         self.by_key = ScheduleKeys(
             create=self.create,
             resolve=self.resolve,
@@ -197,7 +202,7 @@ class ScheduleServices:
             clock=clock,
         )
         self.idempotently = CreateIdempotently(
-            remember=RememberRequest(keys=storage.idempotency),
+            remember=remember,
             create=self.create,
             redeliver=self.redeliver,
             reschedule=self.reschedule,

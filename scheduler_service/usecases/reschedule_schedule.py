@@ -68,6 +68,7 @@ from scheduler_service.domain.retry_rows import (
 )
 from scheduler_service.domain.revisions import entity_tag, maker, revision_of
 from scheduler_service.domain.schedules import Definition, PartitionHeader, Row, RowRevision
+from scheduler_service.domain.spread import offset_ms, point_of
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.cancel_schedules import (
     AlreadyFinished,
@@ -104,7 +105,25 @@ class RescheduleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     callback: CallbackRequest | None = None
 
 
-Change: TypeAlias = RescheduleRequest | UpdateRequest
+class Move(msgspec.Struct, frozen=True, kw_only=True):
+    """One of many reschedules that are one request of the name `name`: by `shift_ms` from the instant at which the
+    schedule is called next, or to `due` and less than `window_seconds` later, at a point of the schedule's own. An
+    instant that has passed stands for now."""
+
+    name: str
+    shift_ms: int | None = None
+    due: UnixMillis | None = None
+    window_seconds: int = 0
+    callback: None = None
+
+    def instant(self, row: Row) -> UnixMillis:
+        if self.shift_ms is not None:
+            return UnixMillis((row.next_attempt_at or row.due) + self.shift_ms)
+        assert self.due is not None
+        return UnixMillis(self.due + offset_ms(point_of(f"{self.name} {row.schedule_id}"), self.window_seconds))
+
+
+Change: TypeAlias = RescheduleRequest | UpdateRequest | Move
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,7 +351,12 @@ class RescheduleSchedule:
         """Without the row, the callback and its faults are left out where it changes only a part of the old one."""
         faults: list[FieldError] = []
         now = self._clock.wall_ms()
-        if not isinstance(request, UpdateRequest) or not request.keeps_instant:
+        if isinstance(request, Move):
+            assert row is not None
+            due = request.instant(row)
+            if due > now + client.settings.horizon_days * DAY_MS:
+                faults.append(FieldError("/due", f"is more than {client.settings.horizon_days} days ahead"))
+        elif not isinstance(request, UpdateRequest) or not request.keeps_instant:
             due = asked_instant(request, now=now, settings=client.settings, faults=faults)
         else:
             due = UnixMillis(now) if row is None else row.next_attempt_at or row.due
@@ -354,7 +378,7 @@ class RescheduleSchedule:
     ) -> CallbackRequest | None:
         """The whole callback that is asked for; None: it stays, or is not known for lack of the row. Raises
         SecretLocked."""
-        if isinstance(request, RescheduleRequest):
+        if not isinstance(request, UpdateRequest):
             return request.callback
         if request.callback is None or row is None:
             return None
@@ -387,7 +411,7 @@ class RescheduleSchedule:
 
     def _definition(self, client: Client, row: Row, request: Change) -> Definition:
         same, callback = rescheduled(client.client_id, row), self._callback(client, row, request, [])
-        if isinstance(request, RescheduleRequest):
+        if not isinstance(request, UpdateRequest):
             return same if callback is None else self._calling(client, same, callback)
         if request.keeps_instant and same.due == row.due:
             same = msgspec.structs.replace(same, nominal_due=row.nominal_due)
@@ -454,8 +478,16 @@ def _made_by(schedule_id: ScheduleId, request: Change, key: str | None) -> str:
     return maker(schedule_id.bytes, msgspec.json.encode(request), (key or "").encode())
 
 
+def was_moved(row: Row, move: Move) -> bool:
+    """Whether a row was cancelled in favour of a successor by this request."""
+    return row.rescheduled_to is not None and _names(row.rescheduled_to, _name(row, move))
+
+
 def _name(row: Row, request: Change) -> str:
-    asked = hashlib.blake2b(msgspec.json.encode(request), digest_size=16).hexdigest()
+    if isinstance(request, Move):
+        asked = request.name
+    else:
+        asked = hashlib.blake2b(msgspec.json.encode(request), digest_size=16).hexdigest()
     revised = "" if row.revision is None else f" {revision_of(row.revision).number}"
     return f"reschedule {row.schedule_id} {asked}{revised}"
 

@@ -8,12 +8,15 @@ from typing import Unpack
 from minutehand.client import _calls as calls
 from minutehand.client._audits import Audit, list_audits
 from minutehand.client._bulk import DEFAULT_BYTES, DEFAULT_IN_FLIGHT, DEFAULT_WAIT_SECONDS, MAX_ITEMS
+from minutehand.client._calls import instant
 from minutehand.client._filters import (
     ScheduleFilter,
     cancel_further,
     cancel_window,
     count_further,
     count_schedules,
+    reschedule_further,
+    reschedule_window,
 )
 from minutehand.client._models import (
     BatchItem,
@@ -48,6 +51,7 @@ from minutehand.client._outcomes import (
     LetterFilters,
     LetterSelection,
     Redriven,
+    RescheduleItem,
 )
 from minutehand.client._settings import OwnSettings
 from minutehand.client._sync.bulk import Bulk
@@ -270,6 +274,38 @@ class Schedules(Part):
         items = page.items
         while page.next_cursor is not None:
             page = self._perform(cancel_further(self._client_id, page.next_cursor))
+            items += page.items
+        return items
+
+    def reschedule_window(
+        self,
+        *,
+        start: datetime | str,
+        end: datetime | str,
+        shift_seconds: float | None = None,
+        due: datetime | str | LocalTime | None = None,
+        delay_seconds: float | None = None,
+        window_seconds: int | None = None,
+        idempotency_key: str | None = None,
+        **filters: Unpack[ScheduleFilter],
+    ) -> tuple[RescheduleItem, ...]:
+        """Reschedule whatever waits, is due from `start` until before `end` and matches the filters: by `shift_seconds`
+        (negative: earlier), or to `due` or `delay_seconds` from now, with `window_seconds` spread over so much behind
+        it. Each moves once, although it may stay in the window: a repeat with the same arguments moves nothing again,
+        and tells what was moved before; with another `idempotency_key` it is another request."""
+        move = {
+            "shift_seconds": shift_seconds,
+            "due": due if isinstance(due, LocalTime) else instant(due),
+            "delay_seconds": delay_seconds,
+            "window_seconds": window_seconds,
+        }
+        operation = reschedule_window(
+            self._client_id, start=start, end=end, move=move, filters=filters, key=idempotency_key
+        )
+        page = self._perform(operation)
+        items = page.items
+        while page.next_cursor is not None:
+            page = self._perform(reschedule_further(self._client_id, page.next_cursor))
             items += page.items
         return items
 

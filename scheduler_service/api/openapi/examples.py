@@ -99,6 +99,15 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         answer={**of.UNDER_KEY, "state": "cancelled", "next_attempt_at": None, "finished_at": of.NOW}
     ),
     "redeliver_schedule": Example(answer=of.REDELIVERED),
+    "reschedule_schedules": Example(
+        request={
+            "from": "2026-11-21T09:00:00Z",
+            "to": "2026-11-28T09:00:00Z",
+            "host": "shop.example",
+            "shift_seconds": 3600,
+        },
+        answer=of.page(),
+    ),
     "list_attempts": Example(answer=of.page()),
     "list_dead_letters": Example(
         query={"from": "2026-11-21T00:00:00Z", "to": "2026-11-22T00:00:00Z", "limit": "50"}, answer=of.page()

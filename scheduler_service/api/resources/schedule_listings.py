@@ -22,7 +22,7 @@ from scheduler_service.usecases.list_schedules import Position, Window
 MAX_LIMIT: Final = 1000
 
 
-class _FilterCursor(WindowCursor, frozen=True):
+class FilterCursor(WindowCursor, frozen=True):
     state: tuple[State, ...] | None
     label: tuple[str, ...] | None
     cron_id: CronId | None
@@ -37,11 +37,11 @@ class _FilterCursor(WindowCursor, frozen=True):
         return Position(self.due, self.schedule_id)
 
 
-class ScheduleCursor(_FilterCursor, frozen=True, tag="schedules-2"):
+class ScheduleCursor(FilterCursor, frozen=True, tag="schedules-2"):
     """Where a listing continues."""
 
 
-class CountCursor(_FilterCursor, frozen=True, tag="schedule-count-1"):
+class CountCursor(FilterCursor, frozen=True, tag="schedule-count-1"):
     """Where a count continues, and how many it has counted before."""
 
     counted: int
@@ -92,22 +92,22 @@ class Query(NamedTuple):
 
 def read_listing(client_id: ClientId, query: Mapping[str, str], *, now: int) -> Query:
     """The query of a listing of schedules, from its parameters or its cursor. Raises Invalid."""
-    asked = _LISTING.read(client_id, query, now=now, fits=_fits)
+    asked = _LISTING.read(client_id, query, now=now, fits=fits_window)
     window = Window(client_id=client_id, start=asked.start, end=asked.end, filter=filter_of(asked.filters))
     return Query(window, None if asked.cursor is None else asked.cursor.position, asked.limit)
 
 
-def _fits(cursor: _FilterCursor) -> bool:
+def fits_window(cursor: FilterCursor) -> bool:
     return cursor.start <= cursor.due <= cursor.end
 
 
 def schedule_cursor(window: Window, position: Position | None) -> str | None:
     if position is None:
         return None
-    return seal(window.client_id, ScheduleCursor(**_cursor_fields(window, position)))
+    return seal(window.client_id, ScheduleCursor(**cursor_fields(window, position)))
 
 
-def _cursor_fields(window: Window, position: Position) -> dict[str, Any]:
+def cursor_fields(window: Window, position: Position) -> dict[str, Any]:
     return {
         "start": window.start,
         "end": window.end,
@@ -136,7 +136,7 @@ async def list_schedules(context: RequestContext) -> web.Response:
 
 async def count_schedules(context: RequestContext) -> web.Response:
     client_id = context.client.client_id
-    asked = _COUNT.read(client_id, context.query(), now=context.services.clock.wall_ms(), fits=_fits)
+    asked = _COUNT.read(client_id, context.query(), now=context.services.clock.wall_ms(), fits=fits_window)
     window = Window(client_id=client_id, start=asked.start, end=asked.end, filter=filter_of(asked.filters))
     counted = await context.services.schedules.list.count(
         window,
@@ -147,7 +147,7 @@ async def count_schedules(context: RequestContext) -> web.Response:
     count = counted.count + (0 if asked.cursor is None else asked.cursor.counted)
     if counted.next is None:
         return json_response(CountView(count, None))
-    cursor = CountCursor(**_cursor_fields(window, counted.next), counted=count)
+    cursor = CountCursor(**cursor_fields(window, counted.next), counted=count)
     return json_response(CountView(count, seal(client_id, cursor)))
 
 

@@ -31,7 +31,7 @@ OPERATION_IDS = {
     "preview_cron", "get_balance", "cancel_schedules", "reschedule_schedule", "redeliver_schedule", "list_attempts",
     "list_dead_letters", "redeliver_dead_letters", "acknowledge_dead_letters", "list_audits", "trial_call",
     "create_reconciliation", "get_reconciliation", "list_reconciliations", "stop_reconciliation",
-    "list_reconciled_schedules",
+    "list_reconciled_schedules", "reschedule_schedules",
     "get_usage", "put_schedule", "get_schedule_by_key", "cancel_schedule_by_key", "count_schedules",
     "put_client", "list_clients", "get_client", "delete_client", "suspend_client", "resume_client",
     "create_key", "list_keys", "revoke_key", "create_secret", "list_secrets", "delete_secret",

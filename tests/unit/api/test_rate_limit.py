@@ -16,6 +16,7 @@ COUNTED = {
     "create_schedule": 1,
     "create_batch": 2,
     "reschedule_schedule": 1,
+    "reschedule_schedules": 1,
     "update_schedule": 1,
     "run_schedule": 1,
     "trigger_cron": 1,

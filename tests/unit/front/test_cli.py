@@ -44,6 +44,7 @@ CLIENT = {
 }
 DAY = "2026-11-21T00:00:00Z"
 CANCEL_WINDOW = "schedules cancel-window shop --from 2026-11-21T00:00:00Z --to 2026-11-22T00:00:00Z"
+MOVE_WINDOW = "schedules reschedule-window shop --from 2026-11-21T00:00:00Z --to 2026-11-22T00:00:00Z"
 CANCELLED = {"schedule_id": SCHEDULE["schedule_id"], "status": 200, "state": "cancelled"}
 KEY = {"key_id": "k1", "created_at": "2026-11-21T09:00:00.000Z", "revoked_at": None}
 ADMIN_KEY = {"key_id": "k1", "name": "ops", "created_at": "2026-11-21T09:00:00.000Z", "revoked_at": None}
@@ -76,7 +77,7 @@ def test_there_is_a_command_for_everything_promised() -> None:
     wanted |= {f"minutehand schedules {verb}" for verb in ("create", "get", "show", "cancel", "list")}
     wanted |= {
         f"minutehand schedules {verb}"
-        for verb in ("redeliver", "reschedule", "update", "run", "attempts", "cancel-window")
+        for verb in ("redeliver", "reschedule", "update", "run", "attempts", "cancel-window", "reschedule-window")
     }
     wanted |= {f"minutehand dead-letters {verb}" for verb in ("list", "redeliver", "acknowledge")}
     wanted |= {f"minutehand reconciliations {verb}" for verb in ("create", "show", "list", "schedules", "stop")}
@@ -316,6 +317,19 @@ def test_attempts_show_the_end_of_a_retried_success_and_tell_an_empty_answer_fro
             "delivered",
         ),
         (CANCEL_WINDOW, [httpx.Response(200, json={"items": [{**CANCELLED, "reason": "in-doubt"}]})], "1 of them in"),
+        (
+            f"{MOVE_WINDOW} --shift-seconds -60",
+            [
+                httpx.Response(200, json={"items": [{**CANCELLED, "rescheduled_to": "x"}], "next_cursor": "c"}),
+                httpx.Response(200, json={"items": [{**CANCELLED, "status": 409, "reason": "in-doubt"}]}),
+            ],
+            "1 are rescheduled; 1 could not be.",
+        ),
+        (
+            f"{MOVE_WINDOW} --due 2026-11-23T00:00:00Z --window-seconds 60 --dry-run",
+            [httpx.Response(200, json={"count": 1234, "next_cursor": None})],
+            "1,234 would be rescheduled.",
+        ),
         (
             CANCEL_WINDOW,
             [httpx.Response(200, json={"items": [{**CANCELLED, "status": 409, "rescheduled_to": "the-new-one"}]})],

@@ -49,6 +49,10 @@ REPEATED: dict[str, tuple[Callable[[], httpx.Response], Callable[[Any], Any]]] =
     "get": (lambda: made(200), lambda shop: shop.schedules.get(ID)),
     "delete": (lambda: made(200), lambda shop: shop.schedules.cancel(ID)),
     "list": (page, lambda shop: shop.keys.list()),
+    "reschedule-window": (
+        page,
+        lambda shop: shop.schedules.reschedule_window(start=DUE, end=DUE, shift_seconds=1),
+    ),
 }
 KEYED = {"create", "batch", "redeliver", "reschedule", "trigger"}
 SENT_ONCE: dict[str, Callable[[Any], Any]] = {

@@ -86,6 +86,37 @@ async def test_letters_are_selected_by_id_or_by_filters() -> None:
     assert dict(script.requests[2].url.params) == {"acknowledged": "any", "status": "5xx", "error": "timeout"}
 
 
+async def test_reschedule_a_window_page_by_page() -> None:
+    moved = {"schedule_id": "a", "status": 200, "state": "cancelled", "rescheduled_to": "b"}
+    stays = {"schedule_id": "c", "status": 409, "state": "scheduled"}
+    script = Script(
+        httpx.Response(200, json={"items": [moved], "next_cursor": "c"}),
+        httpx.Response(200, json={"items": [stays], "next_cursor": None}),
+        httpx.Response(200, json={"items": [moved], "next_cursor": None}),
+    )
+    window = {"start": "2026-11-21T09:00:00Z", "end": "2026-11-21T10:00:00Z"}
+    with script.api() as api:
+        schedules = api.client("shop").schedules
+        found = schedules.reschedule_window(**window, shift_seconds=-60.5, label=["x", "y"], host=None)
+    async with script.async_api() as waiting:
+        again = await waiting.client("shop").schedules.reschedule_window(
+            **window, due="2026-11-22T09:00:00Z", window_seconds=60, idempotency_key="k"
+        )
+    assert [(one.rescheduled, one.rescheduled_to, one.state) for one in found] == [
+        (True, "b", "cancelled"),
+        (False, None, "scheduled"),
+    ]
+    assert again == found[:1]
+    asked = {"from": window["start"], "to": window["end"]}
+    assert [script.sent(number) for number in range(3)] == [
+        {**asked, "shift_seconds": -60.5, "label": ["x", "y"]},
+        {"cursor": "c"},
+        {**asked, "due": "2026-11-22T09:00:00Z", "window_seconds": 60},
+    ]
+    assert [one.headers.get("Idempotency-Key") for one in script.requests] == [None, None, "k"]
+    assert {one.url.path for one in script.requests} == {"/v1/clients/shop/schedules:reschedule"}
+
+
 def test_a_refused_cancel_names_the_schedule_that_is_called_instead() -> None:
     problem = {"type": "/problems/rescheduled", "title": "t", "status": 409, "rescheduled_to": "the-new-one"}
     refusal = httpx.Response(409, json=problem, headers={"Content-Type": "application/problem+json"})
