@@ -132,7 +132,10 @@ def redeliver(
     if as_json:
         print_json({"redelivered": redelivered, "passed_over": passed_over, "items": items})
         return
-    say(f"{redelivered} are called again; {passed_over} were passed over.")
+    unknown = sum(item.status == 404 for item in items)
+    whys = [(unknown, "not found"), (passed_over - unknown, "open or redelivered since")]
+    why = ", ".join(f"{count} {what}" for count, what in whys if count > 0)
+    say(f"{redelivered} are called again; {passed_over} were passed over{f' ({why})' if why else ''}.")
 
 
 @app.command(epilog="Example: minutehand dead-letters acknowledge shop --host shop.example --reason exhausted")

@@ -307,7 +307,25 @@ def test_attempts_show_the_end_of_a_retried_success_and_tell_an_empty_answer_fro
         ("reconciliations stop shop x", [httpx.Response(200, json={**RECONCILIATION, "state": "stopped"})], "stopped"),
         ("dead-letters list shop", [httpx.Response(200, json={"items": [LETTER]})], "exhausted"),
         ("dead-letters acknowledge shop one@1", [httpx.Response(200, json={"acknowledged": 3})], "3 are acknowledged"),
-        ("dead-letters redeliver shop", [httpx.Response(200, json={"redelivered": 7, "passed_over": 1})], "7"),
+        (
+            "dead-letters redeliver shop",
+            [httpx.Response(200, json={"redelivered": 7, "passed_over": 0})],
+            "7 are called",
+        ),
+        (
+            "dead-letters redeliver shop a b c",
+            [
+                httpx.Response(
+                    200,
+                    json={
+                        "redelivered": 0,
+                        "passed_over": 3,
+                        "items": [{"letter_id": f"{status}", "status": status} for status in (404, 409, 409)],
+                    },
+                )
+            ],
+            "0 are called again; 3 were passed over (1 not found, 2 open or redelivered since).",
+        ),
         (
             CANCEL_WINDOW,
             [
