@@ -7,13 +7,15 @@ and can repeat it. A client may have `AT_ONCE_PER_CLIENT` under way and make one
 to each receiver's host what its settings allow. These limits hold per process, in addition to those of the nodes.
 
 If its destination has a token source, a trial call fetches a token of its own, so that it shows whether that works now.
+It is under way from then on, and may be refused after that if its receiver has no room any more.
 
 No lease covers a trial call: its fence is the lowest, and its id belongs to no schedule.
 """
 
 import asyncio
 import dataclasses
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
@@ -45,6 +47,7 @@ from scheduler_service.domain.trial_calls import (
 )
 from scheduler_service.runtime.clock import Clock
 
+T = TypeVar("T")
 TRIAL_CALLS_AT_ONCE: Final = 16
 """The limit for all clients together."""
 AT_ONCE_PER_CLIENT: Final = 2
@@ -102,21 +105,30 @@ class TrialCalls:
             share=1.0,
             destinations=client.destinations,
         )
-        self._admit(client.client_id, receiver)
+        place = self._admit(client.client_id, receiver)
+        try:
+            shown = await self._made(trial_call, client, receiver, place)
+        finally:
+            if not place.busy:
+                self._left(place)
+        return replace(shown, hidden=_hidden(trial_call))
+
+    async def _made(
+        self, trial_call: TrialCall, client: ServedClient, receiver: Receiver[None], place: "_Place"
+    ) -> Exchange:
         began, now = self._clock.monotonic(), max(trial_call.definition.due, 0)
         prepared = self._prepared(trial_call, client, now=now)
         assert prepared is not None
         if prepared.sent is not None:
-            got = await self._token(client.client_id, prepared.sent.source)
+            got = await self._token(place, prepared.sent.source)
             if isinstance(got, TokenFailure):
-                seconds = self._clock.monotonic() - began
-                return replace(_without_token(prepared.request, got, now, seconds), hidden=_hidden(trial_call))
+                return _without_token(prepared.request, got, now, self._clock.monotonic() - began)
+            self._check_receiver(receiver)
             token = got.token
             prepared = self._prepared(trial_call, client, now=now, bearer=lambda client_id, source: token)
             assert prepared is not None
         request = replace(prepared.request, headers=(*prepared.request.headers, TRIAL_HEADER))
-        result = await self._attempt(request, client.client_id, receiver)
-        return replace(_exchange(request, result), hidden=_hidden(trial_call))
+        return _exchange(request, await self._attempt(request, place, receiver))
 
     def preview(self, trial_call: TrialCall) -> Preview | None:
         prepared = self._prepared(trial_call, _served(trial_call), now=self._clock.wall_ms())
@@ -140,7 +152,8 @@ class TrialCalls:
         prepared = prepare(claim, client=client, epoch=_FENCE, sender=self._sender, now=now, judged_at=0, bearer=bearer)
         return prepared if isinstance(prepared, Prepared) else None
 
-    def _admit(self, client_id: ClientId, receiver: Receiver[None]) -> None:
+    def _admit(self, client_id: ClientId, receiver: Receiver[None]) -> "_Place":
+        """Its place among those under way, which it has until it is over. Raises TooManyTrialCalls."""
         now = self._clock.monotonic()
         if self._under_way.get(client_id, 0) >= AT_ONCE_PER_CLIENT:
             raise TooManyTrialCalls(
@@ -152,58 +165,79 @@ class TrialCalls:
             raise TooManyTrialCalls(
                 f"this client has used its burst of {BURST}; one a second may follow", retry_after_seconds=wait
             )
-        delay = receiver.delay(now)
+        self._check_receiver(receiver)
+        if len(self._paid_until) >= _REMEMBERED:
+            self._paid_until = {one: until for one, until in self._paid_until.items() if until > now}
+        self._paid_until[client_id] = paid_until + SECONDS_BETWEEN
+        self._under_way[client_id] = self._under_way.get(client_id, 0) + 1
+        return _Place(client_id)
+
+    def _left(self, place: "_Place") -> None:
+        self._under_way[place.client_id] -= 1
+        if not self._under_way[place.client_id]:
+            del self._under_way[place.client_id]
+
+    def _check_receiver(self, receiver: Receiver[None]) -> None:
+        """Raises TooManyTrialCalls."""
+        delay = receiver.delay(self._clock.monotonic())
         if delay is None or delay > 0:
             raise TooManyTrialCalls(
                 f"the client's limits for {receiver.name} are reached now", retry_after_seconds=delay or 1.0
             )
-        if len(self._paid_until) >= _REMEMBERED:
-            self._paid_until = {one: until for one, until in self._paid_until.items() if until > now}
-        self._paid_until[client_id] = paid_until + SECONDS_BETWEEN
 
-    async def _token(self, client_id: ClientId, source: TokenSource) -> Grant | TokenFailure:
+    async def _token(self, place: "_Place", source: TokenSource) -> Grant | TokenFailure:
         if not self._fetches:
             await self._fetcher.start()
             self._fetches = True
-        ended: asyncio.Future[Grant | TokenFailure] = asyncio.get_running_loop().create_future()
-        self._begun(client_id)
 
-        def end(got: Grant | TokenFailure) -> None:
-            self._over(client_id)
-            if not ended.done():
-                ended.set_result(got)
+        def start(end: Callable[[Grant | TokenFailure], None]) -> None:
+            self._fetcher.fetch(place.client_id, source, end)
 
-        self._fetcher.fetch(client_id, source, end)
-        got = await ended
+        got = await self._ended(place, start)
         if self._stopped:
             raise TrialCallsFull("this process is stopping")
         return got
 
-    def _begun(self, client_id: ClientId) -> None:
-        self._under_way[client_id] = self._under_way.get(client_id, 0) + 1
-
-    def _over(self, client_id: ClientId) -> None:
-        self._under_way[client_id] -= 1
-        if not self._under_way[client_id]:
-            del self._under_way[client_id]
-
-    async def _attempt(self, request: CallbackRequest, client_id: ClientId, receiver: Receiver[None]) -> AttemptResult:
+    async def _attempt(self, request: CallbackRequest, place: "_Place", receiver: Receiver[None]) -> AttemptResult:
         if not self._started:
             await self._engine.start()  # it awaits nothing, so no other call sees an engine that is still starting
             self._started = True
-        ended: asyncio.Future[AttemptResult] = asyncio.get_running_loop().create_future()
-        self._begun(client_id)
         generation = receiver.started()
 
-        def end(result: AttemptResult) -> None:
-            """Called also if the caller has gone: a call under way counts until it has ended."""
-            receiver.ended(result, generation=generation, now=self._clock.monotonic())
-            self._over(client_id)
-            if not ended.done():
-                ended.set_result(result)
+        def start(end: Callable[[AttemptResult], None]) -> None:
+            def ended(result: AttemptResult) -> None:
+                receiver.ended(result, generation=generation, now=self._clock.monotonic())
+                end(result)
 
-        self._engine.start_attempt(request, end, may_start=lambda: not self._stopped)
+            self._engine.start_attempt(request, ended, may_start=lambda: not self._stopped)
+
+        return await self._ended(place, start)
+
+    async def _ended(self, place: "_Place", start: Callable[[Callable[[T], None]], None]) -> T:
+        """The end of what is started. A caller that goes before has its place until then."""
+        ended: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+        def end(got: T) -> None:
+            place.busy = False
+            if ended.done():
+                self._left(place)
+            else:
+                ended.set_result(got)
+
+        start(end)
+        place.busy = True
         return await ended
+
+
+class _Place:
+    """One trial call among those under way. `busy`: a fetch or an attempt has not ended, whether or not its caller
+    waits for it."""
+
+    __slots__ = ("busy", "client_id")
+
+    def __init__(self, client_id: ClientId) -> None:
+        self.client_id = client_id
+        self.busy = False
 
 
 def _served(trial_call: TrialCall) -> ServedClient:

@@ -142,6 +142,12 @@ KINDS: Final[Mapping[str, Kind]] = {
     "too-many-destinations": Kind(
         409, "Too many destinations", "A client may have 100, because every node holds all of them. Delete some."
     ),
+    "destinations-too-large": Kind(
+        409,
+        "Destinations too large",
+        "All destinations of a client may take 1,000,000 bytes together, as they are stored: encrypted, where the "
+        "operator has a key ring. Shorten this one, such as its certificate chain, or delete or shorten others.",
+    ),
     "older-nodes": Kind(
         409,
         "Older nodes run",

@@ -340,7 +340,7 @@ def build_services(
         network=settings.network,
         bounds=settings.clients,
         encryption=encryption,
-        destinations=CachedDestinations(store=storage.destinations, catalog=catalog),
+        destinations=CachedDestinations(store=storage.destinations, catalog=catalog, clock=clock),
     )
     writer = ScheduleWriter(
         schedules=storage.schedules,

@@ -23,6 +23,8 @@ DESTINATIONS_SINCE: Final = 25
 """The migration from which on programs know destinations."""
 MAX_DESTINATIONS: Final = 100
 """Destinations of one client: a node holds all of them."""
+MAX_DESTINATIONS_BYTES: Final = 1_000_000
+"""Bytes of all documents of one client together, as they are stored: nodes read those of many clients at a time."""
 MAX_PATH_LENGTH: Final = 2_048
 """Characters of the path that a callback has below its destination's URL, with its query."""
 _NOT_IN_PATH = re.compile(r"[^\x21-\x7e]|[\\#]")
@@ -86,6 +88,11 @@ class StoredDestination(msgspec.Struct, frozen=True, kw_only=True):
     created_at: UnixMillis
     changed_at: UnixMillis
     paused_at: UnixMillis | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of the document."""
+        return len(self.document.encode())
 
 
 _encode = msgspec.json.Encoder().encode

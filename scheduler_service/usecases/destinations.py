@@ -6,8 +6,9 @@ As for clients, every change is written under the next revision, even if the des
 that no earlier unanswered write takes effect afterwards. The first revision of a destination is the instant of its
 creation, so that one that was deleted and made again repeats no revision.
 
-A client may have `MAX_DESTINATIONS`. Concurrent requests may all find room; each counts again after its write, and
-deletes its destination if there are too many.
+A client may have `MAX_DESTINATIONS`, with `MAX_DESTINATIONS_BYTES` together. Concurrent requests may all find room;
+each counts again after its write, and takes it back if that is too much: it deletes what it made, and puts the document
+that was there before.
 """
 
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from membership.errors import StoreUnavailable
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.destinations import (
     MAX_DESTINATIONS,
+    MAX_DESTINATIONS_BYTES,
     Destination,
     StoredDestination,
     decode_destination,
@@ -83,6 +85,7 @@ class Destinations:
         self._store = store
         self._users = users
         self._policy = policy
+        self._named = policy.destinations
         self._encryption = policy.encryption
         self._clock = clock
         self._older_nodes = older_nodes
@@ -100,10 +103,17 @@ class Destinations:
         return draft_destination(request, settings=client.settings, policy=self._policy, now=self._clock.wall_ms())
 
     async def put(
-        self, client: Client, name: str, document: Destination, *, precondition: Precondition = NO_PRECONDITION
+        self,
+        client: Client,
+        name: str,
+        document: Destination,
+        *,
+        precondition: Precondition = NO_PRECONDITION,
+        told: Told = lambda rows, size: None,
     ) -> PutDestination:
-        """Create or replace; a paused destination stays paused. `document` was drafted. Raises Conflict
-        (too-many-destinations, older-nodes), PreconditionFailed, StoreUnavailable."""
+        """Create or replace; a paused destination stays paused. `document` was drafted; `told` hears of what was read
+        to find room for it. Raises Conflict (too-many-destinations, destinations-too-large, older-nodes),
+        PreconditionFailed, StoreUnavailable."""
         client_id = client.client_id
         sealed = self._encryption.seal_destination(client_id, name, encode_destination(document))
         before = await self._store.read_destination(client_id, name)
@@ -111,7 +121,7 @@ class Destinations:
             precondition.check(None)
             if self._older_nodes():
                 raise Conflict("older-nodes", "nodes run that do not know destinations: upgrade them first")
-            await self._check_room(client_id, name)
+        await self._check_room(client_id, name, sealed, before, told)
 
         def step(known: StoredDestination | None, now: UnixMillis) -> StoredDestination:
             if known is None:
@@ -125,12 +135,11 @@ class Destinations:
             return replace(known, document=sealed, changed_at=now)
 
         known, stored = await self._change(client_id, name, before, step)
-        if known is None:
-            try:
-                await self._check_room(client_id, name)
-            except Conflict:
-                await self._store.delete_destination(client_id, name, expected_revision=stored.revision)
-                raise
+        try:
+            await self._check_room(client_id, name, sealed, known, told)
+        except Conflict:
+            await self._take_back(known, stored)
+            raise
         return PutDestination(ShownDestination(stored, document), created=known is None)
 
     async def pause(
@@ -219,7 +228,9 @@ class Destinations:
             expected = None if known is None else known.revision
             if known is not None:
                 wanted = replace(wanted, revision=known.revision + 1)
-            match await self._store.put_destination(wanted, expected_revision=expected):
+            answer = await self._store.put_destination(wanted, expected_revision=expected)
+            self._named.forget(client_id)
+            match answer:
                 case Applied():
                     return known, wanted
                 case Rejected(current=found):
@@ -230,11 +241,32 @@ class Destinations:
                     )
         raise StoreUnavailable("others keep changing this destination; repeat the request")
 
-    async def _check_room(self, client_id: ClientId, name: str) -> None:
-        """Raises Conflict."""
-        others = [one for one in await self._store.list_names(client_id) if one != name]
-        if len(others) >= MAX_DESTINATIONS:
+    async def _check_room(
+        self, client_id: ClientId, name: str, document: str, before: StoredDestination | None, told: Told
+    ) -> None:
+        """Whether there is room for this document beside the others. What does not grow needs none. Raises Conflict."""
+        size = len(document.encode())
+        if before is not None and size <= before.size:
+            return
+        others = [one for one in await self._store.list_destinations(client_id) if one.name != name]
+        held = sum(one.size for one in others)
+        told(len(others), held)
+        if before is None and len(others) >= MAX_DESTINATIONS:
             raise Conflict("too-many-destinations", f"the client has {MAX_DESTINATIONS} destinations: delete one first")
+        if held + size > MAX_DESTINATIONS_BYTES:
+            raise Conflict(
+                "destinations-too-large",
+                f"the client's other destinations take {held} bytes and this one {size}, as they are stored; "
+                f"{MAX_DESTINATIONS_BYTES} are the most: shorten it, or delete or shorten others",
+            )
+
+    async def _take_back(self, before: StoredDestination | None, stored: StoredDestination) -> None:
+        """Undo a write, unless another one has followed."""
+        client_id, name, revision = stored.client_id, stored.name, stored.revision
+        if before is None:
+            await self._store.delete_destination(client_id, name, expected_revision=revision)
+        else:
+            await self._store.put_destination(replace(before, revision=revision + 1), expected_revision=revision)
 
     def _is(self, stored: StoredDestination, document: Destination) -> bool:
         try:

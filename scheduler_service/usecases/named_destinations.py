@@ -4,15 +4,21 @@ A callback with a URL needs no check. The names of a client's destinations are c
 (`authenticate.Catalog`), and read again when a callback names one that is not among them. So a destination can be named
 as soon as it is made, and one that was deleted elsewhere is refused within five seconds. A schedule stored before that
 fails when it is due (`poller_cluster.dispatch.named_rows`).
+
+The names of a client that named one which there is not are not read again within `ABSENT_SECONDS`, unless this process
+makes a change or hears of one; requests at the same moment share one read.
 """
 
-from collections.abc import Callable, Iterable
+import asyncio
+from collections.abc import Callable, Iterable, Set
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.ports import DestinationStore
+from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.authenticate import Catalog
 
+ABSENT_SECONDS: Final = 1.0
 CLIENTS_KNOWN: Final = 10_000
 
 CheckDestination: TypeAlias = Callable[[str], str | None]
@@ -32,6 +38,9 @@ class NamedDestinations(Protocol):
     def holds(self, client_id: ClientId, name: str) -> bool:
         """Whether this destination is known without `look_up`."""
 
+    def forget(self, client_id: ClientId) -> None:
+        """This process has changed a destination of the client."""
+
     def check(self, client_id: ClientId) -> CheckDestination:
         """The rule for a client's callbacks. While nothing was looked up for the client, all names pass."""
 
@@ -48,38 +57,68 @@ class ListedDestinations:
     def holds(self, client_id: ClientId, name: str) -> bool:
         return name in self._names
 
+    def forget(self, client_id: ClientId) -> None:
+        return
+
     def check(self, client_id: ClientId) -> CheckDestination:
         return lambda name: None if name in self._names else no_such_destination(name)
 
 
 class _Names(NamedTuple):
-    """`mark`: of the catalog's generation in which they were read."""
+    """`mark`: of the catalog's generation in which they were read. `until`: they are taken for all until then
+    (monotonic seconds)."""
 
     mark: object
     names: frozenset[str]
+    until: float
 
 
 class CachedDestinations:
     """`NamedDestinations` of an API process."""
 
-    def __init__(self, *, store: DestinationStore, catalog: Catalog) -> None:
+    def __init__(self, *, store: DestinationStore, catalog: Catalog, clock: Clock) -> None:
         self._store = store
         self._catalog = catalog
+        self._clock = clock
         self._known: dict[ClientId, _Names] = {}
+        self._reading: dict[ClientId, asyncio.Lock] = {}
+        self._changes = 0
 
     async def look_up(self, client_id: ClientId, names: Iterable[str | None]) -> None:
         wanted = {name for name in names if name is not None}
         if not wanted:
             return
-        mark = await self._catalog.mark()
-        known = self._known.get(client_id)
-        if known is not None and known.mark is mark and wanted <= known.names:
+        if self._knows(client_id, wanted, await self._catalog.mark()):
             return
+        turn = self._reading.setdefault(client_id, asyncio.Lock())
+        try:
+            async with turn:
+                mark = await self._catalog.mark()
+                if not self._knows(client_id, wanted, mark):
+                    await self._read(client_id, wanted, mark)
+        finally:
+            if not turn.locked():
+                self._reading.pop(client_id, None)
+
+    def _knows(self, client_id: ClientId, wanted: Set[str], mark: object) -> bool:
+        known = self._known.get(client_id)
+        if known is None or known.mark is not mark:
+            return False
+        return wanted <= known.names or self._clock.monotonic() < known.until
+
+    async def _read(self, client_id: ClientId, wanted: Set[str], mark: object) -> None:
+        changes = self._changes
         found = frozenset(await self._store.list_names(client_id))
         self._known.pop(client_id, None)
         if len(self._known) >= CLIENTS_KNOWN:
             del self._known[next(iter(self._known))]
-        self._known[client_id] = _Names(mark, found)
+        surely_absent = changes == self._changes and not wanted <= found
+        until = self._clock.monotonic() + ABSENT_SECONDS if surely_absent else 0.0
+        self._known[client_id] = _Names(mark, found, until)
+
+    def forget(self, client_id: ClientId) -> None:
+        self._changes += 1
+        self._known.pop(client_id, None)
 
     def holds(self, client_id: ClientId, name: str) -> bool:
         known = self._known.get(client_id)

@@ -2,17 +2,19 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 
+from poller_cluster.delivery.token_fetcher import TokenFetcher
+from poller_cluster.delivery.token_request import Grant, TokenFailure
 from poller_cluster.settings import ReceiverSettings
-from poller_cluster.trial_calls import TrialCalls
+from poller_cluster.trial_calls import AT_ONCE_PER_CLIENT, TrialCalls
 from scheduler_service.domain.destinations import CloudEvents, Destination, TokenSource, named_url
 from scheduler_service.domain.ids import PollerId, UnixMillis, compose_schedule_id
 from scheduler_service.domain.schedules import Definition
-from scheduler_service.domain.trial_calls import Exchange, TrialCall, TrialCallsFull
+from scheduler_service.domain.trial_calls import Exchange, TooManyTrialCalls, TrialCall, TrialCallsFull
 from tests.support.delivery import CLOCK, LOOPBACK, DeliverySettings
 from tests.support.raw_receiver import RawReceiver, RawRequest, answering, hanging
 from tests.unit.poller_cluster.claimed import client
@@ -30,7 +32,7 @@ async def calls() -> AsyncIterator[TrialCalls]:
     await made.stop()
 
 
-def trial(receiver: RawReceiver, **differing: Any) -> TrialCall:
+def trial(receiver: RawReceiver, max_in_flight: int | None = None, **differing: Any) -> TrialCall:
     source = TokenSource(client_id="shop", client_secret="the-secret", token_url=receiver.url("/token"))
     now = UnixMillis(CLOCK.wall_ms())
     columns: dict[str, Any] = {
@@ -50,7 +52,9 @@ def trial(receiver: RawReceiver, **differing: Any) -> TrialCall:
         client=client().record,
         definition=Definition(**(columns | differing)),
         secrets=(b"k",),
-        destination=Destination(url=receiver.url("/hook"), token=source, cloudevents=events),
+        destination=Destination(
+            url=receiver.url("/hook"), token=source, cloudevents=events, max_in_flight=max_in_flight
+        ),
     )
 
 
@@ -111,3 +115,58 @@ async def test_fetches_count_as_trial_calls_and_end_with_them(calls: TrialCalls,
     with pytest.raises(TrialCallsFull):
         await waiting
     assert calls.in_flight == 0
+
+
+Fetched = Callable[[Grant | TokenFailure], None]
+TOKEN = Grant(token="abc123", lifetime_seconds=600)
+
+
+@pytest.fixture
+def fetched(calls: TrialCalls, monkeypatch: pytest.MonkeyPatch) -> list[Fetched]:
+    """Fetches that end when they are told to."""
+    asked: list[Fetched] = []
+    monkeypatch.setattr(TokenFetcher, "fetch", lambda self, client_id, source, on_done: asked.append(on_done))
+    return asked
+
+
+async def under_way(calls: TrialCalls, receiver: RawReceiver, count: int, **said: Any) -> list[asyncio.Task[Exchange]]:
+    """So many trial calls, each with its fetch under way."""
+    made = [asyncio.ensure_future(calls.call(trial(receiver, **said))) for _ in range(count)]
+    await asyncio.sleep(0)
+    assert calls.in_flight == count
+    return made
+
+
+async def test_a_place_is_kept_between_token_and_attempt(
+    calls: TrialCalls, receiver: RawReceiver, fetched: list[Fetched]
+) -> None:
+    made = await under_way(calls, receiver, AT_ONCE_PER_CLIENT)
+    for end in fetched:
+        end(TOKEN)
+    with pytest.raises(TooManyTrialCalls, match="are under way"):
+        await calls.call(trial(receiver))
+    assert all([(await one).delivered for one in made])
+    assert calls.in_flight == 0
+
+
+async def test_a_fetch_counts_although_its_caller_has_gone(
+    calls: TrialCalls, receiver: RawReceiver, fetched: list[Fetched]
+) -> None:
+    (gone,) = await under_way(calls, receiver, 1)
+    gone.cancel()
+    await asyncio.wait([gone])
+    assert calls.in_flight == 1
+    fetched[0](TOKEN)
+    assert calls.in_flight == 0
+
+
+async def test_a_receiver_without_room_when_the_token_has_come_is_not_called(
+    calls: TrialCalls, receiver: RawReceiver, fetched: list[Fetched]
+) -> None:
+    first, second = await under_way(calls, receiver, 2, max_in_flight=1)
+    for end in fetched:
+        end(TOKEN)
+    with pytest.raises(TooManyTrialCalls, match="limits"):
+        await second
+    assert (await first).delivered
+    assert (asked(receiver), calls.in_flight) == (["/hook/17"], 0)

@@ -30,7 +30,7 @@ class Destinations(Part):
     ) -> Destination:
         """Create a destination, or replace it as a whole: secrets must be sent again. A paused one stays paused.
         `destination` may be a mapping, as in JSON. `revision`: only if it still has this one; `absent`: only if there
-        is none. Raises MinutehandApiError: precondition-failed, too-many-destinations."""
+        is none. Raises MinutehandApiError: precondition-failed, too-many-destinations, destinations-too-large."""
         operation = put_destination(self._client_id, name, destination, revision=revision, absent=absent)
         return self._perform(operation)
 

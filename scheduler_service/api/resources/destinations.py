@@ -42,7 +42,7 @@ async def put_destination(context: RequestContext) -> web.Response:
     if request.certificate is not None:
         context.spend(cost_of_key(request.certificate.key))
     document = destinations.draft(client, request)
-    put = await destinations.put(client, name, document, precondition=precondition)
+    put = await destinations.put(client, name, document, precondition=precondition, told=context.has_read)
     context.record(revision=put.shown.stored.revision)
     headers = etag_header(put.shown.stored.revision)
     if not put.created:
@@ -131,7 +131,7 @@ ROUTES = (
         headers={**LOCATION, **ETAG},
         others={200: DestinationView},
         conditional=True,
-        problems=("too-many-destinations", "older-nodes"),
+        problems=("too-many-destinations", "destinations-too-large", "older-nodes"),
         cost=5,
     ),
     Route(

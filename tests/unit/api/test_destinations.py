@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from membership.conditional import APPLIED, Answer, Unknown
 from scheduler_service.domain.destination_figures import BreakerState, NodeFigures
-from scheduler_service.domain.destinations import MAX_DESTINATIONS, StoredDestination
+from scheduler_service.domain.destinations import MAX_DESTINATIONS, MAX_DESTINATIONS_BYTES, StoredDestination
 from scheduler_service.domain.ids import DAY_MS, HOUR_MS, ClientId, CronId, PollerId, UnixMillis, compose_schedule_id
 from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.domain.schedules import Definition, Kind
@@ -173,13 +173,13 @@ async def test_a_destination_made_again_has_another_etag(api: ApiHarness) -> Non
     assert made.headers["ETag"] != tag
 
 
-async def _insert_directly(api: ApiHarness, number: int) -> None:
+async def _insert_directly(api: ApiHarness, number: int, *, document: str = '{"url":"https://a.example"}') -> None:
     at = UnixMillis(NOW)
     await api.storage.destinations.put_destination(
         StoredDestination(
             client_id=SHOP,
             name=f"d{number:03}",
-            document='{"url":"https://a.example"}',
+            document=document,
             revision=1,
             created_at=at,
             changed_at=at,
@@ -200,11 +200,8 @@ async def test_a_client_has_at_most_a_hundred_destinations(api: ApiHarness) -> N
     assert (await put(api, f"{ALL}/one-more")).status == 201
 
 
-async def test_concurrent_puts_do_not_exceed_the_maximum_of_destinations(
-    api: ApiHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for number in range(MAX_DESTINATIONS - 1):
-        await _insert_directly(api, number)
+def _write_together(api: ApiHarness, monkeypatch: pytest.MonkeyPatch, *, count: int) -> None:
+    """Let writes begin when so many requests want one."""
     store = api.storage.destinations
     write, arrived = store.put_destination, asyncio.Event()
     waiting = 0
@@ -212,17 +209,72 @@ async def test_concurrent_puts_do_not_exceed_the_maximum_of_destinations(
     async def together(destination: StoredDestination, *, expected_revision: int | None) -> Answer[Any]:
         nonlocal waiting
         waiting += 1
-        if waiting == 3:
+        if waiting == count:
             arrived.set()
         await arrived.wait()
         return await write(destination, expected_revision=expected_revision)
 
     monkeypatch.setattr(type(store), "put_destination", staticmethod(together))
+
+
+async def test_concurrent_puts_do_not_exceed_the_maximum_of_destinations(
+    api: ApiHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(MAX_DESTINATIONS - 1):
+        await _insert_directly(api, number)
+    _write_together(api, monkeypatch, count=3)
     replies = await asyncio.gather(*(put(api, f"{ALL}/new-{number}") for number in range(3)))
     stayed = [reply for reply in replies if reply.status == 201]
     assert len(stayed) <= 1
     assert all(reply.json["type"] == "/problems/too-many-destinations" for reply in replies if reply.status != 201)
     assert len(api.connection.rows("destinations")) == MAX_DESTINATIONS - 1 + len(stayed)
+
+
+def _stored_bytes(api: ApiHarness) -> int:
+    return sum(len(row["document"]) for row in api.connection.rows("destinations"))
+
+
+def _headers(count: int) -> dict[str, str]:
+    return {f"x-{number}": "x" * 4_000 for number in range(count)}
+
+
+async def _fill(api: ApiHarness) -> None:
+    """There is room for two more headers then, and not for four."""
+    document = f'{{"url":"https://a.example","headers":[["x","{"x" * (MAX_DESTINATIONS_BYTES - 22_000)}"]]}}'
+    await _insert_directly(api, 0, document=document)
+    for number, headers in enumerate((2, 1, 0)):
+        reply = await put(api, f"{ALL}/of-{number}", headers=_headers(headers))
+        assert reply.status == 201, reply.body
+
+
+async def test_destinations_of_a_client_have_a_maximum_of_bytes(api: ApiHarness) -> None:
+    await _fill(api)
+    assert (await put(api, f"{ALL}/new", headers=_headers(2))).status == 201
+    full = _stored_bytes(api)
+    for name in ("other", "of-1"):
+        refused = await put(api, f"{ALL}/{name}", headers=_headers(2))
+        assert (refused.status, refused.json["type"]) == (409, "/problems/destinations-too-large")
+    assert MAX_DESTINATIONS_BYTES - 9_000 < full == _stored_bytes(api)
+    assert (await put(api, f"{ALL}/of-1", headers=_headers(0))).status == 200, "what shrinks needs no room"
+    assert (await put(api, f"{ALL}/other", headers=_headers(1))).status == 201
+
+
+async def test_concurrent_puts_do_not_exceed_the_maximum_of_bytes(
+    api: ApiHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """New ones are taken back, and those that have grown are as they were."""
+    await _fill(api)
+    before = (await api.send("GET", f"{ALL}/of-2")).json["headers"]
+    _write_together(api, monkeypatch, count=3)
+    replies = await asyncio.gather(
+        *(put(api, f"{ALL}/{name}", headers=_headers(2)) for name in ("new-0", "new-1", "of-2"))
+    )
+    refused = [reply for reply in replies if reply.status not in (200, 201)]
+    assert len(refused) >= 2
+    assert {(reply.status, reply.json["type"]) for reply in refused} == {(409, "/problems/destinations-too-large")}
+    assert _stored_bytes(api) <= MAX_DESTINATIONS_BYTES
+    if replies[2] in refused:
+        assert (await api.send("GET", f"{ALL}/of-2")).json["headers"] == before
 
 
 async def test_a_change_without_an_answer_may_be_repeated(api: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:

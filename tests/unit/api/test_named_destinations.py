@@ -1,5 +1,6 @@
 """Callbacks that name a destination, over the API: what is taken, refused, stored and shown."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from poller_cluster.settings import ReceiverSettings
 from poller_cluster.trial_calls import TrialCalls
 from scheduler_service.api.resources.schedule_views import request_view
 from scheduler_service.domain.network import NetworkPolicy
+from scheduler_service.usecases.named_destinations import ABSENT_SECONDS
 from tests.support.api import ApiHarness, ManualClock, Reply, cron, schedule
 from tests.support.memory import InMemoryConnection
 
@@ -189,6 +191,50 @@ async def test_names_are_read_once_and_again_for_one_that_is_new() -> None:
         before = connection.reads
         await created(api, key, {"destination": "mail"})
         assert connection.reads == before + 1
+
+
+async def test_one_that_there_is_not_makes_names_be_read_once_a_second() -> None:
+    connection = CountingConnection()
+    async with ApiHarness(connection=connection) as api:
+        key = await api.register()
+        await put(api)
+        before = connection.reads
+        replies = await asyncio.gather(*(create(api, key, {"destination": f"no-{number}"}) for number in range(20)))
+        replies += [await create(api, key, {"destination": f"other-{number}"}) for number in range(20)]
+        assert {reply.status for reply in replies} == {422}
+        assert connection.reads == before + 1
+        api.clock.advance(ABSENT_SECONDS)
+        await create(api, key, {"destination": "no-1"})
+        assert connection.reads == before + 2
+
+
+async def test_one_that_is_made_can_be_named_at_once_although_it_was_refused(api: ApiHarness, key: str) -> None:
+    assert (await create(api, key, {"destination": "crm"})).status == 422
+    await put(api)
+    await created(api, key, {"destination": "crm"})
+
+
+async def test_one_that_is_made_while_names_are_read_can_be_named_at_once() -> None:
+    class SlowConnection(InMemoryConnection):
+        held = asyncio.Event()
+        reading = asyncio.Event()
+
+        async def select(self, name: str, parameters: Parameters, **how: Any) -> list[tuple[object, ...]]:
+            rows = await super().select(name, parameters, **how)
+            if name == "destinations.names":
+                self.reading.set()
+                await self.held.wait()
+            return rows
+
+    connection = SlowConnection()
+    async with ApiHarness(connection=connection) as api:
+        key = await api.register()
+        early = asyncio.ensure_future(create(api, key, {"destination": "crm"}))
+        await connection.reading.wait()
+        await put(api)
+        connection.held.set()
+        assert (await early).status == 422
+        await created(api, key, {"destination": "crm"})
 
 
 async def test_a_deleted_destination_is_refused_within_five_seconds(api: ApiHarness, key: str) -> None:
