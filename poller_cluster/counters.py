@@ -8,8 +8,10 @@ counted elsewhere (`usecases.expand_crons`).
 from typing import Final
 
 from poller_cluster.delivery.result import AttemptError, AttemptResult
+from poller_cluster.delivery.token_request import FAILURE_CODES, TokenFailure
 from poller_cluster.destination_counts import DestinationCounts
 from poller_cluster.dispatch.job import Job
+from poller_cluster.dispatch.tokens import TokenKey
 from scheduler_service.domain.crons.row import CRON_CLIENT
 from scheduler_service.domain.destinations import names_destination
 from scheduler_service.domain.ids import ClientId, due_of
@@ -60,6 +62,7 @@ _OF_ERROR: Final[dict[AttemptError, str]] = {
 OTHER_CLASS: Final = "other"
 CODE_CLASSES: Final = tuple(dict.fromkeys((*CLASSES, *_OF_ERROR.values(), OTHER_CLASS)))
 """The possible results of an attempt."""
+GRANTED: Final = "granted"
 _ENDS: Final = (State.DELIVERED, State.FAILED, State.SKIPPED)
 
 
@@ -88,6 +91,8 @@ class CallCounts:
         """Writes that were rejected by a newer owner's epoch."""
         self.clients = Busiest(most=named_clients, new=ClientCounts)
         self.destinations = DestinationCounts()
+        self.token_fetches: dict[str, int] = dict.fromkeys((GRANTED, *FAILURE_CODES), 0)
+        """Fetches of tokens that ended, by what came of them."""
 
     def attempt_made(self, job: Job, result: AttemptResult) -> None:
         """An attempt has ended."""
@@ -109,6 +114,12 @@ class CallCounts:
             client = self.clients.account(job.owner.client_id)
             client.fires += 1
             client.lateness_seconds += late
+
+    def token_fetched(self, key: TokenKey, failure: TokenFailure | None, *, now: int) -> None:
+        """A fetch of a token has ended at `now`, Unix milliseconds."""
+        self.token_fetches[GRANTED if failure is None else failure.code] += 1
+        if failure is not None:
+            self.destinations.token_failed(key, now=now)
 
     def recorded(self, client_id: ClientId, row: Row, outcome: Outcome) -> None:
         """An outcome of this node is durable. The end of a superseded retry row is not counted: no schedule ends."""

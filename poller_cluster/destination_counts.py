@@ -1,4 +1,5 @@
-"""A node's counts of its calls to destinations: attempts of the last hour, and calls that come back later. Pure.
+"""A node's counts of its calls to destinations: attempts of the last hour, calls that come back later, and tokens that
+were not had. Pure.
 
 Only calls that name a destination are counted, each for 1.5 µs; `destination_figures` shows them.
 """
@@ -7,6 +8,7 @@ from typing import Final
 
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.dispatch.outcome import DESTINATION_LOCKED, RECEIVER_OPEN, TOKEN_UNAVAILABLE
+from poller_cluster.dispatch.tokens import MAX_SOURCES, TokenKey
 from scheduler_service.domain.destination_figures import NO_FIGURES, AttemptCounts, NodeFigures
 from scheduler_service.domain.destinations import read_named_url
 from scheduler_service.domain.ids import ClientId
@@ -44,6 +46,8 @@ class DestinationCounts:
 
     def __init__(self) -> None:
         self._of: dict[tuple[ClientId, str], _Counts] = {}
+        self._fetches: dict[TokenKey, AttemptCounts] = {}
+        """Those that failed, by source."""
 
     def attempt_made(self, client_id: ClientId, row: Row, result: AttemptResult) -> None:
         """An attempt has ended."""
@@ -61,6 +65,20 @@ class DestinationCounts:
         at = outcome.next_attempt_at
         if at is not None and outcome.reason in _DEFERRALS and (counts := self._named(client_id, row)) is not None:
             counts.defer_until(at, row.due)
+
+    def token_failed(self, key: TokenKey, *, now: int) -> None:
+        """A fetch from a token source has failed."""
+        counts = self._fetches.get(key)
+        if counts is None:
+            while len(self._fetches) >= MAX_SOURCES:
+                del self._fetches[next(iter(self._fetches))]
+            counts = self._fetches[key] = AttemptCounts()
+        counts.ended(answered_after=None, succeeded=False, now=now)
+
+    def token_failures(self, key: TokenKey, *, now: int) -> int:
+        """Fetches of the last hour that failed."""
+        counts = self._fetches.get(key)
+        return 0 if counts is None else counts.figures(now=now).failures
 
     def figures(self, client_id: ClientId, name: str, *, now: int) -> tuple[NodeFigures, int]:
         """Those of attempts, and how many calls come back later."""

@@ -1,8 +1,12 @@
 """The figures of a destination's calls on this node, collected on request."""
 
+from msgspec.structs import replace
+
+from poller_cluster.clients import ServedClients
 from poller_cluster.destination_counts import DestinationCounts
 from poller_cluster.dispatch.dispatcher import Dispatcher
 from poller_cluster.dispatch.receivers import Breaker
+from poller_cluster.dispatch.tokens import TokenKey
 from poller_cluster.minute.rows import HOST
 from poller_cluster.node_pollers import NodePollers
 from scheduler_service.domain.destination_figures import BreakerState, NodeFigures
@@ -15,29 +19,46 @@ class CollectFigures:
     """The `CountedDestinations` behind a node's port."""
 
     def __init__(
-        self, *, counts: DestinationCounts, dispatcher: Dispatcher, pollers: NodePollers, clock: Clock
+        self,
+        *,
+        counts: DestinationCounts,
+        clients: ServedClients,
+        dispatcher: Dispatcher,
+        pollers: NodePollers,
+        clock: Clock,
     ) -> None:
         self._counts = counts
+        self._clients = clients
         self._dispatcher = dispatcher
         self._pollers = pollers
         self._clock = clock
 
     def figures(self, client_id: ClientId, name: str) -> NodeFigures:
-        counted, deferred = self._counts.figures(client_id, name, now=self._clock.wall_ms())
-        receiver = self._dispatcher.known_receiver(client_id, named_url(name, ""))
-        if receiver is None:
-            return NodeFigures(
-                calls=counted.calls, failures=counted.failures, answers=counted.answers, deferred=deferred
-            )
-        return NodeFigures(
+        now = self._clock.wall_ms()
+        counted, deferred = self._counts.figures(client_id, name, now=now)
+        figures = NodeFigures(
             calls=counted.calls,
             failures=counted.failures,
             answers=counted.answers,
+            deferred=deferred,
+            token_failures=self._token_failures(client_id, name, now),
+        )
+        receiver = self._dispatcher.known_receiver(client_id, named_url(name, ""))
+        if receiver is None:
+            return figures
+        return replace(
+            figures,
             in_flight=receiver.in_flight,
             waiting=receiver.outstanding - receiver.in_flight + self._held(client_id, receiver.name),
-            deferred=deferred,
             breaker=_state(receiver.breaker, self._clock.monotonic()),
         )
+
+    def _token_failures(self, client_id: ClientId, name: str, now: int) -> int:
+        client = self._clients.get(client_id)
+        destination = None if client is None else client.destinations.get(name)
+        if destination is None or destination.token is None:
+            return 0
+        return self._counts.token_failures(TokenKey(client_id, destination.token), now=now)
 
     def _held(self, client_id: ClientId, receiver: str) -> int:
         """Rows that are not claimed for lack of room there."""

@@ -139,7 +139,11 @@ class Node:
         self.books = self._build_books()
         self.dispatcher = self._build_dispatcher(Sender(incarnation=str(incarnation), version=profile.version))
         self.destinations = CollectFigures(
-            counts=self.books.counts.destinations, dispatcher=self.dispatcher, pollers=self.pollers, clock=clock
+            counts=self.books.counts.destinations,
+            clients=self.clients,
+            dispatcher=self.dispatcher,
+            pollers=self.pollers,
+            clock=clock,
         )
         self._clock_correction = self._build_clock_correction()
         self.balancer = self._build_balancer(self._build_grants())
@@ -195,6 +199,7 @@ class Node:
             fetcher=self._fetcher,
             runtime=self._runtime,
             on_token=lambda jobs: self.dispatcher.resume(jobs),
+            on_fetched=lambda key, failure: self.books.counts.token_fetched(key, failure, now=self._clock.wall_ms()),
         )
         limit_ms = self._membership.clock_limit_ms
         return Dispatcher(

@@ -202,6 +202,7 @@ def _figures(figures: "DestinationFigures") -> list[tuple[str, object]]:
         ("under way", figures.in_flight),
         ("waiting", figures.waiting),
         ("deferred", figures.deferred),
+        ("no token, last hour", figures.token_failures or None),
         ("breaker", figures.breaker),
         ("silent nodes", figures.silent_nodes or None),
     ]

@@ -98,8 +98,8 @@ class ForwardProxy(msgspec.Struct, frozen=True, kw_only=True):
 
 class DestinationFigures(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a destination's calls in the last hour, as the nodes that run now have counted. `failures`: calls
-    without a 2xx answer. `waiting`: read and not begun; `deferred`: they come back later. `breaker`: "closed",
-    "half-open" or "open". `silent_nodes`: how many nodes did not answer."""
+    without a 2xx answer. `waiting`: read and not begun; `deferred`: they come back later. `token_failures`: fetches of
+    a token that got none. `breaker`: "closed", "half-open" or "open". `silent_nodes`: how many nodes did not answer."""
 
     calls: int
     failures: int
@@ -108,6 +108,7 @@ class DestinationFigures(msgspec.Struct, frozen=True, kw_only=True):
     in_flight: int
     waiting: int
     deferred: int
+    token_failures: int
     breaker: str
     silent_nodes: int
 

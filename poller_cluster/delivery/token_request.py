@@ -11,7 +11,7 @@ endpoint says is shown to the client's operators, and dropped if it repeats a cr
 import binascii
 import re
 from base64 import b64encode, urlsafe_b64decode
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias, get_args
 from urllib.parse import quote_plus, urlencode
 
 import msgspec
@@ -37,6 +37,10 @@ _NOT_SAYABLE = re.compile(r"[^\x20-\x7e]|[\"\\]")
 """What neither `error` nor `error_description` may have (RFC 6749, 5.2)."""
 
 
+FailureCode: TypeAlias = Literal["no-answer", "refused", "bad-answer", "busy"]
+FAILURE_CODES: Final[tuple[FailureCode, ...]] = get_args(FailureCode)
+
+
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
     """A bearer token, and for how long it is valid from when it was asked for."""
 
@@ -57,7 +61,7 @@ class TokenFailure(msgspec.Struct, frozen=True, kw_only=True):
     busy        this process fetches as many tokens as it may
     """
 
-    code: Literal["no-answer", "refused", "bad-answer", "busy"]
+    code: FailureCode
     detail: str
     said: str = ""
     retry_after_seconds: float | None = None

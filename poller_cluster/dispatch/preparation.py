@@ -9,11 +9,12 @@ ready row --prepare--> Prepared    the dispatcher starts its attempt
 from collections.abc import Callable, Sequence
 
 from poller_cluster.clients import ServedClient, ServedClients
+from poller_cluster.delivery.token_request import TokenFailure
 from poller_cluster.dispatch.job import Job
 from poller_cluster.dispatch.named_rows import locked
 from poller_cluster.dispatch.outcome import HEADERS_LOCKED, TOKEN_UNAVAILABLE, defer
 from poller_cluster.dispatch.request import Prepared, Sender, prepare, unsent
-from poller_cluster.dispatch.tokens import Fetcher, TokenAwaited, Tokens, TokenUnavailable
+from poller_cluster.dispatch.tokens import Fetcher, TokenAwaited, TokenKey, Tokens, TokenUnavailable
 from poller_cluster.node_runtime import NodeRuntime
 from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import UnixMillis
@@ -32,6 +33,7 @@ class Preparation:
         fetcher: Fetcher,
         runtime: NodeRuntime,
         on_token: Callable[[Sequence[Job]], None],
+        on_fetched: Callable[[TokenKey, TokenFailure | None], None] = lambda key, failure: None,
     ) -> None:
         self.sender = sender
         self.tokens: Tokens[Job] = Tokens(
@@ -39,6 +41,7 @@ class Preparation:
             monotonic=runtime.clock.monotonic,
             fraction=runtime.randomness.fraction,
             on_ended=on_token,
+            on_fetched=on_fetched,
         )
         self._open_headers = clients.open_headers
         self._randomness = runtime.randomness

@@ -116,14 +116,16 @@ class Tokens(Generic[W]):
         monotonic: Callable[[], float],
         fraction: Callable[[], float],
         on_ended: Callable[[Sequence[W]], None],
+        on_fetched: Callable[[TokenKey, TokenFailure | None], None] = lambda key, failure: None,
         most: int = MAX_SOURCES,
     ) -> None:
-        """`on_ended` gets what waited for a fetch that has ended, well or not. `most`: how many sources are
-        remembered."""
+        """`on_ended` gets what waited for a fetch that has ended, well or not; `on_fetched` hears of every fetch's end,
+        and why there is no token. `most`: how many sources are remembered."""
         self._fetcher = fetcher
         self._monotonic = monotonic
         self._fraction = fraction
         self._on_ended = on_ended
+        self._on_fetched = on_fetched
         self._most = most
         self._held: OrderedDict[TokenKey, _Held[W]] = OrderedDict()
         """The one used last comes last."""
@@ -228,8 +230,10 @@ class Tokens(Generic[W]):
         if not self._under_way[client_id]:
             del self._under_way[client_id]
         if isinstance(got, Grant):
+            self._on_fetched(held.key, None)
             self._granted(held, got, started)
         else:
+            self._on_fetched(held.key, got)
             self._failed(held, got)
         self._fetch_some()
         waiting, held.waiting = held.waiting, []

@@ -284,6 +284,14 @@ METRICS: Final[tuple[Metric[Shown], ...]] = (
         lambda shown: shown.node.dispatcher.flows.deferred,
         labels=("reason",),
     ),
+    Metric(
+        "minutehand_token_fetches_total",
+        Kind.COUNTER,
+        "Fetches of destinations' tokens that ended, by result: `granted`, or why there is none, as in the log's lines "
+        "`token-unavailable`.",
+        lambda shown: shown.node.books.counts.token_fetches,
+        labels=("result",),
+    ),
     *process_metrics(
         ended=lambda shown: _together(shown.node.books.counts.outcomes, shown.ended.ended),
         hints_dropped=lambda shown: shown.hints_dropped(),

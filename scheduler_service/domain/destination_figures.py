@@ -54,7 +54,8 @@ class NodeFigures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """One node's figures, as it sends them. `calls`: attempts that have ended in the last hour; `failures`: those of
     them without a 2xx answer. `answers`: how many had an answer, by bucket of their duration, without zeros at the end.
     `waiting`: calls due soon or before that the node has read and not begun; `deferred`: calls that come back later,
-    because the destination is paused or locked, its breaker is open or it has no token."""
+    because the destination is paused or locked, its breaker is open or it has no token. `token_failures`: how often, in
+    the last hour, its token source gave no token; destinations with equal sources share its tokens."""
 
     calls: Count = 0
     failures: Count = 0
@@ -62,6 +63,7 @@ class NodeFigures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     in_flight: Count = 0
     waiting: Count = 0
     deferred: Count = 0
+    token_failures: Count = 0
     breaker: BreakerState = BreakerState.CLOSED
 
 
@@ -81,6 +83,7 @@ def merged(figures: Iterable[NodeFigures]) -> NodeFigures:
         in_flight=sum(each.in_flight for each in counted),
         waiting=sum(each.waiting for each in counted),
         deferred=sum(each.deferred for each in counted),
+        token_failures=sum(each.token_failures for each in counted),
         breaker=min((each.breaker for each in counted), key=_ORDER.index, default=BreakerState.CLOSED),
     )
 

@@ -6,6 +6,7 @@ import pytest
 
 from scheduler_service.domain.clients import ClientSettings, RetrySettings
 from scheduler_service.domain.destinations import TokenSource, named_url
+from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.schedules import State
 from tests.simulation.creates import CreateRecord
 from tests.simulation.receivers import Call
@@ -84,6 +85,10 @@ def test_calls_wait_without_an_attempt_until_it_is_back(state: str) -> None:
         assert max(call.at_ms - call.due_ms for call in world.receiver.calls) < 100
         # Two nodes, pauses that double up to a minute.
         assert 6 <= len(server.asked_at) <= 2 * 9
+        nodes = [node.node for node in world.nodes.values()]
+        shown = sum(node.destinations.figures(ClientId("shop"), "orders").token_failures for node in nodes)
+        assert len(server.asked_at) - 2 <= shown <= len(server.asked_at)
+        assert sum(sum(node.books.counts.token_fetches.values()) for node in nodes) == shown
         assert all(node.node.dispatcher.receivers_open() == 0 for node in world.nodes.values())
         server.state = "up"
         back = world.now_ms()

@@ -48,6 +48,7 @@ DESTINATION_FIGURES = {
     "in_flight": 0,
     "waiting": 3,
     "deferred": 0,
+    "token_failures": 2,
     "breaker": "half-open",
     "silent_nodes": 0,
 }

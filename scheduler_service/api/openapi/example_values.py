@@ -315,6 +315,7 @@ FIGURES: Final[dict[str, Any]] = {
     "in_flight": 2,
     "waiting": 11,
     "deferred": 0,
+    "token_failures": 0,
     "breaker": "closed",
     "silent_nodes": 0,
 }

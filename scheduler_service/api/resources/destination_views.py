@@ -55,7 +55,8 @@ class FiguresView(msgspec.Struct, frozen=True, kw_only=True):
     without a 2xx answer. `answer_p50_seconds`, `answer_p99_seconds`: half, and 99 of 100, of the answers took no
     longer, at most 19 % too high; null: there were none. `in_flight`: calls under way; `waiting`: calls read and not
     begun; `deferred`: calls that come back later, because the destination is paused, its breaker is open or it has no
-    token. `breaker`: the worst that a node has. `silent_nodes`: how many nodes did not answer."""
+    token. `token_failures`: fetches of a token that got none; destinations with the same `token` share them. `breaker`:
+    the worst that a node has. `silent_nodes`: how many nodes did not answer."""
 
     calls: Count
     failures: Count
@@ -64,6 +65,7 @@ class FiguresView(msgspec.Struct, frozen=True, kw_only=True):
     in_flight: Count
     waiting: Count
     deferred: Count
+    token_failures: Count
     breaker: BreakerState
     silent_nodes: Count
 
@@ -128,6 +130,7 @@ def _figures_view(shown: DestinationFigures) -> FiguresView:
         in_flight=figures.in_flight,
         waiting=figures.waiting,
         deferred=figures.deferred,
+        token_failures=figures.token_failures,
         breaker=figures.breaker,
         silent_nodes=len(silent),
     )

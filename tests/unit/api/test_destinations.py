@@ -413,8 +413,12 @@ async def test_a_destination_shows_the_figures_of_all_nodes(api: ApiHarness) -> 
     one, other, mute, ended = [await nodes.add(name) for name in ("one", "other", "mute", "ended")]
     await nodes.beat(one, other, mute, seconds=4)
     api.nodes.figures = {
-        ("one", SHOP, "hook"): NodeFigures(calls=3, failures=1, answers=(0, 2), in_flight=1, waiting=4),
-        ("other", SHOP, "hook"): NodeFigures(calls=2, answers=(0, 0, 0, 0, 1), deferred=7, breaker=BreakerState.OPEN),
+        ("one", SHOP, "hook"): NodeFigures(
+            calls=3, failures=1, answers=(0, 2), in_flight=1, waiting=4, token_failures=2
+        ),
+        ("other", SHOP, "hook"): NodeFigures(
+            calls=2, answers=(0, 0, 0, 0, 1), deferred=7, token_failures=3, breaker=BreakerState.OPEN
+        ),
         ("one", SHOP, "another"): NodeFigures(calls=100),
         (ended.node_id, SHOP, "hook"): NodeFigures(calls=1_000),
     }
@@ -427,6 +431,7 @@ async def test_a_destination_shows_the_figures_of_all_nodes(api: ApiHarness) -> 
         "in_flight": 1,
         "waiting": 4,
         "deferred": 7,
+        "token_failures": 5,
         "breaker": "open",
         "silent_nodes": 1,
     }

@@ -3,16 +3,20 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from poller_cluster.counters import CallCounts
 from poller_cluster.destination_counts import DestinationCounts
 from poller_cluster.dispatch.job import Job
 from poller_cluster.dispatch.outcome import BEHIND_ITS_KEY, DESTINATION_LOCKED, RECEIVER_OPEN, TOKEN_UNAVAILABLE
+from poller_cluster.dispatch.tokens import MAX_SOURCES, TokenKey
 from scheduler_service.domain.destination_figures import NO_FIGURES
-from scheduler_service.domain.ids import ClientId, UnixMillis
+from scheduler_service.domain.destinations import TokenSource
+from scheduler_service.domain.ids import HOUR_MS, ClientId, UnixMillis
 from scheduler_service.domain.retry_rows import DESTINATION_PAUSED
 from scheduler_service.domain.schedules import Outcome, State
 from tests.support.api import NOW
+from tests.support.token_fetches import DOWN
 from tests.unit.poller_cluster.claimed import RowOwner, claim, result
 
 SHOP, OTHER = ClientId("shop"), ClientId("other")
@@ -58,6 +62,26 @@ def test_calls_that_come_back_for_another_reason_are_not(reason: str | None) -> 
     counts = CallCounts()
     counts.recorded(SHOP, claim(url=BILLING).row, deferred(reason))
     assert counts.destinations.figures(SHOP, "billing", now=NOW) == (NO_FIGURES, 0)
+
+
+def test_fetches_are_counted_by_result_and_those_that_failed_by_source() -> None:
+    counts = CallCounts()
+    source = TokenSource(client_id="c", client_secret="s", token_url="https://tokens.test/")
+    for failure in (None, DOWN, DOWN):
+        counts.token_fetched(TokenKey(SHOP, source), failure, now=NOW)
+    counts.token_fetched(TokenKey(OTHER, source), DOWN, now=NOW)
+    assert counts.token_fetches == {"granted": 1, "no-answer": 3, "refused": 0, "bad-answer": 0, "busy": 0}
+    assert counts.destinations.token_failures(TokenKey(SHOP, source), now=NOW) == 2
+    assert counts.destinations.token_failures(TokenKey(SHOP, replace(source, scope="other")), now=NOW) == 0
+    assert counts.destinations.token_failures(TokenKey(SHOP, source), now=NOW + HOUR_MS) == 0
+
+
+def test_of_many_sources_the_last_ones_are_counted() -> None:
+    counts, source = DestinationCounts(), TokenSource(client_id="c", client_secret="s")
+    keys = [TokenKey(SHOP, replace(source, scope=str(number))) for number in range(MAX_SOURCES + 1)]
+    for key in keys:
+        counts.token_failed(key, now=NOW)
+    assert [counts.token_failures(key, now=NOW) for key in (keys[0], keys[1], keys[-1])] == [0, 1, 1]
 
 
 def test_instants_that_have_passed_are_forgotten() -> None:

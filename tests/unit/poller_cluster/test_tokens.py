@@ -38,11 +38,13 @@ class Bench:
         self.asked, self.open = self.fetcher.asked, self.fetcher.open
         self.grant, self.fail = self.fetcher.grant, self.fetcher.fail
         self.ended: list[str] = []
+        self.fetched: list[tuple[TokenKey, TokenFailure | None]] = []
         self.tokens: Tokens[str] = Tokens(
             fetcher=self.fetcher,
             monotonic=lambda: self.now,
             fraction=lambda: self.fraction,
             on_ended=self.ended.extend,
+            on_fetched=lambda key, failure: self.fetched.append((key, failure)),
             most=most,
         )
 
@@ -63,6 +65,14 @@ class Bench:
 @pytest.fixture
 def bench() -> Bench:
     return Bench()
+
+
+def test_the_end_of_every_fetch_is_told(bench: Bench) -> None:
+    bench.awaits()
+    bench.fail()
+    bench.awaits(2)
+    bench.grant()
+    assert bench.fetched == [(TokenKey(SHOP, source()), DOWN), (TokenKey(SHOP, source(2)), None)]
 
 
 def test_one_fetch_for_all_that_wait(bench: Bench) -> None:
