@@ -1,6 +1,7 @@
 """Destinations of simulated clients: what they said when, and which calls that allows."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
@@ -17,31 +18,66 @@ HEARD_MS: Final = 5_000
 """How long after a change a node may still call as before."""
 
 
-class _Said(NamedTuple):
-    """From `at` on. `url` None: there was no such destination."""
+class Said(NamedTuple):
+    """What a destination says from `at` on, Unix milliseconds. `url` None: there is no such destination. `credential`:
+    the bearer token that it gives in a header."""
 
     at: float
     url: str | None
+    credential: str | None
     paused: bool
+
+
+class DestinationWatch:
+    """What destinations said when, and which calls that allows."""
+
+    def __init__(self) -> None:
+        self._said: dict[tuple[str, str], list[Said]] = {}
+
+    def history(self, client: str, name: str) -> list[Said]:
+        """From the beginning of time, so there is always one."""
+        return self._said.setdefault((client, name), [Said(0.0, None, None, paused=False)])
+
+    def says(self, client: str, name: str, stored: StoredDestination | None, *, at: float) -> Said:
+        """It was changed; None: deleted."""
+        said = Said(at, None, None, paused=False)
+        if stored is not None:
+            document = msgspec.json.decode(stored.document, type=Destination)
+            given = dict(document.headers).get("Authorization", "").partition(" ")[2] or None
+            said = Said(at, document.url, given, paused=stored.paused_at is not None)
+        self.history(client, name).append(said)
+        return said
+
+    def known_by(self, changed: Said, call: Call) -> float:
+        """When the node of this call must have heard of the change."""
+        return changed.at + HEARD_MS
+
+    def wrong(self, name: str, call: Call) -> str | None:
+        """What is wrong with a call of a schedule that names this destination."""
+        said = self.history(call.client_id, name)
+        heard = [each for each, after in pairwise(said) if call.at_ms <= self.known_by(after, call)] + said[-1:]
+        if any(_fits(each, call) for each in heard):
+            return None
+        return f"{call.schedule_id} was called at {call.url} ({call.token}), which {name} did not say: {heard}"
+
+
+def _fits(said: Said, call: Call) -> bool:
+    return (
+        said.url is not None
+        and call.url.startswith(said.url)
+        and said.credential in (None, call.token)
+        and not said.paused
+    )
 
 
 @dataclass
 class Destinations:
-    """The destinations of a world. Changes take effect at once; nodes hear of them within `heard_ms`."""
+    """The destinations of a world. Changes take effect at once."""
 
     world: "World"
-    heard_ms: int = HEARD_MS
 
     def __post_init__(self) -> None:
         self._known: dict[tuple[str, str], StoredDestination] = {}
-        self._said: dict[tuple[str, str], list[_Said]] = {}
-
-    def names(self, client: str) -> list[str]:
-        return [name for owner, name in self._known if owner == client]
-
-    def was_deleted(self, client: str, name: str) -> bool:
-        """Whether it was missing at any time since it was first made."""
-        return any(said.url is None for said in self._said.get((client, name), ())[1:])
 
     async def put(self, name: str, *, client: str = "shop", url: str, **document: Any) -> None:
         known = self._known.get((client, name))
@@ -67,10 +103,6 @@ class Destinations:
     async def resume(self, name: str, *, client: str = "shop") -> None:
         await self._pause(name, client, None)
 
-    async def resume_all(self) -> None:
-        for client, name in self._known:
-            await self.resume(name, client=client)
-
     async def _pause(self, name: str, client: str, paused_at: UnixMillis | None) -> None:
         known = self._known[client, name]
         changed = msgspec.structs.replace(known, paused_at=paused_at, revision=known.revision + 1)
@@ -81,31 +113,15 @@ class Destinations:
         store = self.world.truth.destinations
         answer = await store.delete_destination(known.client_id, name, expected_revision=known.revision)
         assert isinstance(answer, Applied)
-        self._note(client, name, None, paused=False)
+        self._note(client, name, None)
 
     async def _write(self, destination: StoredDestination, expected: int | None) -> None:
         answer = await self.world.truth.destinations.put_destination(destination, expected_revision=expected)
         assert isinstance(answer, Applied)
         client, name = str(destination.client_id), destination.name
         self._known[client, name] = destination
-        url = msgspec.json.decode(destination.document, type=Destination).url
-        self._note(client, name, url, paused=destination.paused_at is not None)
+        self._note(client, name, destination)
 
-    def _note(self, client: str, name: str, url: str | None, *, paused: bool) -> None:
-        self.world.note("client", f"destination {name} of {client}: {url}{' paused' if paused else ''}")
-        said = self._said.setdefault((client, name), [_Said(0.0, None, paused=False)])
-        said.append(_Said(self.world.now_ms(), url, paused))
-
-    def wrong(self, name: str, call: Call) -> str | None:
-        """What is wrong with a call of a schedule that names this destination."""
-        said = self._said.get((call.client_id, name), [])
-        since = call.at_ms - self.heard_ms
-        before = [each for each in said if each.at <= since][-1:]
-        heard = before + [each for each in said if each.at > since]
-
-        def fits(each: _Said) -> bool:
-            return each.url is not None and call.url.startswith(each.url) and not each.paused
-
-        if any(map(fits, heard)):
-            return None
-        return f"{call.schedule_id} was called at {call.url}, which {name} did not say: {heard}"
+    def _note(self, client: str, name: str, stored: StoredDestination | None) -> None:
+        said = self.world.destination_watch.says(client, name, stored, at=self.world.now_ms())
+        self.world.note("client", f"destination {name} of {client}: {said.url}{' paused' if said.paused else ''}")

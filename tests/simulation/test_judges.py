@@ -8,14 +8,17 @@ import pytest
 
 from poller_cluster.settings import NodeSettings
 from scheduler_service.domain.ids import ClientId, PollerId, UnixMillis, minute_end, minute_of, new_schedule_id
+from scheduler_service.domain.retry_rows import DESTINATION_PAUSED
 from tests.simulation.books import check_books
 from tests.simulation.crons import CLOCK_LIMIT_MS, with_crons
 from tests.simulation.drawn.administrators import Administrators
+from tests.simulation.drawn.destinations import DrawnDestinations, Resumed
 from tests.simulation.drawn.promises import Promises
 from tests.simulation.drawn.schedules import Schedule
 from tests.simulation.drawn.setting import draw_setting
 from tests.simulation.drawn.troubles import Troubles
 from tests.simulation.drawn.world import ASKED_SECONDS, DrawnWorld
+from tests.simulation.receivers import Call
 from tests.simulation.sim_clock import SimClock
 from tests.simulation.world import CLOCK_TOLERANCE_MS, Violation, World, simulate
 from tests.support.virtual_loop import run_virtual
@@ -186,7 +189,8 @@ def test_a_fire_may_be_called_as_early_as_clocks_differ() -> None:
 
 def test_a_successor_has_ended_although_its_redelivery_was_given_up() -> None:
     async def scenario(world: DrawnWorld) -> None:
-        promises = Promises(world, Administrators(world), Troubles(world))
+        troubles = Troubles(world)
+        promises = Promises(world, Administrators(world), troubles, DrawnDestinations(world, troubles))
         due = UnixMillis(world.now_ms())
         known = new_schedule_id(due=due, poller_id=PollerId(0), randomness=world.api_randomness)
         following = world.schedules[str(known)] = Schedule(ClientId("shop"), known, due, None)
@@ -194,6 +198,54 @@ def test_a_successor_has_ended_although_its_redelivery_was_given_up() -> None:
             promises._check_successor(UUID(int=1), known)
         following.redelivery_given_up = True
         promises._check_successor(UUID(int=1), known)
+        world.crashes.clear()
+
+    drawn(scenario)
+
+
+def _called(world: DrawnWorld, *, due: int, at: int) -> tuple[Schedule, int]:
+    """A schedule that had no calls when its destination was resumed, and was called then. All are seconds from now."""
+    due_ms = UnixMillis(world.now_ms() + 1_000 * due)
+    known = new_schedule_id(due=due_ms, poller_id=PollerId(0), randomness=world.api_randomness)
+    schedule = world.schedules[str(known)] = Schedule(ClientId("shop"), known, due_ms, None, destination="crm")
+    at_ms = world.now_ms() + 1_000 * at
+    schedule.calls.append(Call(at_ms, "a", "shop", str(known), due_ms, attempt=1, fence=1, redelivery=False))
+    return schedule, 0
+
+
+@pytest.mark.parametrize(
+    ("calls", "wrong"),
+    [
+        ([(1, 30), (2, 30), (3, 31)], None),
+        ([(1, 30), (2, 31), (3, 30)], "out of order"),
+        ([(1, 30), (2, 36)], "and called at"),
+    ],
+)
+def test_what_waited_for_a_resume_is_called_soon_and_in_order(calls: list[tuple[int, int]], wrong: str | None) -> None:
+    async def scenario(world: DrawnWorld) -> None:
+        destinations, now = DrawnDestinations(world, Troubles(world)), world.now_ms()
+        rows = [_called(world, due=due, at=at) for due, at in calls]
+        destinations._resumed.append(Resumed("crm", now, now + 34_000, rows))
+        if wrong is not None:
+            with pytest.raises(Violation, match=wrong):
+                destinations.check_resumed()
+            world.crashes.clear()
+            # Unless it was changed again.
+            destinations.says("shop", "crm", None, at=now + 1_000)
+        destinations.check_resumed()
+
+    drawn(scenario)
+
+
+def test_a_pause_counts_no_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(world: DrawnWorld) -> None:
+        destinations, attempts = DrawnDestinations(world, Troubles(world)), 1
+        _called(world, due=0, at=0)
+        monkeypatch.setattr(world, "cells_of", lambda schedule, *columns: [DESTINATION_PAUSED, attempts])
+        destinations.check_waiting()
+        attempts = 2
+        with pytest.raises(Violation, match="with 2 attempts of 1"):
+            destinations.check_waiting()
         world.crashes.clear()
 
     drawn(scenario)

@@ -18,13 +18,14 @@ from tests.simulation import (
     test_retention,
     test_update,
 )
+from tests.simulation.destination_plants import DESTINATION_PLANTS
 from tests.simulation.drawn.run import run
 from tests.simulation.plants import PLANTS
 from tests.simulation.promise_plants import PROMISE_PLANTS
 from tests.simulation.test_random_runs import seeds
 from tests.simulation.world import simulate
 
-EVERY_PLANT = {**PLANTS, **PROMISE_PLANTS}
+EVERY_PLANT = {**PLANTS, **PROMISE_PLANTS, **DESTINATION_PLANTS}
 CASES = {
     "no_epoch_check": cases.a_zombie_records_after_the_takeover,
     "low_watermark_over_a_lagging_poller": cases.a_poller_that_lags_behind_its_owners_low_watermark,
@@ -67,6 +68,7 @@ SCENES: dict[str, Callable[[], None]] = {
             )
         )
     ),
+    "flows_have_any_parallelism": test_flows.test_calls_of_a_key_are_made_one_at_a_time_without_a_gap,
     "flows_of_a_new_owner_are_fresh": test_flows.test_a_new_owner_starts_no_call_before_an_interval_is_over,
     "the_last_node_drains": test_drain.test_the_last_node_does_not_hand_over,
 }
@@ -76,13 +78,16 @@ SEEDS = range(1, 61)
 FOUND_BY = {
     "death_without_the_conditional_write": 5,
     "retry_rows_in_the_books": 7,
-    "flows_have_any_parallelism": 12,
     "no_trust_check": 5,
     "no_sweep": 2,
     "retry_row_before_pointer": 2,
     "balance_not_counted_again": 7,
     "lateness_from_the_due_alone": 8,
-    "flows_start_whatever_is_claimed": 2,
+    "flows_start_whatever_is_claimed": 8,
+    "a_deletion_is_not_heard_of": 7,
+    "destinations_are_opened_once": 1,
+    "looks_come_hours_apart": 1,
+    "pauses_hold_claims_alone": 2,
 }
 """The seed that was the first to find a plant. It is tried first, and then all others, as a change of what is drawn
 makes it another one.

@@ -20,7 +20,7 @@ from membership.errors import StoreUnavailable
 from membership.identity import PollerKey
 from poller_cluster.settings import MinuteSettings, NodeSettings, ReceiverSettings
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
-from scheduler_service.domain.destinations import read_named_url
+from scheduler_service.domain.destinations import DESTINATIONS_SINCE, read_named_url
 from scheduler_service.domain.flows import Flow
 from scheduler_service.domain.ids import (
     ClientId,
@@ -38,7 +38,6 @@ from scheduler_service.domain.ids import (
 from scheduler_service.domain.options import ScheduleOptions, encode_headers, encode_options, pin_of
 from scheduler_service.domain.quotas import pinned_poller
 from scheduler_service.domain.retry_rows import IN_DOUBT
-from scheduler_service.domain.revisions import REVISED_SINCE
 from scheduler_service.domain.schedules import Definition, Row, State
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.cancel_schedules import Cancelled, CancelResult, CancelSchedules
@@ -46,7 +45,7 @@ from scheduler_service.usecases.resolve_schedule import ResolveSchedule
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from tests.simulation.books import check_books
 from tests.simulation.creates import IN_TIME_MS, CreateRecord, out_of_order, record_of
-from tests.simulation.destinations import Destinations
+from tests.simulation.destinations import Destinations, DestinationWatch
 from tests.simulation.faults import FaultyConnection
 from tests.simulation.flows import FlowWatch
 from tests.simulation.receivers import Call, Receiver
@@ -80,7 +79,7 @@ class World:
         self.nodes: dict[str, SimNode] = {}
         self.leaving: list[SimNode] = []
         self.incarnations = 0
-        self.nodes_know = REVISED_SINCE
+        self.nodes_know = DESTINATIONS_SINCE
         """The newest stored form that nodes started from now on know."""
         self.skewed = self.faults_planted = False
         self.asked: dict[str, CreateRecord] = {}
@@ -101,6 +100,7 @@ class World:
         """The latest time by which nodes acted while most clocks were wrong: rows due by then may have been called,
         passed or deleted too early."""
         self.flows = FlowWatch()
+        self.destination_watch = DestinationWatch()
         self.destinations = Destinations(self)
         self.balance_epochs: dict[Partition, int] = {}
 
@@ -362,7 +362,7 @@ class World:
         asked.calls.append(call)
         if asked.flow is not None and (wrong := self.flows.started(asked, call, asked.flow.limits(settings.flows))):
             raise self.violation(wrong)
-        if asked.destination is not None and (wrong := self.destinations.wrong(asked.destination, call)):
+        if asked.destination is not None and (wrong := self.destination_watch.wrong(asked.destination, call)):
             raise self.violation(wrong)
 
     def call_ended(self, call: Call) -> None:

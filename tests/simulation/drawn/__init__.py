@@ -3,6 +3,7 @@
     setting        the world's properties: nodes, clients, their settings, how faulty its network is   (`setting`)
     operations     what happens, and after how long                                                    (`operations`)
     performing     carries an operation out: `processes` fail, `clients` and `administrators` ask      (`performing`)
+    destinations   those that callbacks name, and what their changes mean for calls                    (`destinations`)
     promises       what must hold at every call, after every operation, and when all faults are over   (`promises`)
     troubles       when something outside Minutehand kept calls from being made in time                (`troubles`)
 

@@ -40,6 +40,7 @@ URL = "http://receiver.test/"
 OTHER_HOST = "http://other.test/"
 OTHERWISE = "http://receiver.test/otherwise"
 """What a reschedule may call instead."""
+DESTINATIONS = ("crm", "erp")
 FLOWS = (Flow("one", None, 1), Flow("paced", 0.5), Flow("both", 4.0, 2))
 REFUSED = (ClientSuspended, Invalid, NotFound)
 
@@ -55,14 +56,14 @@ class DrawnClients:
 
     def requests(self, dice: random.Random, *, count: int, spread_seconds: float) -> list[ScheduleRequest]:
         """Draw requests: a third have one of a few ordering keys, a third go to another host, a third have one of a few
-        flow keys; some have both keys."""
+        flow keys; some have both keys. Where there are destinations, two fifths name one."""
         made = []
         for _ in range(count):
             chance, delay = dice.random(), 0.2 + spread_seconds * dice.random()
             absolute = dice.random() < 0.3
             made.append(
                 ScheduleRequest(
-                    callback=_callback(chance),
+                    callback=_callback(chance, named=self.world.setting.destinations and int(chance * 9_973) % 5 < 2),
                     due=format_instant(int(self.world.now_ms() + 1000 * delay)) if absolute else None,
                     delay_seconds=None if absolute else delay,
                     ordering_key=f"key-{int(chance * 9)}" if chance < 1 / 3 else None,
@@ -319,12 +320,15 @@ class DrawnClients:
         return client
 
 
-def _callback(chance: float) -> CallbackRequest:
-    """`chance`: from 0 to 1."""
+def _callback(chance: float, *, named: bool) -> CallbackRequest:
+    """`chance`: from 0 to 1. `named`: it names a destination."""
+    callback = CallbackRequest(url=OTHER_HOST if 1 / 3 <= chance < 2 / 3 else URL)
+    if named:
+        callback = CallbackRequest(destination=DESTINATIONS[int(chance * 997) % 4 == 0], path="/orders")
     if 1 / 9 <= chance < 2 / 3:
-        return CallbackRequest(url=OTHER_HOST if chance >= 1 / 3 else URL)
+        return callback
     flow = FLOWS[int(chance * 99) % len(FLOWS)]
-    return CallbackRequest(url=URL, flow_key=flow.key, flow_rate=flow.rate, flow_parallelism=flow.parallelism)
+    return msgspec.structs.replace(callback, flow_key=flow.key, flow_rate=flow.rate, flow_parallelism=flow.parallelism)
 
 
 def says_so(row: Row, last: Call) -> bool:

@@ -3,7 +3,7 @@
 import random
 from dataclasses import dataclass
 
-from tests.simulation.drawn.setting import APIS, NODES
+from tests.simulation.drawn.setting import APIS, NODES, draws_destinations
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,14 @@ HOSTS_FAIL = {
     "step_server": 1,
 }
 """Drawn after all others, so that the rest of a run is the same without them."""
+DESTINATIONS_CHANGE = {
+    "put_destination": 3,
+    "pause_destination": 4,
+    "resume_destination": 3,
+    "delete_destination": 1,
+}
+"""They take the places of some others, in runs that have destinations."""
+REPLACED = 8
 OF_HOSTS = 0.25
 """The share of runs that have one of them."""
 GROUPS = (CLIENTS, ADMINISTRATORS, NODES_FAIL, APIS_FAIL, RECEIVERS_FAIL)
@@ -103,6 +111,11 @@ def draw(seed: int, count: int) -> list[Operation]:
         weights.update({name: often * weight for name, weight in group.items()})
     names = rng.choices(list(weights), weights=list(weights.values()), k=count)
     drawn = [_operation(name, rng) for name in names]
+    if draws_destinations(seed):
+        changes = random.Random(f"changes of destinations {seed}")
+        names = changes.choices(list(DESTINATIONS_CHANGE), weights=list(DESTINATIONS_CHANGE.values()), k=REPLACED)
+        for place, name in zip(sorted(changes.sample(range(count), k=min(REPLACED, count))), names, strict=False):
+            drawn[place] = _operation(name, changes)
     hosts = random.Random(f"hosts {seed}")
     if not quiet and hosts.random() < OF_HOSTS:
         name = hosts.choices(list(HOSTS_FAIL), weights=list(HOSTS_FAIL.values()))[0]

@@ -1,7 +1,8 @@
 """Carries out the drawn operations. Each request is a task of its own: no operation waits for an answer."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 from cql.connection import Item
 from poller_cluster.delivery.result import AttemptError
@@ -10,6 +11,7 @@ from scheduler_service.domain.reconciliations import Action
 from tests.simulation.drawn.administrators import Administrators
 from tests.simulation.drawn.clients import OTHER_HOST, DrawnClients
 from tests.simulation.drawn.crons import OWNER, DrawnCrons
+from tests.simulation.drawn.destinations import DrawnDestinations
 from tests.simulation.drawn.operations import Operation
 from tests.simulation.drawn.schedules import Schedule
 from tests.simulation.drawn.setting import APIS, NODES, SERVERS, WRONG_MS
@@ -35,12 +37,14 @@ class Performing:
         windows: Windows,
         crons: DrawnCrons,
         administrators: Administrators,
+        destinations: DrawnDestinations,
     ) -> None:
         self.world = world
         self.crons = crons
         self.clients = clients
         self.windows = windows
         self.administrators = administrators
+        self.destinations = destinations
 
     async def perform(self, operation: Operation) -> None:
         dice = random.Random(operation.dice)
@@ -89,13 +93,14 @@ class Performing:
         if (schedule := self._one(dice, ended=False)) is None:
             return
         before = dice.choice((0.0, 1.0, 5.0)) + 0.1 * dice.random()
+        self.world.spawn(self._before_its_due(schedule, before, lambda: self.clients.cancel(schedule, patience=3)))
 
-        async def cancel() -> None:
-            pause = (schedule.due - self.world.now_ms()) / 1000 - before
-            await self.world.api_clock.sleep(min(max(pause, 0.0), LONGEST_PAUSE_SECONDS))
-            await self.clients.cancel(schedule, patience=3)
-
-        self.world.spawn(cancel())
+    async def _before_its_due(
+        self, schedule: Schedule, seconds: float, ask: Callable[[], Coroutine[Any, Any, None]]
+    ) -> None:
+        pause = (schedule.due - self.world.now_ms()) / 1000 - seconds
+        await self.world.api_clock.sleep(min(max(pause, 0.0), LONGEST_PAUSE_SECONDS))
+        await ask()
 
     async def _cancel_many(self, operation: Operation, dice: random.Random) -> None:
         client = self._client(dice)
@@ -186,6 +191,38 @@ class Performing:
             if one.acknowledged and (one.end is not None) is ended and (ended or not one.cancelled)
         ]
         return dice.choice(found) if found else None
+
+    # Destinations.
+
+    async def _put_destination(self, operation: Operation, dice: random.Random) -> None:
+        most = dice.choice((None, None, None, 1))
+        self._change_destination(
+            dice, lambda client, name, patience: self.destinations.put(client, name, most=most, patience=patience)
+        )
+
+    async def _pause_destination(self, operation: Operation, dice: random.Random) -> None:
+        self._change_destination(dice, self.destinations.pause)
+
+    async def _resume_destination(self, operation: Operation, dice: random.Random) -> None:
+        if paused := self.destinations.paused():
+            self.world.spawn(self.destinations.resume(*dice.choice(paused), dice.choice(PATIENCE)))
+
+    async def _delete_destination(self, operation: Operation, dice: random.Random) -> None:
+        self._change_destination(dice, self.destinations.delete)
+
+    def _change_destination(
+        self, dice: random.Random, ask: Callable[[str, str, int | None], Coroutine[Any, Any, None]]
+    ) -> None:
+        """Of a schedule that waits: now, or between its claim and its call."""
+        waiting = [one for one in self.world.schedules.values() if one.destination and one.acknowledged and not one.end]
+        if not waiting:
+            return
+        chosen, at_once, before = dice.choice(waiting), dice.random() < 0.5, dice.choice((0.0, 1.0, 4.0))
+        client, name, patience = chosen.client_id, chosen.destination or "", dice.choice(PATIENCE)
+        if at_once:
+            self.world.spawn(ask(client, name, patience))
+        else:
+            self.world.spawn(self._before_its_due(chosen, before, lambda: ask(client, name, patience)))
 
     # Administrators.
 

@@ -3,6 +3,7 @@
 import asyncio
 from uuid import UUID
 
+from poller_cluster.dispatch.outcome import DESTINATION_DELETED
 from poller_cluster.retention import EXPIRED
 from scheduler_service.domain.clients import ClientState
 from scheduler_service.domain.schedules import Row, State
@@ -10,6 +11,7 @@ from tests.simulation.books import check_books
 from tests.simulation.creates import out_of_order
 from tests.simulation.drawn.administrators import Administrators
 from tests.simulation.drawn.clients import OTHERWISE, says_so
+from tests.simulation.drawn.destinations import DrawnDestinations
 from tests.simulation.drawn.schedules import Schedule
 from tests.simulation.drawn.setting import SHORT_DAY_MS
 from tests.simulation.drawn.troubles import Troubles
@@ -27,8 +29,11 @@ ACKNOWLEDGED_AHEAD_MS = 1_000
 class Promises:
     """Checks every call, and all schedules once the faults are over."""
 
-    def __init__(self, world: DrawnWorld, administrators: Administrators, troubles: Troubles) -> None:
+    def __init__(
+        self, world: DrawnWorld, administrators: Administrators, troubles: Troubles, destinations: DrawnDestinations
+    ) -> None:
         self.world = world
+        self._destinations = destinations
         self._troubles = troubles
         self._administrators = administrators
         world.at_call = self._at_call
@@ -50,6 +55,7 @@ class Promises:
         """Check after every operation."""
         self._troubles.look()
         await self._check_keys()
+        self._destinations.check_waiting()
         await check_books(self.world, since=self.world.kept_since)
 
     async def _check_keys(self) -> None:
@@ -78,6 +84,7 @@ class Promises:
         await check_books(world, since=world.kept_since)
         if (pair := out_of_order(world.asked.values())) is not None:
             raise world.violation(f"{pair[1]} was called before {pair[0]} had ended")
+        self._destinations.check_resumed()
         for schedule in world.schedules.values():
             row = await world.row_of(schedule)
             if row is not None and row.defined:
@@ -102,8 +109,15 @@ class Promises:
                 self._check_successor(known, row.rescheduled_to)
         elif row.state == State.SKIPPED and self._punctual(schedule):
             raise violation(f"{known} was acknowledged in time and is skipped though nothing was wrong: {row}")
+        elif row.state == State.FAILED and row.reason == DESTINATION_DELETED:
+            self._check_deleted(schedule, row)
         elif row.state == State.FAILED and not row.attempts and row.reason != "in-doubt":
             raise violation(f"{known} has failed without an attempt: {row}")
+
+    def _check_deleted(self, schedule: Schedule, row: Row) -> None:
+        name, now = schedule.destination, self.world.now_ms()
+        if name is None or not self._destinations.was_missing(schedule.client_id, name, until=now):
+            raise self.world.violation(f"{schedule.schedule_id} has failed, and {name} was never deleted: {row}")
 
     def _check_successor(self, known: UUID, successor: UUID) -> None:
         following = self.world.schedules.get(str(successor))
@@ -117,7 +131,9 @@ class Promises:
         if not schedule.acknowledged or schedule.acknowledged_ms > schedule.due - ACKNOWLEDGED_AHEAD_MS:
             return False
         settings = self.world.clients[schedule.client_id].settings
-        return not self._troubles.excuse(schedule, late_ms=1000 * settings.late_policy.after_seconds)
+        late_ms = 1000 * settings.late_policy.after_seconds
+        held = self._destinations.held(schedule, until=schedule.due + late_ms)
+        return not held and not self._troubles.excuse(schedule, late_ms=late_ms)
 
     # When all has been well for a while.
 

@@ -9,6 +9,7 @@ from poller_cluster.settings import NodeSettings, ReceiverSettings
 from tests.simulation.drawn.administrators import Administrators, clients_of
 from tests.simulation.drawn.clients import DrawnClients
 from tests.simulation.drawn.crons import DrawnCrons
+from tests.simulation.drawn.destinations import DrawnDestinations
 from tests.simulation.drawn.operations import Operation, draw
 from tests.simulation.drawn.performing import Performing
 from tests.simulation.drawn.promises import Promises
@@ -58,15 +59,17 @@ class _Run:
         self.clients = DrawnClients(world)
         self.windows = Windows(world)
         self.crons = DrawnCrons(world)
+        self.troubles = Troubles(world)
+        self.destinations = DrawnDestinations(world, self.troubles)
         self.performing = Performing(
             world,
             clients=self.clients,
             windows=self.windows,
             crons=self.crons,
             administrators=self.administrators,
+            destinations=self.destinations,
         )
-        self.troubles = Troubles(world)
-        self.promises = Promises(world, self.administrators, self.troubles)
+        self.promises = Promises(world, self.administrators, self.troubles, self.destinations)
 
     async def whole(self, operations: Sequence[Operation]) -> None:
         watching = asyncio.get_running_loop().create_task(self.troubles.watch(), name="troubles")
@@ -97,6 +100,7 @@ class _Run:
         await self.crons.begin()
         for name, (quota, settings) in clients_of(setting).items():
             await self.administrators.register(name, quota=quota, settings=settings)
+        await self.destinations.make_all()
         for name in NODES[: setting.nodes]:
             world.start_node(name)
         await world.advance(4)
@@ -117,6 +121,7 @@ class _Run:
         await world.revive()
         for node in world.nodes:
             await asyncio.wait_for(self.administrators.undrain(node, patience=None), 120)
+        await asyncio.wait_for(self.destinations.resume_all(), 120)
         for _ in range(HEARD_SECONDS):
             await world.revive()
             await world.advance(1)
@@ -124,10 +129,13 @@ class _Run:
         for client in world.clients:
             await asyncio.wait_for(self.administrators.resume(client), 120)
         await world.callers_gone(within=300)
+        # Some have paused one meanwhile.
+        await asyncio.wait_for(self.destinations.resume_all(), 120)
 
     async def _probe(self) -> None:
-        """New schedules of every client are called at their due."""
+        """New schedules of every client are called at their due, also where their destination was made just now."""
         world = self.world
+        await self.destinations.make_all()
         known, dice = len(world.schedules), random.Random(0)
         for client in world.clients:
             requests = self.clients.requests(dice, count=PROBES, spread_seconds=10)

@@ -5,16 +5,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from cql.connection import UNSET, Consistency, Item, Parameters
+from cql.connection import UNSET, AnswerRows, Consistency, Item, Parameters
+from cql.destinations import stored_destination_of
 from cql.packed import unpack_content
 from cql.statement import load_statements
+from membership.conditional import Answer, Applied
+from scheduler_service.domain.destinations import StoredDestination
 from scheduler_service.domain.ids import ScheduleId
 from scheduler_service.domain.options import flow_of
 from scheduler_service.domain.retry_rows import key_mark
+from scheduler_service.domain.schedule_filters import destination_of
 from scheduler_service.domain.schedules import Kind
 from tests.simulation.creates import CreateRecord
 from tests.simulation.faults import INSERTS
 from tests.support.memory import InMemoryConnection
+
+DESTINATION_CHANGES = frozenset(("destinations.write", "destinations.delete"))
 
 
 @dataclass
@@ -39,11 +45,21 @@ class Schedule(CreateRecord):
 
 
 class TellingMemory(InMemoryConnection):
-    """Reports every definition that any process inserts."""
+    """Reports every definition that any process inserts, every change of a destination, and every announcement of
+    changes.
+    """
 
-    def __init__(self, on_insert: Callable[[dict[str, object]], None]) -> None:
+    def __init__(
+        self,
+        on_insert: Callable[[dict[str, object]], None],
+        *,
+        on_destination: Callable[[str, str, StoredDestination | None], None],
+        on_announced: Callable[[], None],
+    ) -> None:
         super().__init__()
         self._on_insert = on_insert
+        self._on_destination = on_destination
+        self._on_announced = on_announced
         self._columns: dict[str, list[str]] = {}
         for name in INSERTS:
             found = re.search(r"\(([^)]*)\)", load_statements()[name].text)
@@ -53,6 +69,18 @@ class TellingMemory(InMemoryConnection):
     async def write(self, name: str, parameters: Parameters, *, consistency: Consistency = "LOCAL_QUORUM") -> None:
         self._tell([(name, parameters)])
         await super().write(name, parameters, consistency=consistency)
+        if name == "catalog.bump":
+            self._on_announced()
+
+    async def conditional(self, items: Sequence[Item]) -> Answer[AnswerRows]:
+        answer = await super().conditional(items)
+        if items[0][0] in DESTINATION_CHANGES and isinstance(answer, Applied):
+            *_, client_id, name, _ = items[0][1]
+            stored = None
+            for row in await self.select("destinations.read", (client_id, name)):
+                stored = stored_destination_of(row)
+            self._on_destination(str(client_id), str(name), stored)
+        return answer
 
     async def write_batch(self, items: Sequence[Item], *, consistency: Consistency = "LOCAL_QUORUM") -> None:
         self._tell(items)
@@ -71,9 +99,9 @@ def schedule_of(columns: dict[str, object]) -> Schedule:
     """The schedule that a row's columns describe."""
     schedule_id = columns["schedule_id"]
     assert isinstance(schedule_id, UUID)
-    options, content = columns.get("options"), columns.get("content")
+    url, options, content = columns.get("url"), columns.get("options"), columns.get("content")
     if isinstance(content, bytes):
-        *_, options = unpack_content(content)
+        _, url, *_, options = unpack_content(content)
     mark = key_mark(options) if isinstance(options, str) else None
     return Schedule(
         client_id=columns["client_id"],  # type: ignore[arg-type]
@@ -84,4 +112,5 @@ def schedule_of(columns: dict[str, object]) -> Schedule:
         rescheduled_from=columns["rescheduled_from"],  # type: ignore[arg-type]
         key=None if mark is None else mark.name,
         flow=flow_of(options) if isinstance(options, str) else None,
+        destination=destination_of(url) if isinstance(url, str) else None,
     )

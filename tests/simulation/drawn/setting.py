@@ -19,7 +19,8 @@ class Setting:
     """`skew_ms`: the greatest error of hosts' clocks, either way. `skip_after_seconds`: the late policy of the client
     `hasty`. `hints_lost`, `hints_crowded`: probabilities for a hint. `short_days`: rows are kept for minutes, not for
     days. `strength`: the capacity of a store whose latency grows with its load; None: it has no limits. `servers_ms`:
-    the error of each storage server's clock. `in_place`: every node knows of revisions.
+    the error of each storage server's clock. `in_place`: every node knows of revisions. `destinations`: some callbacks
+    name one.
     """
 
     nodes: int
@@ -32,11 +33,14 @@ class Setting:
     strength: Strength | None
     servers_ms: tuple[float, ...]
     in_place: bool
+    destinations: bool
 
 
 SKIPS = (0.5, 2.0, 10.0, 30.0, 90.0)
 SKEWS = (0.0, 50.0, 100.0, 450.0)
 STRENGTHS = (None, None, None, Strength(), Strength(cores=1, request_ms=4.0, proposal_ms=12.0, row_ms=0.5))
+OF_DESTINATIONS = 0.5
+"""The share of runs whose callbacks name destinations. The others are the same as without destinations."""
 WRONG_MS = 600_000
 """The greatest error of a clock that is not disciplined, unlike those of most hosts."""
 SHORT_DAY_MS = 8 * 60_000
@@ -57,7 +61,12 @@ def draw_setting(seed: int) -> Setting:
         strength=rng.choice(STRENGTHS),
         servers_ms=_draw_servers(rng),
         in_place=rng.random() < 0.75,
+        destinations=draws_destinations(seed),
     )
+
+
+def draws_destinations(seed: int) -> bool:
+    return random.Random(f"destinations {seed}").random() < OF_DESTINATIONS
 
 
 def _draw_servers(rng: random.Random) -> tuple[float, ...]:

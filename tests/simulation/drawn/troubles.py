@@ -35,6 +35,8 @@ class Troubles:
         self._world = world
         self._spans: dict[str, list[tuple[int, int]]] = {}
         self._epochs: dict[str, int] = {}
+        self._hindered: dict[str, int] = {}
+        """When each node was last seen hindered."""
 
     async def watch(self) -> None:
         """Watch until cancelled."""
@@ -45,7 +47,9 @@ class Troubles:
     def look(self) -> None:
         world = self._world
         world.look_at_clocks()
-        if not all(map(acts, world.nodes.values())):
+        hindered = [name for name, node in world.nodes.items() if not acts(node)]
+        self._hindered.update(dict.fromkeys(hindered, world.now_ms()))
+        if hindered:
             passed_early = max(world.furthest_ms - world.now_ms(), 0) / 1000
             self._note(NODES, AFTER_SECONDS[NODES] + passed_early)
         incarnations = {(node.node.incarnation.node_id, node.node.incarnation.number) for node in world.nodes.values()}
@@ -71,9 +75,17 @@ class Troubles:
         last = max(schedule.due + late_ms, minute_end(minute_of(schedule.due)) + SWEPT_MS)
         if schedule.ordering_key is not None:
             first -= STUCK_KEY_MS
+        return self.between(schedule, first, last)
+
+    def between(self, schedule: Schedule, first: float, last: float) -> bool:
+        """Whether something may have delayed calls of this schedule's poller then."""
         poller = f"{schedule.client_id}/{poller_of(schedule.schedule_id)}"
         kinds = (NODES, RECEIVERS, schedule.client_id, poller)
         return any(begin <= last and end >= first for kind in kinds for begin, end in self._spans.get(kind, ()))
+
+    def hindered(self, node: str, *, since: float) -> bool:
+        """Whether something may have kept a node from reading what is stored. Where storage is slow, that is always."""
+        return self._world.setting.strength is not None or self._hindered.get(node, 0) >= since
 
     def _note(self, kind: str, after_seconds: float) -> None:
         spans, now = self._spans.setdefault(kind, []), self._world.now_ms()

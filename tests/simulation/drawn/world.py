@@ -11,6 +11,7 @@ from membership.identity import NodeIncarnation
 from poller_cluster.settings import NodeSettings
 from scheduler_service.api.services import ApiServices
 from scheduler_service.domain.clients import Client
+from scheduler_service.domain.destinations import StoredDestination
 from scheduler_service.domain.ids import ClientId, minute_of, minute_start, poller_of
 from scheduler_service.domain.reconciliations import Action
 from scheduler_service.domain.schedules import State
@@ -78,13 +79,19 @@ class DrawnWorld(World):
         self.skews.update(zip(SERVERS, setting.servers_ms, strict=False))
         self.usual_skews.update(dict.fromkeys(self._servers, 0.0))
         self.at_call: Callable[[SimNode, Schedule, Call], None] = lambda node, schedule, call: None
+        self.on_destination: Callable[[str, str, StoredDestination | None], None] = lambda client, name, stored: None
+        self.on_announced: Callable[[], None] = lambda: None
         self._callers: dict[asyncio.Task[None], None] = {}
         self._turn = 0
         self._windows: list[Window] = []
         self.hints_lost, self.hints_crowded = setting.hints_lost, setting.hints_crowded
 
     def storage(self) -> InMemoryConnection:
-        return TellingMemory(self._inserted)
+        return TellingMemory(
+            self._inserted,
+            on_destination=lambda *changed: self.on_destination(*changed),
+            on_announced=lambda: self.on_announced(),
+        )
 
     # Processes.
 
@@ -329,12 +336,17 @@ class DrawnWorld(World):
 
     def state_of(self, schedule: Schedule) -> str | None:
         """The state in the table, without a read that takes virtual time."""
+        found = self.cells_of(schedule, "state")
+        state: str | None = None if found is None else found[0]
+        return state
+
+    def cells_of(self, schedule: Schedule, *columns: str) -> list[Any] | None:
+        """Some columns of its row; None: there is none."""
         table = self.memory.tables["schedules"]
         minute = minute_start(minute_of(schedule.due))
         partition = table.partitions.get((schedule.client_id, poller_of(schedule.schedule_id), minute))
         row = None if partition is None else partition.rows.get((schedule.due, schedule.schedule_id))
-        state: str | None = None if row is None else row.cells[table.regular_position["state"]]
-        return state
+        return None if row is None else [row.cells[table.regular_position[column]] for column in columns]
 
     async def close(self) -> None:
         callers = list(self._callers)
