@@ -3,6 +3,7 @@
 import ast
 import os
 import re
+import shlex
 from typing import Any
 
 import pytest
@@ -58,6 +59,19 @@ def test_its_python_is_python_that_the_sdk_has(document: str) -> None:
 def schedules() -> Any:
     with client.Minutehand("http://127.0.0.1", "the-key") as api:
         return api.client("shop").schedules
+
+
+@pytest.mark.parametrize("document", ["using", "operations"])
+def test_commands_take_what_the_guides_give_them(document: str) -> None:
+    text = (ROOT / "docs" / f"{document}.md").read_text().replace("\\\n", " ")
+    lines = re.findall(r"^minutehand ((?:'[^']*'|[^'#<\n])+)", text, re.MULTILINE)
+    assert len(lines) > 10
+    tree = command_tree()
+    for line in lines:
+        command, arguments = tree, shlex.split(line)
+        while children := getattr(command, "commands", None):
+            command = children[arguments.pop(0)]
+        assert command.make_context(line, arguments), line
 
 
 def commands() -> set[str]:
