@@ -1,6 +1,7 @@
 """One state of the explored world: cheap to copy, compared by fingerprint."""
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -75,14 +76,16 @@ class State:
     """Whose updates were answered that they are made, or that they are not and will not be."""
 
     def copied(self) -> "State":
-        return replace(
-            self,
+        twin = State.__new__(State)
+        twin.__dict__.update(
+            self.__dict__,
             owners=dict(self.owners),
             machines=dict(self.machines),
             machine_keys=dict(self.machine_keys),
             busy=dict(self.busy),
             tasks=dict(self.tasks),
         )
+        return twin
 
     def own_machine(self, at: tuple[int, Minute]) -> PollerMinute:
         """A copy of the machine that belongs to this state alone."""
@@ -117,7 +120,7 @@ def machine_key(machine: PollerMinute) -> int:
 
 
 def _shape(kind: Any) -> str:
-    """How values of a type are copied and frozen; cached by type."""
+    """How values of a type are copied and frozen."""
     if issubclass(kind, PARTS):
         return "part" if hasattr(kind, "__slots__") else "object"
     if kind in (dict, list, tuple, set):
@@ -127,51 +130,92 @@ def _shape(kind: Any) -> str:
     return "value" if kind.__hash__ is not None else "other"
 
 
-class _Shapes(dict[type, str]):
-    def __missing__(self, kind: type) -> str:
-        shape = self[kind] = _shape(kind)
-        return shape
+def _names(kind: Any, value: Any) -> Iterable[str]:
+    """The attributes of a part."""
+    names: Iterable[str] = kind.__slots__ if hasattr(kind, "__slots__") else value.__dict__
+    return names
 
 
-_SHAPES = _Shapes()
+Copy = Callable[[Any, dict[int, Any]], Any]
+Freeze = Callable[[Any], Any]
+
+
+class _Copies(dict[type, Copy | None]):
+    """How values of a type are copied; None: they are shared."""
+
+    def __missing__(self, kind: type) -> Copy | None:
+        copies: dict[str, Copy] = {
+            "tuple": lambda value, twins: tuple([_copied(each, twins) for each in value]) if value else value,
+            "list": _copied_list,
+            "dict": _copied_dict,
+            "set": lambda value, twins: set(value),
+            "part": _copied_part,
+            "object": _copied_part,
+        }
+        copy = self[kind] = copies.get(_shape(kind))
+        return copy
+
+
+class _Freezes(dict[type, Freeze | None]):
+    """How values of a type become hashable; None: they are."""
+
+    def __missing__(self, kind: type) -> Freeze | None:
+        freezes: dict[str, Freeze] = {
+            "tuple": _frozen_sequence,
+            "list": _frozen_sequence,
+            "dict": lambda value: tuple([(_frozen(key), _frozen(each)) for key, each in value.items()]),
+            "set": frozenset,
+            "part": _frozen_part,
+            "object": _frozen_part,
+            "other": repr,
+        }
+        freeze = self[kind] = freezes.get(_shape(kind))
+        return freeze
+
+
+_COPIES = _Copies()
+_FREEZES = _Freezes()
+
+
+# A value that is shared is recognized where it is met: a call for each would take most of the time.
 
 
 def _copied(value: Any, twins: dict[int, Any]) -> Any:
-    kind: Any = type(value)
-    match _SHAPES[kind]:
-        case "value" | "other":
-            return value
-        case "tuple":
-            return tuple([_copied(each, twins) for each in value]) if value else value
-        case "list":
-            return [_copied(each, twins) for each in value]
-        case "dict":
-            return {_copied(key, twins): _copied(each, twins) for key, each in value.items()}
-        case "set":
-            return set(value)
-        case shape:
-            twin = twins.get(id(value))
-            if twin is None:
-                twin = twins[id(value)] = kind.__new__(kind)
-                names = value.__slots__ if shape == "part" else value.__dict__
-                for name in names:
-                    setattr(twin, name, _copied(getattr(value, name), twins))
-            return twin
+    copy = _COPIES[type(value)]
+    return value if copy is None else copy(value, twins)
+
+
+def _copied_list(value: list[Any], twins: dict[int, Any]) -> list[Any]:
+    return [each if (copy := _COPIES[type(each)]) is None else copy(each, twins) for each in value]
+
+
+def _copied_dict(value: dict[Any, Any], twins: dict[int, Any]) -> dict[Any, Any]:
+    return {
+        _copied(key, twins): each if (copy := _COPIES[type(each)]) is None else copy(each, twins)
+        for key, each in value.items()
+    }
+
+
+def _copied_part(value: Any, twins: dict[int, Any]) -> Any:
+    twin = twins.get(id(value))
+    if twin is None:
+        kind: Any = type(value)
+        twin = twins[id(value)] = kind.__new__(kind)
+        for name in _names(kind, value):
+            held = getattr(value, name)
+            copy = _COPIES[type(held)]
+            setattr(twin, name, held if copy is None else copy(held, twins))
+    return twin
 
 
 def _frozen(value: Any) -> Any:
-    match _SHAPES[type(value)]:
-        case "value":
-            return value
-        case "tuple" | "list":
-            return tuple([_frozen(each) for each in value])
-        case "dict":
-            return tuple([(_frozen(key), _frozen(each)) for key, each in value.items()])
-        case "set":
-            return frozenset(value)
-        case "part":
-            return tuple([_frozen(getattr(value, name)) for name in value.__slots__])
-        case "object":
-            return tuple([_frozen(each) for each in value.__dict__.values()])
-        case _:
-            return repr(value)
+    freeze = _FREEZES[type(value)]
+    return value if freeze is None else freeze(value)
+
+
+def _frozen_sequence(value: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple([each if (freeze := _FREEZES[type(each)]) is None else freeze(each) for each in value])
+
+
+def _frozen_part(value: Any) -> tuple[Any, ...]:
+    return _frozen_sequence([getattr(value, name) for name in _names(type(value), value)])
