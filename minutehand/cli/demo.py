@@ -38,6 +38,7 @@ def demo(
     from minutehand.local.demo.cluster import ClusterOptions
     from minutehand.local.demo.run import run_demo
     from minutehand.local.progress import ProgressLines
+    from minutehand.local.settings import FIRST_COMPILER
 
     options = ClusterOptions(
         directory=directory,
@@ -46,5 +47,6 @@ def demo(
         cassandra_port=cassandra_port,
         api_port=api_port,
         receiver_port=receiver_port,
+        java_options=(FIRST_COMPILER,),
     )
     run_demo(options, once=once, fresh=fresh, say=lambda line: typer.echo(line), progress=ProgressLines())

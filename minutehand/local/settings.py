@@ -154,6 +154,9 @@ def java_command(java: Path, jars: Sequence[Path], settings: ServerSettings) -> 
     ]
 
 
+FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
+"""Disables the second compiler, whose work pays off only after minutes: a start takes half the CPU time."""
+
 _FIRST_DELAY_MS = 1000
 _JOIN_DELAY_MS = 3000
 """A joining node waits this long for a first exchange with a seed, which is tried once a second: one try is too few."""

@@ -22,6 +22,7 @@ import pytest
 from cql.session import Session
 from minutehand.local import EmbeddedCassandra, ProgressLines, RunningCassandra, start_cassandra
 from minutehand.local.machine import free_ports
+from minutehand.local.settings import FIRST_COMPILER
 
 OPTION = "--cassandra"
 CONTACT_POINTS_VARIABLE = "MINUTEHAND_CASSANDRA_CONTACT_POINTS"
@@ -30,8 +31,6 @@ DEFAULT_PORT = 9042
 COLD_SECONDS = 30.0
 """The longest time for a connection to a server that has just begun to answer, on a busy machine."""
 IMAGE = "cassandra:5.0"
-FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
-"""Disables the second compiler, whose work pays off only after minutes: a start takes two thirds of the CPU time."""
 SHORT_LIVED = (FIRST_COMPILER, "-Dcassandra.test.flush_local_schema_changes=false")
 """JVM options of a server that serves one test session and is not restarted. It also skips the flush after each change
 of the schema, of which a keyspace takes dozens, so that a migration takes less than a third of the CPU time."""

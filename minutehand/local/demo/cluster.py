@@ -34,7 +34,9 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterOptions:
-    """The user's options. A port of None is chosen. `outputs`: see `DemoDirectory`."""
+    """The user's options. A port of None is chosen. `outputs`: see `DemoDirectory`. `java_options`: of Cassandra's
+    JVM.
+    """
 
     directory: Path
     nodes: int = 2
@@ -43,6 +45,7 @@ class ClusterOptions:
     api_port: int | None = None
     receiver_port: int | None = None
     outputs: tuple[str, ...] = ()
+    java_options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +123,7 @@ class DemoCluster:
             self.directory.cassandra,
             native_port=self._options.cassandra_port,
             heap_mb=self._options.heap_mb,
+            java_options=self._options.java_options,
             progress=self._progress,
         )
 
