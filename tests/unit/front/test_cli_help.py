@@ -13,7 +13,6 @@ import typer.main
 from minutehand.cli import failures
 from minutehand.cli.app import app
 from minutehand.client import OwnSettings
-from tests.architecture.sources import ROOT
 from tests.support.command_tree import command_tree
 
 
@@ -68,16 +67,6 @@ def test_every_command_has_an_example_that_it_takes(path: str) -> None:
     assert example.startswith(path)
     line = example.removeprefix(path).partition(" >")[0]
     assert ALL[path].make_context(path, shlex.split(line))
-
-
-@pytest.mark.parametrize("document", ["using", "operations"])
-def test_commands_take_what_the_guides_give_them(document: str) -> None:
-    text = (ROOT / "docs" / f"{document}.md").read_text().replace("\\\n", " ")
-    lines = re.findall(r"^minutehand (?:'[^']*'|[^'#<\n])+", text, re.MULTILINE)
-    assert len(lines) > 10
-    for line in lines:
-        path = max((one for one in ALL if line.startswith(f"{one} ")), key=len)
-        assert ALL[path].make_context(path, shlex.split(line.removeprefix(path))), line
 
 
 def test_every_help_ends_with_an_example(capsys: pytest.CaptureFixture[str]) -> None:
