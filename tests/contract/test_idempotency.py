@@ -44,6 +44,13 @@ async def test_a_thousand_ids_stay_in_their_order(storage: Storage, names: Names
     assert await storage.idempotency.read(names.client(), "~" * 255) == many
 
 
+async def test_a_request_that_makes_what_it_finds_is_kept_without_ids(storage: Storage, names: Names) -> None:
+    none = Kept(fingerprint=b"x" * 32, ids=(), created_at=AT)
+    assert await storage.idempotency.keep(names.client(), "k", none) == APPLIED
+    assert await storage.idempotency.read(names.client(), "k") == none
+    assert await storage.idempotency.keep(names.client(), "k", kept()) == Rejected(none)
+
+
 async def test_one_of_concurrent_requests_is_kept_under_a_key(storage: Storage, names: Names) -> None:
     client, keys = names.client(), storage.idempotency
     answers = await asyncio.gather(*(keys.keep(client, "k", kept(number)) for number in range(1, 6)))

@@ -106,7 +106,14 @@ EXAMPLES: Final[Mapping[str, Example]] = {
             "host": "shop.example",
             "shift_seconds": 3600,
         },
-        answer=of.page(),
+        answer=of.page(
+            {
+                "schedule_id": of.SCHEDULE_ID,
+                "status": 200,
+                "state": "cancelled",
+                "rescheduled_to": "01a1fed4-0f8a-8000-8c91-89a08db81829",
+            }
+        ),
     ),
     "list_attempts": Example(answer=of.page()),
     "list_dead_letters": Example(

@@ -62,6 +62,7 @@ CHOSEN_BY_THE_SERVER = {
     "schedule_id",
     "reconciliation_id",
     "rescheduled_from",
+    "rescheduled_to",
     "poller_id",
     "key_id",
     "key",

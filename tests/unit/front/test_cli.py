@@ -15,7 +15,6 @@ from tests.support.scripted_api import (
     LETTER,
     PREVIEW,
     PROBLEM,
-    RECONCILED,
     RECONCILIATION,
     RUN,
     SCHEDULE,
@@ -35,7 +34,6 @@ CLIENT = {
 }
 DAY = "2026-11-21T00:00:00Z"
 CANCEL_WINDOW = "schedules cancel-window shop --from 2026-11-21T00:00:00Z --to 2026-11-22T00:00:00Z"
-MOVE_WINDOW = "schedules reschedule-window shop --from 2026-11-21T00:00:00Z --to 2026-11-22T00:00:00Z"
 CANCELLED = {"schedule_id": SCHEDULE["schedule_id"], "status": 200, "state": "cancelled"}
 KEY = {"key_id": "k1", "created_at": "2026-11-21T09:00:00.000Z", "revoked_at": None}
 ADMIN_KEY = {"key_id": "k1", "name": "ops", "created_at": "2026-11-21T09:00:00.000Z", "revoked_at": None}
@@ -172,11 +170,6 @@ def test_attempts_show_the_end_of_a_retried_success_and_tell_an_empty_answer_fro
         ),
         ("reconciliations show shop x", [httpx.Response(200, json=RECONCILIATION)], "3 of 60"),
         ("reconciliations list shop", [httpx.Response(200, json={"items": [RECONCILIATION]})], "7 redelivered"),
-        (
-            "reconciliations schedules shop x --outcome open",
-            [httpx.Response(200, json={"items": [RECONCILED]})],
-            "retrying",
-        ),
         ("reconciliations stop shop x", [httpx.Response(200, json={**RECONCILIATION, "state": "stopped"})], "stopped"),
         ("dead-letters list shop", [httpx.Response(200, json={"items": [LETTER]})], "exhausted"),
         ("dead-letters acknowledge shop one@1", [httpx.Response(200, json={"acknowledged": 3})], "3 are acknowledged"),
@@ -208,19 +201,6 @@ def test_attempts_show_the_end_of_a_retried_success_and_tell_an_empty_answer_fro
             "delivered",
         ),
         (CANCEL_WINDOW, [httpx.Response(200, json={"items": [{**CANCELLED, "reason": "in-doubt"}]})], "1 of them in"),
-        (
-            f"{MOVE_WINDOW} --shift-seconds -60",
-            [
-                httpx.Response(200, json={"items": [{**CANCELLED, "rescheduled_to": "x"}], "next_cursor": "c"}),
-                httpx.Response(200, json={"items": [{**CANCELLED, "status": 409, "reason": "in-doubt"}]}),
-            ],
-            "1 are rescheduled; 1 could not be.",
-        ),
-        (
-            f"{MOVE_WINDOW} --due 2026-11-23T00:00:00Z --window-seconds 60 --dry-run",
-            [httpx.Response(200, json={"count": 1234, "next_cursor": None})],
-            "1,234 would be rescheduled.",
-        ),
         (
             CANCEL_WINDOW,
             [httpx.Response(200, json={"items": [{**CANCELLED, "status": 409, "rescheduled_to": "the-new-one"}]})],
@@ -453,7 +433,6 @@ LISTS = [
     ("crons runs shop nightly", [RUN] * 3),
     ("dead-letters list shop", [LETTER] * 3),
     ("reconciliations list shop", [RECONCILIATION] * 3),
-    ("reconciliations schedules shop x", [RECONCILED] * 3),
 ]
 
 
