@@ -7,7 +7,7 @@ import typer
 from minutehand.cli.callbacks import CallbackUrl, Content, Method, read_callback
 from minutehand.cli.exchange import show_exchange
 from minutehand.cli.option_groups import grouped
-from minutehand.cli.options import DEFAULT_URL, AsJson, AttemptTimeout, ClientId, KeyText, Url, connect
+from minutehand.cli.options import DEFAULT_URL, AsJson, AttemptTimeout, ClientId, KeyText, Revision, Url, connect
 from minutehand.cli.output import fail, print_fields, print_json, print_table, say
 from minutehand.cli.pollers import POLLER_COLUMNS, poller_row
 
@@ -166,31 +166,39 @@ def show(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as_js
 
 
 @app.command(epilog="Example: minutehand clients suspend shop")
-def suspend(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False) -> None:
+def suspend(
+    client_id: ClientId, revision: Revision = None, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False
+) -> None:
     """Hold a client's calls and refuse its creates. It lasts until it is resumed."""
     with connect(url, key) as api:
-        _show(api.clients.suspend(client_id), as_json)
+        _show(api.clients.suspend(client_id, revision=revision), as_json)
 
 
 @app.command(epilog="Example: minutehand clients resume shop")
-def resume(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False) -> None:
+def resume(
+    client_id: ClientId, revision: Revision = None, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False
+) -> None:
     """Resume a suspended client. What fell due meanwhile fires or is skipped, by its late policy."""
     with connect(url, key) as api:
-        _show(api.clients.resume(client_id), as_json)
+        _show(api.clients.resume(client_id, revision=revision), as_json)
 
 
 @app.command(epilog="Example: minutehand clients pause shop")
-def pause(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False) -> None:
+def pause(
+    client_id: ClientId, revision: Revision = None, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False
+) -> None:
     """Hold a client's calls and crons; creates are accepted. It lasts until it is unpaused."""
     with connect(url, key) as api:
-        _show(api.client(client_id).pause(), as_json)
+        _show(api.client(client_id).pause(revision=revision), as_json)
 
 
 @app.command(epilog="Example: minutehand clients unpause shop")
-def unpause(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False) -> None:
+def unpause(
+    client_id: ClientId, revision: Revision = None, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False
+) -> None:
     """Let a paused client go on. What fell due meanwhile fires or is skipped, by its late policy."""
     with connect(url, key) as api:
-        _show(api.client(client_id).unpause(), as_json)
+        _show(api.client(client_id).unpause(revision=revision), as_json)
 
 
 @app.command("set", epilog="""Example: minutehand clients set shop '{"timeout_seconds": 5, "in_doubt": "drop"}'""")
@@ -205,6 +213,7 @@ def set_(
             show_default=False,
         ),
     ],
+    revision: Revision = None,
     url: Url = DEFAULT_URL,
     key: KeyText = None,
     as_json: AsJson = False,
@@ -212,14 +221,16 @@ def set_(
     """Change settings that are a client's own."""
     wanted = cast("OwnSettings", _object(settings, "JSON"))
     with connect(url, key) as api:
-        _show(api.client(client_id).change_settings(wanted), as_json)
+        _show(api.client(client_id).change_settings(wanted, revision=revision), as_json)
 
 
 @app.command(epilog="Example: minutehand clients delete shop")
-def delete(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False) -> None:
+def delete(
+    client_id: ClientId, revision: Revision = None, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False
+) -> None:
     """Delete a suspended client and revoke its keys. What it has scheduled is never called; its id stays taken."""
     with connect(url, key) as api:
-        api.clients.delete(client_id)
+        api.clients.delete(client_id, revision=revision)
     if as_json:
         print_json({"client_id": client_id, "deleted": True})
     else:

@@ -47,6 +47,8 @@ COMMANDS = [
     (CRON, "crons delete shop c --revision 7"),
     (DESTINATION, "destinations pause shop d --revision 7"),
     (DESTINATION, "destinations resume shop d --revision 7"),
+    (CLIENT, 'clients set shop {"timeout_seconds":3} --revision 7'),
+    *[(CLIENT, f"clients {verb} shop --revision 7") for verb in ("suspend", "resume", "pause", "unpause", "delete")],
 ]
 
 
