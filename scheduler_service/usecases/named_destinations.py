@@ -5,7 +5,7 @@ A callback with a URL needs no check. The names of a client's destinations are c
 as soon as it is made, and one that was deleted elsewhere is refused within five seconds. A schedule stored before that
 fails when it is due (`poller_cluster.dispatch.named_rows`).
 
-The names of a client that named one which there is not are not read again within `ABSENT_SECONDS`, unless this process
+The names of a client that named one which there is not are not read again within `ABSENT_NAME_SECONDS`, unless this process
 makes a change or hears of one; requests at the same moment share one read.
 """
 
@@ -18,7 +18,7 @@ from scheduler_service.domain.ports import DestinationStore
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.authenticate import Catalog
 
-ABSENT_SECONDS: Final = 1.0
+ABSENT_NAME_SECONDS: Final = 1.0
 CLIENTS_KNOWN: Final = 10_000
 
 CheckDestination: TypeAlias = Callable[[str], str | None]
@@ -113,7 +113,7 @@ class CachedDestinations:
         if len(self._known) >= CLIENTS_KNOWN:
             del self._known[next(iter(self._known))]
         surely_absent = changes == self._changes and not wanted <= found
-        until = self._clock.monotonic() + ABSENT_SECONDS if surely_absent else 0.0
+        until = self._clock.monotonic() + ABSENT_NAME_SECONDS if surely_absent else 0.0
         self._known[client_id] = _Names(mark, found, until)
 
     def forget(self, client_id: ClientId) -> None:

@@ -11,7 +11,7 @@ from poller_cluster.settings import ReceiverSettings
 from poller_cluster.trial_calls import TrialCalls
 from scheduler_service.api.resources.schedule_views import request_view
 from scheduler_service.domain.network import NetworkPolicy
-from scheduler_service.usecases.named_destinations import ABSENT_SECONDS
+from scheduler_service.usecases.named_destinations import ABSENT_NAME_SECONDS
 from tests.support.api import ApiHarness, ManualClock, Reply, cron, schedule
 from tests.support.memory import InMemoryConnection
 
@@ -203,7 +203,7 @@ async def test_one_that_there_is_not_makes_names_be_read_once_a_second() -> None
         replies += [await create(api, key, {"destination": f"other-{number}"}) for number in range(20)]
         assert {reply.status for reply in replies} == {422}
         assert connection.reads == before + 1
-        api.clock.advance(ABSENT_SECONDS)
+        api.clock.advance(ABSENT_NAME_SECONDS)
         await create(api, key, {"destination": "no-1"})
         assert connection.reads == before + 2
 
