@@ -7,8 +7,8 @@
     broken          why the row can't be read at all
 
 Flat columns are named as in a create, without the nesting: see `FLAT`. Rows with a `due_local` have no instant to sort
-by. CSV is UTF-8 with a header, quoted as in RFC
-4180; quoted text may span lines. An empty cell means that the column is not given.
+by. CSV is UTF-8 with a header, quoted as in RFC 4180; quoted text may span lines. An empty cell means that the column
+is not given.
 """
 
 from pyspark.errors import AnalysisException
