@@ -20,6 +20,7 @@ from spark.jobs.archive_days import Plan, plan
 from spark.jobs.clients import KnownClient
 from spark.jobs.job import JobRefused
 from spark.transforms.archive import COLUMNS, SCHEMA, archived, by_state, contents, merged, schedules
+from tests.spark.frames import frame_of
 
 DAY = datetime(2026, 11, 21, tzinfo=UTC)
 AT = 1_795_219_200_000
@@ -34,7 +35,7 @@ def row(number: int = 1, client_id: str = "shop", **other: Any) -> dict[str, Any
 
 
 def frame(spark: SparkSession, *rows: dict[str, Any]) -> DataFrame:
-    return spark.createDataFrame([tuple(one[name] for name in COLUMNS) for one in rows], SCHEMA)
+    return frame_of(spark, [tuple(one[name] for name in COLUMNS) for one in rows], SCHEMA)
 
 
 def told(found: DataFrame, *columns: str) -> set[tuple[Any, ...]]:

@@ -18,6 +18,7 @@ from spark.jobs.job import Context, JobRefused, Report
 from spark.program import parse
 from spark.transforms.bulk import crowded, keyed, repeats, spans
 from tests.spark.broken_parts import dying_part
+from tests.spark.frames import frame_of
 from tests.support.cassandra import SuiteCassandra, session_of
 from tests.support.processes import Deployment, deployment
 
@@ -112,7 +113,7 @@ def test_lines_as_they_are_read(spark: SparkSession, tmp_path: Path) -> None:
     ],
 )
 def test_columns_that_are_no_load(spark: SparkSession, tmp_path: Path, columns: str, told: str) -> None:
-    path = table_file(spark.createDataFrame([], columns), tmp_path)
+    path = table_file(frame_of(spark, [], columns), tmp_path)
     with pytest.raises(UnreadableInput, match=told):
         read_input(spark, path, form="parquet", key="id")
 
@@ -129,7 +130,7 @@ def test_keys_that_come_twice(spark: SparkSession) -> None:
         ("a", 0, 97, None, at, " "),
     ]
     kinds = "file string, block long, id long, key string, due timestamp, row string, broken string"
-    known = keyed(spark.createDataFrame([(*row, None) for row in rows], kinds))
+    known = keyed(frame_of(spark, [(*row, None) for row in rows], kinds))
     assert {tuple(row) for row in repeats(known).collect()} == {(99, "first"), (9, "other"), (10, "same"), (0, "other")}
     assert {tuple(row) for row in spans(known).collect()} == {("a", 0, 97, 3), ("a", 5, 8, 3), ("b", 0, 0, 1)}
     assert {(row.minute.minute, row.rows) for row in crowded(known).collect()} == {(0, 5), (1, 1)}

@@ -13,6 +13,7 @@ from minutehand.client import Callback
 from spark.io.charts import Chart, draw
 from spark.jobs.job import JobRefused
 from spark.transforms.load import hottest, loads, minutes, poller_minutes, totals
+from tests.spark.frames import frame_of
 from tests.spark.jobs import run_job
 from tests.support.processes import Deployment
 
@@ -25,7 +26,7 @@ def pollers_of(spark: SparkSession, *rows: tuple[str, int, int, int]) -> DataFra
     """client_id, poller_id, minute (of the hour), calls."""
     at = int(MINUTE.timestamp())
     made = [(client, poller, at + 60 * minute, calls) for client, poller, minute, calls in rows]
-    found = spark.createDataFrame(made, "client_id string, poller_id int, at long, calls long")
+    found = frame_of(spark, made, "client_id string, poller_id int, at long, calls long")
     return found.select("client_id", "poller_id", F.timestamp_seconds("at").alias("minute"), "calls")
 
 
@@ -43,7 +44,7 @@ def test_what_is_called_in_a_pollers_minute(spark: SparkSession) -> None:
     rows = [*(row(0, 1, state) for state in states), row(0, 1, "retrying", created=False), row(0, 2, "skipped")]
     rows += [row(1, 1, None), row(1, 3, None), row(1, 3, None)]
     schema = "client_id string, poller_id int, minute timestamp, created_at timestamp, state string"
-    found = poller_minutes(spark.createDataFrame(rows, schema))
+    found = poller_minutes(frame_of(spark, rows, schema))
     assert told(found, "client_id", "poller_id", "minute", "calls") == {
         ("shop", 0, 1, 4),
         ("shop", 1, 1, 1),
@@ -78,7 +79,7 @@ FIGURES = ("client_id", "quota", "calls", "poller_max", "poller_p99", "poller_me
 
 
 def figures(spark: SparkSession, quotas: Sequence[tuple[str, int]], pollers: DataFrame) -> set[tuple[Any, ...]]:
-    clients = spark.createDataFrame(list(quotas), "client_id string, quota int")
+    clients = frame_of(spark, list(quotas), "client_id string, quota int")
     return told(loads(clients, pollers, minutes(pollers)), *FIGURES, "recommended")
 
 

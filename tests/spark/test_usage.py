@@ -16,6 +16,7 @@ from spark.jobs.job import JobRefused
 from spark.jobs.usage import DAY_SECONDS, Day, Plan, Stored, choose, oldest_whole_day, pieces, seconds
 from spark.transforms.usage import WHOLE_DAY, days, failing_hosts, growing, usage, used
 from spark.window import Window
+from tests.spark.frames import frame_of
 from tests.spark.jobs import run_job
 from tests.support.cassandra import session_of
 from tests.support.processes import Deployment
@@ -49,7 +50,7 @@ def row(
 
 
 def frame(spark: SparkSession, rows: Sequence[tuple[Any, ...]]) -> DataFrame:
-    made = spark.createDataFrame(list(rows), ROWS)
+    made = frame_of(spark, list(rows), ROWS)
     return made.withColumn("due", F.timestamp_millis("at")).withColumn(
         "first_attempt_at", F.timestamp_millis("first_at")
     )
@@ -130,7 +131,8 @@ def test_a_day_is_one_row(spark: SparkSession) -> None:
     rows = [row(state="failed", attempts=1, late=7, body=b"abc"), row(hour=2, state="cancelled"), row("busy", hour=3)]
     each = used(frame(spark, rows))
     day = F.timestamp_seconds("at").alias("day")
-    wanted = spark.createDataFrame(
+    wanted = frame_of(
+        spark,
         [(name, seconds(TODAY), name != "early") for name in ("shop", "busy", "idle", "early")],
         "client_id string, at long, settled boolean",
     ).select("client_id", day, "settled")
@@ -158,7 +160,7 @@ def test_a_day_is_one_row(spark: SparkSession) -> None:
 
 def test_a_day_of_which_more_was_counted_stays(spark: SparkSession) -> None:
     def some(*rows: tuple[str, int]) -> DataFrame:
-        return spark.createDataFrame([(client, TODAY, accepted) for client, accepted in rows], schema)
+        return frame_of(spark, [(client, TODAY, accepted) for client, accepted in rows], schema)
 
     schema = "client_id string, day timestamp, accepted long"
     found = growing(
