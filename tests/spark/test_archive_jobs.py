@@ -28,7 +28,7 @@ from spark.jobs.job import JobRefused
 from spark.transforms.archive import COLUMNS, READS, SCHEMA, archived
 from spark.transforms.rows import packed_in, unpacked
 from spark.window import Window
-from tests.spark.jobs import run_job
+from tests.spark.jobs import await_state, run_job
 from tests.spark.test_usage import settle
 from tests.support.cassandra import SuiteCassandra, session_of
 from tests.support.processes import Deployment, deployment
@@ -67,8 +67,7 @@ class Shop:
             gone = client.schedules.create(Callback(url=url), delay_seconds=600)
             client.schedules.cancel(gone.schedule_id)
             for one, state in ((retried, "delivered"), (failed, "failed")):
-                while client.schedules.get(one.schedule_id).state != state:
-                    pass
+                await_state(client, one.schedule_id, state)
         with cluster.client("other", other) as client:
             self.open = client.schedules.create(Callback(url=url), due=now + timedelta(hours=2))
         assert cluster.receiver.await_count(5, seconds=40) == 5

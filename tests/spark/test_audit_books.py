@@ -34,6 +34,7 @@ from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from spark.io.tables import Tables
 from spark.jobs.audit_books import AUDIT_BOOKS
 from spark.jobs.job import Context, JobRefused, Report
+from tests.spark.jobs import await_state
 from tests.support.api import RecordedHints
 from tests.support.cassandra import session_of
 from tests.support.processes import Deployment
@@ -276,13 +277,6 @@ def await_called(cluster: Deployment, ids: set[Any]) -> None:
     deadline = time.monotonic() + 60
     while missing := ids - {call["id"] for call in cluster.receiver.calls()}:
         assert time.monotonic() < deadline, f"{missing} were not called"
-        time.sleep(0.3)
-
-
-def await_state(client: ClientScope, schedule_id: str, state: str) -> None:
-    deadline = time.monotonic() + 60
-    while client.schedules.get(schedule_id).state != state:
-        assert time.monotonic() < deadline, f"{schedule_id} is not {state}"
         time.sleep(0.3)
 
 

@@ -1,6 +1,7 @@
 """The reads that whole jobs send to Cassandra: none scans what grows with a table."""
 
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -8,7 +9,8 @@ from pyspark.sql import SparkSession
 
 from minutehand.client import Callback
 from tests.spark.jobs import run_job
-from tests.support.processes import Deployment
+from tests.support.cassandra import SuiteCassandra
+from tests.support.processes import Deployment, deployment
 
 HOUR = timedelta(hours=1)
 WHOLE = {"clients"}
@@ -38,6 +40,22 @@ class Plans:
         return {name for plan in self.carried_out() for name in re.findall(pattern, plan, re.MULTILINE)}
 
 
+@pytest.fixture(scope="module")
+def served(
+    cassandra: SuiteCassandra, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Deployment, datetime]]:
+    """A client with schedules in and after the two hours that begin at this one."""
+    with deployment(cassandra, tmp_path_factory.mktemp("plans")) as cluster:
+        cluster.start_api()
+        cluster.start_node("one")
+        key = cluster.register("shop", poller_quota=2)
+        hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+        with cluster.client("shop", key) as client:
+            for minutes in (0, 70, 130):
+                client.schedules.create(Callback(url=cluster.receiver.url), due=hour + timedelta(minutes=61 + minutes))
+        yield cluster, hour
+
+
 @pytest.mark.parametrize(
     ("job", "read"),
     [
@@ -46,14 +64,10 @@ class Plans:
         ("capacity", {"occupied_minutes", "schedules", "nodes"}),
     ],
 )
-def test_a_window_of_an_hour_scans_no_table(spark: SparkSession, cluster: Deployment, job: str, read: set[str]) -> None:
-    cluster.start_api()
-    cluster.start_node("one")
-    key = cluster.register("shop", poller_quota=2)
-    hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
-    with cluster.client("shop", key) as client:
-        for minutes in (0, 70, 130):
-            client.schedules.create(Callback(url=cluster.receiver.url), due=hour + timedelta(minutes=61 + minutes))
+def test_a_window_of_an_hour_scans_no_table(
+    spark: SparkSession, served: tuple[Deployment, datetime], job: str, read: set[str]
+) -> None:
+    cluster, hour = served
     window = ["--from", f"{hour:%Y-%m-%dT%H:00Z}", "--to", f"{hour + 2 * HOUR:%Y-%m-%dT%H:00Z}"]
     plans = Plans(spark)
     run_job(spark, cluster, job, *([] if job == "usage" else window))

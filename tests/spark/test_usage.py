@@ -17,7 +17,7 @@ from spark.jobs.usage import DAY_SECONDS, Day, Plan, Stored, choose, oldest_whol
 from spark.transforms.usage import WHOLE_DAY, days, failing_hosts, growing, usage, used
 from spark.window import Window
 from tests.spark.frames import frame_of
-from tests.spark.jobs import run_job
+from tests.spark.jobs import await_state, run_job
 from tests.support.cassandra import session_of
 from tests.support.processes import Deployment
 
@@ -255,8 +255,7 @@ def test_the_days_of_the_real_system(spark: SparkSession, cluster: Deployment) -
         client.schedules.cancel(gone.schedule_id)
         client.schedules.create(Callback(url=url), due=later)
         for one, state in ((retried, "delivered"), (failed, "failed")):
-            while client.schedules.get(one.schedule_id).state != state:
-                pass
+            await_state(client, one.schedule_id, state)
         assert cluster.receiver.await_count(5, seconds=40) == 5
     expected = {"accepted": 7, "delivered": 4, "failed": 1, "cancelled": 1, "skipped": 0, "open": 1}
     expected |= {"attempts": 6, "bytes": 15}
