@@ -369,7 +369,8 @@ class AsyncSchedules(AsyncPart):
         return await self._perform(operation)
 
     async def preview(self, schedule_id: str) -> SentCallback:
-        """The signed request that a call of it would make now, with credentials masked. Nothing is sent."""
+        """The signed request that a call of it would make now, with credentials masked. Nothing is sent. Raises
+        MinutehandApiError: rescheduled (`problem.rescheduled_to` is called instead)."""
         return await self._perform(calls.preview_schedule(self._client_id, schedule_id))
 
     async def redeliver(self, schedule_id: str, *, idempotency_key: str | None = None) -> Schedule:

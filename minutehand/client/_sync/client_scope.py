@@ -368,7 +368,8 @@ class Schedules(Part):
         return self._perform(operation)
 
     def preview(self, schedule_id: str) -> SentCallback:
-        """The signed request that a call of it would make now, with credentials masked. Nothing is sent."""
+        """The signed request that a call of it would make now, with credentials masked. Nothing is sent. Raises
+        MinutehandApiError: rescheduled (`problem.rescheduled_to` is called instead)."""
         return self._perform(calls.preview_schedule(self._client_id, schedule_id))
 
     def redeliver(self, schedule_id: str, *, idempotency_key: str | None = None) -> Schedule:

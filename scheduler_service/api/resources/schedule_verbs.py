@@ -247,6 +247,8 @@ async def preview_schedule(context: RequestContext) -> web.Response:
     if known is None:
         raise no_such_schedule()
     context.record(state=state_of(known.row))
+    if known.row.rescheduled_to is not None:
+        raise refused(WasRescheduled(known.row))
     preview = await services.send_trial_call.preview(client, known.row)
     if preview is None:
         raise Conflict("undecodable", "what is stored of this schedule can't be read, so its call would fail")
@@ -335,7 +337,7 @@ ROUTES = (
         summary="Show the signed request that a call of this schedule would make now; nothing is sent",
         request=NoRequest,
         response=CallbackView,
-        problems=("secret-locked", "undecodable", "destination-deleted"),
+        problems=("rescheduled", "secret-locked", "undecodable", "destination-deleted"),
     ),
     Route(
         method="POST",

@@ -85,6 +85,15 @@ async def test_a_redelivery_of_what_was_rescheduled_names_the_schedule_that_is_c
     assert reply.json["rescheduled_to"] == new
 
 
+async def test_a_preview_of_what_was_rescheduled_is_refused_as_its_run_is(api: ApiHarness, key: str) -> None:
+    one = await created(api, key)
+    new = (await reschedule(api, key, one, due=LATER)).json["schedule_id"]
+    run, preview = [await api.send("POST", f"{SCHEDULES}/{one}:{verb}", key=key) for verb in ("run", "preview")]
+    assert (preview.status, preview.json["type"], preview.json["rescheduled_to"]) == (409, "/problems/rescheduled", new)
+    assert {**preview.json, "request_id": ""} == {**run.json, "request_id": ""}
+    assert (await api.send("POST", f"{SCHEDULES}/{new}:preview", key=key)).status == 200
+
+
 async def test_a_cancelled_window_has_what_was_rescheduled_into_it(api: ApiHarness, key: str) -> None:
     one, other = await created(api, key), await created(api, key)
     near = (await reschedule(api, key, one, due=format_instant(NOW + 3_700_000))).json["schedule_id"]
