@@ -7,7 +7,7 @@ import typer
 
 from minutehand.cli.option_groups import grouped
 from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, KeyText, Url, connect, limit_of
-from minutehand.cli.output import at_most, print_json, print_table, say
+from minutehand.cli.output import are, at_most, print_json, print_table, say
 
 if TYPE_CHECKING:
     from minutehand.client import AcknowledgedItem, RedrivenItem
@@ -135,7 +135,8 @@ def redeliver(
     unknown = sum(item.status == 404 for item in items)
     whys = [(unknown, "not found"), (passed_over - unknown, "open or redelivered since")]
     why = ", ".join(f"{count} {what}" for count, what in whys if count > 0)
-    say(f"{redelivered} are called again; {passed_over} were passed over{f' ({why})' if why else ''}.")
+    left = f"; {are(passed_over, past=True)} passed over ({why})" if passed_over else ""
+    say(f"{are(redelivered)} called again{left}.")
 
 
 @app.command(epilog="Example: minutehand dead-letters acknowledge shop --host shop.example --reason exhausted")
@@ -166,7 +167,7 @@ def acknowledge(
         print_json({"acknowledged": acknowledged, "items": items})
         return
     unknown = sum(item.status == 404 for item in items)
-    say(f"{acknowledged} are acknowledged" + (f"; {unknown} were not found." if unknown else "."))
+    say(f"{are(acknowledged)} acknowledged" + (f"; {are(unknown, past=True)} not found." if unknown else "."))
 
 
 def _selection(letter_ids: list[str] | None, filters: Filters) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Turns exceptions into sentences and exit codes; commands fail nowhere else."""
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -7,19 +8,38 @@ from minutehand.cli.app import app, help_of
 from minutehand.cli.output import printable
 
 INTERRUPTED = 130
+PIPE_CLOSED = 141
+"""What shells answer for a program that SIGPIPE ended: 128 and the signal's number."""
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command line; answers its exit code."""
+    """Run the command line; answers its exit code. A reader that has enough, such as `head`, ends it without a word."""
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Python flushes what is left at the end of the process, and would complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
+    return code
+
+
+def _run(arguments: Sequence[str]) -> int:
+    """Raises BrokenPipeError."""
     try:
         if (text := help_of(arguments)) is not None:
             print(text)
             return 0
         app(list(arguments), prog_name="minutehand")
     except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):
+            # typer handles it by an exit code of its own.
+            raise end.__context__ from None
         return end.code if isinstance(end.code, int) else 0
     except KeyboardInterrupt:
         return INTERRUPTED
+    except BrokenPipeError:
+        raise
     except Exception as error:
         say(sentence_for(error))
         return 1
@@ -44,8 +64,6 @@ def sentence_for(error: Exception) -> str:
             return "\n".join(_ended(str(fault)) for fault in error.faults)
         case MinutehandClientError() | MinutehandError() | LocalError():
             return _ended(str(error))
-        case BrokenPipeError():
-            return "The output could not be written: its reader went away."
         case OSError():
             return _ended(f"The system refused: {_of_system(error)}")
         case ValueError() if str(error):

@@ -127,6 +127,12 @@ def say(sentence: str) -> None:
     typer.echo(printable(sentence))
 
 
+def are(count: int, *, past: bool = False) -> str:
+    """A number of things with its verb: 1 is, 2 are; 1 was, 2 were."""
+    one, several = ("was", "were") if past else ("is", "are")
+    return f"{count:,} {one if count == 1 else several}"
+
+
 def show(value: Any) -> str:
     """A value as people read it."""
     if value is None:

@@ -1,5 +1,6 @@
 """The commands of `minutehand schedules` over windows: list, count, cancel-window, reschedule-window."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -7,7 +8,7 @@ import typer
 from minutehand.cli.filter_options import End, Filters, Start, States
 from minutehand.cli.option_groups import grouped
 from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, IdempotencyKey, KeyText, Url, connect, limit_of
-from minutehand.cli.output import at_most, print_json, print_table, say
+from minutehand.cli.output import are, at_most, print_json, print_table, say
 from minutehand.cli.schedule_options import Delay, Due, Fold, Gap, Window, Zone, due_of
 from minutehand.cli.schedule_view import IN_DOUBT, state_of
 
@@ -37,8 +38,8 @@ def cancel_window(
         return
     left = [(one.schedule_id, one.status, one.state, one.rescheduled_to) for one in items if not one.cancelled]
     doubtful = sum(one.cancelled and one.reason == IN_DOUBT for one in items)
-    in_doubt = f", {doubtful} of them in doubt: they may have been called before" if doubtful else ""
-    say(f"{len(items) - len(left)} are cancelled{in_doubt}; {len(left)} could not be.")
+    in_doubt = f", {doubtful:,} in doubt, which may have been called before" if doubtful else ""
+    say(f"{are(len(items) - len(left))} cancelled{in_doubt}{_left(left)}.")
     if left:
         print_table(("SCHEDULE ID", "ANSWER", "STATE", "RESCHEDULED TO"), left)
 
@@ -97,10 +98,15 @@ def reschedule_window(
         print_json(items)
         return
     left = [one for one in items if not one.rescheduled]
-    say(f"{len(items) - len(left)} are rescheduled; {len(left)} could not be.")
+    say(f"{are(len(items) - len(left))} rescheduled{_left(left)}.")
     if left:
         rows = [(one.schedule_id, one.status, one.state, one.reason, one.rescheduled_to) for one in left]
         print_table(("SCHEDULE ID", "ANSWER", "STATE", "REASON", "RESCHEDULED TO"), rows, yielding={"REASON"})
+
+
+def _left(left: Sequence[object]) -> str:
+    """How many schedules a request could not change; nothing if none."""
+    return f"; {len(left):,} could not be" if left else ""
 
 
 @grouped

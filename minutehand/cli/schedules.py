@@ -26,7 +26,7 @@ from minutehand.cli.options import (
     connect,
     environment,
 )
-from minutehand.cli.output import print_fields, print_json, print_table, progress, say
+from minutehand.cli.output import are, print_fields, print_json, print_table, progress, say
 from minutehand.cli.schedule_options import (
     Delay,
     Due,
@@ -187,8 +187,8 @@ def _show_load(loaded: load_file.Load, as_json: bool) -> None:
     if as_json:
         print_json({"created": loaded.created, "refused": loaded.refused, "left": loaded.left})
         return
-    left = f", {loaded.left:,} are left: the same command goes on with them" if loaded.left else ""
-    say(f"{loaded.created:,} are created, {len(loaded.refused):,} refused{left}.")
+    left = f", {are(loaded.left)} left: the same command goes on with them" if loaded.left else ""
+    say(f"{are(loaded.created)} created, {len(loaded.refused):,} refused{left}.")
     if loaded.refused:
         rows = [(one["line"], one["status"], one["detail"]) for one in loaded.refused]
         print_table(("LINE", "STATUS", "REASON"), rows, yielding={"REASON"})

@@ -176,7 +176,21 @@ def test_attempts_show_the_end_of_a_retried_success_and_tell_an_empty_answer_fro
         (
             "dead-letters redeliver shop",
             [httpx.Response(200, json={"redelivered": 7, "passed_over": 0})],
-            "7 are called",
+            "7 are called again.\n",
+        ),
+        (
+            "dead-letters redeliver shop a b",
+            [
+                httpx.Response(
+                    200,
+                    json={
+                        "redelivered": 1,
+                        "passed_over": 1,
+                        "items": [{"letter_id": "a", "status": 202}, {"letter_id": "b", "status": 409}],
+                    },
+                )
+            ],
+            "1 is called again; 1 was passed over (1 open or redelivered since).",
         ),
         (
             "dead-letters redeliver shop a b c",
@@ -200,7 +214,12 @@ def test_attempts_show_the_end_of_a_retried_success_and_tell_an_empty_answer_fro
             ],
             "delivered",
         ),
-        (CANCEL_WINDOW, [httpx.Response(200, json={"items": [{**CANCELLED, "reason": "in-doubt"}]})], "1 of them in"),
+        (CANCEL_WINDOW, [httpx.Response(200, json={"items": [CANCELLED] * 3})], "3 are cancelled.\n"),
+        (
+            CANCEL_WINDOW,
+            [httpx.Response(200, json={"items": [{**CANCELLED, "reason": "in-doubt"}]})],
+            "1 is cancelled, 1 in doubt",
+        ),
         (
             CANCEL_WINDOW,
             [httpx.Response(200, json={"items": [{**CANCELLED, "status": 409, "rescheduled_to": "the-new-one"}]})],

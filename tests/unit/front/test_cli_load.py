@@ -174,7 +174,7 @@ def test_what_is_refused_is_named_by_its_line_with_every_fault(
 ) -> None:
     file, api.refuses = ndjson(tmp_path, call(1), call(2)), "https://a.example/2"
     assert load(file) == 1
-    assert "1 are created, 1 refused." in (said := capsys.readouterr().out)
+    assert "1 is created, 1 refused." in (said := capsys.readouterr().out)
     assert said.splitlines()[-1].split() == "3 422 2 faults were found: /due is required; / is odd".split()
     assert load(file, "--json") == 1
     told = json.loads(capsys.readouterr().out)

@@ -1,4 +1,4 @@
-"""A command started in the background of a script, where SIGINT is ignored, can be interrupted nevertheless."""
+"""Commands that a shell ends: by SIGINT, even where it is ignored, or because the reader of a pipe has enough."""
 
 import os
 import signal
@@ -6,7 +6,9 @@ import socket
 import subprocess
 import sys
 
-from minutehand.cli.failures import INTERRUPTED
+import pytest
+
+from minutehand.cli.failures import INTERRUPTED, PIPE_CLOSED
 
 
 def test_a_command_whose_shell_ignores_sigint_is_interrupted() -> None:
@@ -23,3 +25,13 @@ def test_a_command_whose_shell_ignores_sigint_is_interrupted() -> None:
                     assert started.wait(20) == INTERRUPTED, started.stderr
             finally:
                 started.kill()
+
+
+@pytest.mark.parametrize("arguments", [["schedules", "create", "-h"], ["--version"], ["config"]])
+def test_a_command_whose_reader_has_enough_ends_without_a_word(arguments: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "minutehand", *arguments]
+    with os.fdopen(writer, "wb") as output:
+        ended = subprocess.run(command, stdout=output, stderr=subprocess.PIPE, timeout=20, check=False)
+    assert (ended.returncode, ended.stderr) == (PIPE_CLOSED, b"")

@@ -33,7 +33,7 @@ def test_schedules_of_a_window_move_together(script: Script, capsys: pytest.Capt
     command = [*MOVE.split(), "--shift-seconds", "-60", "--state", "scheduled", "--label", "a"]
     assert failures.run(command) == 0
     told = capsys.readouterr().out
-    assert "1 are rescheduled; 1 could not be." in told
+    assert "1 is rescheduled; 1 could not be." in told
     assert "in-doubt" in told
     window = {"from": "2026-11-21T00:00:00Z", "to": "2026-11-22T00:00:00Z"}
     assert script.sent() == {**window, "shift_seconds": -60, "state": ["scheduled"], "label": ["a"]}
