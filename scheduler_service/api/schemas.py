@@ -13,6 +13,7 @@ from scheduler_service.api.problems import Problem
 from scheduler_service.domain.clients import CLIENT_ID_PATTERN, ClientSettings, ClientState, Scope, SignatureScheme
 from scheduler_service.domain.ids import MAX_POLLERS
 from scheduler_service.domain.options import RetryOverride
+from scheduler_service.domain.reasons import REASONS
 from scheduler_service.domain.schedules import State
 from scheduler_service.usecases.schedule_request import ScheduleRequest
 
@@ -25,6 +26,14 @@ Instant = Annotated[
 ]
 ClientStateName = Annotated[str, Meta(extra_json_schema={"enum": list(ClientState)})]
 ScheduleStateName = Annotated[str, Meta(extra_json_schema={"enum": list(State)})]
+ScheduleReason = Annotated[
+    str,
+    Meta(
+        description="More than the state says: "
+        + ". ".join(f"`{reason}`: {sentence}" for reason, sentence in REASONS.items())
+        + "."
+    ),
+]
 SchemeName = Annotated[str, Meta(extra_json_schema={"enum": list(SignatureScheme)})]
 ScopeName = Annotated[str, Meta(extra_json_schema={"enum": list(Scope)})]
 KeyName = Annotated[str, Meta(min_length=1, max_length=128)]
@@ -183,8 +192,8 @@ class CallbackView(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
 class ScheduleView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A schedule and its outcome so far. `nominal_due`: the instant that was asked for, or that of the cron's rule, as
     sent to the receiver; null if it is `due`. `in_flight`: a node has claimed it and may be calling right now.
-    `redelivered_at`: when its last redelivery was requested. `reason` in-doubt: a node stopped while it called the
-    receiver, and the answer is unknown. `rescheduled_to`: it was cancelled, and that schedule is called instead."""
+    `redelivered_at`: when its last redelivery was requested. `rescheduled_to`: it was cancelled, and that schedule is
+    called instead."""
 
     schedule_id: UUID
     client_id: str
@@ -200,7 +209,7 @@ class ScheduleView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     finished_at: Instant | None
     last_status: int | None
     last_error: str | None
-    reason: str | None
+    reason: ScheduleReason | None
     callback: CallbackView
     label: str | None
     ordering_key: str | None

@@ -19,6 +19,7 @@ from scheduler_service.api.openapi.document import TAGS, build_document, tag_of
 from scheduler_service.api.openapi.webhook import CALLBACK_HEADERS
 from scheduler_service.api.problems import KINDS
 from scheduler_service.api.resources import ROUTES
+from scheduler_service.domain.reasons import REASONS
 from scheduler_service.domain.trial_calls import TRIAL_HEADER
 from tests.support.api import ApiHarness
 from tests.support.api_document import api_document
@@ -267,3 +268,8 @@ async def test_it_is_served_to_everybody(api: ApiHarness) -> None:
     reply = await api.send("GET", "/openapi.json", key=None)
     assert reply.headers["Content-Type"] == "application/json"
     assert reply.json == DOCUMENT
+
+
+def test_every_reason_of_a_schedule_is_told() -> None:
+    told = DOCUMENT["components"]["schemas"]["ScheduleView"]["properties"]["reason"]["anyOf"][0]["description"]
+    assert [reason for reason, sentence in REASONS.items() if f"`{reason}`: {sentence}." not in told] == []

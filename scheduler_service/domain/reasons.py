@@ -1,0 +1,33 @@
+"""The `reason` of a schedule: why it waits or how it ended, beyond its state, status and error."""
+
+from collections.abc import Mapping
+from typing import Final
+
+REASONS: Final[Mapping[str, str]] = {
+    "receiver-open": "retrying; its receiver only fails, and is probed with few calls",
+    "destination-paused": "retrying; its destination is paused",
+    "destination-locked": "retrying; nodes have no key that decrypts its destination",
+    "headers-locked": "retrying; nodes have no key that decrypts its headers",
+    "token-unavailable": "retrying; there is no token for its destination",
+    "ordering": "retrying; an earlier call of its ordering key has not ended",
+    "flow": "retrying; the limits of its flow key are reached",
+    "late-create": "retrying; it was created when its minute was being called",
+    "redelivery": "retrying; it had ended and is called again on request",
+    "in-doubt": "a node stopped during the call: it may have been called",
+    "refused": "failed; the call is not permitted, such as by the network policy",
+    "final-status": "failed; answered with a status that the client calls final",
+    "at-most-once": "failed; answered without success, and no call is repeated",
+    "exhausted": "failed; that was the last attempt",
+    "deadline": "failed; the next attempt would come too late",
+    "destination-deleted": "failed; its destination does not exist any more",
+    "undecodable": "failed; what is stored of it can't be read",
+    "internal": "failed; a fault of Minutehand's, which the log of the node tells",
+    "late": "skipped by the late policy",
+    "missed": "skipped; the fire was older than the cron's catch-up",
+    "overlap": "skipped; an earlier run of the cron had not ended",
+    "cron-changed": "cancelled; its cron was changed, paused or deleted",
+    "rescheduled": "cancelled; called at another instant instead, as `rescheduled_to`",
+    "rescheduled-otherwise": "cancelled; another call is made instead, as `rescheduled_to`",
+    "expired": "cancelled; past the client's retention, it would never have been called",
+}
+"""Each with what it says. The reasons that rows have and schedules do not are not here."""
