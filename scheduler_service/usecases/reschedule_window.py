@@ -8,12 +8,13 @@ is reported and stays, own keys follow, and a process that dies leaves it unmove
 A schedule moves once by one request, although where it moves to may be in the same window. A request has a name, made
 of its window, filters, offset or instant and idempotency key, from which the ids of all successors derive. So a repeat,
 after a lost answer or because a process died, recognises what was moved: an old row by its successor's id, a successor
-by its own. A successor of another request that was made since this one began is left alone, too; so the instant at
-which it began is kept under the idempotency key, and in cursors.
+by its own, and what others made of that successor by its ancestors, up to `MAX_ANCESTORS`. A successor of another
+request that was made since this one began is left alone, too; so the instant at which it began is kept under the
+idempotency key, and in cursors.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -23,13 +24,13 @@ from membership.errors import StoreUnavailable
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.errors import Invalid
 from scheduler_service.domain.idempotency import Keyed
-from scheduler_service.domain.ids import Partition, RowKey, ScheduleId, UnixMillis, key_of, partition_of
+from scheduler_service.domain.ids import ClientId, Partition, RowKey, ScheduleId, UnixMillis, key_of, partition_of
 from scheduler_service.domain.ports import ScheduleStore
 from scheduler_service.domain.reconciliations import HANDLED, Action
 from scheduler_service.domain.schedules import Row, State
 from scheduler_service.runtime.concurrently import concurrently
 from scheduler_service.usecases.idempotency import RememberRequest
-from scheduler_service.usecases.list_schedules import Listed, ListSchedules, Position, Window
+from scheduler_service.usecases.list_schedules import ListSchedules, Position, Window
 from scheduler_service.usecases.reading_steps import Told
 from scheduler_service.usecases.reschedule_schedule import Move, RescheduleResult, RescheduleSchedule, was_moved
 
@@ -37,6 +38,9 @@ WAITING = HANDLED[Action.CANCEL]
 """The states of schedules that may move."""
 MAX_MOVED = 200
 """Schedules that one call moves, and rows that it finds."""
+MAX_ANCESTORS = 8
+"""How many schedules before a successor are looked at for one that this request has moved."""
+ANCESTOR_BYTES = 250
 
 MoveOutcome: TypeAlias = RescheduleResult | Invalid | StoreUnavailable
 """The result for one schedule. Invalid: it can't be due then; StoreUnavailable: it stayed unknown, repeat."""
@@ -99,18 +103,15 @@ class RescheduleWindow:
         states = (*wanted, State.CANCELLED)
         looked_at = replace(window, filter=msgspec.structs.replace(window.filter, states=states))
         page = await self._listing.lean(looked_at, limit=MAX_MOVED, position=position, told=told)
-        successors = [one for one in page.items if not one.row.ended and one.row.rescheduled_from is not None]
-        before = await self._predecessors(successors)
-
-        def moves(row: Row) -> bool:
-            if row.ended:
-                return was_moved(row, move)
-            if row.rescheduled_from is None:
-                return True
-            old = before.get(ScheduleId(row.rescheduled_from))
-            return (row.created_at or 0) < began_at and not (old is not None and was_moved(old, move))
-
-        return Found([one.row.schedule_id for one in page.items if moves(one.row)], page.next)
+        waiting = [
+            one.row
+            for one in page.items
+            if not one.row.ended and (one.row.rescheduled_from is None or (one.row.created_at or 0) < began_at)
+        ]
+        stay = await self._descendants(window.client_id, waiting, move, told)
+        moved = {one.row.schedule_id for one in page.items if was_moved(one.row, move)}
+        moving = moved.union(row.schedule_id for row in waiting) - stay
+        return Found([one.row.schedule_id for one in page.items if one.row.schedule_id in moving], page.next)
 
     async def move(
         self, client: Client, schedule_ids: Sequence[ScheduleId], move: Move
@@ -135,11 +136,32 @@ class RescheduleWindow:
             raise lost
         return outcomes
 
-    async def _predecessors(self, successors: Sequence[Listed]) -> Mapping[ScheduleId, Row]:
+    async def _descendants(
+        self, client_id: ClientId, waiting: Sequence[Row], move: Move, told: Told
+    ) -> set[ScheduleId]:
+        """Those that an ancestor became by this request, or of which others made what they are since."""
+        found: set[ScheduleId] = set()
+        left = {row.schedule_id: ScheduleId(row.rescheduled_from) for row in waiting if row.rescheduled_from}
+        for _ in range(MAX_ANCESTORS):
+            if not left:
+                break
+            ancestors = await self._lean_rows(client_id, left.values())
+            told(len(ancestors), len(ancestors) * ANCESTOR_BYTES)
+            following: dict[ScheduleId, ScheduleId] = {}
+            for schedule_id, ancestor_id in left.items():
+                ancestor = ancestors.get(ancestor_id)
+                if ancestor is None:
+                    continue
+                if was_moved(ancestor, move):
+                    found.add(schedule_id)
+                elif ancestor.rescheduled_from is not None:
+                    following[schedule_id] = ScheduleId(ancestor.rescheduled_from)
+            left = following
+        return found
+
+    async def _lean_rows(self, client_id: ClientId, schedule_ids: Iterable[ScheduleId]) -> Mapping[ScheduleId, Row]:
         wanted: dict[Partition, list[RowKey]] = {}
-        for one in successors:
-            assert one.row.rescheduled_from is not None
-            old = ScheduleId(one.row.rescheduled_from)
-            wanted.setdefault(partition_of(one.partition.client_id, old), []).append(key_of(old))
+        for schedule_id in schedule_ids:
+            wanted.setdefault(partition_of(client_id, schedule_id), []).append(key_of(schedule_id))
         answers = await concurrently(lambda item: self._schedules.find_rows(*item, lean=True), wanted.items())
         return {row.schedule_id: row for rows in answers for row in rows.values()}

@@ -155,6 +155,55 @@ def test_each_is_called_once_and_moves_once(seed: int, shift: float) -> None:
     simulate(scenario, seed=seed)
 
 
+@pytest.mark.parametrize("seed", [2, 5])
+def test_each_moves_once_by_each_of_several_requests_over_one_window(seed: int) -> None:
+    """Some of them are made twice at the same time, some without a key."""
+
+    async def scenario(world: World) -> None:
+        await world.add_client("shop", quota=2)
+        world.add_node("a")
+        world.add_node("b")
+        await world.advance(8)
+        base = world.now_ms() + 4_000
+        asked = [await world.create("shop", UnixMillis(base + 700 * number)) for number in range(60)]
+        for node in world.nodes.values():
+            node.connection.plan = FaultPlan(refuse=0.01, lose_answer=0.04)
+        world.api_connection.plan = FaultPlan(refuse=0.005, lose_answer=0.03)
+        client_id = world.clients["shop"].client_id
+        window = Window(client_id=client_id, start=UnixMillis(base), end=UnixMillis(base + 60_000))
+        dice, callers, shifts = random.Random(seed), list[asyncio.Task[int]](), (20.0, 7.0, -5.0)
+        with announced(world):
+            for number, shift in enumerate(shifts):
+                keyed = Keyed(client_id, f"{KEYED} {number}", b"f") if dice.random() < 0.6 else None
+                move = asked_move(window, shift=shift, key=None if keyed is None else keyed.key)
+                for twin in range(1 + (dice.random() < 0.5)):
+                    one = moved(world, window, move, keyed, random.Random(seed + number + 100 * twin))
+                    callers.append(asyncio.get_running_loop().create_task(one))
+                await world.advance(0.3)
+            await world.advance(2)
+            await world.kill("a")
+            world.add_node("c")
+            while not all(caller.done() for caller in callers):
+                await world.advance(1)
+        for caller in callers:
+            caller.result()
+        world.heal()
+        await world.settle_down(within=700)
+        learn(world)
+        moves = Counter[int]()
+        for present in asked:
+            calls, turns = len(present.calls), 0
+            while (row := await world.row_of(present)) is not None and row.rescheduled_to is not None:
+                present = world.asked[str(row.rescheduled_to)]
+                calls, turns = calls + len(present.calls), turns + 1
+            assert row is not None
+            assert calls == 1
+            moves[turns] += 1
+        assert 1 < max(moves) <= len(shifts), "a request moved what it had moved before"
+
+    simulate(scenario, seed=seed)
+
+
 @pytest.mark.parametrize("fault", ["crash-before", "crash-after"])
 def test_a_process_that_dies_leaves_each_at_one_instant_and_a_repeat_completes_it(fault: str) -> None:
     async def scenario(world: World) -> None:

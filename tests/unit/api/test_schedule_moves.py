@@ -8,6 +8,7 @@ import pytest
 
 from membership.errors import StoreUnavailable
 from scheduler_service.api.http.paging import seal
+from scheduler_service.api.http.route import RequestContext
 from scheduler_service.api.resources.schedule_moves import MoveCursor
 from scheduler_service.domain.ids import MAX_DUE, ScheduleId, UnixMillis
 from scheduler_service.domain.instants import format_instant
@@ -140,6 +141,51 @@ async def test_a_repeat_under_a_key_leaves_alone_what_others_moved_since(api: Ap
     replayed = await send(api, key, idempotency_key="a", **WINDOW, shift_seconds=3600)
     assert replayed.headers["Idempotency-Replayed"] == "true"
     assert await waiting(api, key) == [3]
+
+
+@pytest.mark.parametrize("others", [1, 2, reschedule_window.MAX_ANCESTORS - 1])
+async def test_a_repeat_without_a_key_leaves_alone_what_others_made_of_what_it_moved(
+    api: ApiHarness, key: str, others: int
+) -> None:
+    await hourly(api, key, 1)
+    (item,) = await moved(api, key, shift_seconds=3600)
+    present = item["rescheduled_to"]
+    for number in range(others):
+        api.clock.advance(1)
+        due = format_instant(NOW + (5 - number % 2) * HOUR)
+        reply = await api.send("POST", f"{SCHEDULES}/{present}:reschedule", key=key, json={"due": due})
+        assert reply.status == 201, reply.body
+        present = reply.json["schedule_id"]
+    api.clock.advance(1)
+    before = await waiting(api, key)
+    assert await moved(api, key, shift_seconds=3600) == [item]
+    assert await waiting(api, key) == before
+
+
+async def test_a_repeat_without_a_key_leaves_alone_what_was_put_under_the_key_that_it_moved(
+    api: ApiHarness, key: str
+) -> None:
+    by_key = f"{SCHEDULES}/by-key/cart-1"
+    await api.send("PUT", by_key, key=key, json=schedule(delay_seconds=3600))
+    await moved(api, key, shift_seconds=3600)
+    api.clock.advance(1)
+    put = await api.send("PUT", by_key, key=key, json=schedule(delay_seconds=4 * 3600))
+    assert put.status == 200, put.body
+    api.clock.advance(1)
+    await moved(api, key, shift_seconds=3600)
+    found = await api.send("GET", by_key, key=key)
+    assert found.json["schedule_id"] == put.json["schedule_id"]
+
+
+async def test_ancestors_that_are_read_are_charged(api: ApiHarness, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    await hourly(api, key)
+    charged: list[int] = []
+    monkeypatch.setattr(RequestContext, "has_read", lambda self, rows, size: charged.append(rows))
+    await moved(api, key, shift_seconds=3600)
+    assert sum(charged) == 4
+    api.clock.advance(1)
+    await moved(api, key, shift_seconds=3600)
+    assert sum(charged) == 4 + 8 + 4
 
 
 async def test_a_delay_counts_from_the_first_request_under_a_key(
