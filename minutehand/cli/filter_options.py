@@ -14,6 +14,8 @@ Start = Annotated[
 End = Annotated[
     str | None, typer.Option("--to", help="Before this instant. [default: 24 hours later]", show_default=False)
 ]
+RequiredStart = Annotated[str, typer.Option("--from", help="First due, RFC 3339.", show_default=False)]
+RequiredEnd = Annotated[str, typer.Option("--to", help="Before this due, RFC 3339.", show_default=False)]
 States = Annotated[
     list[str] | None,
     typer.Option(

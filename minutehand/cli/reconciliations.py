@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from minutehand.cli.filter_options import Filters
+from minutehand.cli.filter_options import Filters, RequiredEnd, RequiredStart
 from minutehand.cli.option_groups import grouped
 from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, IdempotencyKey, KeyText, Url, connect, limit_of
 from minutehand.cli.output import at_most, print_fields, print_json, print_table, say
@@ -37,8 +37,8 @@ def create(
             show_default=False,
         ),
     ],
-    start: Annotated[str, typer.Option("--from", help="First due, RFC 3339.", show_default=False)],
-    end: Annotated[str, typer.Option("--to", help="Before this due, RFC 3339.", show_default=False)],
+    start: RequiredStart,
+    end: RequiredEnd,
     state: Annotated[
         list[str],
         typer.Option(

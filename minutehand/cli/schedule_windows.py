@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from minutehand.cli.filter_options import End, Filters, Start, States
+from minutehand.cli.filter_options import End, Filters, RequiredEnd, RequiredStart, Start, States
 from minutehand.cli.option_groups import grouped
 from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, IdempotencyKey, KeyText, Url, connect, limit_of
 from minutehand.cli.output import are, at_most, print_json, print_table, say
@@ -17,8 +17,8 @@ from minutehand.cli.schedule_view import IN_DOUBT, state_of
 def cancel_window(
     client_id: ClientId,
     *,
-    start: Annotated[str, typer.Option("--from", help="First instant, RFC 3339.", show_default=False)],
-    end: Annotated[str, typer.Option("--to", help="Before this instant.", show_default=False)],
+    start: RequiredStart,
+    end: RequiredEnd,
     state: States = None,
     filters: Filters,
     url: Url = DEFAULT_URL,
@@ -48,8 +48,8 @@ def cancel_window(
 def reschedule_window(
     client_id: ClientId,
     *,
-    start: Annotated[str, typer.Option("--from", help="First instant, RFC 3339.", show_default=False)],
-    end: Annotated[str, typer.Option("--to", help="Before this instant.", show_default=False)],
+    start: RequiredStart,
+    end: RequiredEnd,
     shift_seconds: Annotated[
         float | None,
         typer.Option("--shift-seconds", help="By so many seconds; negative: earlier.", show_default=False),

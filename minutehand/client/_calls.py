@@ -164,23 +164,19 @@ def list_clients() -> Operation[Page[Client]]:
 
 
 def suspend_client(client_id: str, *, revision: int | None) -> Operation[Client]:
-    path, headers = f"{client_path(client_id)}:suspend", precondition(revision)
-    return Operation(method="POST", path=path, answer=Client, headers=headers)
+    return at_revision(f"{client_path(client_id)}:suspend", Client, revision)
 
 
 def resume_client(client_id: str, *, revision: int | None) -> Operation[Client]:
-    path, headers = f"{client_path(client_id)}:resume", precondition(revision)
-    return Operation(method="POST", path=path, answer=Client, headers=headers)
+    return at_revision(f"{client_path(client_id)}:resume", Client, revision)
 
 
 def pause_client(client_id: str, *, revision: int | None) -> Operation[Client]:
-    path, headers = f"{client_path(client_id)}:pause", precondition(revision)
-    return Operation(method="POST", path=path, answer=Client, headers=headers)
+    return at_revision(f"{client_path(client_id)}:pause", Client, revision)
 
 
 def unpause_client(client_id: str, *, revision: int | None) -> Operation[Client]:
-    path, headers = f"{client_path(client_id)}:unpause", precondition(revision)
-    return Operation(method="POST", path=path, answer=Client, headers=headers)
+    return at_revision(f"{client_path(client_id)}:unpause", Client, revision)
 
 
 def change_settings(client_id: str, settings: Mapping[str, Any], *, revision: int | None) -> Operation[Client]:
@@ -454,13 +450,11 @@ def delete_cron(client_id: str, cron_id: str, *, revision: int | None) -> Operat
 
 
 def pause_cron(client_id: str, cron_id: str, *, revision: int | None) -> Operation[Cron]:
-    path, headers = f"{_cron(client_id, cron_id)}:pause", precondition(revision)
-    return Operation(method="POST", path=path, answer=Cron, headers=headers)
+    return at_revision(f"{_cron(client_id, cron_id)}:pause", Cron, revision)
 
 
 def resume_cron(client_id: str, cron_id: str, *, revision: int | None) -> Operation[Cron]:
-    path, headers = f"{_cron(client_id, cron_id)}:resume", precondition(revision)
-    return Operation(method="POST", path=path, answer=Cron, headers=headers)
+    return at_revision(f"{_cron(client_id, cron_id)}:resume", Cron, revision)
 
 
 def trigger_cron(client_id: str, cron_id: str, *, key: str | None) -> Operation[Schedule]:
@@ -497,6 +491,11 @@ def following(operation: Operation[Page[T]], page: Page[T]) -> Operation[Page[T]
     return Operation(
         method="GET", path=operation.path, answer=operation.answer, query={**query, "cursor": page.next_cursor}
     )
+
+
+def at_revision(path: str, answer: Any, revision: int | None) -> Operation[Any]:
+    """A verb without a body, only if what it changes still has this revision; None: whatever it has."""
+    return Operation(method="POST", path=path, answer=answer, headers=precondition(revision))
 
 
 def keyed(

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from minutehand.client._calls import Operation, client_path, precondition, segment
+from minutehand.client._calls import Operation, at_revision, client_path, precondition, segment
 from minutehand.client._models import Page, Retry
 
 
@@ -158,13 +158,11 @@ def list_destinations(client_id: str) -> Operation[Page[Destination]]:
 
 
 def pause_destination(client_id: str, name: str, *, revision: int | None) -> Operation[Destination]:
-    path, headers = f"{_path(client_id, name)}:pause", precondition(revision)
-    return Operation(method="POST", path=path, answer=Destination, headers=headers)
+    return at_revision(f"{_path(client_id, name)}:pause", Destination, revision)
 
 
 def resume_destination(client_id: str, name: str, *, revision: int | None) -> Operation[Destination]:
-    path, headers = f"{_path(client_id, name)}:resume", precondition(revision)
-    return Operation(method="POST", path=path, answer=Destination, headers=headers)
+    return at_revision(f"{_path(client_id, name)}:resume", Destination, revision)
 
 
 def delete_destination(client_id: str, name: str, *, revision: int | None, force: bool) -> Operation[None]:
