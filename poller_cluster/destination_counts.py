@@ -1,5 +1,5 @@
-"""A node's counts of its calls to destinations: attempts of the last hour, calls that come back later, and tokens that
-were not had. Pure.
+"""A node's counts of its calls to destinations: attempts of the last hour, calls that come back later, and failed
+fetches of tokens. Pure.
 
 Only calls that name a destination are counted, each for 1.5 µs; `destination_figures` shows them.
 """

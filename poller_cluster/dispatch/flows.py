@@ -370,11 +370,9 @@ class Flows(Generic[J]):
         return True
 
     def held_back(self) -> int:
-        """Of how many keys rows wait in memory for room."""
-        clients = self._clients.values()
-        return sum(
-            len([None for state in client.by_key.values() if state.refused or state.waiting]) for client in clients
-        )
+        """How many keys have rows that wait in memory for room."""
+        states = (state for client in self._clients.values() for state in client.by_key.values())
+        return sum(bool(state.refused or state.waiting) for state in states)
 
     def count(self) -> int:
         """How many keys have state, or had until a short time ago."""

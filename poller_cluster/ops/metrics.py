@@ -273,7 +273,7 @@ METRICS: Final[tuple[Metric[Shown], ...]] = (
     Metric(
         "minutehand_flow_keys_held_back",
         Kind.GAUGE,
-        "Flow keys of which rows wait in memory for their rate or parallelism.",
+        "Flow keys whose rows wait in memory for their rate or parallelism.",
         lambda shown: shown.node.dispatcher.flows.held_back(),
     ),
     Metric(

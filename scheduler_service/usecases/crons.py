@@ -215,7 +215,7 @@ class ChangeCrons:
         def checked(known: Cron | None, now: UnixMillis) -> Cron:
             wanted = step(known, now)
             if known is not None and wanted is not known:
-                # As of a put, a repeat is not refused.
+                # As for a put: the answer to an equal request may have been lost.
                 precondition.check(str(known.revision))
             return wanted
 

@@ -212,7 +212,7 @@ class Destinations:
             known = _existing(known, name)
             wanted = step(known, now)
             if wanted is not known:
-                # As of a put, a repeat is not refused.
+                # As for a put: the answer to an equal request may have been lost.
                 precondition.check(str(known.revision))
             return wanted
 

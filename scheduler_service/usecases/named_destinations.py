@@ -5,8 +5,8 @@ A callback with a URL needs no check. The names of a client's destinations are c
 as soon as it is made, and one that was deleted elsewhere is refused within five seconds. A schedule stored before that
 fails when it is due (`poller_cluster.dispatch.named_rows`).
 
-The names of a client that named one which there is not are not read again within `ABSENT_NAME_SECONDS`, unless this
-process makes a change or hears of one; requests at the same moment share one read.
+After a callback named one that does not exist, its client's names are not read again within `ABSENT_NAME_SECONDS`,
+unless this process makes a change or hears of one; requests at the same moment share one read.
 """
 
 import asyncio

@@ -59,7 +59,9 @@ MAX_HANDLED_MINUTES = 100
 MAX_SEEN = 5_000
 """Schedules that one call reads before it stops."""
 LEAST_READ = 100
+"""Schedules read at a time at least: with an outcome asked for, most of them may be left out."""
 HANDLED_BYTES = 120
+"""What one schedule counts as for the budget of reads."""
 MAX_DAYS = 31
 """Days that a window may span unless an operator says otherwise."""
 

@@ -21,6 +21,7 @@ from scheduler_service.api.resources.schedules import SCHEDULES, state_of
 from scheduler_service.domain.clients import Client, Scope
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import DAY_MS, MAX_DUE, ScheduleId, UnixMillis
+from scheduler_service.domain.retry_rows import IN_DOUBT
 from scheduler_service.domain.schedules import State
 from scheduler_service.domain.spread import MAX_SPREAD_SECONDS
 from scheduler_service.usecases.cancel_schedules import (
@@ -181,7 +182,7 @@ def move_item(schedule_id: ScheduleId, outcome: MoveOutcome) -> MoveItemView:
                 schedule_id=schedule_id, status=409, state=state_of(row), rescheduled_to=row.rescheduled_to
             )
         case InDoubt(row=row):
-            return MoveItemView(schedule_id=schedule_id, status=409, state=state_of(row), reason="in-doubt")
+            return MoveItemView(schedule_id=schedule_id, status=409, state=state_of(row), reason=IN_DOUBT)
         case InFlight(row=row) | AlreadyFinished(row=row):
             return MoveItemView(schedule_id=schedule_id, status=409, state=state_of(row))
         case NoSuchSchedule():
