@@ -184,7 +184,9 @@ class Destinations:
                 if not searched:
                     _refuse_used(name, await self._users(client, name, told=told))
                     searched = True
-            match await self._store.delete_destination(client_id, name, expected_revision=revision):
+            answer = await self._store.delete_destination(client_id, name, expected_revision=revision)
+            self._named.forget(client_id)
+            match answer:
                 case Applied():
                     return
                 case Rejected(current=None):

@@ -2,8 +2,8 @@
 
 A callback with a URL needs no check. The names of a client's destinations are cached like its settings
 (`authenticate.Catalog`), and read again when a callback names one that is not among them. So a destination can be named
-as soon as it is made, and one that was deleted elsewhere is refused within five seconds. A schedule stored before that
-fails when it is due (`poller_cluster.dispatch.named_rows`).
+as soon as it is made, and one that was deleted is refused: at once by this process, within five seconds by others. A
+schedule stored before that fails when it is due (`poller_cluster.dispatch.named_rows`).
 
 After a callback named one that does not exist, its client's names are not read again within `ABSENT_NAME_SECONDS`,
 unless this process makes a change or hears of one; requests at the same moment share one read.
@@ -64,6 +64,10 @@ class ListedDestinations:
         return lambda name: None if name in self._names else no_such_destination(name)
 
 
+_STALE: Final = object()
+"""The mark of no generation: names are read again before a request that looks up is judged by them."""
+
+
 class _Names(NamedTuple):
     """`mark`: of the catalog's generation in which they were read. `until`: they are taken for all until then
     (monotonic seconds)."""
@@ -112,13 +116,17 @@ class CachedDestinations:
         self._known.pop(client_id, None)
         if len(self._known) >= CLIENTS_KNOWN:
             del self._known[next(iter(self._known))]
-        surely_absent = changes == self._changes and not wanted <= found
-        until = self._clock.monotonic() + ABSENT_NAME_SECONDS if surely_absent else 0.0
+        if changes != self._changes:
+            # They may be those of before the change: they serve this request and no other one.
+            mark = _STALE
+        until = 0.0 if wanted <= found else self._clock.monotonic() + ABSENT_NAME_SECONDS
         self._known[client_id] = _Names(mark, found, until)
 
     def forget(self, client_id: ClientId) -> None:
         self._changes += 1
-        self._known.pop(client_id, None)
+        if (known := self._known.get(client_id)) is not None:
+            # Requests that have looked up go on with these.
+            self._known[client_id] = known._replace(mark=_STALE)
 
     def holds(self, client_id: ClientId, name: str) -> bool:
         known = self._known.get(client_id)

@@ -10,7 +10,9 @@ from poller_cluster.delivery.settings import DeliverySettings
 from poller_cluster.settings import ReceiverSettings
 from poller_cluster.trial_calls import TrialCalls
 from scheduler_service.api.resources.schedule_views import request_view
+from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.network import NetworkPolicy
+from scheduler_service.usecases import create_schedules
 from scheduler_service.usecases.named_destinations import ABSENT_NAME_SECONDS
 from tests.support.api import ApiHarness, ManualClock, Reply, cron, schedule
 from tests.support.memory import InMemoryConnection
@@ -214,18 +216,22 @@ async def test_one_that_is_made_can_be_named_at_once_although_it_was_refused(api
     await created(api, key, {"destination": "crm"})
 
 
+class SlowConnection(InMemoryConnection):
+    """Reads of names wait for `held` once they have their rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held, self.reading = asyncio.Event(), asyncio.Event()
+
+    async def select(self, name: str, parameters: Parameters, **how: Any) -> list[tuple[object, ...]]:
+        rows = await super().select(name, parameters, **how)
+        if name == "destinations.names":
+            self.reading.set()
+            await self.held.wait()
+        return rows
+
+
 async def test_one_that_is_made_while_names_are_read_can_be_named_at_once() -> None:
-    class SlowConnection(InMemoryConnection):
-        held = asyncio.Event()
-        reading = asyncio.Event()
-
-        async def select(self, name: str, parameters: Parameters, **how: Any) -> list[tuple[object, ...]]:
-            rows = await super().select(name, parameters, **how)
-            if name == "destinations.names":
-                self.reading.set()
-                await self.held.wait()
-            return rows
-
     connection = SlowConnection()
     async with ApiHarness(connection=connection) as api:
         key = await api.register()
@@ -237,12 +243,54 @@ async def test_one_that_is_made_while_names_are_read_can_be_named_at_once() -> N
         await created(api, key, {"destination": "crm"})
 
 
-async def test_a_deleted_destination_is_refused_within_five_seconds(api: ApiHarness, key: str) -> None:
+async def test_a_destination_that_another_process_deleted_is_refused_within_five_seconds(
+    api: ApiHarness, key: str
+) -> None:
     await put(api)
     await created(api, key, {"destination": "crm"})
-    await api.send("DELETE", f"{CLIENT}/destinations/crm?force=true")
+    store = api.storage.destinations
+    (stored,) = await store.list_destinations(ClientId("shop"))
+    await store.delete_destination(stored.client_id, stored.name, expected_revision=stored.revision)
     api.clock.advance(5)
     assert (await create(api, key, {"destination": "crm"})).faults.keys() == {"/callback/destination"}
+
+
+async def test_a_destination_that_this_process_deleted_is_refused_at_once() -> None:
+    connection = SlowConnection()
+    connection.held.set()
+    async with ApiHarness(connection=connection) as api:
+        key = await api.register()
+        await put(api)
+        await created(api, key, {"destination": "crm"})
+        await put(api, "mail")
+        connection.held.clear()
+        connection.reading.clear()
+        early = asyncio.ensure_future(create(api, key, {"destination": "mail"}))
+        await connection.reading.wait()
+        for name in ("crm", "mail"):
+            assert (await api.send("DELETE", f"{CLIENT}/destinations/{name}?force=true")).status == 204
+        connection.held.set()
+        await early
+        for name in ("crm", "mail"):
+            assert (await create(api, key, {"destination": name})).faults.keys() == {"/callback/destination"}
+
+
+async def test_names_are_refused_in_a_batch_although_a_destination_changes_meanwhile(
+    api: ApiHarness, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await put(api)
+    monkeypatch.setattr(create_schedules, "PIECE", 1)
+    pause = api.clock.sleep
+
+    async def changes(seconds: float) -> None:
+        if seconds == 0:
+            await put(api, "mail")
+        await pause(seconds)
+
+    monkeypatch.setattr(api.clock, "sleep", changes)
+    items = [schedule(callback={"destination": name}) for name in ("crm", "no-1", "no-2")]
+    reply = await api.send("POST", f"{SCHEDULES}:batch", key=key, json={"items": items})
+    assert [item["status"] for item in reply.json["items"]] == [201, 422, 422], reply.body
 
 
 async def test_a_trial_call_gets_the_destination_with_its_secrets(api: ApiHarness, key: str) -> None:
