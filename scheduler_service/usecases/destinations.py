@@ -263,12 +263,22 @@ class Destinations:
             )
 
     async def _take_back(self, before: StoredDestination | None, stored: StoredDestination) -> None:
-        """Undo a write, unless another one has followed."""
-        client_id, name, revision = stored.client_id, stored.name, stored.revision
-        if before is None:
-            await self._store.delete_destination(client_id, name, expected_revision=revision)
-        else:
-            await self._store.put_destination(replace(before, revision=revision + 1), expected_revision=revision)
+        """Undo a write, unless another document has followed."""
+        client_id, name, present = stored.client_id, stored.name, stored
+        for _ in range(MAX_DESTINATION_TURNS):
+            if before is None:
+                answer = await self._store.delete_destination(client_id, name, expected_revision=present.revision)
+            else:
+                wanted = replace(before, revision=present.revision + 1, paused_at=present.paused_at)
+                answer = await self._store.put_destination(wanted, expected_revision=present.revision)
+            self._named.forget(client_id)
+            match answer:
+                case Rejected(current=found) if found is not None and _only_paused(present, found):
+                    present = found
+                case Unknown():
+                    continue
+                case _:
+                    return
 
     def _is(self, stored: StoredDestination, document: Destination) -> bool:
         try:
@@ -284,6 +294,11 @@ def _existing(known: StoredDestination | None, name: str) -> StoredDestination:
     if known is None:
         raise _not_found(name)
     return known
+
+
+def _only_paused(present: StoredDestination, found: StoredDestination) -> bool:
+    """Whether `found` differs from `present` by a pause, or the end of one."""
+    return found.document == present.document and (found.paused_at is None) != (present.paused_at is None)
 
 
 def _not_found(name: str) -> NotFound:

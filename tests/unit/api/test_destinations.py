@@ -1,7 +1,7 @@
 """Destinations over the API: put, shown without secrets, paused, deleted, within their bounds."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -275,6 +275,55 @@ async def test_concurrent_puts_do_not_exceed_the_maximum_of_bytes(
     assert _stored_bytes(api) <= MAX_DESTINATIONS_BYTES
     if replies[2] in refused:
         assert (await api.send("GET", f"{ALL}/of-2")).json["headers"] == before
+
+
+@pytest.mark.parametrize("name", ["new", "of-2"])
+@pytest.mark.parametrize("fault", ["paused", "lost before", "lost after"])
+async def test_what_is_too_large_is_taken_back_although_it_was_paused_or_an_answer_was_lost(
+    api: ApiHarness, monkeypatch: pytest.MonkeyPatch, fault: str, name: str
+) -> None:
+    await _fill(api)
+    before = _stored_bytes(api)
+    store = api.storage.destinations
+    write, delete, turns = store.put_destination, store.delete_destination, 0
+
+    async def meanwhile(change: Callable[[], Awaitable[Answer[Any]]]) -> Answer[Any]:
+        """The first change is that which grows, the second one takes it back."""
+        nonlocal turns
+        turns += 1
+        if turns == 1:
+            answer = await change()
+            present = await store.read_destination(SHOP, name)
+            assert present is not None
+            other = replace(present, name="other")
+            assert await write(other, expected_revision=None) is APPLIED
+            if fault == "paused":
+                paused = replace(present, revision=present.revision + 1, paused_at=UnixMillis(NOW))
+                assert await write(paused, expected_revision=present.revision) is APPLIED
+            return answer
+        if turns > 2 or fault == "paused":
+            return await change()
+        if fault == "lost after":
+            await change()
+        return Unknown("lost")
+
+    async def put_one(destination: StoredDestination, *, expected_revision: int | None) -> Answer[Any]:
+        return await meanwhile(lambda: write(destination, expected_revision=expected_revision))
+
+    async def delete_one(client_id: ClientId, name: str, *, expected_revision: int) -> Answer[Any]:
+        return await meanwhile(lambda: delete(client_id, name, expected_revision=expected_revision))
+
+    monkeypatch.setattr(type(store), "put_destination", staticmethod(put_one))
+    monkeypatch.setattr(type(store), "delete_destination", staticmethod(delete_one))
+    refused = await put(api, f"{ALL}/{name}", headers=_headers(2))
+    assert (refused.status, refused.json["type"]) == (409, "/problems/destinations-too-large")
+    (other,) = [row for row in api.connection.rows("destinations") if row["name"] == "other"]
+    assert _stored_bytes(api) - len(other["document"]) == before
+    shown = await api.send("GET", f"{ALL}/{name}")
+    if name == "new":
+        assert shown.status == 404
+    else:
+        assert (shown.json["paused_at"] is not None) == (fault == "paused")
 
 
 async def test_a_change_without_an_answer_may_be_repeated(api: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
