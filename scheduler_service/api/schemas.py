@@ -27,7 +27,7 @@ Instant = Annotated[
 ClientStateName = Annotated[str, Meta(extra_json_schema={"enum": list(ClientState)})]
 ScheduleStateName = Annotated[str, Meta(extra_json_schema={"enum": list(State)})]
 ScheduleReason = Annotated[
-    str,
+    str | None,
     Meta(
         description="More than the state says: "
         + ". ".join(f"`{reason}`: {sentence}" for reason, sentence in REASONS.items())
@@ -209,7 +209,7 @@ class ScheduleView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     finished_at: Instant | None
     last_status: int | None
     last_error: str | None
-    reason: ScheduleReason | None
+    reason: ScheduleReason
     callback: CallbackView
     label: str | None
     ordering_key: str | None

@@ -15,6 +15,7 @@ from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.query import CURSOR_PATTERN, PATH_PARTS
 from scheduler_service.api.http.route import RequestContext, Route, no_content, operation_id
 from scheduler_service.api.openapi.answers import kinds_of
+from scheduler_service.api.openapi.docs_page import docs_page
 from scheduler_service.api.openapi.document import TAGS, build_document, tag_of
 from scheduler_service.api.openapi.webhook import CALLBACK_HEADERS
 from scheduler_service.api.problems import KINDS
@@ -270,6 +271,9 @@ async def test_it_is_served_to_everybody(api: ApiHarness) -> None:
     assert reply.json == DOCUMENT
 
 
-def test_every_reason_of_a_schedule_is_told() -> None:
-    told = DOCUMENT["components"]["schemas"]["ScheduleView"]["properties"]["reason"]["anyOf"][0]["description"]
-    assert [reason for reason, sentence in REASONS.items() if f"`{reason}`: {sentence}." not in told] == []
+def test_every_reason_of_a_schedule_is_told_in_document_and_page() -> None:
+    told, page = DOCUMENT["components"]["schemas"]["ScheduleView"]["properties"]["reason"], docs_page(DOCUMENT)
+    assert [
+        reason for reason, sentence in REASONS.items() if f"`{reason}`: {sentence}." not in told["description"]
+    ] == []
+    assert [reason for reason in REASONS if f"<code>{reason}</code>: " not in page] == []
