@@ -114,9 +114,10 @@ class CqlReconciliationStore:
         minutes: dict[int, list[Item]] = {}
         for one in handled:
             start = minute_start(minute_of(one.due))
-            result = (one.outcome.value, UNSET) if one.outcome is done else (UNSET, one.outcome.value)
-            reason = UNSET if one.reason is None else one.reason
-            row = (*of, start, one.due, one.schedule_id, *result, reason)
+            # A reason belongs to its outcome: where there is none, that of another try must not stay.
+            left = (UNSET, one.outcome.value, one.reason)
+            result = (one.outcome.value, UNSET, UNSET) if one.outcome is done else left
+            row = (*of, start, one.due, one.schedule_id, *result)
             minutes.setdefault(start, []).append(("reconciled_schedules.insert", row))
         if not minutes:
             return

@@ -160,6 +160,9 @@ async def test_what_was_done_to_schedules_is_kept_by_minute_and_never_taken_back
     assert await store.read_handled(*of, Minute(MINUTE), limit=2) == done
     assert await store.read_handled(*of, Minute(MINUTE), after=done[0].key, limit=2) == [done[1], left]
     assert await store.read_handled(*of, Minute(MINUTE), after=left.key) == []
+    for outcome, reason in ((Seen.OPEN, "scheduled"), (Seen.GONE, None)):
+        await store.write_handled(one, [HandledSchedule(*later.key, outcome, reason)])
+    assert await store.read_handled(*of, Minute(MINUTE + 2)) == [HandledSchedule(*later.key, Seen.GONE)]
     await store.write_handled(one, [HandledSchedule(*later.key, Seen.REDELIVERED)])
     assert await store.read_handled(*of, Minute(MINUTE + 2)) == [HandledSchedule(*later.key, Seen.REDELIVERED)]
     assert await store.handled_minutes(*of, first=Minute(0), last=LAST, limit=9) == [MINUTE, MINUTE + 2]
