@@ -10,7 +10,7 @@ of its window, filters, offset or instant and idempotency key, from which the id
 after a lost answer or because a process died, recognises what was moved: an old row by its successor's id, a successor
 by its own, and what others made of that successor by its ancestors, up to `MAX_ANCESTORS`. A successor of another
 request that was made since this one began is left alone, too; so the instant at which it began is kept under the
-idempotency key, and in cursors.
+idempotency key, and in cursors. As clocks differ, it may have been made a moment before; so the caller is told.
 """
 
 import hashlib
@@ -48,10 +48,11 @@ MoveOutcome: TypeAlias = RescheduleResult | Invalid | StoreUnavailable
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Schedules of a page that move, and those that this request has moved before. `next` None: the window is
-    exhausted."""
+    """Schedules of a page that move, and those that this request has moved before. `since`: those that stay, as another
+    request has rescheduled them since this one began. `next` None: the window is exhausted."""
 
     schedules: list[ScheduleId]
+    since: list[Row]
     next: Position | None
 
 
@@ -103,15 +104,20 @@ class RescheduleWindow:
         states = (*wanted, State.CANCELLED)
         looked_at = replace(window, filter=msgspec.structs.replace(window.filter, states=states))
         page = await self._listing.lean(looked_at, limit=MAX_MOVED, position=position, told=told)
-        waiting = [
-            one.row
-            for one in page.items
-            if not one.row.ended and (one.row.rescheduled_from is None or (one.row.created_at or 0) < began_at)
-        ]
+        waiting = [one.row for one in page.items if not one.row.ended]
         stay = await self._descendants(window.client_id, waiting, move, told)
-        moved = {one.row.schedule_id for one in page.items if was_moved(one.row, move)}
-        moving = moved.union(row.schedule_id for row in waiting) - stay
-        return Found([one.row.schedule_id for one in page.items if one.row.schedule_id in moving], page.next)
+        since = [
+            row
+            for row in waiting
+            if row.rescheduled_from is not None and row.schedule_id not in stay and (row.created_at or 0) >= began_at
+        ]
+        stay.update(row.schedule_id for row in since)
+        moves = [
+            row.schedule_id
+            for row in (one.row for one in page.items)
+            if (was_moved(row, move) if row.ended else row.schedule_id not in stay)
+        ]
+        return Found(moves, since, page.next)
 
     async def move(
         self, client: Client, schedule_ids: Sequence[ScheduleId], move: Move

@@ -36,6 +36,7 @@ from scheduler_service.usecases.reschedule_schedule import Move, Rescheduled
 from scheduler_service.usecases.reschedule_window import MAX_MOVED, MoveOutcome, name_of
 from scheduler_service.usecases.schedule_request import Instant, LocalTime, asked_instant
 
+RESCHEDULED_SINCE: Final = "rescheduled-since"
 _MOVE: Final = ("shift_seconds", "due", "delay_seconds", "window_seconds")
 
 
@@ -57,8 +58,9 @@ class MoveRequest(FilterFields, frozen=True, forbid_unknown_fields=True, kw_only
 
 class MoveItemView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The result for one schedule. `status`: 200 `rescheduled_to` is called instead, now or since this request was made
-    first; 404 not found; 409 it stays: in flight, ended (`state` says how), in doubt (`reason`), or rescheduled
-    otherwise, to `rescheduled_to`; 422 it can't be due then (`reason`); 503 unknown, repeat the request."""
+    first; 404 not found; 409 it stays: in flight, ended (`state` says how), in doubt (`reason`), rescheduled otherwise,
+    to `rescheduled_to`, or made by another reschedule since this request began (`reason`: rescheduled-since); 422 it
+    can't be due then (`reason`); 503 unknown, repeat the request."""
 
     schedule_id: UUID
     status: int
@@ -219,6 +221,10 @@ async def reschedule_schedules(context: RequestContext) -> web.Response:
     headers: Mapping[str, str] = context.services.rate_limit.take(client, len(found.schedules))
     outcomes = await moving.move(client, found.schedules, asked.move)
     items = [move_item(schedule_id, outcomes[schedule_id]) for schedule_id in found.schedules]
+    items += [
+        MoveItemView(schedule_id=row.schedule_id, status=409, state=state_of(row), reason=RESCHEDULED_SINCE)
+        for row in found.since
+    ]
     context.record(start=asked.window.start, end=asked.window.end)
     context.record(asked=len(items), rescheduled=sum(item.status == 200 for item in items))
     cursor = move_cursor(asked, began_at, found.next)

@@ -143,6 +143,17 @@ async def test_a_repeat_under_a_key_leaves_alone_what_others_moved_since(api: Ap
     assert await waiting(api, key) == [3]
 
 
+async def test_a_process_whose_clock_is_behind_says_what_it_leaves_alone(
+    api: ApiHarness, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await hourly(api, key, 1)
+    (item,) = await moved(api, key, idempotency_key="a", shift_seconds=3600)
+    with monkeypatch.context() as patch:
+        patch.setattr(api.clock, "wall_ms", lambda: NOW - 500)
+        (left,) = await moved(api, key, idempotency_key="b", shift_seconds=3600)
+    assert (left["schedule_id"], left["status"], left["reason"]) == (item["rescheduled_to"], 409, "rescheduled-since")
+
+
 @pytest.mark.parametrize("others", [1, 2, reschedule_window.MAX_ANCESTORS - 1])
 async def test_a_repeat_without_a_key_leaves_alone_what_others_made_of_what_it_moved(
     api: ApiHarness, key: str, others: int
