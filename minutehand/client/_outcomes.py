@@ -70,8 +70,7 @@ class LetterSelection(LetterFilters, total=False):
 class RescheduleItem(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one reschedule of many: status 200 `rescheduled_to` is called instead, 404 not found, 409 it stays
     (in flight, ended otherwise as `state` says, in-doubt or rescheduled-since as `reason` says, or rescheduled to
-    `rescheduled_to` before),
-    422 it can't be due then (`reason`), 503 unknown: ask again."""
+    `rescheduled_to` before), 422 it can't be due then (`reason`), 503 unknown: ask again."""
 
     schedule_id: str
     status: int

@@ -40,6 +40,8 @@ from scheduler_service.usecases.schedule_request import CallbackPolicy
 
 MAX_DESTINATION_TURNS = 20
 """Consecutive rejections after which a change fails: other callers keep changing this destination."""
+SETTLED_MS = 60_000
+"""What was written this long ago is not taken back any more: longer than a request takes, and clocks differ."""
 _NEVER = 0
 """No destination has this revision."""
 
@@ -246,9 +248,11 @@ class Destinations:
     async def _check_room(
         self, client_id: ClientId, name: str, document: str, before: StoredDestination | None, told: Told
     ) -> None:
-        """Whether there is room for this document beside the others. What does not grow needs none. Raises Conflict."""
+        """Whether there is room for this document beside the others. What does not grow needs none, unless what it
+        replaces is so young that it may be taken back. Raises Conflict."""
         size = len(document.encode())
-        if before is not None and size <= before.size:
+        settled_at = self._clock.wall_ms() - SETTLED_MS
+        if before is not None and before.changed_at <= settled_at and size <= before.size:
             return
         others = [one for one in await self._store.list_destinations(client_id) if one.name != name]
         held = sum(one.size for one in others)

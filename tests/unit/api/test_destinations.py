@@ -17,6 +17,7 @@ from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.domain.schedules import Definition, Kind
 from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.usecases.destination_users import MAX_NAMED, MAX_SEARCH_READS
+from scheduler_service.usecases.destinations import SETTLED_MS
 from scheduler_service.usecases.key_ring import new_key
 from scheduler_service.usecases.secret_encryption import KeyRingEncryption
 from tests.contract.builders import cancelled, update
@@ -275,6 +276,43 @@ async def test_concurrent_puts_do_not_exceed_the_maximum_of_bytes(
     assert _stored_bytes(api) <= MAX_DESTINATIONS_BYTES
     if replies[2] in refused:
         assert (await api.send("GET", f"{ALL}/of-2")).json["headers"] == before
+
+
+async def test_what_will_be_taken_back_makes_no_room_for_another_document(
+    api: ApiHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is put again after its first write, and before that is found to be too large."""
+    await _fill(api)
+    store = api.storage.destinations
+    read, checked, count = store.list_destinations, asyncio.Event(), 3
+    counting = 0
+    turns = {count: asyncio.Event(), 2 * count: asyncio.Event()}
+    _write_together(api, monkeypatch, count=count)
+
+    async def later(client_id: ClientId) -> Any:
+        nonlocal counting
+        if len(api.connection.rows("destinations")) > 4:
+            counting += 1
+            if counting in turns:
+                turns[counting].set()
+            await checked.wait()
+        return await read(client_id)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(store), "list_destinations", staticmethod(later))
+        names = [f"{ALL}/new-{number}" for number in range(count)]
+        first = [asyncio.ensure_future(put(api, name, headers=_headers(2))) for name in names]
+        await turns[count].wait()
+        second = asyncio.gather(*(put(api, name, headers=_headers(2)) for name in names))
+        all_count = asyncio.ensure_future(turns[2 * count].wait())
+        await asyncio.wait([second, all_count], return_when=asyncio.FIRST_COMPLETED)
+        all_count.cancel()
+        checked.set()
+        replies = [*await asyncio.gather(*first), *await second]
+    assert {reply.status for reply in replies} <= {200, 201, 409}
+    assert _stored_bytes(api) <= MAX_DESTINATIONS_BYTES
+    api.clock.advance(SETTLED_MS / 1000)
+    assert (await put(api, f"{ALL}/of-0", headers=_headers(2))).status == 200, "what does not grow needs no room"
 
 
 @pytest.mark.parametrize("name", ["new", "of-2"])
