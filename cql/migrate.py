@@ -205,6 +205,9 @@ async def _claim_home(session: Session, local_dc: str) -> None:
 
 
 async def _is_empty(session: Session, lock: "_Lock", keyspace: str) -> bool:
+    """A server whose list of tables is behind must not pass for an empty keyspace, so the records decide too."""
+    if await _patiently(lock.clock, lambda: session.select("schema.list_migrations", ())):
+        return False
     return await _patiently(lock.clock, lambda: session.tables(keyspace)) <= _bookkeeping_tables().keys()
 
 
