@@ -17,8 +17,8 @@ from scheduler_service.domain.ids import ClientId, Minute, RowKey, minute_of, mi
 from scheduler_service.domain.reconciliations import (
     SLOT_BUCKETS,
     Action,
-    HandledSchedule,
     Progress,
+    ReconciledSchedule,
     Reconciliation,
     ReconciliationId,
     ReconciliationState,
@@ -108,7 +108,7 @@ class CqlReconciliationStore:
             case Applied() | Unknown() as answer:
                 return answer
 
-    async def write_handled(self, reconciliation: Reconciliation, handled: Sequence[HandledSchedule]) -> None:
+    async def write_reconciled(self, reconciliation: Reconciliation, handled: Sequence[ReconciledSchedule]) -> None:
         of = (reconciliation.client_id, reconciliation.reconciliation_id)
         done = done_as(reconciliation.action)
         minutes: dict[int, list[Item]] = {}
@@ -130,7 +130,7 @@ class CqlReconciliationStore:
         parameters = (client_id, reconciliation_id, minute_start(first), minute_start(last), limit)
         return [minute_of(start) for (start,) in await self._connection.select("reconciled_minutes.read", parameters)]
 
-    async def read_handled(
+    async def read_reconciled(
         self,
         client_id: ClientId,
         reconciliation_id: ReconciliationId,
@@ -138,16 +138,16 @@ class CqlReconciliationStore:
         *,
         after: RowKey | None = None,
         limit: int = 100,
-    ) -> Sequence[HandledSchedule]:
+    ) -> Sequence[ReconciledSchedule]:
         behind = (0, _LOWEST_ID) if after is None else after
         parameters = (client_id, reconciliation_id, minute_start(minute), *behind, limit)
-        found: list[HandledSchedule] = []
+        found: list[ReconciledSchedule] = []
         for due, schedule_id, done, left_as, reason in await self._connection.select(
             "reconciled_schedules.read", parameters
         ):
             key = f"{client_id}/{reconciliation_id}/{schedule_id}"
             outcome = decode_enum(done or left_as, Seen, table="reconciled_schedules", key=key)
-            found.append(HandledSchedule(due, schedule_id, outcome, reason if done is None else None))
+            found.append(ReconciledSchedule(due, schedule_id, outcome, reason if done is None else None))
         return found
 
     async def read_slots(self, client_id: ClientId) -> Mapping[int, ReconciliationId]:

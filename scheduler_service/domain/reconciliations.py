@@ -170,7 +170,7 @@ class ReviewedRow(NamedTuple):
         return State(self.state or State.SCHEDULED)
 
 
-class HandledSchedule(NamedTuple):
+class ReconciledSchedule(NamedTuple):
     """What a reconciliation did to a schedule; where it left it alone, `reason` says why: a state, or some words."""
 
     due: UnixMillis

@@ -53,7 +53,7 @@ from scheduler_service.domain.ids import (
 from scheduler_service.domain.ports import ReconciliationStore, ScheduleStore
 from scheduler_service.domain.reconciliations import (
     Action,
-    HandledSchedule,
+    ReconciledSchedule,
     Reconciliation,
     ReviewedRow,
     ReviewPage,
@@ -208,7 +208,7 @@ class Reconcile:
                 raise NotOurs("another node works on this reconciliation now")
             some = rows[begin : begin + ROWS_BETWEEN_CHECKS]
             acted += sum(not _is_done(reconciliation, row) for row in some)
-            outcomes.update(await self._handled(client, reconciliation, some, spacing, turn))
+            outcomes.update(await self._act_on(client, reconciliation, some, spacing, turn))
         following_state = advanced(
             reconciliation,
             following=following,
@@ -235,7 +235,7 @@ class Reconcile:
             turn,
         )
         spacing = Spacing(start=self._clock.wall_ms(), step_ms=0.0)
-        outcomes = await self._handled(client, reconciliation, rows, spacing, turn)
+        outcomes = await self._act_on(client, reconciliation, rows, spacing, turn)
         ended = closed(
             reconciliation,
             seen=Counter(row.shown_state for row in rows),
@@ -331,21 +331,21 @@ class Reconcile:
 
     # Handling.
 
-    async def _handled(
+    async def _act_on(
         self, client: Client, reconciliation: Reconciliation, rows: Sequence[ReviewedRow], spacing: Spacing, turn: Turn
     ) -> Counter[Seen]:
         """The results, counted, and kept by schedule; those of a report are not kept, as it does nothing. Raises
         StoreUnavailable when the result of any row is unknown."""
         action = reconciliation.action
         left = [row for row in rows if not _is_done(reconciliation, row)]
-        before = [HandledSchedule(*row.key, done_as(action)) for row in rows if _is_done(reconciliation, row)]
+        before = [ReconciledSchedule(*row.key, done_as(action)) for row in rows if _is_done(reconciliation, row)]
         results = [*before, *await self._handle(client, reconciliation, left, spacing, turn)]
         if action is Action.REPORT:
             return Counter(one.outcome for one in results)
 
-        async def keep(several: Sequence[HandledSchedule]) -> None:
+        async def keep(several: Sequence[ReconciledSchedule]) -> None:
             async with turn():
-                await self._store.write_handled(reconciliation, several)
+                await self._store.write_reconciled(reconciliation, several)
 
         results.sort(key=lambda one: one.key)
         await concurrently(keep, [results[at : at + KEPT_AT_ONCE] for at in range(0, len(results), KEPT_AT_ONCE)])
@@ -353,7 +353,7 @@ class Reconcile:
 
     async def _handle(
         self, client: Client, reconciliation: Reconciliation, rows: Sequence[ReviewedRow], spacing: Spacing, turn: Turn
-    ) -> Sequence[HandledSchedule]:
+    ) -> Sequence[ReconciledSchedule]:
         """The results. Raises as above."""
         match reconciliation.action:
             case Action.CANCEL:
@@ -367,11 +367,11 @@ class Reconcile:
                 asked = [(row, spacing.next(poller_of(row.schedule_id))) for row in rows]
                 return await concurrently(lambda each: self._redelivered(client, reconciliation, *each, turn), asked)
             case Action.REPORT:
-                return [HandledSchedule(*row.key, Seen.COUNTED) for row in rows]
+                return [ReconciledSchedule(*row.key, Seen.COUNTED) for row in rows]
 
     async def _redelivered(
         self, client: Client, reconciliation: Reconciliation, row: ReviewedRow, at: UnixMillis, turn: Turn
-    ) -> HandledSchedule:
+    ) -> ReconciledSchedule:
         terms = Terms(states=reconciliation.states, since=reconciliation.created_at, at=at)
         try:
             async with turn():
@@ -380,7 +380,7 @@ class Reconcile:
             raise
         except MinutehandError as error:
             self._on_fault(f"redelivery of {client.client_id}/{row.schedule_id}", error)
-            return HandledSchedule(*row.key, Seen.REFUSED, str(error)[:MAX_REASON])
+            return ReconciledSchedule(*row.key, Seen.REFUSED, str(error)[:MAX_REASON])
 
     # Writing.
 
@@ -412,7 +412,9 @@ def _is_done(reconciliation: Reconciliation, row: ReviewedRow) -> bool:
     return handled(reconciliation, row) and row.shown_state is not State.RETRYING
 
 
-def _result(row: ReviewedRow, outcomes: Mapping[Any, Seen], result: RedeliverResult | CancelOutcome) -> HandledSchedule:
+def _result(
+    row: ReviewedRow, outcomes: Mapping[Any, Seen], result: RedeliverResult | CancelOutcome
+) -> ReconciledSchedule:
     match result:
         case WasRescheduled():
             reason: str | None = RESCHEDULED
@@ -422,4 +424,4 @@ def _result(row: ReviewedRow, outcomes: Mapping[Any, Seen], result: RedeliverRes
             reason = found.state or State.SCHEDULED.value
         case _:
             reason = None
-    return HandledSchedule(*row.key, outcomes[type(result)], reason)
+    return ReconciledSchedule(*row.key, outcomes[type(result)], reason)

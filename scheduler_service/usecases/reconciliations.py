@@ -29,8 +29,8 @@ from scheduler_service.domain.reconciliations import (
     HANDLED,
     MAX_RUNNING,
     Action,
-    HandledSchedule,
     Progress,
+    ReconciledSchedule,
     Reconciliation,
     ReconciliationId,
     ReconciliationState,
@@ -226,7 +226,7 @@ class RequestReconciliations:
 class HandledPage:
     """`next`: the key to continue after; None: there are no more so far."""
 
-    items: list[HandledSchedule]
+    items: list[ReconciledSchedule]
     next: RowKey | None
 
 
@@ -277,13 +277,13 @@ class ShowReconciliations:
         minutes = await self._store.handled_minutes(
             client_id, reconciliation_id, first=first, last=minute_of(asked.end - 1), limit=MAX_HANDLED_MINUTES + 1
         )
-        found: list[HandledSchedule] = []
+        found: list[ReconciledSchedule] = []
         seen = 0
         for minute in minutes[:MAX_HANDLED_MINUTES]:
             more = True
             while more:
                 most = max(limit + 1 - len(found), LEAST_READ)
-                page = await self._store.read_handled(client_id, reconciliation_id, minute, after=after, limit=most)
+                page = await self._store.read_reconciled(client_id, reconciliation_id, minute, after=after, limit=most)
                 told(len(page), len(page) * HANDLED_BYTES)
                 seen, more = seen + len(page), len(page) == most
                 for one in page:

@@ -105,7 +105,7 @@ class RescheduleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     callback: CallbackRequest | None = None
 
 
-class Move(msgspec.Struct, frozen=True, kw_only=True):
+class WindowReschedule(msgspec.Struct, frozen=True, kw_only=True):
     """One of many reschedules that are one request of the name `name`: by `shift_ms` from the instant at which the
     schedule is called next, or to `due` and less than `window_seconds` later, at a point of the schedule's own. An
     instant that has passed stands for now."""
@@ -123,7 +123,7 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
         return UnixMillis(self.due + offset_ms(point_of(f"{self.name} {row.schedule_id}"), self.window_seconds))
 
 
-Change: TypeAlias = RescheduleRequest | UpdateRequest | Move
+Change: TypeAlias = RescheduleRequest | UpdateRequest | WindowReschedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,7 +351,7 @@ class RescheduleSchedule:
         """Without the row, the callback and its faults are left out where it changes only a part of the old one."""
         faults: list[FieldError] = []
         now = self._clock.wall_ms()
-        if isinstance(request, Move):
+        if isinstance(request, WindowReschedule):
             assert row is not None
             due = request.instant(row)
             if due > now + client.settings.horizon_days * DAY_MS:
@@ -478,13 +478,13 @@ def _made_by(schedule_id: ScheduleId, request: Change, key: str | None) -> str:
     return maker(schedule_id.bytes, msgspec.json.encode(request), (key or "").encode())
 
 
-def was_moved(row: Row, move: Move) -> bool:
+def was_rescheduled_by(row: Row, change: WindowReschedule) -> bool:
     """Whether a row was cancelled in favour of a successor by this request."""
-    return row.rescheduled_to is not None and _names(row.rescheduled_to, _name(row, move))
+    return row.rescheduled_to is not None and _names(row.rescheduled_to, _name(row, change))
 
 
 def _name(row: Row, request: Change) -> str:
-    if isinstance(request, Move):
+    if isinstance(request, WindowReschedule):
         asked = request.name
     else:
         asked = hashlib.blake2b(msgspec.json.encode(request), digest_size=16).hexdigest()

@@ -32,17 +32,22 @@ from scheduler_service.runtime.concurrently import concurrently
 from scheduler_service.usecases.idempotency import RememberRequest
 from scheduler_service.usecases.list_schedules import ListSchedules, Position, Window
 from scheduler_service.usecases.reading_steps import Told
-from scheduler_service.usecases.reschedule_schedule import Move, RescheduleResult, RescheduleSchedule, was_moved
+from scheduler_service.usecases.reschedule_schedule import (
+    RescheduleResult,
+    RescheduleSchedule,
+    WindowReschedule,
+    was_rescheduled_by,
+)
 
 WAITING = HANDLED[Action.CANCEL]
 """The states of schedules that may move."""
-MAX_MOVED = 200
+MAX_RESCHEDULED = 200
 """Schedules that one call moves, and rows that it finds."""
 MAX_ANCESTORS = 8
 """How many schedules before a successor are looked at for one that this request has moved."""
 ANCESTOR_BYTES = 250
 
-MoveOutcome: TypeAlias = RescheduleResult | Invalid | StoreUnavailable
+RescheduleOutcome: TypeAlias = RescheduleResult | Invalid | StoreUnavailable
 """The result for one schedule. Invalid: it can't be due then; StoreUnavailable: it stayed unknown, repeat."""
 
 
@@ -93,7 +98,7 @@ class RescheduleWindow:
     async def find(
         self,
         window: Window,
-        move: Move,
+        change: WindowReschedule,
         *,
         began_at: UnixMillis,
         position: Position | None,
@@ -103,9 +108,9 @@ class RescheduleWindow:
         wanted = window.filter.states or WAITING
         states = (*wanted, State.CANCELLED)
         looked_at = replace(window, filter=msgspec.structs.replace(window.filter, states=states))
-        page = await self._listing.lean(looked_at, limit=MAX_MOVED, position=position, told=told)
+        page = await self._listing.lean(looked_at, limit=MAX_RESCHEDULED, position=position, told=told)
         waiting = [one.row for one in page.items if not one.row.ended]
-        stay = await self._descendants(window.client_id, waiting, move, told)
+        stay = await self._descendants(window.client_id, waiting, change, told)
         since = [
             row
             for row in waiting
@@ -115,24 +120,24 @@ class RescheduleWindow:
         moves = [
             row.schedule_id
             for row in (one.row for one in page.items)
-            if (was_moved(row, move) if row.ended else row.schedule_id not in stay)
+            if (was_rescheduled_by(row, change) if row.ended else row.schedule_id not in stay)
         ]
         return Found(moves, since, page.next)
 
-    async def move(
-        self, client: Client, schedule_ids: Sequence[ScheduleId], move: Move
-    ) -> Mapping[ScheduleId, MoveOutcome]:
+    async def reschedule(
+        self, client: Client, schedule_ids: Sequence[ScheduleId], change: WindowReschedule
+    ) -> Mapping[ScheduleId, RescheduleOutcome]:
         """One outcome for each. Raises StoreUnavailable where storage leaves every one unknown."""
         partitions: dict[Partition, list[ScheduleId]] = {}
         for schedule_id in schedule_ids:
             partitions.setdefault(partition_of(client.client_id, schedule_id), []).append(schedule_id)
-        outcomes: dict[ScheduleId, MoveOutcome] = {}
+        outcomes: dict[ScheduleId, RescheduleOutcome] = {}
 
         async def of_partition(several: Sequence[ScheduleId]) -> None:
             # One after the other: each changes what the others' writes are conditional on.
             for schedule_id in several:
                 try:
-                    outcomes[schedule_id] = await self._reschedule(client, schedule_id, move)
+                    outcomes[schedule_id] = await self._reschedule(client, schedule_id, change)
                 except (Invalid, StoreUnavailable) as error:
                     outcomes[schedule_id] = error
 
@@ -143,7 +148,7 @@ class RescheduleWindow:
         return outcomes
 
     async def _descendants(
-        self, client_id: ClientId, waiting: Sequence[Row], move: Move, told: Told
+        self, client_id: ClientId, waiting: Sequence[Row], change: WindowReschedule, told: Told
     ) -> set[ScheduleId]:
         """Those that an ancestor became by this request, or of which others made what they are since."""
         found: set[ScheduleId] = set()
@@ -158,7 +163,7 @@ class RescheduleWindow:
                 ancestor = ancestors.get(ancestor_id)
                 if ancestor is None:
                     continue
-                if was_moved(ancestor, move):
+                if was_rescheduled_by(ancestor, change):
                     found.add(schedule_id)
                 elif ancestor.rescheduled_from is not None:
                     following[schedule_id] = ScheduleId(ancestor.rescheduled_from)

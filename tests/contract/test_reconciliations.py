@@ -11,8 +11,8 @@ from scheduler_service.domain.ids import ClientId, CronId, Minute, RowKey, Sched
 from scheduler_service.domain.reconciliations import (
     SLOT_BUCKETS,
     Action,
-    HandledSchedule,
     Progress,
+    ReconciledSchedule,
     Reconciliation,
     ReconciliationId,
     ReconciliationState,
@@ -149,22 +149,22 @@ async def test_what_was_done_to_schedules_is_kept_by_minute_and_never_taken_back
     one, store = asked(names.client()), storage.reconciliations
     of = (one.client_id, one.reconciliation_id)
     ids = [definition(one.client_id, tail=tail).schedule_id for tail in range(5)]
-    done = [HandledSchedule(UnixMillis(START), id_, Seen.REDELIVERED) for id_ in ids[:2]]
-    left = HandledSchedule(UnixMillis(START + 9), ids[2], Seen.REFUSED, "too large: ä")
-    later = HandledSchedule(UnixMillis(START + 120_000), ids[3], Seen.OPEN, "retrying")
+    done = [ReconciledSchedule(UnixMillis(START), id_, Seen.REDELIVERED) for id_ in ids[:2]]
+    left = ReconciledSchedule(UnixMillis(START + 9), ids[2], Seen.REFUSED, "too large: ä")
+    later = ReconciledSchedule(UnixMillis(START + 120_000), ids[3], Seen.OPEN, "retrying")
     assert await store.handled_minutes(*of, first=Minute(0), last=LAST, limit=9) == []
-    await store.write_handled(one, [])
-    await store.write_handled(one, [later, left, *done])
-    await store.write_handled(one, [HandledSchedule(*done[0].key, Seen.CHANGED, "delivered"), later])
-    assert await store.read_handled(*of, Minute(MINUTE)) == [*done, left]
-    assert await store.read_handled(*of, Minute(MINUTE), limit=2) == done
-    assert await store.read_handled(*of, Minute(MINUTE), after=done[0].key, limit=2) == [done[1], left]
-    assert await store.read_handled(*of, Minute(MINUTE), after=left.key) == []
+    await store.write_reconciled(one, [])
+    await store.write_reconciled(one, [later, left, *done])
+    await store.write_reconciled(one, [ReconciledSchedule(*done[0].key, Seen.CHANGED, "delivered"), later])
+    assert await store.read_reconciled(*of, Minute(MINUTE)) == [*done, left]
+    assert await store.read_reconciled(*of, Minute(MINUTE), limit=2) == done
+    assert await store.read_reconciled(*of, Minute(MINUTE), after=done[0].key, limit=2) == [done[1], left]
+    assert await store.read_reconciled(*of, Minute(MINUTE), after=left.key) == []
     for outcome, reason in ((Seen.OPEN, "scheduled"), (Seen.GONE, None)):
-        await store.write_handled(one, [HandledSchedule(*later.key, outcome, reason)])
-    assert await store.read_handled(*of, Minute(MINUTE + 2)) == [HandledSchedule(*later.key, Seen.GONE)]
-    await store.write_handled(one, [HandledSchedule(*later.key, Seen.REDELIVERED)])
-    assert await store.read_handled(*of, Minute(MINUTE + 2)) == [HandledSchedule(*later.key, Seen.REDELIVERED)]
+        await store.write_reconciled(one, [ReconciledSchedule(*later.key, outcome, reason)])
+    assert await store.read_reconciled(*of, Minute(MINUTE + 2)) == [ReconciledSchedule(*later.key, Seen.GONE)]
+    await store.write_reconciled(one, [ReconciledSchedule(*later.key, Seen.REDELIVERED)])
+    assert await store.read_reconciled(*of, Minute(MINUTE + 2)) == [ReconciledSchedule(*later.key, Seen.REDELIVERED)]
     assert await store.handled_minutes(*of, first=Minute(0), last=LAST, limit=9) == [MINUTE, MINUTE + 2]
     assert await store.handled_minutes(*of, first=Minute(MINUTE), last=Minute(MINUTE + 1), limit=9) == [MINUTE]
     assert await store.handled_minutes(*of, first=Minute(0), last=LAST, limit=1) == [MINUTE]
@@ -174,9 +174,9 @@ async def test_what_was_done_to_schedules_is_kept_by_minute_and_never_taken_back
     assert await store.handled_minutes(*of_other, first=Minute(0), last=LAST, limit=9) == []
     cancels = msgspec.structs.replace(other, action=Action.CANCEL)
     for outcome in (Seen.IN_FLIGHT, Seen.CANCELLED, Seen.IN_FLIGHT):
-        await store.write_handled(cancels, [HandledSchedule(UnixMillis(START), ids[4], outcome)])
-    (found,) = await store.read_handled(*of_other, Minute(MINUTE))
-    assert found == HandledSchedule(UnixMillis(START), ids[4], Seen.CANCELLED)
+        await store.write_reconciled(cancels, [ReconciledSchedule(UnixMillis(START), ids[4], outcome)])
+    (found,) = await store.read_reconciled(*of_other, Minute(MINUTE))
+    assert found == ReconciledSchedule(UnixMillis(START), ids[4], Seen.CANCELLED)
 
 
 async def test_pages_for_review_have_what_tells_whether_a_row_was_handled(storage: Storage, names: Names) -> None:

@@ -9,7 +9,7 @@ import pytest
 from cql.reconciliations import CqlReconciliationStore
 from scheduler_service.domain import reconciliations
 from scheduler_service.domain.ids import MAX_DUE
-from scheduler_service.domain.reconciliations import HandledSchedule, Reconciliation, ReviewedRow
+from scheduler_service.domain.reconciliations import ReconciledSchedule, Reconciliation, ReviewedRow
 from scheduler_service.usecases import reconcile
 from scheduler_service.usecases.redeliver import Terms
 from tests.simulation.plants import Plant
@@ -66,11 +66,11 @@ def what_was_done_before_is_not_counted(patch: pytest.MonkeyPatch) -> None:
 
 def progress_before_what_was_done(patch: pytest.MonkeyPatch) -> None:
     """What was done to schedules is kept after the position has passed them."""
-    keep, write = CqlReconciliationStore.write_handled, CqlReconciliationStore.write
-    held: list[tuple[Reconciliation, Sequence[HandledSchedule]]] = []
+    keep, write = CqlReconciliationStore.write_reconciled, CqlReconciliationStore.write
+    held: list[tuple[Reconciliation, Sequence[ReconciledSchedule]]] = []
 
     async def later(
-        self: CqlReconciliationStore, reconciliation: Reconciliation, handled: Sequence[HandledSchedule]
+        self: CqlReconciliationStore, reconciliation: Reconciliation, handled: Sequence[ReconciledSchedule]
     ) -> None:
         held.append((reconciliation, handled))
 
@@ -82,7 +82,7 @@ def progress_before_what_was_done(patch: pytest.MonkeyPatch) -> None:
             await keep(self, *held.pop())
         return answer
 
-    patch.setattr(CqlReconciliationStore, "write_handled", later)
+    patch.setattr(CqlReconciliationStore, "write_reconciled", later)
     patch.setattr(CqlReconciliationStore, "write", first)
 
 

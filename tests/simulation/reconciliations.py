@@ -11,7 +11,7 @@ from scheduler_service.domain.ids import ScheduleId, UnixMillis
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.reconciliations import (
     Action,
-    HandledSchedule,
+    ReconciledSchedule,
     Reconciliation,
     ReconciliationId,
     done_as,
@@ -109,10 +109,10 @@ class Reconciliations:
             await self.advance(1.0)
         raise self.world.violation(f"it has not ended: {await self.read(asked_id)}")
 
-    async def handled(self, asked_id: ReconciliationId) -> list[HandledSchedule]:
+    async def handled(self, asked_id: ReconciliationId) -> list[ReconciledSchedule]:
         """What it did to schedules, as its client is shown it, a page of two at a time."""
         show, after = ShowReconciliations(store=self.store), None
-        found: list[HandledSchedule] = []
+        found: list[ReconciledSchedule] = []
         while True:
             page = await show.schedules(self.world.clients["shop"].client_id, asked_id, after=after, limit=2)
             found += page.items

@@ -36,11 +36,11 @@ def test_one_of_the_two_is_called(seed: int) -> None:
         assert 0 < sum(moved) < len(moved)
         world.heal()
         await world.settle_down()
-        for one, was_moved in zip(asked, moved, strict=True):
+        for one, was_rescheduled_by in zip(asked, moved, strict=True):
             row = await world.row_of(one)
             assert row is not None
-            assert len(one.calls) == (not was_moved)
-            if was_moved:
+            assert len(one.calls) == (not was_rescheduled_by)
+            if was_rescheduled_by:
                 assert len(world.asked[str(row.rescheduled_to)].calls) == 1
 
     simulate(scenario, seed=seed)

@@ -19,7 +19,7 @@ from scheduler_service.domain.schedules import Definition
 from scheduler_service.usecases import reschedule_window
 from scheduler_service.usecases.idempotency import RememberRequest
 from scheduler_service.usecases.list_schedules import ListSchedules, Position, Window
-from scheduler_service.usecases.reschedule_schedule import Move, Rescheduled, RescheduleSchedule
+from scheduler_service.usecases.reschedule_schedule import Rescheduled, RescheduleSchedule, WindowReschedule
 from scheduler_service.usecases.reschedule_window import RescheduleWindow, name_of
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from tests.simulation.creates import CreateRecord
@@ -32,7 +32,7 @@ KEYED = "the caller's key"
 
 @pytest.fixture(autouse=True)
 def pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reschedule_window, "MAX_MOVED", 7)
+    monkeypatch.setattr(reschedule_window, "MAX_RESCHEDULED", 7)
 
 
 def over(storage: Storage, verb: RescheduleSchedule) -> RescheduleWindow:
@@ -70,19 +70,24 @@ def learn(world: World) -> None:
 
 
 async def page(
-    world: World, moving: RescheduleWindow, window: Window, move: Move, keyed: Keyed | None, position: Position | None
+    world: World,
+    moving: RescheduleWindow,
+    window: Window,
+    move: WindowReschedule,
+    keyed: Keyed | None,
+    position: Position | None,
 ) -> tuple[int, Position | None]:
     """One request: how many moved, now or before, and where the next one continues."""
     client = world.clients["shop"]
     began = await moving.known(keyed) or await moving.begin(keyed, at=world.api_clock.wall_ms())
     found = await moving.find(window, move, began_at=began, position=position)
-    outcomes = await moving.move(client, found.schedules, move)
+    outcomes = await moving.reschedule(client, found.schedules, move)
     if any(isinstance(one, StoreUnavailable) for one in outcomes.values()):
         raise StoreUnavailable("some are unknown")
     return sum(isinstance(one, Rescheduled) for one in outcomes.values()), found.next
 
 
-async def moved(world: World, window: Window, move: Move, keyed: Keyed | None, dice: random.Random) -> int:
+async def moved(world: World, window: Window, move: WindowReschedule, keyed: Keyed | None, dice: random.Random) -> int:
     """Repeat every page until it is answered, and some that were answered, from the first one on, too."""
     moving = over(world.api_storage, verb_of(world))
     position, count = None, 0
@@ -103,8 +108,8 @@ async def moved(world: World, window: Window, move: Move, keyed: Keyed | None, d
         position = following
 
 
-def asked_move(window: Window, *, shift: float, key: str | None) -> Move:
-    return Move(name=name_of(window, {"shift_seconds": shift}, key=key), shift_ms=round(shift * 1000))
+def asked_move(window: Window, *, shift: float, key: str | None) -> WindowReschedule:
+    return WindowReschedule(name=name_of(window, {"shift_seconds": shift}, key=key), shift_ms=round(shift * 1000))
 
 
 @pytest.mark.parametrize("shift", [20.0, -10.0, 500.0])
@@ -214,7 +219,7 @@ def test_a_process_that_dies_leaves_each_at_one_instant_and_a_repeat_completes_i
         await world.advance(8)
         client = world.clients["shop"]
         base = world.now_ms() + 120_000
-        scenes: list[tuple[list[CreateRecord], Window, Move]] = []
+        scenes: list[tuple[list[CreateRecord], Window, WindowReschedule]] = []
         for write in range(1, 14):
             start = base + 120_000 * write
             asked = [await world.create("shop", UnixMillis(start + 100 * number)) for number in range(3)]

@@ -82,11 +82,11 @@ def test_old_or_new_is_called_at_the_claim(change: str, owner_dies: bool, seed: 
         moved = await changes
         assert 0 < sum(moved) < len(moved)
         await world.settle_down()
-        for one, was_moved in zip(asked, moved, strict=True):
+        for one, was_rescheduled_by in zip(asked, moved, strict=True):
             called = await register(world, one)
-            assert (called is not one) == (was_moved and not in_place(change))
+            assert (called is not one) == (was_rescheduled_by and not in_place(change))
             assert called is one or not one.calls
-            assert {call.url for call in called.calls} == {url if was_moved else OLD}
+            assert {call.url for call in called.calls} == {url if was_rescheduled_by else OLD}
             assert owner_dies or len(called.calls) == 1
         assert sum(bool(one.calls) for one in world.asked.values()) == len(asked)
 

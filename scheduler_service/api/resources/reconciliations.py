@@ -30,7 +30,7 @@ from scheduler_service.domain.ids import MAX_DUE, ClientId, RowKey, ScheduleId, 
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.reconciliations import (
     Action,
-    HandledSchedule,
+    ReconciledSchedule,
     Reconciliation,
     ReconciliationId,
     ReconciliationState,
@@ -91,7 +91,7 @@ class ReconciliationView(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: Instant
 
 
-class HandledView(msgspec.Struct, frozen=True, kw_only=True):
+class ReconciledScheduleView(msgspec.Struct, frozen=True, kw_only=True):
     """What a reconciliation did to one schedule, in the words of its `outcomes`. `reason`, where it left it alone: the
     state that it was in, `rescheduled`, `in-doubt`, or what made it impossible."""
 
@@ -140,7 +140,7 @@ class HandledQuery(NamedTuple):
     limit: int
 
 
-def read_handled_listing(
+def read_reconciled_listing(
     client_id: ClientId, reconciliation_id: ReconciliationId, query: Mapping[str, str]
 ) -> HandledQuery:
     """Raises Invalid."""
@@ -169,8 +169,8 @@ def handled_cursor(
     return seal(client_id, HandledCursor(reconciliation_id, asked.outcome, following.due, following.schedule_id))
 
 
-def handled_view(handled: HandledSchedule) -> HandledView:
-    return HandledView(
+def reconciled_schedule_view(handled: ReconciledSchedule) -> ReconciledScheduleView:
+    return ReconciledScheduleView(
         schedule_id=handled.schedule_id,
         due=format_instant(handled.due),
         outcome=handled.outcome.value,
@@ -250,7 +250,7 @@ async def list_reconciliations(context: RequestContext) -> web.Response:
 
 async def list_reconciled_schedules(context: RequestContext) -> web.Response:
     client_id, reconciliation_id = context.client.client_id, _reconciliation_id(context)
-    asked = read_handled_listing(client_id, reconciliation_id, context.query())
+    asked = read_reconciled_listing(client_id, reconciliation_id, context.query())
     page = await context.services.reconciliations.show.schedules(
         client_id,
         reconciliation_id,
@@ -260,7 +260,7 @@ async def list_reconciled_schedules(context: RequestContext) -> web.Response:
         told=context.has_read,
     )
     cursor = handled_cursor(client_id, reconciliation_id, asked, page.next)
-    return json_response(Items([handled_view(one) for one in page.items], cursor))
+    return json_response(Items([reconciled_schedule_view(one) for one in page.items], cursor))
 
 
 async def stop_reconciliation(context: RequestContext) -> web.Response:
@@ -329,7 +329,7 @@ ROUTES = (
         summary="List the schedules that a reconciliation redelivered or cancelled, and those that it left alone, with "
         "the reason; a report does nothing, and lists none",
         query=HANDLED_PARAMETERS,
-        response=Items[HandledView],
+        response=Items[ReconciledScheduleView],
         cost=4,
         reads_much=True,
     ),

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from membership.conditional import Answer
 from scheduler_service.domain.ids import ClientId, Minute, RowKey
-from scheduler_service.domain.reconciliations import HandledSchedule, Reconciliation, ReconciliationId, Slot
+from scheduler_service.domain.reconciliations import ReconciledSchedule, Reconciliation, ReconciliationId, Slot
 
 
 class ReconciliationStore(Protocol):
@@ -36,17 +36,17 @@ class ReconciliationStore(Protocol):
     ) -> Answer[Reconciliation | None]:
         """Replace state, version and progress if the stored version is `expected_version` (None: null)."""
 
-    async def write_handled(self, reconciliation: Reconciliation, handled: Sequence[HandledSchedule]) -> None:
+    async def write_reconciled(self, reconciliation: Reconciliation, handled: Sequence[ReconciledSchedule]) -> None:
         """Keep what was done to these schedules; repeating it is harmless. Once it is kept that the action was done to
         a schedule, it stays so, however often and in whatever order others write the same schedule."""
 
     async def handled_minutes(
         self, client_id: ClientId, reconciliation_id: ReconciliationId, *, first: Minute, last: Minute, limit: int
     ) -> Sequence[Minute]:
-        """Up to `limit` minutes from `first` to `last` (included) for which `write_handled` was begun, in order.
+        """Up to `limit` minutes from `first` to `last` (included) for which `write_reconciled` was begun, in order.
         Fewer: there are no more."""
 
-    async def read_handled(
+    async def read_reconciled(
         self,
         client_id: ClientId,
         reconciliation_id: ReconciliationId,
@@ -54,7 +54,7 @@ class ReconciliationStore(Protocol):
         *,
         after: RowKey | None = None,
         limit: int = 100,
-    ) -> Sequence[HandledSchedule]:
+    ) -> Sequence[ReconciledSchedule]:
         """Up to `limit` schedules due in `minute`, after `after`, by due and id. Fewer: there are no more."""
 
     async def read_slots(self, client_id: ClientId) -> Mapping[int, ReconciliationId]:

@@ -10,7 +10,7 @@ from scheduler_service.api.http.paging import seal
 from scheduler_service.api.resources.reconciliations import HandledCursor
 from scheduler_service.domain.ids import MAX_DUE, UnixMillis, compose_schedule_id
 from scheduler_service.domain.instants import format_instant
-from scheduler_service.domain.reconciliations import HandledSchedule, Reconciliation, Seen, advanced
+from scheduler_service.domain.reconciliations import ReconciledSchedule, Reconciliation, Seen, advanced
 from scheduler_service.domain.schedule_filters import EVERY, ScheduleFilter
 from scheduler_service.domain.schedules import State
 from scheduler_service.usecases import reconciliations
@@ -192,7 +192,7 @@ async def test_what_was_done_is_listed_page_by_page(
     (one,) = await api.storage.reconciliations.read_newest(SHOP)
     outcomes = [Seen.REDELIVERED, Seen.OPEN, Seen.REFUSED, Seen.REDELIVERED, Seen.OPEN]
     done = [
-        HandledSchedule(
+        ReconciledSchedule(
             due := UnixMillis(one.start + at // 2 * 60_000),
             compose_schedule_id(due=due, poller_id=0, tail=at),
             outcome,
@@ -200,7 +200,7 @@ async def test_what_was_done_is_listed_page_by_page(
         )
         for at, outcome in enumerate(outcomes)
     ]
-    await api.storage.reconciliations.write_handled(one, done)
+    await api.storage.reconciliations.write_reconciled(one, done)
 
     async def listed(**query: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
@@ -233,10 +233,10 @@ async def test_a_cursor_lists_what_its_own_reconciliation_did(api: ApiHarness, k
     first = (await asked(api, key))["reconciliation_id"]
     (one,) = await api.storage.reconciliations.read_newest(SHOP)
     done = [
-        HandledSchedule(one.start, compose_schedule_id(due=one.start, poller_id=0, tail=tail), Seen.OPEN)
+        ReconciledSchedule(one.start, compose_schedule_id(due=one.start, poller_id=0, tail=tail), Seen.OPEN)
         for tail in range(2)
     ]
-    await api.storage.reconciliations.write_handled(one, done)
+    await api.storage.reconciliations.write_reconciled(one, done)
     api.clock.advance(1)
     second = (await asked(api, key))["reconciliation_id"]
     cursor = (await api.send("GET", f"{ALL}/{first}/schedules", key=key, params={"limit": "1"})).json["next_cursor"]

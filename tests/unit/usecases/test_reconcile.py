@@ -26,8 +26,8 @@ from scheduler_service.domain.ids import (
 )
 from scheduler_service.domain.reconciliations import (
     Action,
-    HandledSchedule,
     Progress,
+    ReconciledSchedule,
     Reconciliation,
     ReconciliationState,
     Seen,
@@ -166,9 +166,9 @@ class Bench:
         assert self.once.may_begin(asked)
         return asked
 
-    async def handled(self, asked: Reconciliation) -> Sequence[HandledSchedule]:
+    async def handled(self, asked: Reconciliation) -> Sequence[ReconciledSchedule]:
         of = (SHOP, asked.reconciliation_id)
-        return await self.storage.reconciliations.read_handled(*of, minute_of(asked.start))
+        return await self.storage.reconciliations.read_reconciled(*of, minute_of(asked.start))
 
     def rows(self) -> list[dict[str, Any]]:
         return self.memory.rows("schedules")
@@ -310,10 +310,10 @@ async def test_what_was_done_to_each_is_kept_with_why_it_was_not() -> None:
     bench.once._redeliver = scripted  # type: ignore[assignment]
     await bench.slices(asked)
     assert await bench.handled(asked) == [
-        HandledSchedule(*key_of(ids[0]), Seen.REDELIVERED),
-        HandledSchedule(*key_of(ids[1]), Seen.OPEN, "retrying"),
-        HandledSchedule(*key_of(ids[2]), Seen.CHANGED, "delivered"),
-        HandledSchedule(*key_of(ids[3]), Seen.GONE),
+        ReconciledSchedule(*key_of(ids[0]), Seen.REDELIVERED),
+        ReconciledSchedule(*key_of(ids[1]), Seen.OPEN, "retrying"),
+        ReconciledSchedule(*key_of(ids[2]), Seen.CHANGED, "delivered"),
+        ReconciledSchedule(*key_of(ids[3]), Seen.GONE),
     ]
     report = await bench.asked(Action.REPORT, State.FAILED, end=START + MINUTE_MS)
     assert (await bench.slices(report))[-1].progress.outcomes == {Seen.COUNTED: 3}

@@ -9,7 +9,7 @@ import pytest
 from membership.errors import StoreUnavailable
 from scheduler_service.api.http.paging import seal
 from scheduler_service.api.http.route import RequestContext
-from scheduler_service.api.resources.schedule_moves import MoveCursor
+from scheduler_service.api.resources.reschedule_window import RescheduleCursor
 from scheduler_service.domain.ids import MAX_DUE, ScheduleId, UnixMillis
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.schedules import Outcome, State
@@ -88,7 +88,7 @@ def api_due(view: dict[str, Any]) -> int:
 async def test_what_matches_moves_once_although_it_stays_in_the_window(
     api: ApiHarness, key: str, monkeypatch: pytest.MonkeyPatch, asked: dict[str, Any], dues: list[int], page: int
 ) -> None:
-    monkeypatch.setattr(reschedule_window, "MAX_MOVED", page)
+    monkeypatch.setattr(reschedule_window, "MAX_RESCHEDULED", page)
     made = await hourly(api, key)
     items = await moved(api, key, **asked)
     assert await waiting(api, key) == dues
@@ -105,7 +105,7 @@ async def test_what_matches_moves_once_although_it_stays_in_the_window(
 async def test_a_repeat_after_a_lost_answer_moves_nothing_twice(
     api: ApiHarness, key: str, monkeypatch: pytest.MonkeyPatch, shift: int, idempotency_key: str | None
 ) -> None:
-    monkeypatch.setattr(reschedule_window, "MAX_MOVED", 2)
+    monkeypatch.setattr(reschedule_window, "MAX_RESCHEDULED", 2)
     for number in range(5):
         await create(api, key, delay_seconds=3600 * (number + 3))
     asked = {**WINDOW, "shift_seconds": shift}
@@ -202,7 +202,7 @@ async def test_ancestors_that_are_read_are_charged(api: ApiHarness, key: str, mo
 async def test_a_delay_counts_from_the_first_request_under_a_key(
     api: ApiHarness, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reschedule_window, "MAX_MOVED", 1)
+    monkeypatch.setattr(reschedule_window, "MAX_RESCHEDULED", 1)
     await hourly(api, key, 2)
     asked = {**WINDOW, "delay_seconds": 50 * 3600}
     first = await send(api, key, idempotency_key="a", **asked)
@@ -306,7 +306,7 @@ async def test_all_faults_are_named_at_once(api: ApiHarness, key: str) -> None:
 
 
 async def test_a_cursor_has_the_window_and_where_to(api: ApiHarness, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reschedule_window, "MAX_MOVED", 1)
+    monkeypatch.setattr(reschedule_window, "MAX_RESCHEDULED", 1)
     made = await hourly(api, key, 2)
     cursor = (await send(api, key, **WINDOW, shift_seconds=3600, label="l0")).json["next_cursor"]
     for body, faults in (
@@ -332,7 +332,7 @@ async def test_a_cursor_has_the_window_and_where_to(api: ApiHarness, key: str, m
         "window_seconds": 0,
     }
     for forged in ({"shift_ms": None}, {"to": 1}, {"shift_ms": MAX_DUE + 1}, {"name": "n" * 33}):
-        sealed = seal(SHOP, MoveCursor(**{**known, **forged}))
+        sealed = seal(SHOP, RescheduleCursor(**{**known, **forged}))
         reply = await api.send("POST", MOVE, key=key, json={"cursor": sealed})
         assert (reply.status, set(reply.faults)) == (422, {"/cursor"}), forged
 

@@ -32,15 +32,15 @@ from scheduler_service.usecases.cancel_schedules import (
     WasRescheduled,
 )
 from scheduler_service.usecases.list_schedules import Position, Window
-from scheduler_service.usecases.reschedule_schedule import Move, Rescheduled
-from scheduler_service.usecases.reschedule_window import MAX_MOVED, MoveOutcome, name_of
+from scheduler_service.usecases.reschedule_schedule import Rescheduled, WindowReschedule
+from scheduler_service.usecases.reschedule_window import MAX_RESCHEDULED, RescheduleOutcome, name_of
 from scheduler_service.usecases.schedule_request import Instant, LocalTime, asked_instant
 
 RESCHEDULED_SINCE: Final = "rescheduled-since"
 _MOVE: Final = ("shift_seconds", "due", "delay_seconds", "window_seconds")
 
 
-class MoveRequest(FilterFields, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class WindowRescheduleRequest(FilterFields, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A window by due with the filters of a listing, and one of `shift_seconds`, `due` and `delay_seconds`. Every
     schedule in it that waits moves by `shift_seconds` (negative: earlier), or is due at `due` (RFC 3339 with an offset,
     or a local time) or `delay_seconds` from now; with `window_seconds`, at some instant less than this later. What
@@ -56,7 +56,7 @@ class MoveRequest(FilterFields, frozen=True, forbid_unknown_fields=True, kw_only
     cursor: CursorText | None = None
 
 
-class MoveItemView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RescheduleItemView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The result for one schedule. `status`: 200 `rescheduled_to` is called instead, now or since this request was made
     first; 404 not found; 409 it stays: in flight, ended (`state` says how), in doubt (`reason`), rescheduled otherwise,
     to `rescheduled_to`, or made by another reschedule since this request began (`reason`: rescheduled-since); 422 it
@@ -69,7 +69,7 @@ class MoveItemView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     rescheduled_to: UUID | None = None
 
 
-class MoveCursor(FilterCursor, frozen=True, tag="schedule-moves-1"):
+class RescheduleCursor(FilterCursor, frozen=True, tag="reschedule-window-1"):
     """Where a request continues: its name, its first instant, and where to it moves."""
 
     name: Annotated[str, Meta(max_length=32)]
@@ -79,7 +79,7 @@ class MoveCursor(FilterCursor, frozen=True, tag="schedule-moves-1"):
     window_seconds: Annotated[int, Meta(ge=0, le=MAX_SPREAD_SECONDS)]
 
 
-_BODY: Final = Body(MoveRequest)
+_BODY: Final = Body(WindowRescheduleRequest)
 
 
 def _no_default(start: UnixMillis | None, end: UnixMillis | None, now: int) -> tuple[int, int]:
@@ -88,7 +88,7 @@ def _no_default(start: UnixMillis | None, end: UnixMillis | None, now: int) -> t
 
 
 _LISTING: Final = WindowListing(
-    MoveCursor,
+    RescheduleCursor,
     start="The first due to move.",
     end="The first due not to move.",
     left_out=_no_default,
@@ -99,16 +99,18 @@ _LISTING: Final = WindowListing(
 
 
 @dataclass(frozen=True, slots=True)
-class AskedMove:
+class AskedReschedule:
     """What to move where, from `position` on. `began_at` None: now, as it is the first request."""
 
     window: Window
-    move: Move
+    change: WindowReschedule
     position: Position | None
     began_at: UnixMillis | None
 
 
-def read_move(client: Client, request: MoveRequest, *, now: int, key: str | None = None) -> AskedMove:
+def read_request(
+    client: Client, request: WindowRescheduleRequest, *, now: int, key: str | None = None
+) -> AskedReschedule:
     """Raises Invalid with all faults."""
     fields = {name: value for name, value in msgspec.to_builtins(request).items() if value is not None}
     moves = {name: fields.pop(name) for name in _MOVE if name in fields}
@@ -128,7 +130,7 @@ def read_move(client: Client, request: MoveRequest, *, now: int, key: str | None
         faults += [FieldError(f"/{name}", "is in the cursor; leave it out") for name in moves]
         if (cursor.shift_ms is None) == (cursor.to is None):
             raise no_cursor()
-        move = Move(
+        change = WindowReschedule(
             name=cursor.name,
             shift_ms=cursor.shift_ms,
             due=None if cursor.to is None else UnixMillis(cursor.to),
@@ -136,74 +138,76 @@ def read_move(client: Client, request: MoveRequest, *, now: int, key: str | None
         )
         if faults:
             raise Invalid(faults)
-        return AskedMove(window, move, cursor.position, cursor.began_at)
-    move = _asked_move(client, request, name_of(window, moves, key=key), faults, now=now)
+        return AskedReschedule(window, change, cursor.position, cursor.began_at)
+    change = _asked_reschedule(client, request, name_of(window, moves, key=key), faults, now=now)
     if faults:
         raise Invalid(faults)
-    return AskedMove(window, move, None, None)
+    return AskedReschedule(window, change, None, None)
 
 
-def _asked_move(client: Client, request: MoveRequest, name: str, faults: list[FieldError], *, now: int) -> Move:
+def _asked_reschedule(
+    client: Client, request: WindowRescheduleRequest, name: str, faults: list[FieldError], *, now: int
+) -> WindowReschedule:
     if request.shift_seconds is None:
         due = asked_instant(request, now=now, settings=client.settings, faults=faults)
-        return Move(name=name, due=due, window_seconds=request.window_seconds or 0)
+        return WindowReschedule(name=name, due=due, window_seconds=request.window_seconds or 0)
     others = [field for field in _MOVE[1:] if getattr(request, field) is not None]
     faults += [FieldError(f"/{field}", "can't be given together with shift_seconds") for field in others]
     most = client.settings.horizon_days * DAY_MS // 1000
     shift_ms = round(request.shift_seconds * 1000) if abs(request.shift_seconds) <= most else 0
     if shift_ms == 0:
         faults.append(FieldError("/shift_seconds", f"must be from {-most} to {most}, and not 0"))
-    return Move(name=name, shift_ms=shift_ms)
+    return WindowReschedule(name=name, shift_ms=shift_ms)
 
 
-def move_cursor(asked: AskedMove, began_at: UnixMillis, position: Position | None) -> str | None:
+def next_cursor(asked: AskedReschedule, began_at: UnixMillis, position: Position | None) -> str | None:
     if position is None:
         return None
-    move = asked.move
+    change = asked.change
     fields: dict[str, Any] = {
-        "name": move.name,
+        "name": change.name,
         "began_at": began_at,
-        "shift_ms": move.shift_ms,
-        "to": move.due,
-        "window_seconds": move.window_seconds,
+        "shift_ms": change.shift_ms,
+        "to": change.due,
+        "window_seconds": change.window_seconds,
     }
-    return seal(asked.window.client_id, MoveCursor(**cursor_fields(asked.window, position), **fields))
+    return seal(asked.window.client_id, RescheduleCursor(**cursor_fields(asked.window, position), **fields))
 
 
-def move_item(schedule_id: ScheduleId, outcome: MoveOutcome) -> MoveItemView:
+def item_view(schedule_id: ScheduleId, outcome: RescheduleOutcome) -> RescheduleItemView:
     match outcome:
         case Rescheduled(new=new):
-            return MoveItemView(
+            return RescheduleItemView(
                 schedule_id=schedule_id,
                 status=200,
                 state=State.CANCELLED.value,
                 rescheduled_to=new.row.schedule_id,
             )
         case WasRescheduled(row=row):
-            return MoveItemView(
+            return RescheduleItemView(
                 schedule_id=schedule_id, status=409, state=state_of(row), rescheduled_to=row.rescheduled_to
             )
         case InDoubt(row=row):
-            return MoveItemView(schedule_id=schedule_id, status=409, state=state_of(row), reason=IN_DOUBT)
+            return RescheduleItemView(schedule_id=schedule_id, status=409, state=state_of(row), reason=IN_DOUBT)
         case InFlight(row=row) | AlreadyFinished(row=row):
-            return MoveItemView(schedule_id=schedule_id, status=409, state=state_of(row))
+            return RescheduleItemView(schedule_id=schedule_id, status=409, state=state_of(row))
         case NoSuchSchedule():
-            return MoveItemView(schedule_id=schedule_id, status=404, state=None)
+            return RescheduleItemView(schedule_id=schedule_id, status=404, state=None)
         case Invalid():
             reason = "; ".join(fault.detail for fault in outcome.errors)
-            return MoveItemView(schedule_id=schedule_id, status=422, state=None, reason=reason)
+            return RescheduleItemView(schedule_id=schedule_id, status=422, state=None, reason=reason)
         case _:
-            return MoveItemView(schedule_id=schedule_id, status=503, state=None)
+            return RescheduleItemView(schedule_id=schedule_id, status=503, state=None)
 
 
 async def reschedule_schedules(context: RequestContext) -> web.Response:
-    client, moving = context.client, context.services.schedules.reschedule_window
+    client, window = context.client, context.services.schedules.reschedule_window
     context.services.schedules.create.admit(client)
     now = context.services.clock.wall_ms()
 
-    def faults(wrong: MoveRequest) -> Sequence[FieldError]:
+    def faults(wrong: WindowRescheduleRequest) -> Sequence[FieldError]:
         try:
-            read_move(client, wrong, now=now)
+            read_request(client, wrong, now=now)
         except Invalid as invalid:
             return invalid.errors
         return ()
@@ -211,23 +215,23 @@ async def reschedule_schedules(context: RequestContext) -> web.Response:
     request = await context.body(_BODY, faults)
     # A cursor has what a key would tell.
     keyed = keyed_of(context, request) if request.cursor is None else None
-    began = await moving.known(keyed)
+    began = await window.known(keyed)
     replayed = began is not None
-    asked = read_move(client, request, now=began or now, key=None if keyed is None else keyed.key)
-    began_at = asked.began_at or began or await moving.begin(keyed, at=now)
-    found = await moving.find(
-        asked.window, asked.move, began_at=began_at, position=asked.position, told=context.has_read
+    asked = read_request(client, request, now=began or now, key=None if keyed is None else keyed.key)
+    began_at = asked.began_at or began or await window.begin(keyed, at=now)
+    found = await window.find(
+        asked.window, asked.change, began_at=began_at, position=asked.position, told=context.has_read
     )
     headers: Mapping[str, str] = context.services.rate_limit.take(client, len(found.schedules))
-    outcomes = await moving.move(client, found.schedules, asked.move)
-    items = [move_item(schedule_id, outcomes[schedule_id]) for schedule_id in found.schedules]
+    outcomes = await window.reschedule(client, found.schedules, asked.change)
+    items = [item_view(schedule_id, outcomes[schedule_id]) for schedule_id in found.schedules]
     items += [
-        MoveItemView(schedule_id=row.schedule_id, status=409, state=state_of(row), reason=RESCHEDULED_SINCE)
+        RescheduleItemView(schedule_id=row.schedule_id, status=409, state=state_of(row), reason=RESCHEDULED_SINCE)
         for row in found.since
     ]
     context.record(start=asked.window.start, end=asked.window.end)
     context.record(asked=len(items), rescheduled=sum(item.status == 200 for item in items))
-    cursor = move_cursor(asked, began_at, found.next)
+    cursor = next_cursor(asked, began_at, found.next)
     return json_response(Items(items, cursor), headers={**headers, **(REPLAYED if replayed else {})})
 
 
@@ -238,10 +242,10 @@ ROUTES = (
         access=Access.CLIENT,
         scope=Scope.WRITE,
         handler=reschedule_schedules,
-        summary=f"Reschedule all waiting schedules of a window that match, up to {MAX_MOVED} at a time: by an offset, "
-        "or to one instant",
-        request=MoveRequest,
-        response=Items[MoveItemView],
+        summary=f"Reschedule all waiting schedules of a window that match, up to {MAX_RESCHEDULED} at a time: by an "
+        "offset, or to one instant",
+        request=WindowRescheduleRequest,
+        response=Items[RescheduleItemView],
         headers=RATE_HEADERS,
         idempotent=True,
         problems=(*CREATES, *RATED),
