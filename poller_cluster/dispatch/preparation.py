@@ -33,7 +33,7 @@ class Preparation:
         fetcher: Fetcher,
         runtime: NodeRuntime,
         on_token: Callable[[Sequence[Job]], None],
-        on_fetched: Callable[[TokenKey, TokenFailure | None], None] = lambda key, failure: None,
+        on_fetched: Callable[[TokenKey, TokenFailure | None], None],
     ) -> None:
         self.sender = sender
         self.tokens: Tokens[Job] = Tokens(

@@ -116,7 +116,7 @@ class Tokens(Generic[W]):
         monotonic: Callable[[], float],
         fraction: Callable[[], float],
         on_ended: Callable[[Sequence[W]], None],
-        on_fetched: Callable[[TokenKey, TokenFailure | None], None] = lambda key, failure: None,
+        on_fetched: Callable[[TokenKey, TokenFailure | None], None],
         most: int = MAX_SOURCES,
     ) -> None:
         """`on_ended` gets what waited for a fetch that has ended, well or not; `on_fetched` hears of every fetch's end,

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from scheduler_service.api.resources.schedule_views import callback_view
-from scheduler_service.api.schemas import CallbackView, Instant
+from scheduler_service.api.schemas import CallbackView, Instant, ScheduleReason
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.crons import InvalidRule, in_words, parse_expression
 from scheduler_service.domain.crons.expansion import next_fires
@@ -65,7 +65,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     last_status: int | None
     last_error: str | None
     finished_at: Instant | None
-    reason: str | None
+    reason: ScheduleReason
     triggered: bool
 
 

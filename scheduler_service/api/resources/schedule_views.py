@@ -11,6 +11,7 @@ from scheduler_service.api.http.query import CursorText
 from scheduler_service.api.schemas import (
     CallbackView,
     Instant,
+    ScheduleReason,
     ScheduleView,
 )
 from scheduler_service.domain.books import LetterKey
@@ -173,7 +174,7 @@ class LetterView(msgspec.Struct, frozen=True, kw_only=True):
     letter_id: str
     schedule_id: UUID
     failed_at: Instant
-    reason: str | None
+    reason: ScheduleReason
     last_status: int | None
     last_error: str | None
     attempts: int
