@@ -235,6 +235,7 @@ class Bench:
             fetcher=cast(Any, None),
             runtime=runtime,
             on_token=lambda jobs: self.dispatcher.resume(jobs),
+            on_fetched=lambda key, failure: None,
         )
         self.dispatcher = Dispatcher(
             engine=self.engine,

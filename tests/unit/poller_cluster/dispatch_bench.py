@@ -99,6 +99,7 @@ class Bench:
                 fetcher=self.fetcher,
                 runtime=runtime,
                 on_token=lambda jobs: self.dispatcher.resume(jobs),
+                on_fetched=lambda key, failure: None,
             ),
             due_clock=DueClock(clock=self.clock, view=self._view, limit_ms=1_000),
             runtime=runtime,
