@@ -81,8 +81,8 @@ COLUMNS = {
     "schedules.write_delivery": "tmttimmu",
 }
 """Types of the parameters of an owner's writes."""
-UNSET_BEFORE, UNSET_BEHIND = (None,) * 11, (None,) * 6
-"""The columns of a packed row around `created_at`."""
+UNSET_BEFORE, UNSET_BEHIND = (None,) * 11, (None,) * 7
+"""The columns of a packed row around `created_at`, up to its content."""
 
 
 class _Column:
@@ -279,10 +279,10 @@ class Bench:
                 due = UnixMillis(start + number * abs(spread_ms) * self.pollers // rows)
                 id_ = compose_schedule_id(due=due, poller_id=poller, tail=number)
                 content = contents[(number * self.pollers + poller) % len(contents)]
-                found.append((due, id_, *UNSET_BEFORE, start, *UNSET_BEHIND, content))
+                found.append((due, id_, *UNSET_BEFORE, start, *UNSET_BEHIND, content, None))
             connection.rows[poller] = found
         connection.states = {
-            poller: [(row[0], row[1], "call", start, "delivered", row[0] + 1, None, None, None) for row in found]
+            poller: [(row[0], row[1], "call", start, "delivered", row[0] + 1, *(None,) * 4) for row in found]
             for poller, found in connection.rows.items()
         }
         self.clock.ahead_ms = start + max(spread_ms, 0) - int(time.time() * 1000)
