@@ -215,11 +215,31 @@ class Corner:
         expect(schedules.count(start=window[0], end=window[1], label=label) == 3, "the count of a label is another")
         listed = list(schedules.list(start=window[0], end=window[1], label=label, host=host, state="scheduled"))
         expect(len(listed) == 3, f"{len(listed)} are listed by label, host and state")
+        for _ in range(2):
+            later = schedules.reschedule_window(start=window[0], end=window[1], shift_seconds=60, label=label)
+            expect([one.rescheduled for one in later] == [True] * 3, f"moving by label answered {later}")
+        moved = sorted(
+            one.due for one in schedules.list(start=window[0], end=window[1], label=label, state="scheduled")
+        )
+        dues = sorted(one.due + timedelta(minutes=1) for one in listed)
+        expect(moved == dues, f"a request that was repeated moved schedules to {moved} instead of {dues}")
         gone = schedules.cancel_window(start=window[0], end=window[1], label=label)
         expect([one.state for one in gone] == ["cancelled"] * 3, f"cancelling by label answered {gone}")
         letters = list(self.own.dead_letters.list(label=label))
         expect(letters == [], f"dead letters of schedules that never failed: {letters}")
-        print("three were counted, listed and cancelled by label, host and state in a window of 30 days")
+        print("three were counted, listed, moved by a minute and cancelled by label in a window of 30 days")
+
+    def run_a_cron_once(self) -> None:
+        """The same request twice, as after a lost answer, makes one run."""
+        crons, name = self.own.crons, f"nightly-{self.run}"
+        crons.put(name, self.callback(run="by hand"), expression="0 3 * * *", timezone="Europe/Berlin")
+        try:
+            runs = {crons.trigger(name, idempotency_key=f"run-{self.run}").schedule_id for _ in range(2)}
+            expect(len(runs) == 1, f"a request that was repeated made the runs {runs}")
+            self.await_call(self.own.schedules.get(runs.pop()))
+        finally:
+            crons.delete(name)
+        print("a nightly cron was run once now, by a request that was sent twice")
 
     def when(self) -> None:
         schedules = self.own.schedules
@@ -279,6 +299,7 @@ class Corner:
             self.flow_keys()
             self.when()
             self.find_and_act()
+            self.run_a_cron_once()
             self.every_receiver_can_check()
             self.self_service()
         finally:
