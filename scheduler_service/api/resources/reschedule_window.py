@@ -15,8 +15,15 @@ from scheduler_service.api.http.paging import WindowListing, no_cursor, seal
 from scheduler_service.api.http.query import CursorText
 from scheduler_service.api.http.route import CREATES, REPLAYED, Items, RequestContext, Route, json_response, keyed_of
 from scheduler_service.api.rate_limit import RATE_HEADERS, RATED
-from scheduler_service.api.resources.schedule_filters import FILTERS, FilterFields, as_query, filter_of
-from scheduler_service.api.resources.schedule_listings import FilterCursor, cursor_fields, fits_window
+from scheduler_service.api.resources.schedule_filters import (
+    FILTERS,
+    FilterCursor,
+    FilterFields,
+    as_query,
+    cursor_fields,
+    fits_window,
+    window_of,
+)
 from scheduler_service.api.resources.schedules import SCHEDULES, state_of
 from scheduler_service.domain.clients import Client, Scope
 from scheduler_service.domain.errors import FieldError, Invalid
@@ -124,7 +131,7 @@ def read_request(
     except Invalid as invalid:
         known = {fault.pointer for fault in faults}
         raise Invalid([*faults, *(fault for fault in invalid.errors if fault.pointer not in known)]) from None
-    window = Window(client_id=client.client_id, start=asked.start, end=asked.end, filter=filter_of(asked.filters))
+    window = window_of(client.client_id, asked)
     cursor = asked.cursor
     if cursor is not None:
         faults += [FieldError(f"/{name}", "is in the cursor; leave it out") for name in moves]

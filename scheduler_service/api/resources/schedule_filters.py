@@ -1,4 +1,4 @@
-"""The filters of schedules as query parameters, and as fields of bodies."""
+"""The filters of schedules as query parameters, as fields of bodies, and in the cursors of what pages a window."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Final
@@ -6,8 +6,10 @@ from typing import Annotated, Any, Final
 from msgspec import Meta
 from multidict import MultiDict
 
+from scheduler_service.api.http.paging import WindowCursor, WindowQuery
 from scheduler_service.api.http.query import Parameter, RepeatedParameter, repeated_parameter, text_parameter
 from scheduler_service.domain.destinations import DESTINATION_PATTERN
+from scheduler_service.domain.ids import ClientId, CronId, ScheduleId, UnixMillis
 from scheduler_service.domain.schedule_filters import (
     MAX_HOST,
     MAX_LABELS,
@@ -20,6 +22,7 @@ from scheduler_service.domain.schedule_filters import (
 from scheduler_service.domain.schedule_keys import KEY_PATTERN
 from scheduler_service.domain.schedules import State
 from scheduler_service.usecases.filter_request import FilterRequest
+from scheduler_service.usecases.list_schedules import Position, Window
 from scheduler_service.usecases.schedule_request import MAX_TEXT
 
 _STATES: Final = [state.value for state in State]
@@ -101,4 +104,38 @@ def values_of(filter_: ScheduleFilter) -> dict[str, Any]:
         "destination": filter_.destination,
         "host": filter_.host,
         "key_prefix": filter_.key_prefix,
+    }
+
+
+def window_of(client_id: ClientId, asked: WindowQuery[Any]) -> Window:
+    """The window and the filter that a query asks for."""
+    return Window(client_id=client_id, start=asked.start, end=asked.end, filter=filter_of(asked.filters))
+
+
+class FilterCursor(WindowCursor, frozen=True):
+    state: tuple[State, ...] | None
+    label: tuple[str, ...] | None
+    cron_id: CronId | None
+    destination: str | None
+    host: str | None
+    key_prefix: str | None
+    due: UnixMillis
+    schedule_id: ScheduleId | None
+
+    @property
+    def position(self) -> Position:
+        return Position(self.due, self.schedule_id)
+
+
+def fits_window(cursor: FilterCursor) -> bool:
+    return cursor.start <= cursor.due <= cursor.end
+
+
+def cursor_fields(window: Window, position: Position) -> dict[str, Any]:
+    return {
+        "start": window.start,
+        "end": window.end,
+        **values_of(window.filter),
+        "due": position.due,
+        "schedule_id": position.schedule_id,
     }

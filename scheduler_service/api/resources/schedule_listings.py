@@ -1,40 +1,30 @@
 """Schedules of a window: list them by due, count them."""
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 from aiohttp import web
 
 from scheduler_service.api.http.auth import Access
-from scheduler_service.api.http.paging import WindowCursor, WindowListing, seal
+from scheduler_service.api.http.paging import WindowListing, seal
 from scheduler_service.api.http.query import CursorText
 from scheduler_service.api.http.route import Items, RequestContext, Route, json_response
-from scheduler_service.api.resources.schedule_filters import FILTERS, filter_of, values_of
+from scheduler_service.api.resources.schedule_filters import (
+    FILTERS,
+    FilterCursor,
+    cursor_fields,
+    fits_window,
+    window_of,
+)
 from scheduler_service.api.resources.schedule_views import schedule_view
 from scheduler_service.api.resources.schedules import SCHEDULES
 from scheduler_service.api.schemas import ScheduleView
 from scheduler_service.domain.clients import Scope
-from scheduler_service.domain.ids import DAY_MS, MAX_DUE, ClientId, CronId, ScheduleId, UnixMillis
-from scheduler_service.domain.schedules import State
+from scheduler_service.domain.ids import DAY_MS, MAX_DUE, ClientId, UnixMillis
 from scheduler_service.usecases.list_schedules import Position, Window
 
 MAX_LIMIT: Final = 1000
-
-
-class FilterCursor(WindowCursor, frozen=True):
-    state: tuple[State, ...] | None
-    label: tuple[str, ...] | None
-    cron_id: CronId | None
-    destination: str | None
-    host: str | None
-    key_prefix: str | None
-    due: UnixMillis
-    schedule_id: ScheduleId | None
-
-    @property
-    def position(self) -> Position:
-        return Position(self.due, self.schedule_id)
 
 
 class ScheduleCursor(FilterCursor, frozen=True, tag="schedules-2"):
@@ -93,28 +83,14 @@ class Query(NamedTuple):
 def read_listing(client_id: ClientId, query: Mapping[str, str], *, now: int) -> Query:
     """The query of a listing of schedules, from its parameters or its cursor. Raises Invalid."""
     asked = _LISTING.read(client_id, query, now=now, fits=fits_window)
-    window = Window(client_id=client_id, start=asked.start, end=asked.end, filter=filter_of(asked.filters))
+    window = window_of(client_id, asked)
     return Query(window, None if asked.cursor is None else asked.cursor.position, asked.limit)
-
-
-def fits_window(cursor: FilterCursor) -> bool:
-    return cursor.start <= cursor.due <= cursor.end
 
 
 def schedule_cursor(window: Window, position: Position | None) -> str | None:
     if position is None:
         return None
     return seal(window.client_id, ScheduleCursor(**cursor_fields(window, position)))
-
-
-def cursor_fields(window: Window, position: Position) -> dict[str, Any]:
-    return {
-        "start": window.start,
-        "end": window.end,
-        **values_of(window.filter),
-        "due": position.due,
-        "schedule_id": position.schedule_id,
-    }
 
 
 async def list_schedules(context: RequestContext) -> web.Response:
@@ -137,7 +113,7 @@ async def list_schedules(context: RequestContext) -> web.Response:
 async def count_schedules(context: RequestContext) -> web.Response:
     client_id = context.client.client_id
     asked = _COUNT.read(client_id, context.query(), now=context.services.clock.wall_ms(), fits=fits_window)
-    window = Window(client_id=client_id, start=asked.start, end=asked.end, filter=filter_of(asked.filters))
+    window = window_of(client_id, asked)
     counted = await context.services.schedules.list.count(
         window,
         position=None if asked.cursor is None else asked.cursor.position,
