@@ -124,7 +124,7 @@ class CqlReconciliationStore:
         await self._connection.write_batch([("reconciled_minutes.insert", (*of, start)) for start in minutes])
         await concurrently(self._connection.write_batch, minutes.values())
 
-    async def handled_minutes(
+    async def reconciled_minutes(
         self, client_id: ClientId, reconciliation_id: ReconciliationId, *, first: Minute, last: Minute, limit: int
     ) -> Sequence[Minute]:
         parameters = (client_id, reconciliation_id, minute_start(first), minute_start(last), limit)

@@ -54,13 +54,13 @@ ABANDONED_MS = 60_000
 """A request whose insert is not seen after this time counts as failed; and a stopped reconciliation keeps its slot for
 this long, unless it is closed before."""
 MAX_RECONCILIATION_TURNS = 20
-MAX_HANDLED_MINUTES = 100
+MAX_RECONCILED_MINUTES = 100
 """Minutes whose schedules one call lists at most."""
 MAX_SEEN = 5_000
 """Schedules that one call reads before it stops."""
 LEAST_READ = 100
 """Schedules read at a time at least: with an outcome asked for, most of them may be left out."""
-HANDLED_BYTES = 120
+RECONCILED_BYTES = 120
 """What one schedule counts as for the budget of reads."""
 MAX_DAYS = 31
 """Days that a window may span unless an operator says otherwise."""
@@ -223,7 +223,7 @@ class RequestReconciliations:
 
 
 @dataclass(frozen=True, slots=True)
-class HandledPage:
+class ReconciledPage:
     """`next`: the key to continue after; None: there are no more so far."""
 
     items: list[ReconciledSchedule]
@@ -268,32 +268,32 @@ class ShowReconciliations:
         limit: int,
         outcome: Seen | None = None,
         told: Told = lambda rows, size: None,
-    ) -> HandledPage:
+    ) -> ReconciledPage:
         """What was done to up to `limit` schedules after `after`, by due: those with this outcome, or all. One call
         reads a bounded number of minutes and schedules, so it may answer fewer, even none, and still a key to continue
         after. Raises NotFound, StoreUnavailable."""
         asked = await self.one(client_id, reconciliation_id)
         first = minute_of(asked.start if after is None else after.due)
-        minutes = await self._store.handled_minutes(
-            client_id, reconciliation_id, first=first, last=minute_of(asked.end - 1), limit=MAX_HANDLED_MINUTES + 1
+        minutes = await self._store.reconciled_minutes(
+            client_id, reconciliation_id, first=first, last=minute_of(asked.end - 1), limit=MAX_RECONCILED_MINUTES + 1
         )
         found: list[ReconciledSchedule] = []
         seen = 0
-        for minute in minutes[:MAX_HANDLED_MINUTES]:
+        for minute in minutes[:MAX_RECONCILED_MINUTES]:
             more = True
             while more:
                 most = max(limit + 1 - len(found), LEAST_READ)
                 page = await self._store.read_reconciled(client_id, reconciliation_id, minute, after=after, limit=most)
-                told(len(page), len(page) * HANDLED_BYTES)
+                told(len(page), len(page) * RECONCILED_BYTES)
                 seen, more = seen + len(page), len(page) == most
                 for one in page:
                     if outcome in (None, one.outcome):
                         if len(found) == limit:
-                            return HandledPage(found, after)
+                            return ReconciledPage(found, after)
                         found.append(one)
                     after = one.key
                 if seen >= MAX_SEEN:
-                    return HandledPage(found, after)
-        if len(minutes) <= MAX_HANDLED_MINUTES:
-            return HandledPage(found, None)
-        return HandledPage(found, RowKey(minute_start(minutes[-1]), _LOWEST_ID))
+                    return ReconciledPage(found, after)
+        if len(minutes) <= MAX_RECONCILED_MINUTES:
+            return ReconciledPage(found, None)
+        return ReconciledPage(found, RowKey(minute_start(minutes[-1]), _LOWEST_ID))

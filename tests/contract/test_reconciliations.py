@@ -152,7 +152,7 @@ async def test_what_was_done_to_schedules_is_kept_by_minute_and_never_taken_back
     done = [ReconciledSchedule(UnixMillis(START), id_, Seen.REDELIVERED) for id_ in ids[:2]]
     left = ReconciledSchedule(UnixMillis(START + 9), ids[2], Seen.REFUSED, "too large: ä")
     later = ReconciledSchedule(UnixMillis(START + 120_000), ids[3], Seen.OPEN, "retrying")
-    assert await store.handled_minutes(*of, first=Minute(0), last=LAST, limit=9) == []
+    assert await store.reconciled_minutes(*of, first=Minute(0), last=LAST, limit=9) == []
     await store.write_reconciled(one, [])
     await store.write_reconciled(one, [later, left, *done])
     await store.write_reconciled(one, [ReconciledSchedule(*done[0].key, Seen.CHANGED, "delivered"), later])
@@ -165,13 +165,13 @@ async def test_what_was_done_to_schedules_is_kept_by_minute_and_never_taken_back
     assert await store.read_reconciled(*of, Minute(MINUTE + 2)) == [ReconciledSchedule(*later.key, Seen.GONE)]
     await store.write_reconciled(one, [ReconciledSchedule(*later.key, Seen.REDELIVERED)])
     assert await store.read_reconciled(*of, Minute(MINUTE + 2)) == [ReconciledSchedule(*later.key, Seen.REDELIVERED)]
-    assert await store.handled_minutes(*of, first=Minute(0), last=LAST, limit=9) == [MINUTE, MINUTE + 2]
-    assert await store.handled_minutes(*of, first=Minute(MINUTE), last=Minute(MINUTE + 1), limit=9) == [MINUTE]
-    assert await store.handled_minutes(*of, first=Minute(0), last=LAST, limit=1) == [MINUTE]
-    assert await store.handled_minutes(*of, first=Minute(MINUTE + 1), last=LAST, limit=9) == [MINUTE + 2]
+    assert await store.reconciled_minutes(*of, first=Minute(0), last=LAST, limit=9) == [MINUTE, MINUTE + 2]
+    assert await store.reconciled_minutes(*of, first=Minute(MINUTE), last=Minute(MINUTE + 1), limit=9) == [MINUTE]
+    assert await store.reconciled_minutes(*of, first=Minute(0), last=LAST, limit=1) == [MINUTE]
+    assert await store.reconciled_minutes(*of, first=Minute(MINUTE + 1), last=LAST, limit=9) == [MINUTE + 2]
     other = asked(one.client_id, at=START + 1)
     of_other = (other.client_id, other.reconciliation_id)
-    assert await store.handled_minutes(*of_other, first=Minute(0), last=LAST, limit=9) == []
+    assert await store.reconciled_minutes(*of_other, first=Minute(0), last=LAST, limit=9) == []
     cancels = msgspec.structs.replace(other, action=Action.CANCEL)
     for outcome in (Seen.IN_FLIGHT, Seen.CANCELLED, Seen.IN_FLIGHT):
         await store.write_reconciled(cancels, [ReconciledSchedule(UnixMillis(START), ids[4], outcome)])

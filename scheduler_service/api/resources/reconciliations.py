@@ -44,7 +44,7 @@ _RECONCILIATION = _RECONCILIATIONS + "/{reconciliation_id}"
 _REQUEST = Body(ReconciliationRequest)
 
 MAX_RECONCILIATIONS: Final = 100
-MAX_HANDLED: Final = 1_000
+MAX_RECONCILED: Final = 1_000
 
 
 class ReconciliationProgress(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,7 +105,7 @@ class _Cursor(Cursor, frozen=True, tag="reconciliations-1"):
     before: UUID
 
 
-class HandledCursor(Cursor, frozen=True, tag="reconciled-1"):
+class ReconciledCursor(Cursor, frozen=True, tag="reconciled-1"):
     reconciliation_id: UUID
     outcome: Seen | None
     due: Annotated[int, Meta(ge=0, le=MAX_DUE)]
@@ -114,9 +114,9 @@ class HandledCursor(Cursor, frozen=True, tag="reconciled-1"):
 
 _LISTING: Final = Listing(_Cursor, most=MAX_RECONCILIATIONS)
 RECONCILIATION_PARAMETERS: Final = _LISTING.parameters
-_HANDLED: Final = Listing(HandledCursor, most=MAX_HANDLED)
+_RECONCILED: Final = Listing(ReconciledCursor, most=MAX_RECONCILED)
 _OUTCOME: Final = choice_parameter("outcome", "List only schedules with this outcome.", Seen, list(Seen))
-HANDLED_PARAMETERS: Final = (_OUTCOME, *_HANDLED.parameters)
+RECONCILED_PARAMETERS: Final = (_OUTCOME, *_RECONCILED.parameters)
 
 
 class ReconciliationsQuery(NamedTuple):
@@ -132,7 +132,7 @@ def read_reconciliation_listing(client_id: ClientId, query: Mapping[str, str]) -
     return ReconciliationsQuery(None if cursor is None else ReconciliationId(cursor.before), limit)
 
 
-class HandledQuery(NamedTuple):
+class ReconciledQuery(NamedTuple):
     """At most `limit` schedules with this outcome (None: any) after `after` (None: from the first on)."""
 
     outcome: Seen | None
@@ -142,31 +142,31 @@ class HandledQuery(NamedTuple):
 
 def read_reconciled_listing(
     client_id: ClientId, reconciliation_id: ReconciliationId, query: Mapping[str, str]
-) -> HandledQuery:
+) -> ReconciledQuery:
     """Raises Invalid."""
     faults: list[FieldError] = []
     outcome = _OUTCOME.of(query, faults)
     try:
-        cursor, limit = _HANDLED.read(client_id, query)
+        cursor, limit = _RECONCILED.read(client_id, query)
     except Invalid as invalid:
         raise Invalid([*faults, *invalid.errors]) from None
     if faults:
         raise Invalid(faults)
     if cursor is None:
-        return HandledQuery(outcome, None, limit)
+        return ReconciledQuery(outcome, None, limit)
     if cursor.reconciliation_id != reconciliation_id:
         raise no_cursor()
     if outcome not in (None, cursor.outcome):
         raise Invalid([FieldError("/outcome", "differs from the list that the cursor continues; leave it out")])
-    return HandledQuery(cursor.outcome, RowKey(UnixMillis(cursor.due), cursor.schedule_id), limit)
+    return ReconciledQuery(cursor.outcome, RowKey(UnixMillis(cursor.due), cursor.schedule_id), limit)
 
 
-def handled_cursor(
-    client_id: ClientId, reconciliation_id: ReconciliationId, asked: HandledQuery, following: RowKey | None
+def reconciled_cursor(
+    client_id: ClientId, reconciliation_id: ReconciliationId, asked: ReconciledQuery, following: RowKey | None
 ) -> str | None:
     if following is None:
         return None
-    return seal(client_id, HandledCursor(reconciliation_id, asked.outcome, following.due, following.schedule_id))
+    return seal(client_id, ReconciledCursor(reconciliation_id, asked.outcome, following.due, following.schedule_id))
 
 
 def reconciled_schedule_view(handled: ReconciledSchedule) -> ReconciledScheduleView:
@@ -259,7 +259,7 @@ async def list_reconciled_schedules(context: RequestContext) -> web.Response:
         outcome=asked.outcome,
         told=context.has_read,
     )
-    cursor = handled_cursor(client_id, reconciliation_id, asked, page.next)
+    cursor = reconciled_cursor(client_id, reconciliation_id, asked, page.next)
     return json_response(Items([reconciled_schedule_view(one) for one in page.items], cursor))
 
 
@@ -328,7 +328,7 @@ ROUTES = (
         handler=list_reconciled_schedules,
         summary="List the schedules that a reconciliation redelivered or cancelled, and those that it left alone, with "
         "the reason; a report does nothing, and lists none",
-        query=HANDLED_PARAMETERS,
+        query=RECONCILED_PARAMETERS,
         response=Items[ReconciledScheduleView],
         cost=4,
         reads_much=True,

@@ -40,7 +40,7 @@ class ReconciliationStore(Protocol):
         """Keep what was done to these schedules; repeating it is harmless. Once it is kept that the action was done to
         a schedule, it stays so, however often and in whatever order others write the same schedule."""
 
-    async def handled_minutes(
+    async def reconciled_minutes(
         self, client_id: ClientId, reconciliation_id: ReconciliationId, *, first: Minute, last: Minute, limit: int
     ) -> Sequence[Minute]:
         """Up to `limit` minutes from `first` to `last` (included) for which `write_reconciled` was begun, in order.

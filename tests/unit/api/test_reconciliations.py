@@ -7,7 +7,7 @@ import pytest
 
 from membership.conditional import Applied
 from scheduler_service.api.http.paging import seal
-from scheduler_service.api.resources.reconciliations import HandledCursor
+from scheduler_service.api.resources.reconciliations import ReconciledCursor
 from scheduler_service.domain.ids import MAX_DUE, UnixMillis, compose_schedule_id
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.reconciliations import ReconciledSchedule, Reconciliation, Seen, advanced
@@ -180,7 +180,9 @@ async def test_an_id_is_good_for_one_however_often_it_is_asked_for(api: ApiHarne
     assert known.created_at == UnixMillis(NOW)
 
 
-@pytest.mark.parametrize(("name", "most"), [("MAX_HANDLED_MINUTES", 100), ("MAX_HANDLED_MINUTES", 1), ("MAX_SEEN", 1)])
+@pytest.mark.parametrize(
+    ("name", "most"), [("MAX_RECONCILED_MINUTES", 100), ("MAX_RECONCILED_MINUTES", 1), ("MAX_SEEN", 1)]
+)
 @pytest.mark.parametrize("limit", ["1", "2", "4", "1000"])
 async def test_what_was_done_is_listed_page_by_page(
     api: ApiHarness, key: str, monkeypatch: pytest.MonkeyPatch, limit: str, name: str, most: int
@@ -249,7 +251,7 @@ async def test_a_cursor_lists_what_its_own_reconciliation_did(api: ApiHarness, k
         reply = await api.send("GET", f"{ALL}/{of}/schedules", key=key, params=params)
         assert (reply.status, set(reply.faults)) == (422, faults)
     for due in (-1, MAX_DUE + 1):
-        forged = seal(SHOP, HandledCursor(one.reconciliation_id, None, due, done[0].schedule_id))
+        forged = seal(SHOP, ReconciledCursor(one.reconciliation_id, None, due, done[0].schedule_id))
         reply = await api.send("GET", f"{ALL}/{first}/schedules", key=key, params={"cursor": forged})
         assert (reply.status, set(reply.faults)) == (422, {"/cursor"})
 
