@@ -323,10 +323,8 @@ def reschedule_schedule(
     if_match: str | None,
     key: str | None,
 ) -> Operation[Schedule]:
-    path, body = (
-        f"{_schedules(client_id)}/{segment(schedule_id)}:reschedule",
-        _encode(_change(due, delay_seconds, callback)),
-    )
+    path = f"{_schedules(client_id)}/{segment(schedule_id)}:reschedule"
+    body = _encode(_change(due, delay_seconds, callback))
     return keyed(path, Schedule, key=key, body=body, headers=precondition(if_match))
 
 
