@@ -19,7 +19,7 @@ from minutehand.cli.options import (
 )
 from minutehand.cli.output import at_most, print_fields, print_json, print_table, say
 from minutehand.cli.output import show as as_text
-from minutehand.cli.schedule_options import Attempts, given
+from minutehand.cli.schedule_options import Attempts, OrderingKey, given
 from minutehand.cli.schedule_view import show_schedule
 
 if TYPE_CHECKING:
@@ -112,6 +112,7 @@ def put(
     label: Annotated[
         str | None, typer.Option("--label", help="A name to find the cron's schedules by.", show_default=False)
     ] = None,
+    ordering_key: OrderingKey = None,
     revision: Revision = None,
     absent: Annotated[bool, typer.Option("--absent", help="Only if there is no such cron.")] = False,
     url: Url = DEFAULT_URL,
@@ -129,6 +130,7 @@ def put(
         "overlap": overlap,
         "dst": _dst(dst_gap, dst_fold),
         "label": label,
+        "ordering_key": ordering_key,
     }
     rule: dict[str, Any] = {"expression": expression, "timezone": timezone, **given(options), **attempts.told()}
     with connect(url, key) as api:
@@ -330,6 +332,7 @@ def _show(cron: "Cron", as_json: bool) -> None:
             ("clocks repeat a time", cron.dst.fold),
             ("time-out seconds", cron.timeout_seconds),
             ("label", cron.label),
+            ("ordering key", cron.ordering_key),
             ("revision", cron.revision),
             ("created", cron.created_at),
             ("changed", cron.changed_at),

@@ -140,6 +140,7 @@ class NewCron(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     retry: Retry | UnsetType | None = UNSET
     timeout_seconds: float | UnsetType | None = UNSET
     label: str | UnsetType | None = UNSET
+    ordering_key: str | UnsetType | None = UNSET
 
     def __post_init__(self) -> None:
         for instant in (self.starts_at, self.ends_at):
@@ -160,6 +161,7 @@ class CronOptions(TypedDict, total=False):
     retry: Retry | None
     timeout_seconds: float | None
     label: str | None
+    ordering_key: str | None
 
 
 class SentCallback(msgspec.Struct, frozen=True, kw_only=True):
@@ -249,6 +251,7 @@ class Cron(msgspec.Struct, frozen=True, kw_only=True):
     retry: Retry | None = None
     timeout_seconds: float | None = None
     label: str | None = None
+    ordering_key: str | None = None
 
 
 class CronRun(msgspec.Struct, frozen=True, kw_only=True):

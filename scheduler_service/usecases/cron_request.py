@@ -70,7 +70,7 @@ class CronRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     `expression` has five fields, read in `timezone` (an IANA name). It fires from `starts_at` to before `ends_at` (RFC
     3339 with an offset), `max_fires` times at most. Each fire is delayed by up to `spread_seconds`, always by the same
     time for one cron. Fires missed by more than `catch_up_seconds` are skipped. `overlap` skip: a fire is skipped while
-    the previous one has not ended.
+    the previous one has not ended. Runs have its `ordering_key`, as schedules do.
     """
 
     expression: str
@@ -86,6 +86,7 @@ class CronRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     retry: RetryOverride | None = None
     timeout_seconds: TimeoutSeconds | None = None
     label: Name | None = None
+    ordering_key: Name | None = None
 
 
 class PreviewRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -153,6 +154,7 @@ def draft_cron(
             label=request.label,
             empty_body=asks_for_empty_body(callback),
             flow=asked_flow(callback),
+            ordering_key=request.ordering_key,
         ),
     )
 

@@ -267,9 +267,9 @@ class _Change(NamedTuple):
 
 
 def _poller(client: Client, cron_id: CronId, draft: CronDraft) -> PollerId:
-    """The poller of a cron's children: that of their flow key, if they have one."""
-    flow = draft.options.flow
-    return pinned_poller(client.client_id, cron_id if flow is None else flow.key, quota=client.poller_quota)
+    """The poller of a cron's children: that of their flow key or ordering key, if they have one."""
+    pin = draft.options.pin
+    return pinned_poller(client.client_id, cron_id if pin is None else pin, quota=client.poller_quota)
 
 
 def existing(known: Cron | None, cron_id: CronId) -> Cron:

@@ -103,6 +103,7 @@ def _run(cron: Cron, at: UnixMillis) -> ChosenRun:
             )
         ),
         label=cron.options.label,
+        ordering_key=cron.options.ordering_key,
         cron_id=cron.cron_id,
         nominal_due=at,
         created_at=at,

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -317,6 +318,31 @@ def test_overlap_skip_passes_fires_over_while_a_run_is_retried() -> None:
         later = max(passed_over) + MINUTE_MS
         assert rows[later].state == State.DELIVERED
         assert not [row for row in (await crons.rows("allowed")).values() if row.state == State.SKIPPED]
+
+    simulate(scenario)
+
+
+def test_runs_of_one_ordering_key_wait_for_each_other_and_are_all_made() -> None:
+    async def scenario(world: World) -> None:
+        settings = ClientSettings(retry=RetrySettings(base_seconds=30, cap_seconds=60, max_attempts=8))
+        crons = await with_crons(world, names="a", quota=4)
+        await world.change_client(SHOP, settings=settings)
+        world.receiver.latency_seconds = 2.0
+        for cron_id in ("east", "west"):
+            await crons.put(cron_id, "* * * * *", ordering_key="till-4")
+        await world.advance(200.0)
+        world.receiver.script = lambda call: 500 if call.attempt < 4 and call.cron_id == "east" else 200
+        await world.advance(400.0)
+        world.receiver.script = lambda call: 200
+        await world.advance(900.0)
+        await crons.check()
+        made = [call for cron_id in ("east", "west") for calls in crons.calls(cron_id).values() for call in calls]
+        made.sort(key=lambda call: call.at_ms)
+        assert len(made) > 2 * 24
+        assert all(after.at_ms - before.at_ms >= 990 for before, after in pairwise(made)), "one at a time"
+        runs = list(dict.fromkeys((call.nominal_due, call.schedule_id) for call in made))
+        assert [nominal for nominal, _ in runs] == sorted(nominal for nominal, _ in runs), "by due"
+        assert len(runs) == len({(call.nominal_due, call.cron_id) for call in made})
 
     simulate(scenario)
 

@@ -134,6 +134,7 @@ CRON: Final = {
     "retry": None,
     "timeout_seconds": None,
     "label": "books",
+    "ordering_key": None,
     "created_at": NOW,
     "changed_at": NOW,
 }

@@ -49,6 +49,7 @@ class CronView(msgspec.Struct, frozen=True, kw_only=True):
     retry: RetryOverride | None
     timeout_seconds: float | None
     label: str | None
+    ordering_key: str | None
     created_at: Instant
     changed_at: Instant
 
@@ -101,6 +102,7 @@ def cron_view(cron: Cron, client: Client, encryption: SecretEncryption, *, now: 
         retry=options.retry,
         timeout_seconds=options.timeout_seconds,
         label=options.label,
+        ordering_key=options.ordering_key,
         created_at=format_instant(cron.created_at),
         changed_at=format_instant(cron.changed_at),
     )

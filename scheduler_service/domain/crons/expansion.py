@@ -201,6 +201,7 @@ def _child(cron: Cron, options: str, nominal: int, due: int, *, skip: bool) -> C
         body=cron.callback.body,
         options=options,
         label=cron.options.label,
+        ordering_key=cron.options.ordering_key,
         cron_id=cron.cron_id,
         nominal_due=nominal_due,
         created_at=cron.changed_at,

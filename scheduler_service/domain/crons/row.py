@@ -41,7 +41,7 @@ class CronState(StrEnum):
 
 class CronOptions(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A rule's options beside expression and zone. Instants are Unix milliseconds, `ends_at` is exclusive. `empty_body`
-    and `flow` as in `ScheduleOptions`."""
+    and `flow` as in `ScheduleOptions`, `ordering_key` as in `Definition`."""
 
     starts_at: UnixMillis | None = None
     ends_at: UnixMillis | None = None
@@ -56,6 +56,12 @@ class CronOptions(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     label: str | None = None
     empty_body: bool = False
     flow: Flow | None = None
+    ordering_key: str | None = None
+
+    @property
+    def pin(self) -> str | None:
+        """The name that decides the children's poller, if one does."""
+        return self.ordering_key if self.flow is None else self.flow.key
 
 
 class CronCallback(msgspec.Struct, frozen=True, kw_only=True):

@@ -47,6 +47,7 @@ async def test_put_answers_the_whole_cron(api: ApiHarness, key: str) -> None:
         "retry": None,
         "timeout_seconds": None,
         "label": None,
+        "ordering_key": None,
         "created_at": "2026-11-21T09:30:00.000Z",
         "changed_at": "2026-11-21T09:30:00.000Z",
     }
@@ -69,6 +70,7 @@ async def test_what_was_asked_for_is_shown(api: ApiHarness, key: str) -> None:
         "retry": {"max_attempts": 3},
         "timeout_seconds": 2.5,
         "label": "weekly",
+        "ordering_key": "till-4",
     }
     shown = await made(api, key, **asked)
     assert {name: shown[name] for name in asked} == asked

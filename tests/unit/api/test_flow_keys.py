@@ -94,6 +94,17 @@ async def test_every_way_to_create_gives_a_key_one_poller(api: ApiHarness, wide:
     assert triggered.json["callback"]["flow_key"] == "customer-1"
 
 
+async def test_runs_of_a_cron_have_its_ordering_key_and_the_poller_of_it(api: ApiHarness, wide: str) -> None:
+    one = await created(api, wide, ordering_key="till-4")
+    for cron_id, fields in {"nightly": {}, "daily": {"callback": flowing()}}.items():
+        put = await api.send("PUT", f"{CLIENT}/crons/{cron_id}", key=wide, json=cron(ordering_key="till-4", **fields))
+        assert (put.status, put.json["ordering_key"]) == (201, "till-4"), put.body
+    run = await api.send("POST", f"{CLIENT}/crons/nightly:trigger", key=wide)
+    assert (run.json["poller_id"], run.json["ordering_key"]) == (one["poller_id"], "till-4")
+    both = await api.send("POST", f"{CLIENT}/crons/daily:trigger", key=wide)
+    assert both.json["poller_id"] == (await created(api, wide, callback=flowing()))["poller_id"]
+
+
 async def test_keys_are_spread_over_pollers(api: ApiHarness, wide: str) -> None:
     pollers = {(await created(api, wide, callback=flowing(f"customer-{n}")))["poller_id"] for n in range(30)}
     assert len(pollers) > 15

@@ -334,6 +334,7 @@ def test_create_sends_what_the_flags_say(script: Script) -> None:
         },
         "due": "2026-11-21T09:30:15Z",
         "label": "l",
+        "ordering_key": "k",
         "ordering_key": "o",
         "retry": {"max_attempts": 3, "deadline_seconds": 600.0},
         "timeout_seconds": 2.5,
@@ -400,7 +401,9 @@ def test_put_sends_what_the_flags_say(script: Script) -> None:
     script.answers = [httpx.Response(201, json=CRON)]
     rule = "--expression|30 2 * * *|--timezone|Europe/Berlin|--starts-at|2026-12-01T00:00:00Z|--ends-at|x"
     bounds = "--max-fires|5|--spread-seconds|60|--catch-up-seconds|0.5|--overlap|skip|--dst-gap|skip|--dst-fold|both"
-    call = "--method|PUT|--header|X-A: b|--body-json|[1]|--max-attempts|3|--timeout-seconds|2|--label|l"
+    call = (
+        "--method|PUT|--header|X-A: b|--body-json|[1]|--max-attempts|3|--timeout-seconds|2|--label|l|--ordering-key|k"
+    )
     flags = f"{rule}|{bounds}|{call}".split("|")
     assert failures.run(["crons", "put", "shop", "nightly", "https://a.example/", *flags]) == 0
     assert script.requests[0].url.path == "/v1/clients/shop/crons/nightly"
@@ -418,6 +421,7 @@ def test_put_sends_what_the_flags_say(script: Script) -> None:
         "retry": {"max_attempts": 3},
         "timeout_seconds": 2.0,
         "label": "l",
+        "ordering_key": "k",
     }
 
 
