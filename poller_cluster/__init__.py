@@ -156,7 +156,8 @@ What is not guaranteed
   time-out, causes a repeated call. `Minutehand-Fence` and the schedule's id let a receiver recognise it.
 - Order under a key for: redeliveries; rows created before and after a change of the quota that moved their key to
   another poller, until those of the old poller have ended; retries whose own `cap_seconds` is above their client's,
-  after a takeover; fires of a cron that a node of an older version placed; rows behind more than `minute.ordering.QUEUED_IDS` ids of one poller.
+  after a takeover; fires of a cron that a node of an older version placed; rows behind more than
+  `minute.ordering.QUEUED_IDS` ids of one poller.
 - The limits of a flow key for: calls of an owner that died, which its receivers may still be answering; rows created
   before and after a change of the quota that moved their key to another poller, until those of the old poller have
   ended (crons place theirs in the old one until they are put again); rows that a node of an older version calls.

@@ -334,7 +334,6 @@ def test_create_sends_what_the_flags_say(script: Script) -> None:
         },
         "due": "2026-11-21T09:30:15Z",
         "label": "l",
-        "ordering_key": "k",
         "ordering_key": "o",
         "retry": {"max_attempts": 3, "deadline_seconds": 600.0},
         "timeout_seconds": 2.5,
