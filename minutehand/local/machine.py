@@ -41,8 +41,8 @@ def check_loopback(host: str) -> None:
         loopback = False
     if not loopback:
         raise LocalError(
-            f"An embedded Cassandra has no password and listens on loopback addresses only, not on {host}.",
-            "Use 127.0.0.1 (or 127.0.0.2, ... for more nodes).",
+            f"An embedded server has no password and listens on loopback addresses only, not on {host}.",
+            "Use 127.0.0.1 (or 127.0.0.2, ... for more servers).",
         )
 
 
@@ -71,11 +71,20 @@ def _refusal(host: str, port: int) -> OSError | None:
     return None
 
 
-def check_memory(heap_mb: int, available_mb: int | None) -> None:
+def check_memory(
+    heap_mb: int,
+    available_mb: int | None,
+    *,
+    beside_mb: int = BESIDE_HEAP_MB,
+    server: str = "Cassandra",
+    least_mb: int = 512,
+) -> None:
     """Raise `TooLittleMemory` when the heap and the memory beside it exceed `available_mb` (None: not known)."""
-    needed_mb = heap_mb + BESIDE_HEAP_MB
+    needed_mb = heap_mb + beside_mb
     if available_mb is not None and available_mb < needed_mb:
-        raise TooLittleMemory(needed_mb=needed_mb, available_mb=available_mb, heap_mb=heap_mb)
+        raise TooLittleMemory(
+            needed_mb=needed_mb, available_mb=available_mb, heap_mb=heap_mb, server=server, least_mb=least_mb
+        )
 
 
 def check_disk(directory: Path, *, freed_bytes: int = 0) -> None:

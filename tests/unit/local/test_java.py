@@ -35,7 +35,7 @@ def test_a_named_java_is_used(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("said", "major"), [('openjdk version "21.0.1"', 21), ('java version "1.8.0_392"', 8)])
 def test_another_version_is_refused_by_number(tmp_path: Path, said: str, major: int) -> None:
-    with pytest.raises(WrongJava, match=f"is Java {major}, and Cassandra needs Java 17") as caught:
+    with pytest.raises(WrongJava, match=f"is Java {major}, and Minutehand needs Java 17") as caught:
         find_java(fake_home(tmp_path, f"echo '{said}' >&2"))
     assert "MINUTEHAND_JAVA_HOME" in caught.value.remedy
 
