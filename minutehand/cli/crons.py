@@ -37,6 +37,14 @@ TimeZone = Annotated[
     str,
     typer.Option("--timezone", metavar="ZONE", help="IANA name of the zone: Europe/Berlin, UTC.", show_default=False),
 ]
+Dialect = Annotated[
+    str | None,
+    typer.Option(
+        "--dialect",
+        help="How the expression is read: cronie (without this option), minutehand, goscheduler.",
+        show_default=False,
+    ),
+]
 Gap = Annotated[
     str | None,
     typer.Option(
@@ -75,6 +83,7 @@ def put(
         ),
     ],
     timezone: TimeZone,
+    dialect: Dialect = None,
     method: Method = None,
     content: Content,
     starts_at: Annotated[
@@ -122,6 +131,7 @@ def put(
     """Create a cron, or replace its rule and callback. What is left out has its default."""
     callback = read_callback(callback_url, method=method, **content.told())
     options = {
+        "dialect": dialect,
         "starts_at": starts_at,
         "ends_at": ends_at,
         "max_fires": max_fires,
@@ -281,6 +291,7 @@ def preview(
         str, typer.Argument(metavar="'EXPRESSION'", help="Five fields, or @hourly and the like.", show_default=False)
     ],
     timezone: TimeZone,
+    dialect: Dialect = None,
     start: Annotated[
         str | None, typer.Option("--from", help="First instant, RFC 3339. [default: now]", show_default=False)
     ] = None,
@@ -293,11 +304,13 @@ def preview(
 ) -> None:
     """Try a rule out: in words, and when it would fire. Takes any key, and stores nothing."""
     with connect(url, key) as api:
-        found = api.preview_cron(expression, timezone=timezone, dst=_dst(dst_gap, dst_fold), start=start, count=count)
+        found = api.preview_cron(
+            expression, timezone=timezone, dialect=dialect, dst=_dst(dst_gap, dst_fold), start=start, count=count
+        )
     if as_json:
         print_json(found)
         return
-    say(f"{found.words[:1].upper()}{found.words[1:]} ({found.expression}, {found.timezone})")
+    say(f"{found.words[:1].upper()}{found.words[1:]} ({found.rule or found.expression}, {found.timezone})")
     print_table(("FIRE",), [(fire,) for fire in found.next_fires])
 
 
@@ -317,6 +330,8 @@ def _show(cron: "Cron", as_json: bool) -> None:
             ("cron", cron.cron_id),
             ("state", cron.state),
             ("expression", cron.expression),
+            ("dialect", cron.dialect if cron.dialect != "cronie" else None),
+            ("rule", cron.rule if cron.rule != cron.expression else None),
             ("time zone", cron.timezone),
             ("in words", cron.words),
             ("next fires", cron.next_fires or None),

@@ -472,9 +472,14 @@ def list_runs(
 
 
 def preview_cron(
-    expression: str, timezone: str, dst: Dst | None, start: datetime | str | None, count: int | None
+    expression: str,
+    timezone: str,
+    dialect: str | None,
+    dst: Dst | None,
+    start: datetime | str | None,
+    count: int | None,
 ) -> Operation[CronPreview]:
-    optional = {"dst": dst, "from": instant(start), "count": count}
+    optional = {"dialect": dialect, "dst": dst, "from": instant(start), "count": count}
     chosen = {name: value for name, value in optional.items() if value is not None}
     body = _encode({"expression": expression, "timezone": timezone, **chosen})
     return Operation(method="POST", path="/v1/crons:preview", answer=CronPreview, body=body)

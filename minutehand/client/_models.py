@@ -130,6 +130,7 @@ class NewCron(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     expression: str
     timezone: str
     callback: Callback
+    dialect: str | UnsetType = UNSET
     starts_at: datetime | str | UnsetType | None = UNSET
     ends_at: datetime | str | UnsetType | None = UNSET
     max_fires: int | UnsetType | None = UNSET
@@ -149,8 +150,9 @@ class NewCron(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class CronOptions(TypedDict, total=False):
-    """The fields of `NewCron` beside the callback and the rule itself."""
+    """The fields of `NewCron` beside the callback, the expression and its zone."""
 
+    dialect: str
     starts_at: datetime | str | None
     ends_at: datetime | str | None
     max_fires: int | None
@@ -227,8 +229,8 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cron(msgspec.Struct, frozen=True, kw_only=True):
-    """A cron. `state` is active, paused, finished or deleted. `expression` is in canonical form, `words` says it as an
-    English sentence; `next_fires` are the next nominal instants."""
+    """A cron. `state` is active, paused, finished or deleted. `expression` is the rule in its `dialect`, `rule` the
+    same in canonical form, `words` an English sentence; `next_fires` are the next nominal instants."""
 
     cron_id: str
     client_id: str
@@ -239,6 +241,8 @@ class Cron(msgspec.Struct, frozen=True, kw_only=True):
     callback: SentCallback
     created_at: datetime
     changed_at: datetime
+    dialect: str = "cronie"
+    rule: str | None = None
     words: str | None = None
     next_fires: tuple[datetime, ...] = ()
     starts_at: datetime | None = None
@@ -271,12 +275,14 @@ class CronRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CronPreview(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule in canonical form, as an English sentence, and its first nominal instants."""
+    """A rule in its `dialect`, in canonical form (`rule`), as an English sentence, and its first nominal instants."""
 
     expression: str
     timezone: str
     words: str
     next_fires: tuple[datetime, ...]
+    dialect: str = "cronie"
+    rule: str | None = None
 
 
 class NewSigningSecret(msgspec.Struct, frozen=True, kw_only=True):

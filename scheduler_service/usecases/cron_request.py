@@ -13,15 +13,17 @@ from msgspec import Meta
 from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
 from scheduler_service.domain.clients import ClientSettings
 from scheduler_service.domain.crons import (
+    DEFAULT_DIALECT,
+    Dialect,
     Dst,
     InvalidRule,
     Rule,
     in_words,
     load_zone,
-    parse_expression,
+    read_in_dialect,
 )
 from scheduler_service.domain.crons.occurrences import Fold, Gap
-from scheduler_service.domain.crons.row import DEFAULT_CATCH_UP_SECONDS, CronCallback, CronOptions
+from scheduler_service.domain.crons.row import DEFAULT_CATCH_UP_SECONDS, CronCallback, CronOptions, CronSource
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import UnixMillis
 from scheduler_service.domain.instants import read_instant
@@ -67,15 +69,17 @@ class DstRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class CronRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A rule and the call to make at each of its fires.
 
-    `expression` has five fields, read in `timezone` (an IANA name). It fires from `starts_at` to before `ends_at` (RFC
-    3339 with an offset), `max_fires` times at most. Each fire is delayed by up to `spread_seconds`, always by the same
-    time for one cron. Fires missed by more than `catch_up_seconds` are skipped. `overlap` skip: a fire is skipped while
-    the previous one has not ended. Runs have its `ordering_key`, as schedules do.
+    `expression` is read in its `dialect` and in `timezone` (an IANA name): five fields, if no dialect is given. It
+    fires from `starts_at` to before `ends_at` (RFC 3339 with an offset), `max_fires` times at most. Each fire is
+    delayed by up to `spread_seconds`, always by the same time for one cron. Fires missed by more than
+    `catch_up_seconds` are skipped. `overlap` skip: a fire is skipped while the previous one has not ended. Runs have
+    its `ordering_key`, as schedules do.
     """
 
     expression: str
     timezone: str
     callback: CallbackRequest
+    dialect: Dialect = DEFAULT_DIALECT
     starts_at: Instant | None = None
     ends_at: Instant | None = None
     max_fires: Annotated[int, Meta(ge=1, le=MAX_FIRES)] | None = None
@@ -94,15 +98,19 @@ class PreviewRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
     expression: str
     timezone: str
+    dialect: Dialect = DEFAULT_DIALECT
     dst: DstRequest = DstRequest()
     start: Instant | None = msgspec.field(default=None, name="from")
     count: Annotated[int, Meta(ge=1, le=MAX_PREVIEWED)] = DEFAULT_PREVIEWED
 
 
 class Preview(msgspec.Struct, frozen=True, kw_only=True):
-    """`expression` in its canonical form, `words` an English sentence, `next_fires` nominal instants."""
+    """`expression` as it is shown in its dialect, `rule` the canonical text, `words` an English sentence, `next_fires`
+    nominal instants."""
 
     expression: str
+    dialect: Dialect
+    rule: str
     timezone: str
     words: str
     next_fires: list[UnixMillis]
@@ -155,6 +163,7 @@ def draft_cron(
             empty_body=asks_for_empty_body(callback),
             flow=asked_flow(callback),
             ordering_key=request.ordering_key,
+            source=_source(request),
         ),
     )
 
@@ -168,7 +177,9 @@ def preview(request: PreviewRequest, *, now: int) -> Preview:
     if faults or rule is None:
         raise Invalid(faults)
     return Preview(
-        expression=rule.expression.text,
+        expression=rule.expression.text if _source(request) is None else request.expression,
+        dialect=request.dialect,
+        rule=rule.expression.text,
         timezone=rule.timezone,
         words=in_words(rule.expression),
         next_fires=rule.next_fires(after, request.count),
@@ -184,7 +195,7 @@ def _rule(
     now: int,
 ) -> Rule | None:
     """None where there is a fault. Whether a rule ever fires is checked only if all its parts are valid."""
-    expression = _judged(lambda: parse_expression(request.expression), faults)
+    expression = _judged(lambda: read_in_dialect(request.expression, request.dialect), faults)
     zone = _judged(lambda: load_zone(request.timezone), faults)
     if starts_at is not None and ends_at is not None and ends_at <= starts_at:
         faults.append(FieldError("/ends_at", "must be later than starts_at"))
@@ -204,6 +215,13 @@ def _rule(
     if rule is not None:
         _judged(lambda: rule.check(now), faults)
     return rule
+
+
+def _source(request: CronRequest | PreviewRequest) -> CronSource | None:
+    """None where the canonical text is one of the dialect, too."""
+    if request.dialect in (DEFAULT_DIALECT, "minutehand"):
+        return None
+    return CronSource(request.dialect, request.expression)
 
 
 def _judged(make: Callable[[], T], faults: list[FieldError]) -> T | None:

@@ -90,12 +90,13 @@ class Minutehand:
         expression: str,
         *,
         timezone: str,
+        dialect: str | None = None,
         dst: Dst | None = None,
         start: datetime | str | None = None,
         count: int | None = None,
     ) -> CronPreview:
         """The first `count` (5, at most 100) fires of a rule from `start` (now) on. For any key."""
-        return self.perform(calls.preview_cron(expression, timezone, dst, start, count))
+        return self.perform(calls.preview_cron(expression, timezone, dialect, dst, start, count))
 
     def perform(self, operation: calls.Operation[T]) -> T:
         """Send one operation, repeated where that is safe. Raises MinutehandApiError, MinutehandUnreachable."""

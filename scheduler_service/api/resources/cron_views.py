@@ -1,6 +1,6 @@
 """The views of crons, their runs and previews."""
 
-from typing import Annotated
+from typing import Annotated, get_args
 
 import msgspec
 from msgspec import Meta
@@ -8,7 +8,7 @@ from msgspec import Meta
 from scheduler_service.api.resources.schedule_views import callback_view
 from scheduler_service.api.schemas import CallbackView, Instant, ScheduleReason
 from scheduler_service.domain.clients import Client
-from scheduler_service.domain.crons import InvalidRule, in_words, parse_expression
+from scheduler_service.domain.crons import Dialect, InvalidRule, dialect_of_canonical, in_words, parse_recurrence
 from scheduler_service.domain.crons.expansion import next_fires
 from scheduler_service.domain.crons.row import Cron, CronState
 from scheduler_service.domain.ids import DAY_MS, UnixMillis
@@ -25,9 +25,9 @@ EXPIRED = "expired"
 
 
 class CronView(msgspec.Struct, frozen=True, kw_only=True):
-    """A cron. `expression` is in canonical form, `words` is the same as an English phrase (null if it can't be read any
-    more). `next_fires`: the next nominal instants, empty unless `state` is active. `changed_at`: when this `revision`
-    was made.
+    """A cron. `expression` is the rule in its `dialect`, `rule` the same in canonical form, `words` an English
+    phrase (null if it can't be read any more). `next_fires`: the next nominal instants, empty unless `state` is active.
+    `changed_at`: when this `revision` was made.
     """
 
     cron_id: str
@@ -35,6 +35,8 @@ class CronView(msgspec.Struct, frozen=True, kw_only=True):
     state: Annotated[str, Meta(extra_json_schema={"enum": list(CronState)})]
     revision: int
     expression: str
+    dialect: Annotated[str, Meta(extra_json_schema={"enum": list(get_args(Dialect))})]
+    rule: str
     timezone: str
     words: str | None
     next_fires: list[Instant]
@@ -71,23 +73,27 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PreviewView(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule in canonical form and in words, with its first nominal instants."""
+    """A rule in its dialect, in canonical form and in words, with its first nominal instants."""
 
     expression: str
+    dialect: Annotated[str, Meta(extra_json_schema={"enum": list(get_args(Dialect))})]
+    rule: str
     timezone: str
     words: str
     next_fires: list[Instant]
 
 
 def cron_view(cron: Cron, client: Client, encryption: SecretEncryption, *, now: int) -> CronView:
-    options = cron.options
+    options, source = cron.options, cron.options.source
     words, fires = _rule(cron, now=now, retention_ms=client.settings.retention_days * DAY_MS)
     return CronView(
         cron_id=cron.cron_id,
         client_id=cron.client_id,
         state=cron.state.value,
         revision=cron.revision,
-        expression=cron.expression,
+        expression=cron.expression if source is None else source.expression,
+        dialect=dialect_of_canonical(cron.expression) if source is None else source.dialect,
+        rule=cron.expression,
         timezone=cron.timezone,
         words=words,
         next_fires=[format_instant(fire) for fire in fires],
@@ -128,6 +134,8 @@ def run_view(run: RunShown) -> RunView:
 def preview_view(preview: Preview) -> PreviewView:
     return PreviewView(
         expression=preview.expression,
+        dialect=preview.dialect,
+        rule=preview.rule,
         timezone=preview.timezone,
         words=preview.words,
         next_fires=[format_instant(fire) for fire in preview.next_fires],
@@ -138,7 +146,7 @@ def _rule(cron: Cron, *, now: int, retention_ms: int) -> tuple[str | None, list[
     """The words and the next fires of a rule, as far as this version can read it; another may have stored it."""
     words = None
     try:
-        words = in_words(parse_expression(cron.expression))
+        words = in_words(parse_recurrence(cron.expression))
         return words, next_fires(cron, now=now, count=NEXT_FIRES, retention_ms=retention_ms)
     except InvalidRule:
         return words, []

@@ -40,6 +40,8 @@ The calendar walk is not a library's: croniter 7.0, given expanded lists, takes 
 find one fire, and would need the rules above built around it; this takes about a tenth of that.
 """
 
+from scheduler_service.domain.crons.canonical import parse_recurrence
+from scheduler_service.domain.crons.dialects import DEFAULT_DIALECT, Dialect, dialect_of_canonical, read_in_dialect
 from scheduler_service.domain.crons.expression import Expression, parse_expression
 from scheduler_service.domain.crons.occurrences import SEARCHED_MS, Dst, fires, first_fire, next_fires
 from scheduler_service.domain.crons.rule import Rule, spread_offset_ms
@@ -48,17 +50,22 @@ from scheduler_service.domain.crons.zones import load_zone, tzdata_version
 from scheduler_service.domain.errors import InvalidRule
 
 __all__ = [
+    "DEFAULT_DIALECT",
     "SEARCHED_MS",
+    "Dialect",
     "Dst",
     "Expression",
     "InvalidRule",
     "Rule",
+    "dialect_of_canonical",
     "fires",
     "first_fire",
     "in_words",
     "load_zone",
     "next_fires",
     "parse_expression",
+    "parse_recurrence",
+    "read_in_dialect",
     "spread_offset_ms",
     "tzdata_version",
 ]

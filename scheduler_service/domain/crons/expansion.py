@@ -26,7 +26,7 @@ from itertools import islice
 
 import msgspec
 
-from scheduler_service.domain.crons.expression import parse_expression
+from scheduler_service.domain.crons.canonical import parse_recurrence
 from scheduler_service.domain.crons.occurrences import SEARCHED_MS, Dst
 from scheduler_service.domain.crons.row import CRON_CLIENT, Cron, CronProgress, CronRun, CronState
 from scheduler_service.domain.crons.rule import Rule, spread_offset_ms
@@ -97,7 +97,7 @@ def rule_of(cron: Cron) -> Rule:
     """Raises InvalidRule for a rule that this version does not support."""
     options = cron.options
     return Rule(
-        expression=parse_expression(cron.expression),
+        expression=parse_recurrence(cron.expression),
         timezone=cron.timezone,
         dst=Dst(gap=options.gap, fold=options.fold),
         starts_at=options.starts_at,

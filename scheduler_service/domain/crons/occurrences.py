@@ -139,14 +139,12 @@ def _days(expression: Expression, first: int, last: int) -> Iterator[int]:
         start = date(year, month, 1).toordinal() - _EPOCH
         if start > last:
             return
-        if month in expression.months:
-            days = _days_of_month(
-                expression.days,
-                expression.weekdays,
-                expression.either_day,
-                (start + _EPOCH_WEEKDAY) % 7,
-                monthrange(year, month)[1],
-            )
+        if month in expression.months and (not expression.years or year in expression.years):
+            shape = ((start + _EPOCH_WEEKDAY) % 7, monthrange(year, month)[1])
+            if expression.special_days or expression.special_weekdays:
+                days = _special_days_of_month(expression, *shape)
+            else:
+                days = _days_of_month(expression.days, expression.weekdays, expression.either_day, *shape)
             for number in days:
                 day = start + number - 1
                 if day > last:
@@ -167,3 +165,14 @@ def _days_of_month(
         if (of_month or of_week) if either else (of_month and of_week):
             found.append(number)
     return tuple(found)
+
+
+@lru_cache(maxsize=16_384)
+def _special_days_of_month(expression: Expression, first_weekday: int, length: int) -> tuple[int, ...]:
+    """The same for an expression with special days."""
+    of_month = set(expression.days) | {day.day_of(first_weekday, length) for day in expression.special_days}
+    special = {day.day_of(first_weekday, length) for day in expression.special_weekdays}
+    plain = {day for day in range(1, length + 1) if (first_weekday + day - 1) % 7 in expression.weekdays}
+    of_week = plain | special
+    found = of_month | of_week if expression.either_day else of_month & of_week
+    return tuple(sorted(day for day in found if day is not None and day <= length))

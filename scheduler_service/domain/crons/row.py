@@ -39,9 +39,17 @@ class CronState(StrEnum):
     """The row stays for the client's retention, so that a new cron of that id continues its revisions."""
 
 
+class CronSource(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A rule as it was asked for: its text in another dialect than the canonical one."""
+
+    dialect: str
+    expression: str
+
+
 class CronOptions(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A rule's options beside expression and zone. Instants are Unix milliseconds, `ends_at` is exclusive. `empty_body`
-    and `flow` as in `ScheduleOptions`, `ordering_key` as in `Definition`."""
+    and `flow` as in `ScheduleOptions`, `ordering_key` as in `Definition`. `source`: only to be shown; None:
+    `expression` is what was asked for."""
 
     starts_at: UnixMillis | None = None
     ends_at: UnixMillis | None = None
@@ -57,6 +65,7 @@ class CronOptions(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     empty_body: bool = False
     flow: Flow | None = None
     ordering_key: str | None = None
+    source: CronSource | None = None
 
     @property
     def pin(self) -> str | None:

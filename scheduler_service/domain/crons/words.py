@@ -6,7 +6,9 @@ time.
 
 from collections.abc import Callable
 
-from scheduler_service.domain.crons.expression import Expression, progression, runs
+from scheduler_service.domain.crons.expression import Expression
+from scheduler_service.domain.crons.fields import progression, runs
+from scheduler_service.domain.crons.special_days import SpecialDay
 
 _TIMES_SPELT_OUT = 4
 _FEWEST_OF_A_SERIES = 4
@@ -26,6 +28,9 @@ def in_words(expression: Expression) -> str:
     sentence = time if day is None else f"{time} {day}"
     if len(expression.months) < len(_MONTHS):
         sentence += f", only in {_listed(expression.months, lambda month: _MONTHS[month - 1])}"
+    if expression.years:
+        sentence += f", only in {'the year' if len(expression.years) == 1 else 'the years'} "
+        sentence += _listed(expression.years, str)
     return sentence
 
 
@@ -55,14 +60,43 @@ def _regular(minutes: list[int]) -> int | None:
 def _day(expression: Expression) -> str | None:
     """None for every day."""
     any_day, any_weekday = len(expression.days) == 31, len(expression.weekdays) == 7
-    on_days = _days_counted(list(expression.days))
-    weekdays = sorted((weekday - 1) % 7 for weekday in expression.weekdays)
-    on_weekdays = f"on {_listed(weekdays, lambda weekday: _WEEKDAYS[weekday])}"
+    on_days = _on_days(expression)
+    on_weekdays = _on_weekdays(expression)
     if expression.either_day:
         return None if any_day or any_weekday else f"{on_days} or {on_weekdays}"
     if any_day:
         return None if any_weekday else on_weekdays
     return on_days if any_weekday else f"{on_weekdays}, but only {on_days}"
+
+
+def _on_days(expression: Expression) -> str:
+    plain = [_days_counted(list(expression.days))] if expression.days else []
+    special = [f"on {_special(day)} of the month" for day in expression.special_days]
+    return _joined([*plain, *special])
+
+
+def _on_weekdays(expression: Expression) -> str:
+    weekdays = sorted((weekday - 1) % 7 for weekday in expression.weekdays)
+    plain = [f"on {_listed(weekdays, lambda weekday: _WEEKDAYS[weekday])}"] if weekdays else []
+    special = [f"on {_special(day)} of the month" for day in expression.special_weekdays]
+    return _joined([*plain, *special])
+
+
+def _special(day: SpecialDay) -> str:
+    weekday = _WEEKDAYS[(day.number - 1) % 7]
+    match day.kind:
+        case "last":
+            if not day.number:
+                return "the last day"
+            return f"the {'day' if day.number == 1 else f'{_ordinal(day.number)} day'} before the last day"
+        case "last-workday":
+            return "the last workday"
+        case "workday":
+            return f"the workday nearest to day {day.number}"
+        case "nth":
+            return f"the {_ordinal(day.nth)} {weekday}"
+        case "last-weekday":
+            return f"the last {weekday}"
 
 
 def _days_counted(days: list[int]) -> str:

@@ -33,6 +33,8 @@ async def test_put_answers_the_whole_cron(api: ApiHarness, key: str) -> None:
         "state": "active",
         "revision": 1,
         "expression": "30 2 * * *",
+        "dialect": "cronie",
+        "rule": "30 2 * * *",
         "timezone": "Europe/Berlin",
         "words": "at 02:30 every day",
         "next_fires": [f"2026-11-{day}T01:30:00.000Z" for day in range(22, 27)],
@@ -75,6 +77,23 @@ async def test_what_was_asked_for_is_shown(api: ApiHarness, key: str) -> None:
     shown = await made(api, key, **asked)
     assert {name: shown[name] for name in asked} == asked
     assert shown["next_fires"] == ["2026-12-07T00:00:00.000Z", "2026-12-14T00:00:00.000Z"]
+
+
+async def test_a_rule_in_another_dialect_is_shown_as_it_was_written(api: ApiHarness, key: str) -> None:
+    asked = {"expression": "0 9 1,15 * MON", "dialect": "goscheduler", "timezone": "UTC"}
+    shown = await made(api, key, **asked)
+    assert {name: shown[name] for name in asked} == asked
+    assert shown["rule"] == "0 9 1,15 * &1"
+    assert shown["words"] == "at 09:00 on Monday, but only on days 1 and 15 of the month"
+    assert shown["next_fires"][0] == "2027-02-01T09:00:00.000Z"
+    assert (await put(api, key, **asked)).json == shown
+    again = await put(api, key, expression=shown["rule"], dialect="minutehand", timezone="UTC")
+    assert (again.json["revision"], again.json["dialect"], again.json["rule"]) == (2, "minutehand", shown["rule"])
+    refused = await put(api, key, expression="*/0 9 L * *", dialect="goscheduler")
+    (fault,) = refused.json["errors"]
+    assert fault["pointer"] == "/expression"
+    assert fault["detail"].startswith("minute: '*/0': a step is a number from 1 on, alone in its field")
+    assert "day of month: 'L' is no number" in fault["detail"]
 
 
 async def test_the_same_again_changes_nothing_and_another_rule_does(api: ApiHarness, key: str) -> None:
@@ -345,6 +364,8 @@ async def test_a_preview_for_any_key(api: ApiHarness, key: str) -> None:
             200,
             {
                 "expression": "0 0 * * *",
+                "dialect": "cronie",
+                "rule": "0 0 * * *",
                 "timezone": "Asia/Tokyo",
                 "words": "at 00:00 every day",
                 "next_fires": ["2026-12-31T15:00:00.000Z", "2027-01-01T15:00:00.000Z"],

@@ -186,6 +186,8 @@ def test_a_preview_begins_now_or_at_a_given_instant_itself() -> None:
     shown = previewed(count=2)
     assert shown == Preview(
         expression="*/5 9-17 * * 1-5",
+        dialect="cronie",
+        rule="*/5 9-17 * * 1-5",
         timezone="Europe/London",
         words="every 5 minutes from 09:00 to 17:55 on Monday to Friday",
         next_fires=[parse_instant("2026-11-23T09:00:00Z"), parse_instant("2026-11-23T09:05:00Z")],
