@@ -60,6 +60,12 @@ def _prefix(value: bytes) -> bytes:
     return _LENGTH.pack(len(value)) + value
 
 
+def _prefixed_blob(value: Any) -> bytes:
+    if type(value) is not bytes:
+        raise TypeError("bytes are needed")
+    return _LENGTH.pack(len(value)) + value
+
+
 class _Texts(dict[str, bytes]):
     """Texts as encoded for the wire. Short ones are cached: URLs, methods and names repeat, and a hit costs no Python
     call."""
@@ -82,8 +88,8 @@ _PREFIXED: dict[str, Serialize] = {
     "int": partial(struct.Struct(">ii").pack, 4),
     "bigint": partial(struct.Struct(">iq").pack, 8),
     "timestamp": partial(struct.Struct(">iq").pack, 8),
-    "uuid": lambda value: _UUID_LENGTH + value.bytes,
-    "blob": lambda value: _prefix(_blob(value)),
+    "uuid": lambda value: _UUID_LENGTH + value.int.to_bytes(16, "big"),
+    "blob": _prefixed_blob,
 }
 
 

@@ -56,13 +56,13 @@ def check_method(method: str, *, pointer: str) -> list[Problem]:
     return [Problem(pointer, f"the method must be one of {', '.join(sorted(METHODS))}")]
 
 
-def check_body(method: str, size: int, *, max_bytes: int, pointer: str) -> list[Problem]:
-    """`size` in bytes as they will be sent."""
+def body_fault(method: str, size: int, *, max_bytes: int) -> str | None:
+    """Why a body of `size` bytes, as they will be sent, is refused; None: it is not."""
     if size and method in METHODS_WITHOUT_BODY:
-        return [Problem(pointer, f"a {method} request has no body")]
+        return f"a {method} request has no body"
     if size > max_bytes:
-        return [Problem(pointer, f"the body has {size} bytes; at most {max_bytes} are allowed")]
-    return []
+        return f"the body has {size} bytes; at most {max_bytes} are allowed"
+    return None
 
 
 def check_headers(headers: Sequence[tuple[str, str]], *, max_bytes: int, pointer: str) -> list[Problem]:

@@ -13,9 +13,9 @@ passed: its owner may have settled it. Of the past dues in a batch, each later o
 are called in their order.
 """
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from membership.errors import MinutehandError, StoreUnavailable
 from scheduler_service.domain.clients import Client
@@ -146,7 +146,7 @@ class CreateSchedules:
         """The rows of requests made at `now`, and the errors of the others. Nothing is created. Raises
         StoreUnavailable."""
         await self.look_up(client, [request for request in requests if isinstance(request, ScheduleRequest)])
-        judged: list[_Judged] = []
+        judged: list[Draft | _Refused] = []
         for start in range(0, len(requests), PIECE):
             if start:
                 await self._clock.sleep(0)
@@ -154,10 +154,10 @@ class CreateSchedules:
                 self._judged(client, request, now=now, once=once, position=position)
                 for position, request in enumerate(requests[start : start + PIECE], start)
             ]
-        late = {one.asked for one in judged if one.asked is not None and one.due == now}
+        late = {_asked(one) for one in judged if one.due == now}
         if len(late) > 1:
-            turns: dict[UnixMillis | None, int] = {asked: turn for turn, asked in enumerate(sorted(late))}
-            judged = [one.in_turn(turns) if one.due == now else one for one in judged]
+            turns = {asked: turn for turn, asked in enumerate(sorted(late))}
+            judged = [_due_at(one, now + turns[_asked(one)]) if one.due == now else one for one in judged]
         created: list[Created] = []
         for start in range(0, len(judged), PIECE):
             if start:
@@ -192,8 +192,7 @@ class CreateSchedules:
         drawn = self._draft(client, request, now=now, point=point_of(f"{client.client_id}/{request.key}"))
         if latest is not None and drawn.due > latest:
             drawn = _due_at(drawn, max(latest, now))
-        poller_id, schedule_id = self._chosen(client, drawn)
-        return self._definition(client, drawn, poller_id=poller_id, schedule_id=schedule_id, now=now)
+        return self._definition(client, drawn, self._chosen(client, drawn), now)
 
     async def chosen(self, client: Client, request: ScheduleRequest, once: OnceIds) -> Chosen:
         """The id that a request gets by its token. Raises Invalid, StoreUnavailable."""
@@ -204,7 +203,7 @@ class CreateSchedules:
         """The row of a request that was valid at `now` and got this id: equal values, even where the client's settings
         have changed since."""
         drawn = redraft(request, due=due_of(schedule_id), now=now)
-        return self._definition(client, drawn, poller_id=poller_of(schedule_id), schedule_id=schedule_id, now=now)
+        return self._definition(client, drawn, (poller_of(schedule_id), schedule_id), now)
 
     def faults(self, client: Client, request: ScheduleRequest) -> list[FieldError]:
         """All faults of a request. Creates nothing."""
@@ -216,29 +215,28 @@ class CreateSchedules:
 
     def _judged(
         self, client: Client, request: ScheduleRequest | Invalid, *, now: int, once: OnceIds | None, position: int
-    ) -> "_Judged":
+    ) -> "Draft | _Refused":
         if isinstance(request, Invalid):
-            return _Judged(request, None, None)
-        point = self._point(request, once, position)
+            return _Refused(request)
+        point = self._point(once, position) if request.window_seconds else 0
         try:
-            drawn = self._draft(client, request, now=now, point=point)
+            return self._draft(client, request, now=now, point=point)
         except Invalid as invalid:
             if once is None:
-                return _Judged(invalid, None, None)
+                return _Refused(invalid)
             # A repeat may be judged by other settings, and the others must keep their pollers and dues.
             asked, due = unjudged_due(request, now=now, point=point)
-            return _Judged(
-                invalid, asked, due, pinned=request.ordering_key is not None or request.callback.flow_key is not None
-            )
-        return _Judged(drawn, drawn.due if drawn.nominal_due is None else drawn.nominal_due, drawn.due)
+            pinned = request.ordering_key is not None or request.callback.flow_key is not None
+            return _Refused(invalid, due, asked if asked < due else None, pinned)
 
-    def _defined(self, client: Client, judged: "_Judged", *, now: int, once: OnceIds | None, position: int) -> Created:
-        drawn = judged.drawn
-        if not isinstance(drawn, Invalid):
-            return self._placed_at(client, drawn, now=now, once=once, position=position)
+    def _defined(
+        self, client: Client, judged: "Draft | _Refused", *, now: int, once: OnceIds | None, position: int
+    ) -> Created:
+        if isinstance(judged, Draft):
+            return self._definition(client, judged, self._chosen(client, judged, once, position), now)
         if once is not None and judged.due is not None and not judged.pinned:
             once.pass_over(judged.due)
-        return drawn
+        return judged.error
 
     def _draft(self, client: Client, request: ScheduleRequest, *, now: int, point: int) -> Draft:
         named = request.callback.destination is not None
@@ -252,35 +250,28 @@ class CreateSchedules:
             check_destination=self._destinations.check(client.client_id) if named else no_such_destination,
         )
 
-    def _point(self, request: ScheduleRequest, once: OnceIds | None, position: int = 0) -> int:
-        if not request.window_seconds:
-            return 0
+    def _point(self, once: OnceIds | None, position: int = 0) -> int:
         return self._randomness.bits(POINT_BITS) if once is None else once.point(position)
 
     def _define(self, client: Client, request: ScheduleRequest, *, now: int, once: OnceIds | None) -> Definition:
-        drawn = self._draft(client, request, now=now, point=self._point(request, once))
-        return self._placed_at(client, drawn, now=now, once=once)
+        drawn = self._draft(client, request, now=now, point=self._point(once) if request.window_seconds else 0)
+        return self._definition(client, drawn, self._chosen(client, drawn, once), now)
 
-    def _placed_at(
-        self, client: Client, drawn: Draft, *, now: int, once: OnceIds | None, position: int = 0
-    ) -> Definition:
+    def _chosen(
+        self, client: Client, drawn: Draft, once: OnceIds | None = None, position: int = 0
+    ) -> tuple[PollerId, ScheduleId]:
+        pin = drawn.pin
         if once is not None:
-            poller_id, schedule_id = once.at(position, due=drawn.due, pin=drawn.pin)
-        else:
-            poller_id, schedule_id = self._chosen(client, drawn)
-        return self._definition(client, drawn, poller_id=poller_id, schedule_id=schedule_id, now=now)
-
-    def _chosen(self, client: Client, drawn: Draft) -> tuple[PollerId, ScheduleId]:
+            return once.at(position, due=drawn.due, pin=pin)
         client_id, quota = client.client_id, client.poller_quota
-        if (pin := drawn.pin) is None:
+        if pin is None:
             poller_id = self._pollers.choose(client_id, minute_of(drawn.due), quota=quota)
         else:
             poller_id = pinned_poller(client_id, pin, quota=quota)
         return poller_id, new_schedule_id(due=drawn.due, poller_id=poller_id, randomness=self._randomness)
 
-    def _definition(
-        self, client: Client, drawn: Draft, *, poller_id: PollerId, schedule_id: ScheduleId, now: int
-    ) -> Definition:
+    def _definition(self, client: Client, drawn: Draft, chosen: tuple[PollerId, ScheduleId], now: int) -> Definition:
+        poller_id, schedule_id = chosen
         return Definition(
             client_id=client.client_id,
             poller_id=poller_id,
@@ -298,24 +289,27 @@ class CreateSchedules:
         )
 
 
-class _Judged(NamedTuple):
-    """The draft of an item or its faults. `asked`, `due`: also of a refused item, if they count. `pinned`: a
-    name decides its poller."""
+class _Refused(NamedTuple):
+    """The faults of an item. Where it counts, its `due` and `nominal_due` as in a `Draft`; `pinned`: a name decides its
+    poller."""
 
-    drawn: Draft | Invalid
-    asked: UnixMillis | None
-    due: UnixMillis | None
+    error: Invalid
+    due: UnixMillis | None = None
+    nominal_due: UnixMillis | None = None
     pinned: bool = False
 
-    def in_turn(self, turns: Mapping[UnixMillis | None, int]) -> "_Judged":
-        """The same, due so many milliseconds later."""
-        assert self.due is not None
-        due = UnixMillis(self.due + turns[self.asked])
-        drawn = self.drawn if isinstance(self.drawn, Invalid) else _due_at(self.drawn, due)
-        return self._replace(due=due, drawn=drawn)
+
+_Item = TypeVar("_Item", Draft, "Draft | _Refused")
 
 
-def _due_at(drawn: Draft, due: int) -> Draft:
-    """The same draft, due at another instant."""
-    asked = drawn.due if drawn.nominal_due is None else drawn.nominal_due
-    return drawn._replace(due=UnixMillis(due), nominal_due=asked if asked < due else None)
+def _asked(item: Draft | _Refused) -> UnixMillis:
+    """The instant that an item with a due has asked for."""
+    asked = item.due if item.nominal_due is None else item.nominal_due
+    assert asked is not None
+    return asked
+
+
+def _due_at(item: _Item, due: int) -> _Item:
+    """The same, due at another instant."""
+    asked = _asked(item)
+    return item._replace(due=UnixMillis(due), nominal_due=asked if asked < due else None)

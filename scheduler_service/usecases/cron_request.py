@@ -142,12 +142,11 @@ def draft_cron(
     faults += bounds.faults_of_schedule(request.retry, request.timeout_seconds)
     if faults or rule is None:
         raise Invalid(faults)
+    method, url = callback.stored_target
     return CronDraft(
         expression=rule.expression.text,
         timezone=rule.timezone,
-        callback=CronCallback(
-            method=callback.stored_method, url=callback.stored_url, headers=encode_headers(headers), body=body
-        ),
+        callback=CronCallback(method=method, url=url, headers=encode_headers(headers), body=body),
         options=CronOptions(
             starts_at=rule.starts_at,
             ends_at=rule.ends_at,

@@ -19,7 +19,7 @@ from scheduler_service.domain.callback_rules import (
     HEADER_VALUE_PATTERN,
     MAX_HEADERS,
     METHODS,
-    check_body,
+    body_fault,
     check_headers,
     check_method,
 )
@@ -35,6 +35,7 @@ from scheduler_service.domain.instants import format_instant, parse_instant
 from scheduler_service.domain.local_times import Fold, instant_of, parse_local
 from scheduler_service.domain.network import MAX_URL_LENGTH, NetworkPolicy, Refusal
 from scheduler_service.domain.options import (
+    NO_HEADERS,
     NO_OPTIONS_TEXT,
     Headers,
     RetryOverride,
@@ -103,16 +104,11 @@ class CallbackRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     flow_parallelism: FlowParallelism | None = None
 
     @property
-    def stored_url(self) -> str:
-        """The URL of its row."""
+    def stored_target(self) -> tuple[str, str]:
+        """Method and URL of its row. An empty method: its destination's."""
         if self.destination is None:
-            return self.url or ""
-        return named_url(self.destination, self.path or "")
-
-    @property
-    def stored_method(self) -> str:
-        """The method of its row; empty: its destination's."""
-        return self.method or ("POST" if self.destination is None else "")
+            return self.method or "POST", self.url or ""
+        return self.method or "", named_url(self.destination, self.path or "")
 
 
 class LocalTime(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, gc=False):
@@ -153,7 +149,7 @@ class ScheduleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
 class Draft(NamedTuple):
     """A valid request, as the columns of a row that don't depend on its poller and id. `nominal_due`: the instant that
-    was asked for, if the call is due later."""
+    was asked for, if the call is due later. `pin`: the name that decides the poller, if one does."""
 
     due: UnixMillis
     nominal_due: UnixMillis | None
@@ -164,12 +160,7 @@ class Draft(NamedTuple):
     options: str
     label: str | None
     ordering_key: str | None
-    flow_key: str | None = None
-
-    @property
-    def pin(self) -> str | None:
-        """The name that decides the poller, if one does."""
-        return self.ordering_key if self.flow_key is None else self.flow_key
+    pin: str | None
 
 
 class CallbackPolicy:
@@ -209,9 +200,10 @@ def draft(
     """The columns to store for a request made at `now` (Unix milliseconds) by a client with `settings` in force.
     `point`: where in its window the call is due (`domain.spread`). Raises Invalid with every fault."""
     faults: list[FieldError] = []
-    asked = asked_instant(request, now=now, settings=settings, faults=faults)
+    asked = due = asked_instant(request, now=now, settings=settings, faults=faults)
     if request.window_seconds:
         faults += _faults_of_window(request, asked, now=now, settings=settings)
+        due = _within_window(request, asked, point)
     headers, body = draft_callback(
         request.callback,
         settings=settings,
@@ -225,7 +217,7 @@ def draft(
         faults += _faults_of_latest(request)
     if faults:
         raise Invalid(faults)
-    return _drawn(request, asked, _due_within(request, asked, now=now, point=point), headers, body)
+    return _drawn(request, asked, due if due > now else UnixMillis(now), headers, body)
 
 
 def redraft(request: ScheduleRequest, *, due: UnixMillis, now: int) -> Draft:
@@ -236,17 +228,18 @@ def redraft(request: ScheduleRequest, *, due: UnixMillis, now: int) -> Draft:
 
 def _drawn(request: ScheduleRequest, asked: UnixMillis, due: UnixMillis, headers: Headers, body: bytes) -> Draft:
     callback = request.callback
+    method, url = callback.stored_target
     return Draft(
-        due=due,
-        nominal_due=asked if asked < due else None,
-        method=callback.stored_method,
-        url=callback.stored_url,
-        headers=encode_headers(headers),
-        body=body,
-        options=_options(request),
-        label=request.label,
-        ordering_key=request.ordering_key,
-        flow_key=callback.flow_key,
+        due,
+        asked if asked < due else None,
+        method,
+        url,
+        encode_headers(headers) if headers else NO_HEADERS,
+        body,
+        _options(request),
+        request.label,
+        request.ordering_key,
+        request.ordering_key if callback.flow_key is None else callback.flow_key,
     )
 
 
@@ -272,12 +265,10 @@ def draft_callback(
     problems = check_method(method, pointer="/callback/method")
     if headers:
         problems += check_headers(headers, max_bytes=settings.header_bytes, pointer="/callback/headers")
-    if body:
-        problems += check_body(
-            method, len(body), max_bytes=settings.payload_bytes, pointer=f"/callback/{_body_field(callback)}"
-        )
     if problems:
         faults += [FieldError(*problem) for problem in problems]
+    if body and (wrong := body_fault(method, len(body), max_bytes=settings.payload_bytes)) is not None:
+        faults.append(FieldError(f"/callback/{_body_field(callback)}", wrong))
     return headers, body
 
 
@@ -388,10 +379,8 @@ def named_instant(due: str | LocalTime, faults: list[FieldError]) -> UnixMillis 
     return instant
 
 
-def _due_within(request: ScheduleRequest, asked: int, *, now: int, point: int) -> UnixMillis:
-    """When the call is due: within its window, and not in the past."""
-    seconds = request.window_seconds
-    return UnixMillis(max(asked + offset_ms(point, seconds) if seconds else asked, now))
+def _within_window(request: ScheduleRequest, asked: int, point: int) -> UnixMillis:
+    return UnixMillis(asked + offset_ms(point, request.window_seconds))
 
 
 def _faults_of_window(request: ScheduleRequest, asked: int, *, now: int, settings: ClientSettings) -> list[FieldError]:
@@ -419,7 +408,7 @@ def _faults_of_latest(request: ScheduleRequest) -> list[FieldError]:
 def unjudged_due(request: ScheduleRequest, *, now: int, point: int) -> tuple[UnixMillis, UnixMillis]:
     """The instant that a request names, and its due, where there is no fault; needs no settings of the client."""
     asked = asked_instant(request, now=now, settings=_UNJUDGED, faults=[])
-    return asked, _due_within(request, asked, now=now, point=point)
+    return asked, UnixMillis(max(_within_window(request, asked, point), now))
 
 
 def _content(callback: CallbackRequest, faults: list[FieldError]) -> tuple[Headers, bytes]:
@@ -462,14 +451,16 @@ def _body_field(callback: CallbackRequest) -> str:
 
 
 def _options(request: ScheduleRequest) -> str:
-    retry = asked_retry(request.retry)
-    empty_body = asks_for_empty_body(request.callback)
-    flow = asked_flow(request.callback)
+    callback, retry = request.callback, request.retry
     timeout, skip_after = request.timeout_seconds, request.skip_after_seconds
-    if retry is None and timeout is None and skip_after is None and flow is None and not empty_body:
+    if retry is None and timeout is None and skip_after is None and callback.flow_key is None and callback.body:
         return NO_OPTIONS_TEXT
     return encode_options(
         ScheduleOptions(
-            retry=retry, timeout_seconds=timeout, skip_after_seconds=skip_after, empty_body=empty_body, flow=flow
+            retry=asked_retry(retry),
+            timeout_seconds=timeout,
+            skip_after_seconds=skip_after,
+            empty_body=asks_for_empty_body(callback),
+            flow=asked_flow(callback),
         )
     )

@@ -79,14 +79,15 @@ class SendTrialCall:
         if faults:
             raise Invalid(faults)
         now = UnixMillis(self._clock.wall_ms())
+        method, url = callback.stored_target
         options = ScheduleOptions(timeout_seconds=request.timeout_seconds, empty_body=asks_for_empty_body(callback))
         definition = Definition(
             client_id=client.client_id,
             poller_id=_POLLER,
             due=now,
             schedule_id=new_schedule_id(due=now, poller_id=_POLLER, randomness=self._randomness),
-            method=callback.stored_method,
-            url=callback.stored_url,
+            method=method,
+            url=url,
             headers=encode_headers(headers),
             body=body,
             options=encode_options(options),

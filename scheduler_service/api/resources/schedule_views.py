@@ -20,7 +20,15 @@ from scheduler_service.domain.destinations import read_named_url
 from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId, poller_of
 from scheduler_service.domain.instants import format_instant, format_instant_or_none
-from scheduler_service.domain.options import NO_OPTIONS, ScheduleOptions, Undecodable, decode_headers, decode_options
+from scheduler_service.domain.options import (
+    NO_HEADERS,
+    NO_OPTIONS,
+    NO_OPTIONS_TEXT,
+    ScheduleOptions,
+    Undecodable,
+    decode_headers,
+    decode_options,
+)
 from scheduler_service.domain.ports import SecretEncryption
 from scheduler_service.domain.schedules import Definition, Row, State
 from scheduler_service.domain.trial_calls import Exchange, Preview
@@ -52,7 +60,7 @@ def _schedule_view(
     client_id: ClientId, source: Definition | Row, encryption: SecretEncryption, *, outcome: Row | None, in_flight: bool
 ) -> ScheduleView:
     due = format_instant(source.due)
-    options = _options(source.options)
+    options = NO_OPTIONS if source.options == NO_OPTIONS_TEXT else _options(source.options)
     key, nominal_due = options.key, source.nominal_due
     state = _SCHEDULED if outcome is None or outcome.state is None else outcome.state
     next_attempt_at = format_instant_or_none(outcome.next_attempt_at) if outcome is not None else due
@@ -95,16 +103,16 @@ def callback_view(
     options: ScheduleOptions | CronOptions,
 ) -> CallbackView:
     """A stored callback with its credentials masked. Without a body, unless one was asked to be empty, it has none."""
-    body = source.body or b""
-    try:
-        sent = decode_headers(encryption.open_headers(client_id, source.headers or ""))
-        headers: dict[str, str] | None = masked(sent) if sent else {}
-    except SecretLocked:
-        headers = None
-    except Undecodable:
-        # Content that can't be unpacked has the whole blob as its body (`cql.packed`), credentials included.
-        headers, body = None, b""
-    url, method = source.url or "", source.method or ""
+    body, url, method = source.body or b"", source.url or "", source.method or ""
+    headers: dict[str, str] | None = {}
+    if source.headers != NO_HEADERS:
+        try:
+            headers = masked(decode_headers(encryption.open_headers(client_id, source.headers or "")))
+        except SecretLocked:
+            headers = None
+        except Undecodable:
+            # Content that can't be unpacked has the whole blob as its body (`cql.packed`), credentials included.
+            headers, body = None, b""
     if (named := read_named_url(url)) is None:
         view = CallbackView(url=url, method=method, headers=headers)
     else:
