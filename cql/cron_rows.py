@@ -11,8 +11,10 @@ from cql.decoding import decode_enum, decode_json, undecodable
 from scheduler_service.domain.crons.row import (
     Cron,
     CronCallback,
+    CronLabel,
     CronMark,
     CronOptions,
+    CronPause,
     CronProgress,
     CronRun,
     CronStanding,
@@ -23,13 +25,15 @@ RUN_BYTES = 150
 """Bytes of a run in a request, without the texts of its two ids."""
 
 _CRON_BYTES = 400
+_NULLABLE = ("wake_at", "pause")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _MORE_THAN_A_MONTH = timedelta(days=32)
 
 
 def write_item(cron: Cron, *, expected_revision: int | None) -> Item:
-    """A write of all columns. For a new cron None needs no tombstone."""
+    """A write of all columns. For a new cron None needs no tombstone; an earlier pause is left, as it is not true of
+    another revision."""
     wake_at = UNSET if cron.wake_at is None and expected_revision is None else cron.wake_at
     return "crons.write", (
         cron.expression,
@@ -45,6 +49,7 @@ def write_item(cron: Cron, *, expected_revision: int | None) -> Item:
         cron.fires,
         cron.swept,
         wake_at,
+        UNSET if cron.pause is None else msgspec.json.encode(cron.pause).decode(),
         cron.client_id,
         cron.cron_id,
         expected_revision,
@@ -96,18 +101,38 @@ def cron_of(values: Sequence[Any]) -> Cron:
     columns = dict(zip(Cron.__struct_fields__, values, strict=True))
     key = f"{columns['client_id']}/{columns['cron_id']}"
     columns["confirmations"] = columns["confirmations"] or 0
-    if missing := [name for name, value in columns.items() if value is None and name != "wake_at"]:
+    if missing := [name for name, value in columns.items() if value is None and name not in _NULLABLE]:
         raise undecodable(f"null: {', '.join(missing)}", table="crons", key=key)
     columns["callback"] = decode_json(columns["callback"], CronCallback, table="crons", key=key)
     columns["options"] = decode_json(columns["options"], CronOptions, table="crons", key=key)
     columns["state"] = decode_enum(columns["state"], CronState, table="crons", key=key)
+    columns["pause"] = _pause(columns["pause"], columns["state"], columns["revision"], key=key)
     return Cron(**columns)
+
+
+def _pause(text: str | None, state: CronState, revision: int | None, *, key: str) -> CronPause | None:
+    if text is None or state is not CronState.PAUSED:
+        return None
+    pause = decode_json(text, CronPause, table="crons", key=key)
+    return pause if pause.revision == revision else None
 
 
 def mark_of(values: Sequence[Any]) -> CronMark:
     """Raises UndecodableRow."""
     cron_id, state, wake_at, changed_at = values
     return CronMark(cron_id, decode_enum(state, CronState, table="crons", key=cron_id), wake_at, changed_at)
+
+
+class _Label(msgspec.Struct, frozen=True):
+    label: str | None = None
+
+
+def label_of(values: Sequence[Any]) -> CronLabel:
+    """Raises UndecodableRow."""
+    cron_id, state_text, revision, options, pause = values
+    state = decode_enum(state_text, CronState, table="crons", key=cron_id)
+    label = decode_json(options, _Label, table="crons", key=cron_id).label
+    return CronLabel(cron_id, state, label, _pause(pause, state, revision, key=cron_id))
 
 
 class _Overlap(msgspec.Struct, frozen=True):

@@ -23,7 +23,9 @@ from minutehand.cli.schedule_options import Attempts, OrderingKey, given
 from minutehand.cli.schedule_view import show_schedule
 
 if TYPE_CHECKING:
-    from minutehand.client import Cron, Dst
+    from collections.abc import Sequence
+
+    from minutehand.client import Cron, CronChange, Dst
 
 app = typer.Typer(help="Put crons, look at them, pause, resume, trigger and delete them. Takes the client's own key.")
 
@@ -61,6 +63,12 @@ Fold = Annotated[
         show_default=False,
     ),
 ]
+PauseNote = Annotated[
+    str | None,
+    typer.Option("--note", help="Why, shown with the cron until it is resumed.", show_default=False),
+]
+LabelOfAll = Annotated[str, typer.Option("--label", help="The label of the crons.", show_default=False)]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say which crons would change.")]
 
 
 @app.command(
@@ -188,10 +196,11 @@ def list_(
     )
 
 
-@app.command(epilog="Example: minutehand crons pause shop nightly")
+@app.command(epilog="Example: minutehand crons pause shop nightly --note 'until the books are moved'")
 def pause(
     client_id: ClientId,
     cron_id: CronId,
+    note: PauseNote = None,
     revision: Revision = None,
     url: Url = DEFAULT_URL,
     key: KeyText = None,
@@ -199,7 +208,43 @@ def pause(
 ) -> None:
     """Pause a cron: no more fires until it is resumed."""
     with connect(url, key) as api:
-        _show(api.client(client_id).crons.pause(cron_id, revision=revision), as_json)
+        _show(api.client(client_id).crons.pause(cron_id, note=note, revision=revision), as_json)
+
+
+@app.command(
+    "pause-all", epilog="Example: minutehand crons pause-all shop --label books --note 'moving the books' --dry-run"
+)
+def pause_all(
+    client_id: ClientId,
+    label: LabelOfAll,
+    note: PauseNote = None,
+    dry_run: DryRun = False,
+    url: Url = DEFAULT_URL,
+    key: KeyText = None,
+    as_json: AsJson = False,
+) -> None:
+    """Pause all crons with a label. Those that are paused already keep their note."""
+    with connect(url, key) as api:
+        changes = api.client(client_id).crons.pause_all(label=label, note=note, dry_run=dry_run)
+    _show_changes(changes, "paused", dry_run, as_json)
+
+
+@app.command("resume-all", epilog="Example: minutehand crons resume-all shop --label books --note 'moving the books'")
+def resume_all(
+    client_id: ClientId,
+    label: LabelOfAll,
+    note: Annotated[
+        str | None, typer.Option("--note", help="Only crons that were paused with this note.", show_default=False)
+    ] = None,
+    dry_run: DryRun = False,
+    url: Url = DEFAULT_URL,
+    key: KeyText = None,
+    as_json: AsJson = False,
+) -> None:
+    """Resume all paused crons with a label, from now on. Missed fires are not made up for."""
+    with connect(url, key) as api:
+        changes = api.client(client_id).crons.resume_all(label=label, note=note, dry_run=dry_run)
+    _show_changes(changes, "resumed", dry_run, as_json)
 
 
 @app.command(epilog="Example: minutehand crons resume shop nightly")
@@ -314,6 +359,20 @@ def preview(
     print_table(("FIRE",), [(fire,) for fire in found.next_fires])
 
 
+def _show_changes(changes: "Sequence[CronChange]", done: str, dry_run: bool, as_json: bool) -> None:
+    if as_json:
+        print_json(changes)
+    else:
+        changed, left = sum(one.changed for one in changes), sum(one.status != 200 for one in changes)
+        refused = f", {left:,} could not be" if left else ""
+        say(f"{changed:,} {'would be' if dry_run else 'were' if changed != 1 else 'was'} {done}{refused}.")
+        if changes:
+            rows = [(one.cron_id, one.status, one.state, one.changed) for one in changes]
+            print_table(("CRON", "ANSWER", "STATE", "CHANGED"), rows)
+    if any(one.status == 503 for one in changes):
+        raise typer.Exit(1)
+
+
 def _dst(gap: str | None, fold: str | None) -> "Dst | None":
     from minutehand.client import Dst
 
@@ -329,6 +388,8 @@ def _show(cron: "Cron", as_json: bool) -> None:
         [
             ("cron", cron.cron_id),
             ("state", cron.state),
+            ("paused since", cron.pause.at if cron.pause else None),
+            ("paused because", cron.pause.note if cron.pause else None),
             ("expression", cron.expression),
             ("dialect", cron.dialect if cron.dialect != "cronie" else None),
             ("rule", cron.rule if cron.rule != cron.expression else None),

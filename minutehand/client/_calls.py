@@ -43,6 +43,7 @@ from minutehand.client._outcomes import (
     Attempt,
     AuditEntry,
     CancelItem,
+    CronChange,
     DeadLetter,
     Exchange,
     LetterFilters,
@@ -447,8 +448,18 @@ def delete_cron(client_id: str, cron_id: str, *, revision: int | None) -> Operat
     return Operation(method="DELETE", path=_cron(client_id, cron_id), answer=Cron, headers=precondition(revision))
 
 
-def pause_cron(client_id: str, cron_id: str, *, revision: int | None) -> Operation[Cron]:
-    return at_revision(f"{_cron(client_id, cron_id)}:pause", Cron, revision)
+def pause_cron(client_id: str, cron_id: str, *, note: str | None, revision: int | None) -> Operation[Cron]:
+    path, body = f"{_cron(client_id, cron_id)}:pause", None if note is None else _encode({"note": note})
+    return Operation(method="POST", path=path, answer=Cron, body=body, headers=precondition(revision))
+
+
+def change_crons(
+    client_id: str, verb: str, *, label: str, note: str | None, dry_run: bool, cursor: str | None = None
+) -> Operation[Page[CronChange]]:
+    """Pause or resume crons of a label; without the cursor the first page."""
+    asked = {"label": label, "note": note, "dry_run": dry_run or None, "cursor": cursor}
+    body = _encode({name: value for name, value in asked.items() if value is not None})
+    return Operation(method="POST", path=f"{client_path(client_id)}/crons:{verb}", answer=Page[CronChange], body=body)
 
 
 def resume_cron(client_id: str, cron_id: str, *, revision: int | None) -> Operation[Cron]:

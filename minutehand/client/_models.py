@@ -228,6 +228,14 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     etag: str | None = None
 
 
+class CronPause(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a cron is paused: since when, with what note. `by` request: somebody asked for it."""
+
+    at: datetime
+    by: str = "request"
+    note: str | None = None
+
+
 class Cron(msgspec.Struct, frozen=True, kw_only=True):
     """A cron. `state` is active, paused, finished or deleted. `expression` is the rule in its `dialect`, `rule` the
     same in canonical form, `words` an English sentence; `next_fires` are the next nominal instants."""
@@ -256,6 +264,7 @@ class Cron(msgspec.Struct, frozen=True, kw_only=True):
     timeout_seconds: float | None = None
     label: str | None = None
     ordering_key: str | None = None
+    pause: CronPause | None = None
 
 
 class CronRun(msgspec.Struct, frozen=True, kw_only=True):

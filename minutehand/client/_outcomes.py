@@ -83,6 +83,17 @@ class RescheduleItem(msgspec.Struct, frozen=True, kw_only=True):
         return self.status == 200
 
 
+class CronChange(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one cron of many: status 200 it is as wanted (`changed`: by this request; in a dry run it would
+    be), 404 deleted meanwhile, 409 finished, 503 unknown: ask again."""
+
+    cron_id: str
+    status: int
+    state: str | None = None
+    changed: bool = False
+    revision: int | None = None
+
+
 class CancelItem(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one cancel of many: status 200 cancelled, 404 not found, 409 in flight or ended otherwise (`state`
     says how), 503 unknown: ask again.

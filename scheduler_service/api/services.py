@@ -69,6 +69,7 @@ from scheduler_service.usecases.keys import Keys
 from scheduler_service.usecases.list_schedules import ListSchedules
 from scheduler_service.usecases.members import WatchMembers
 from scheduler_service.usecases.named_destinations import CachedDestinations
+from scheduler_service.usecases.pause_crons import PauseCrons
 from scheduler_service.usecases.public_keys import ShowPublicKeys
 from scheduler_service.usecases.reconciliations import RequestReconciliations, ShowReconciliations
 from scheduler_service.usecases.redeliver import RedeliverSchedule
@@ -243,6 +244,7 @@ class CronServices:
             crons=crons, catalog=catalog, writer=writer, encryption=policy.encryption, clock=clock
         )
         self.request = RequestCrons(change=self.change, admit=admit, policy=policy, clock=clock)
+        self.many = PauseCrons(crons=crons, change=self.change)
         self.show = ShowCrons(crons=crons, resolve=resolve, clock=clock)
 
 

@@ -46,6 +46,7 @@ T = TypeVar("T")
 
 MAX_FIRES = 1_000_000
 MAX_CATCH_UP_SECONDS = 604_800
+MAX_NOTE = 500
 MAX_PREVIEWED = 100
 DEFAULT_PREVIEWED = 5
 
@@ -91,6 +92,16 @@ class CronRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     timeout_seconds: TimeoutSeconds | None = None
     label: Name | None = None
     ordering_key: Name | None = None
+
+
+Note = Annotated[str, Meta(min_length=1, max_length=MAX_NOTE)]
+
+
+class PauseRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Why it is paused: shown with the cron until it is resumed, and recorded in the audit log. Left out, a note that
+    it has stays."""
+
+    note: Note | None = None
 
 
 class PreviewRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -31,6 +31,7 @@ from scheduler_service.domain.crons.row import (
     NO_CALLBACK,
     Cron,
     CronCallback,
+    CronPause,
     CronState,
 )
 from scheduler_service.domain.errors import (
@@ -126,15 +127,28 @@ class ChangeCrons:
         return Changed(cron, created=known is None or known.state is CronState.DELETED)
 
     async def pause(
-        self, client_id: ClientId, cron_id: CronId, *, precondition: Precondition = NO_PRECONDITION
+        self,
+        client_id: ClientId,
+        cron_id: CronId,
+        *,
+        note: str | None = None,
+        keep_note: bool = False,
+        precondition: Precondition = NO_PRECONDITION,
     ) -> Cron:
-        """Raises NotFound; Conflict for a finished cron; PreconditionFailed, StoreUnavailable."""
+        """The note of a cron that is paused already is replaced by another one, unless `keep_note`. Raises NotFound;
+        Conflict for a finished cron; PreconditionFailed, StoreUnavailable."""
 
         def step(known: Cron | None, now: UnixMillis) -> Cron:
             cron = existing(known, cron_id)
             if cron.state is CronState.FINISHED:
                 raise Conflict("cron-finished", f"cron {cron_id!r} has had its last fire", state=cron.state)
-            return cron if cron.state is CronState.PAUSED else _begun_again(cron, cron, CronState.PAUSED, now)
+            if cron.state is CronState.PAUSED:
+                noted = None if cron.pause is None else cron.pause.note
+                if keep_note or note is None or note == noted:
+                    return cron
+            pause = CronPause(at=now, revision=cron.revision + 1, note=note)
+            changed = msgspec.structs.replace(cron, pause=pause)
+            return _begun_again(cron, changed, CronState.PAUSED, now)
 
         return (await self._change(client_id, cron_id, step, precondition)).cron
 
@@ -284,10 +298,14 @@ def _begun_again(known: Cron, changed: Cron, state: CronState, now: UnixMillis) 
     through = max(now - offset_ms(known), known.created_at)
     if known.state is CronState.ACTIVE:
         through = min(through, known.expanded_through)
+    revision, pause = known.revision + 1, changed.pause
     return msgspec.structs.replace(
         changed,
         state=state,
-        revision=known.revision + 1,
+        revision=revision,
+        pause=None
+        if pause is None or state is not CronState.PAUSED
+        else msgspec.structs.replace(pause, revision=revision),
         changed_at=now,
         expanded_through=UnixMillis(through),
         fires=known.fires - _fires_between(known, through, known.expanded_through),

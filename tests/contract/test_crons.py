@@ -13,7 +13,15 @@ from cql.cron_rows import month_of, write_item
 from cql.decoding import UndecodableRow
 from cql.storage import Storage
 from membership.conditional import APPLIED, Answer, Applied, Rejected
-from scheduler_service.domain.crons.row import Cron, CronMark, CronOptions, CronStanding, CronState
+from scheduler_service.domain.crons.row import (
+    Cron,
+    CronLabel,
+    CronMark,
+    CronOptions,
+    CronPause,
+    CronStanding,
+    CronState,
+)
 from scheduler_service.domain.errors import ContentTooLarge
 from scheduler_service.domain.ids import ClientId, CronId, UnixMillis
 from scheduler_service.domain.options import RetryOverride
@@ -256,6 +264,32 @@ async def test_pages_and_marks_are_in_the_order_of_ids(storage: Storage, names: 
     assert await storage.crons.read_page(names.client("-nobody")) == []
 
 
+async def test_labels_and_pauses_are_read_by_page(storage: Storage, names: Names) -> None:
+    client = names.client()
+    pause = CronPause(at=BEGAN, revision=1, note="moving ä")
+    labelled = cron(client, "a", options=CronOptions(label="books", overlap="skip"))
+    paused = cron(client, "b", state=CronState.PAUSED, pause=pause)
+    stale = cron(client, "c", state=CronState.PAUSED, pause=msgspec.structs.replace(pause, revision=7))
+    resumed = cron(client, "d", pause=pause)
+    await create(storage, labelled, paused, stale, resumed)
+    found = await storage.crons.read_labels(client)
+    assert found == [
+        CronLabel(CronId("a"), CronState.ACTIVE, "books", None),
+        CronLabel(CronId("b"), CronState.PAUSED, None, pause),
+        CronLabel(CronId("c"), CronState.PAUSED, None, None),
+        CronLabel(CronId("d"), CronState.ACTIVE, None, None),
+    ]
+    assert await storage.crons.read_labels(client, after=CronId("a"), limit=2) == found[1:3]
+    crons = await storage.crons.read(client, [one.cron_id for one in found])
+    assert [one.pause for one in crons.values()] == [None, pause, None, None]
+    # A write without a pause leaves the stored one, which is not true of the new revision.
+    again = msgspec.structs.replace(paused, revision=2, pause=None)
+    assert await storage.crons.write(again, expected_revision=1) == APPLIED
+    assert (await storage.crons.read(client, [again.cron_id]))[again.cron_id].pause is None
+    await spoil(storage, again, "pause", "[]")
+    assert [one.cron_id for one in await storage.crons.read_labels(client)] == ["a", "c", "d"]
+
+
 async def test_more_are_read_than_fit_a_request(storage: Storage, names: Names) -> None:
     crons = [cron(names.client(), f"c{number:03}") for number in range(130)]
     await create(storage, *crons)
@@ -314,7 +348,7 @@ async def test_a_write_to_an_unreadable_cron_fails_with_that_reason(storage: Sto
 async def spoil(storage: Storage, one: Cron, column: str, text: str) -> None:
     name, parameters = write_item(one, expected_revision=1)
     values = list(parameters)
-    values[{"callback": 2, "options": 3, "state": 4}[column]] = text
+    values[{"callback": 2, "options": 3, "state": 4, "pause": 13}[column]] = text
     assert isinstance(await storage.connection.conditional([(name, tuple(values))]), Applied)
 
 

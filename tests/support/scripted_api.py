@@ -76,6 +76,7 @@ CRON = {
     "changed_at": "2026-11-21T09:10:00.000Z",
     "a_field_of_a_later_version": {"x": 1},
 }
+CRON_CHANGE = {"cron_id": "nightly", "status": 200, "state": "active", "changed": True, "revision": None}
 RUN = {
     "nominal_due": "2026-11-21T01:30:00.000Z",
     "due": "2026-11-21T01:30:07.250Z",

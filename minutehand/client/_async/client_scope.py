@@ -49,6 +49,7 @@ from minutehand.client._outcomes import (
     Attempt,
     AuditEntry,
     CancelItem,
+    CronChange,
     DeadLetter,
     Exchange,
     LetterFilters,
@@ -457,13 +458,33 @@ class AsyncCrons(AsyncPart):
         """By id, page by page; deleted ones are left out."""
         return every(self._perform, calls.list_crons(self._client_id, page_size=page_size))
 
-    async def pause(self, cron_id: str, *, revision: int | None = None) -> Cron:
+    async def pause(self, cron_id: str, *, note: str | None = None, revision: int | None = None) -> Cron:
         """No more fires until it is resumed. `revision`: as for `put`."""
-        return await self._perform(calls.pause_cron(self._client_id, cron_id, revision=revision))
+        return await self._perform(calls.pause_cron(self._client_id, cron_id, note=note, revision=revision))
 
     async def resume(self, cron_id: str, *, revision: int | None = None) -> Cron:
         """Continue from now; fires missed during the pause are not made up for."""
         return await self._perform(calls.resume_cron(self._client_id, cron_id, revision=revision))
+
+    async def pause_all(self, *, label: str, note: str | None = None, dry_run: bool = False) -> tuple[CronChange, ...]:
+        """Pause all crons with this label; those that are paused keep their note. `dry_run`: only answer which ones."""
+        return await self._change_all("pause", label, note, dry_run)
+
+    async def resume_all(self, *, label: str, note: str | None = None, dry_run: bool = False) -> tuple[CronChange, ...]:
+        """Resume all paused crons with this label; with a `note`, those that were paused with it."""
+        return await self._change_all("resume", label, note, dry_run)
+
+    async def _change_all(self, verb: str, label: str, note: str | None, dry_run: bool) -> tuple[CronChange, ...]:
+        items: tuple[CronChange, ...] = ()
+        cursor: str | None = None
+        while True:
+            page = await self._perform(
+                calls.change_crons(self._client_id, verb, label=label, note=note, dry_run=dry_run, cursor=cursor)
+            )
+            items += page.items
+            cursor = page.next_cursor
+            if cursor is None:
+                return items
 
     async def trigger(self, cron_id: str, *, idempotency_key: str | None = None) -> Schedule:
         """Run it once now, beside the rule. Raises MinutehandApiError: cron-changed, where a repeat finds no run and

@@ -135,6 +135,7 @@ CRON: Final = {
     "timeout_seconds": None,
     "label": "books",
     "ordering_key": None,
+    "pause": None,
     "created_at": NOW,
     "changed_at": NOW,
 }
@@ -145,7 +146,14 @@ CRON_DELETED: Final = {
     "next_fires": [],
     "callback": {"url": "", "method": "POST", "headers": {}},
 }
-PAUSED: Final = {**CRON, "state": "paused", "revision": 2, "next_fires": []}
+PAUSE_NOTE: Final = "the books are being moved"
+PAUSED: Final = {
+    **CRON,
+    "state": "paused",
+    "revision": 2,
+    "next_fires": [],
+    "pause": {"at": NOW, "by": "request", "note": PAUSE_NOTE},
+}
 TRIGGERED: Final = {
     **SCHEDULE,
     "due": "2026-11-21T09:30:00.001Z",

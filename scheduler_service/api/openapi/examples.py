@@ -204,7 +204,15 @@ EXAMPLES: Final[Mapping[str, Example]] = {
     "get_cron": Example(answer=of.CRON),
     "list_crons": Example(query={"limit": "50"}, answer=of.page(of.CRON)),
     "delete_cron": Example(answer=of.CRON_DELETED),
-    "pause_cron": Example(answer=of.PAUSED),
+    "pause_cron": Example(request={"note": of.PAUSE_NOTE}, answer=of.PAUSED),
+    "pause_crons": Example(
+        request={"label": "books", "note": of.PAUSE_NOTE},
+        answer=of.page({"cron_id": "nightly", "status": 200, "state": "paused", "changed": True, "revision": 2}),
+    ),
+    "resume_crons": Example(
+        request={"label": "books", "note": of.PAUSE_NOTE, "dry_run": True},
+        answer=of.page({"cron_id": "nightly", "status": 200, "state": "paused", "changed": True, "revision": None}),
+    ),
     "resume_cron": Example(answer={**of.CRON, "revision": 3}),
     "trigger_cron": Example(answer=of.TRIGGERED),
     "list_runs": Example(

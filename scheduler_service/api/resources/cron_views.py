@@ -24,10 +24,19 @@ PLANNED = "planned"
 EXPIRED = "expired"
 
 
+class PauseView(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a cron is paused: since when, with what note. `by` request: somebody asked for it."""
+
+    at: Instant
+    by: Annotated[str, Meta(extra_json_schema={"enum": ["request"]})]
+    note: str | None
+
+
 class CronView(msgspec.Struct, frozen=True, kw_only=True):
     """A cron. `expression` is the rule in its `dialect`, `rule` the same in canonical form, `words` an English
     phrase (null if it can't be read any more). `next_fires`: the next nominal instants, empty unless `state` is active.
-    `changed_at`: when this `revision` was made.
+    `changed_at`: when this `revision` was made. `pause`: null
+    unless `state` is paused.
     """
 
     cron_id: str
@@ -52,6 +61,7 @@ class CronView(msgspec.Struct, frozen=True, kw_only=True):
     timeout_seconds: float | None
     label: str | None
     ordering_key: str | None
+    pause: PauseView | None
     created_at: Instant
     changed_at: Instant
 
@@ -109,9 +119,15 @@ def cron_view(cron: Cron, client: Client, encryption: SecretEncryption, *, now: 
         timeout_seconds=options.timeout_seconds,
         label=options.label,
         ordering_key=options.ordering_key,
+        pause=_pause_view(cron),
         created_at=format_instant(cron.created_at),
         changed_at=format_instant(cron.changed_at),
     )
+
+
+def _pause_view(cron: Cron) -> PauseView | None:
+    pause = cron.pause
+    return None if pause is None else PauseView(at=format_instant(pause.at), by=pause.by, note=pause.note)
 
 
 def run_view(run: RunShown) -> RunView:

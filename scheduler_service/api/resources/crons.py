@@ -32,14 +32,15 @@ from scheduler_service.domain.crons.row import CRON_ID_PATTERN, Cron
 from scheduler_service.domain.errors import FieldError, Invalid, NotFound
 from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, UnixMillis
 from scheduler_service.domain.schedules import Definition
-from scheduler_service.usecases.cron_request import CronRequest, PreviewRequest, preview
+from scheduler_service.usecases.cron_request import CronRequest, PauseRequest, PreviewRequest, preview
 from scheduler_service.usecases.resolve_schedule import Resolved
 
-_CRONS = "/v1/clients/{client_id}/crons"
-_CRON = _CRONS + "/{cron_id}"
+CRONS = "/v1/clients/{client_id}/crons"
+_CRON = CRONS + "/{cron_id}"
 _ID = re.compile(CRON_ID_PATTERN.strip("^$"))
 _REQUEST = Body(CronRequest)
 _PREVIEW = Body(PreviewRequest)
+_PAUSE = Body(PauseRequest)
 
 MAX_CRONS = 200
 """Each cron is read with its body, and its next fires are computed."""
@@ -162,8 +163,12 @@ async def delete_cron(context: RequestContext) -> web.Response:
 
 async def pause_cron(context: RequestContext) -> web.Response:
     client_id, cron_id, precondition = context.client.client_id, _cron_id(context), precondition_of(context.request)
-    await context.no_body()
-    return _changed(context, await context.services.crons.change.pause(client_id, cron_id, precondition=precondition))
+    note = (await context.body_or(_PAUSE, PauseRequest())).note
+    pause = context.services.crons.change.pause
+    cron = await pause(client_id, cron_id, note=note, precondition=precondition)
+    if note is not None:
+        context.record(note=note)
+    return _changed(context, cron)
 
 
 async def resume_cron(context: RequestContext) -> web.Response:
@@ -273,7 +278,7 @@ ROUTES = (
     ),
     Route(
         method="GET",
-        path=_CRONS,
+        path=CRONS,
         access=Access.CLIENT,
         scope=Scope.READ,
         handler=list_crons,
@@ -289,13 +294,15 @@ ROUTES = (
         access=Access.CLIENT,
         scope=Scope.WRITE,
         handler=pause_cron,
-        summary="Pause a cron until it is resumed",
-        request=NoRequest,
+        summary="Pause a cron until it is resumed, with a note that says why",
+        request=PauseRequest,
+        body_optional=True,
         response=CronView,
         headers=ETAG,
         conditional=True,
         problems=("cron-finished",),
         cost=3,
+        recorded=True,
     ),
     Route(
         method="POST",
@@ -310,6 +317,7 @@ ROUTES = (
         conditional=True,
         problems=CREATES,
         cost=3,
+        recorded=True,
     ),
     Route(
         method="POST",

@@ -7,6 +7,7 @@
     wake_at            when the cron is to be expanded next; None: never again by itself
     confirmations      how often a request found the cron as wanted and confirmed it; a change is written only if
                        neither this nor the revision has grown since it was decided
+    pause              why it is paused; None for a cron that is not, or that a program of the version before paused
 
 A change of a cron sets `wake_at` to now; an expansion sets it to the next wake-up. So a cron whose `wake_at` is long
 past has been forgotten, for whatever reason.
@@ -44,6 +45,16 @@ class CronSource(msgspec.Struct, frozen=True, omit_defaults=True):
 
     dialect: str
     expression: str
+
+
+class CronPause(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Why a cron is paused: by whom, `at` which instant (Unix milliseconds), with what note. True of one `revision`:
+    an older program that changes the cron leaves what is stored of an earlier pause."""
+
+    at: UnixMillis
+    revision: int
+    by: Literal["request"] = "request"
+    note: str | None = None
 
 
 class CronOptions(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -110,6 +121,7 @@ class Cron(msgspec.Struct, frozen=True, kw_only=True):
     swept: int
     wake_at: UnixMillis | None
     confirmations: int = 0
+    pause: CronPause | None = None
 
 
 class CronProgress(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,6 +146,15 @@ class CronMark(msgspec.Struct, frozen=True, gc=False):
     def over(self, before: int) -> bool:
         """Whether it was deleted before that instant, and needs no further expansion."""
         return self.state is CronState.DELETED and self.wake_at is None and self.changed_at < before
+
+
+class CronLabel(msgspec.Struct, frozen=True, gc=False):
+    """The columns of a cron by which crons of a label are found."""
+
+    cron_id: CronId
+    state: CronState
+    label: str | None
+    pause: CronPause | None
 
 
 class CronStanding(msgspec.Struct, frozen=True, gc=False):

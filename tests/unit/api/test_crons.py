@@ -50,6 +50,7 @@ async def test_put_answers_the_whole_cron(api: ApiHarness, key: str) -> None:
         "timeout_seconds": None,
         "label": None,
         "ordering_key": None,
+        "pause": None,
         "created_at": "2026-11-21T09:30:00.000Z",
         "changed_at": "2026-11-21T09:30:00.000Z",
     }

@@ -48,6 +48,7 @@ BEFORE = {
     "resume_client": (*FIRST, "suspend_client"),
     "unpause_client": (*FIRST, "pause_client"),
     "resume_cron": (*FIRST, "pause_cron"),
+    "resume_crons": (*FIRST, "pause_cron"),
     "put_schedule": ("put_client",),
     "get_schedule_by_key": ("put_client", "put_schedule"),
     "cancel_schedule_by_key": ("put_client", "put_schedule"),

@@ -11,6 +11,7 @@ from minutehand.cli import failures
 from tests.support.scripted_api import (
     ATTEMPT,
     CRON,
+    CRON_CHANGE,
     EXCHANGE,
     LETTER,
     PREVIEW,
@@ -233,6 +234,16 @@ def test_attempts_show_the_end_of_a_retried_success_and_tell_an_empty_answer_fro
         ("crons list shop", [httpx.Response(200, json={"items": [CRON]})], "2026-11-22 01:30:00.000Z"),
         ("crons show shop nightly", [httpx.Response(200, json=CRON)], "2026-11-23 01:30:00.000Z"),
         ("crons pause shop nightly", [httpx.Response(200, json={**CRON, "state": "paused"})], "paused"),
+        (
+            "crons pause-all shop --label books --note moving --dry-run",
+            [httpx.Response(200, json={"items": [CRON_CHANGE]})],
+            "1 would be paused",
+        ),
+        (
+            "crons resume-all shop --label books",
+            [httpx.Response(200, json={"items": [CRON_CHANGE, {**CRON_CHANGE, "changed": False}]})],
+            "1 was resumed",
+        ),
         ("crons resume shop nightly", [httpx.Response(200, json=CRON)], "active"),
         ("crons trigger shop nightly", [httpx.Response(201, json=SCHEDULE)], "scheduled"),
         ("crons delete shop nightly", [httpx.Response(200, json={**CRON, "state": "deleted"})], "deleted"),

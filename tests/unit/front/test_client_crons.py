@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from minutehand.client import AsyncClientScope, Callback, ClientScope, Dst, MinutehandApiError, Retry
-from tests.support.scripted_api import CRON, PREVIEW, RUN, SCHEDULE, Script, problem
+from tests.support.scripted_api import CRON, CRON_CHANGE, PREVIEW, RUN, SCHEDULE, Script, problem
 
 CALLBACK = Callback(url="https://a.example/")
 RULE = {"expression": "30 2 * * *", "timezone": "Europe/Berlin"}
@@ -42,6 +42,36 @@ def test_put_sends_only_what_is_given_and_reads_instants() -> None:
     assert cron.ends_at == ends_at
     assert cron.next_fires[0] == datetime(2026, 11, 22, 1, 30, tzinfo=UTC)
     assert (cron.dst, cron.retry) == (Dst(gap="shift", fold="first"), Retry(max_attempts=3))
+
+
+def test_pauses_carry_a_note_and_go_through_all_pages() -> None:
+    pause = {"at": "2026-11-21T09:10:00.000Z", "by": "request", "note": "moving"}
+    script = Script(
+        httpx.Response(200, json={**CRON, "state": "paused", "pause": pause}),
+        httpx.Response(200, json={"items": [CRON_CHANGE], "next_cursor": "more"}),
+        httpx.Response(200, json={"items": [{**CRON_CHANGE, "status": 409}], "next_cursor": None}),
+        httpx.Response(200, json={"items": [], "next_cursor": None}),
+    )
+    with script.api() as api:
+        crons = api.client("shop").crons
+        paused = crons.pause("nightly", note="moving")
+        changes = crons.pause_all(label="books", note="moving", dry_run=True)
+        assert crons.resume_all(label="books") == ()
+    assert paused.pause is not None
+    assert (paused.pause.note, paused.pause.at) == ("moving", datetime(2026, 11, 21, 9, 10, tzinfo=UTC))
+    assert [one.status for one in changes] == [200, 409]
+    asked = {"label": "books", "note": "moving", "dry_run": True}
+    assert [script.sent(at) for at in range(4)] == [
+        {"note": "moving"},
+        asked,
+        {**asked, "cursor": "more"},
+        {"label": "books"},
+    ]
+    assert [one.url.path.rsplit("/", 1)[1] for one in script.requests[1:]] == [
+        "crons:pause",
+        "crons:pause",
+        "crons:resume",
+    ]
 
 
 def test_instants_without_a_zone_are_refused_before_anything_is_sent() -> None:
