@@ -286,8 +286,8 @@ async def test_labels_and_pauses_are_read_by_page(storage: Storage, names: Names
     again = msgspec.structs.replace(paused, revision=2, pause=None)
     assert await storage.crons.write(again, expected_revision=1) == APPLIED
     assert (await storage.crons.read(client, [again.cron_id]))[again.cron_id].pause is None
-    await spoil(storage, again, "pause", "[]")
-    assert [one.cron_id for one in await storage.crons.read_labels(client)] == ["a", "c", "d"]
+    await spoil(storage, stale, "pause", "[]")
+    assert [one.cron_id for one in await storage.crons.read_labels(client)] == ["a", "b", "d"]
 
 
 async def test_more_are_read_than_fit_a_request(storage: Storage, names: Names) -> None:
