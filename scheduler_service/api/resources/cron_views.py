@@ -35,8 +35,7 @@ class PauseView(msgspec.Struct, frozen=True, kw_only=True):
 class CronView(msgspec.Struct, frozen=True, kw_only=True):
     """A cron. `expression` is the rule in its `dialect`, `rule` the same in canonical form, `words` an English
     phrase (null if it can't be read any more). `next_fires`: the next nominal instants, empty unless `state` is active.
-    `changed_at`: when this `revision` was made. `pause`: null
-    unless `state` is paused.
+    `changed_at`: when this `revision` was made. `pause`: null unless `state` is paused.
     """
 
     cron_id: str
