@@ -29,7 +29,7 @@ from minutehand.config_values import (
     read_table,
 )
 from minutehand.processes.health import HealthSettings
-from poller_cluster.delivery.settings import DeliverySettings
+from poller_cluster.delivery.settings import DeliverySettings, TargetSettings
 from poller_cluster.ops.server import OpsSettings
 from poller_cluster.settings import (
     BackgroundSettings,
@@ -118,6 +118,7 @@ TABLES = (
     Table("health", HealthSettings),
     Table("membership", MembershipSettings),
     Table("delivery", DeliverySettings),
+    Table("targets", TargetSettings),
     Table("network", NetworkSettings),
     Table("logging", LoggingSettings),
 )
@@ -141,6 +142,7 @@ class Settings:
     health: HealthSettings
     membership: MembershipSettings
     delivery: DeliverySettings
+    targets: TargetSettings
     network: NetworkPolicy
     logging: LoggingSettings
 

@@ -12,6 +12,8 @@ from minutehand.metrics_port import MetricsPort
 from minutehand.processes.health import HealthSettings, told_health
 from minutehand.running import StopSignal, spare_collector
 from minutehand.version import VERSION
+from poller_cluster.delivery.targets.kinds import read_kinds
+from poller_cluster.delivery.targets.port import OpenKinds
 from poller_cluster.trial_calls import TrialCalls
 from scheduler_service.api.app import build_app
 from scheduler_service.api.health import ApiHealth
@@ -59,7 +61,8 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
         hints = HintForwarder(
             members=members, clock=clock, settings=settings.hints, token=token, on_dropped=dropped.add
         )
-        trial_calls = _trial_calls(settings, clock=clock)
+        kinds = read_kinds(settings.targets)
+        trial_calls = _trial_calls(settings, kinds, clock=clock)
         services = build_services(
             storage=storage,
             clock=clock,
@@ -71,6 +74,7 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
             encryption=encryption,
             settings=api,
             clock_limit_ms=settings.membership.clock_limit_ms,
+            kinds=kinds,
         )
         await create_built_in_clients(services.clients.register)
         tasks.spawn(services.health.heartbeat.run(), name="loop-heartbeat")
@@ -104,13 +108,14 @@ def _timekeeper(members: WatchMembers, *, clock: SystemClock) -> Timekeeper:
     )
 
 
-def _trial_calls(settings: Settings, *, clock: Clock) -> TrialCalls:
+def _trial_calls(settings: Settings, kinds: OpenKinds, *, clock: Clock) -> TrialCalls:
     return TrialCalls(
         clock=clock,
         policy=settings.network,
         settings=settings.delivery,
         receivers=settings.node.receivers,
         version=VERSION,
+        kinds=kinds,
     )
 
 

@@ -19,6 +19,9 @@ from minutehand.running import StopSignal, spare_collector, start_unless_stopped
 from minutehand.version import VERSION
 from poller_cluster.background_budget import BackgroundBudget
 from poller_cluster.delivery.engine import DeliveryEngine
+from poller_cluster.delivery.targets.deliveries import Deliveries
+from poller_cluster.delivery.targets.kinds import read_kinds
+from poller_cluster.delivery.targets.port import EngineService, OpenKinds
 from poller_cluster.delivery.token_fetcher import TokenFetcher
 from poller_cluster.hint_targets import NodeTargets
 from poller_cluster.node import Node
@@ -61,7 +64,8 @@ async def serve_node(settings: Settings, *, node_id: NodeId, stop: StopSignal) -
             return
         hints_dropped = Count()
         hints = _hint_forwarder(settings, lambda: members().view, hints_dropped, clock=clock)
-        engine = DeliveryEngine(clock=clock, policy=settings.network, settings=settings.delivery)
+        kinds = read_kinds(settings.targets)
+        engine = _engine(settings, kinds, clock=clock)
         node = Node(
             incarnation=incarnation,
             profile=_profile(settings.node, address=advertised_address(settings.ops, port.listener)),
@@ -76,6 +80,7 @@ async def serve_node(settings: Settings, *, node_id: NodeId, stop: StopSignal) -
             process=_Process(incarnation, stop),
             budget=budget,
             hints=hints,
+            kinds=kinds,
         )
         members.bind(node.membership_agent)
         parts.push_async_callback(hints.stop)
@@ -88,6 +93,14 @@ async def serve_node(settings: Settings, *, node_id: NodeId, stop: StopSignal) -
             spare_collector()
             await stop.wait()
     _log.info("node-stopped", incarnation=str(incarnation))
+
+
+def _engine(settings: Settings, kinds: OpenKinds, *, clock: SystemClock) -> EngineService:
+    """The HTTP engine, behind what routes calls to targets if there are any."""
+    calls = DeliveryEngine(clock=clock, policy=settings.network, settings=settings.delivery)
+    if not kinds:
+        return calls
+    return Deliveries(calls=calls, kinds=kinds, clock=clock, grace_seconds=settings.delivery.stop_grace_seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +201,7 @@ def _profile(settings: NodeSettings, *, address: str) -> NodeProfile:
 
 
 def _metrics(
-    node: Node, engine: DeliveryEngine, storage: Storage, hints_dropped: Count, *, clock: SystemClock
+    node: Node, engine: EngineService, storage: Storage, hints_dropped: Count, *, clock: SystemClock
 ) -> Metrics:
     metrics, updates = Metrics(program="node", version=VERSION), storage.metrics.external_updates
     show_node(

@@ -32,6 +32,7 @@ from scheduler_service.domain.destinations import StoredDestination, read_named_
 from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.ports import ClientStore, DestinationStore, SecretEncryption
+from scheduler_service.domain.targets import NO_KINDS, TargetKinds
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.logging import get_logger
 from scheduler_service.runtime.randomness import Randomness
@@ -100,11 +101,13 @@ class ServedClients:
         on_change: Callable[[], None],
         on_confirmed: Callable[[ClientId], None] = lambda client_id: None,
         bounds: ClientBounds = UNBOUND,
+        kinds: TargetKinds = NO_KINDS,
     ) -> None:
         self._store = store
         self._destinations = destinations
         self._on_confirmed = on_confirmed
         self._encryption = encryption
+        self._kinds = kinds
         self._clock = clock
         self._randomness = randomness
         self._on_change = on_change
@@ -263,7 +266,7 @@ class ServedClients:
         """Serve this client with these destinations. `changed`: it is another client than before."""
         client_id = client.client_id
         known = self._opened.get(client_id, {})
-        opened = open_all(stored, known, self._encryption)
+        opened = open_all(stored, known, self._encryption, self._kinds)
         if opened == known and not changed:
             return
         for name, one in opened.items():

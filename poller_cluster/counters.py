@@ -57,10 +57,14 @@ _OF_ERROR: Final[dict[AttemptError, str]] = {
     "reset": "reset",
     "resolve-failed": "dns",
     "timeout": "timeout",
+    "rejected": "rejected",
     "tls-failed": "tls",
+    "unavailable": "unavailable",
 }
+ACKNOWLEDGED: Final = "acknowledged"
+"""A target took the call; it knows no statuses."""
 OTHER_CLASS: Final = "other"
-CODE_CLASSES: Final = tuple(dict.fromkeys((*CLASSES, *_OF_ERROR.values(), OTHER_CLASS)))
+CODE_CLASSES: Final = tuple(dict.fromkeys((*CLASSES, ACKNOWLEDGED, *_OF_ERROR.values(), OTHER_CLASS)))
 """The possible results of an attempt."""
 GRANTED: Final = "granted"
 _ENDS: Final = (State.DELIVERED, State.FAILED, State.SKIPPED)
@@ -102,7 +106,7 @@ class CallCounts:
         if status is not None:
             kind = _OF_STATUS.get(status // 100, OTHER_CLASS)
         else:
-            kind = OTHER_CLASS if error is None else _OF_ERROR.get(error, OTHER_CLASS)
+            kind = ACKNOWLEDGED if error is None else _OF_ERROR.get(error, OTHER_CLASS)
         self.attempts[kind] += 1
         self.duration.observe(result.duration_seconds)
         if names_destination(row.url):

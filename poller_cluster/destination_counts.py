@@ -55,7 +55,7 @@ class DestinationCounts:
         if counts is not None:
             seconds = result.duration_seconds
             counts.attempts.ended(
-                answered_after=None if result.status is None else seconds,
+                answered_after=seconds if result.error is None else None,
                 succeeded=result.succeeded,
                 now=result.started_at_ms + round(seconds * 1000),
             )

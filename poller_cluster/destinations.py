@@ -1,13 +1,14 @@
 """A client's destinations as a node calls them: opened, and with the client's settings as far as they say nothing.
 
 Each stored row is opened once, and again after it has changed. A destination whose document this node's key ring can't
-decrypt, or that this version can't decode, is *locked*: its calls wait, and those of other destinations are made.
+decrypt, that this version can't decode, or whose target this node does not admit, is *locked*: its calls wait, and
+those of other destinations are made.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -20,10 +21,11 @@ from scheduler_service.domain.destinations import (
     TokenSource,
     decode_destination,
 )
-from scheduler_service.domain.errors import SecretLocked
-from scheduler_service.domain.ids import UnixMillis
+from scheduler_service.domain.errors import FieldError, Invalid, SecretLocked
+from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.domain.options import Headers, Undecodable
 from scheduler_service.domain.ports import SecretEncryption
+from scheduler_service.domain.targets import NO_KINDS, TargetKinds, unknown_kind
 
 _NO_LIMIT: Final = HostLimit()
 
@@ -36,12 +38,22 @@ class OpenedDestination:
     called: Destination | None
     channel: Channel | None = None
     locked: str | None = None
+    target: "ServedTarget | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class ServedTarget:
+    """A target, and what its kind made of its document."""
+
+    kind: str
+    means: Any = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedDestination:
     """See the module. `settings` are the client's, with the time-out and the retries of this destination. `channel`:
-    how its calls connect, None: as others. `paused_at`: since when its calls wait. `locked`: why it can't be called."""
+    how its calls connect, None: as others. `target`: its calls go there, and `url` is only shown. `paused_at`: since
+    when its calls wait. `locked`: why it can't be called."""
 
     name: str
     url: str
@@ -52,6 +64,7 @@ class ServedDestination:
     channel: Channel | None = None
     token: TokenSource | None = None
     cloudevents: CloudEvents | None = None
+    target: ServedTarget | None = None
     paused_at: UnixMillis | None = None
     locked: str | None = None
     revision: int = 0
@@ -71,24 +84,42 @@ NO_DESTINATIONS: Final[Destinations] = MappingProxyType({})
 
 
 def open_all(
-    stored: Sequence[StoredDestination], known: Mapping[str, OpenedDestination], encryption: SecretEncryption
+    stored: Sequence[StoredDestination],
+    known: Mapping[str, OpenedDestination],
+    encryption: SecretEncryption,
+    kinds: TargetKinds = NO_KINDS,
 ) -> dict[str, OpenedDestination]:
     """All of a client's destinations; those that are `known` are opened again if they have changed, or were locked."""
     opened: dict[str, OpenedDestination] = {}
     for one in stored:
         before = known.get(one.name)
         if before is None or before.locked is not None or before.stored != one:
-            before = _open(one, encryption)
+            before = _open(one, encryption, kinds)
         opened[one.name] = before
     return opened
 
 
-def _open(stored: StoredDestination, encryption: SecretEncryption) -> OpenedDestination:
+def _open(stored: StoredDestination, encryption: SecretEncryption, kinds: TargetKinds) -> OpenedDestination:
     try:
         called = decode_destination(encryption.open_destination(stored.client_id, stored.name, stored.document))
     except (SecretLocked, Undecodable) as error:
         return OpenedDestination(stored, None, locked=str(error))
-    return OpenedDestination(stored, called, channel_of(called))
+    try:
+        target = target_of(called, kinds, stored.client_id)
+    except Invalid as error:
+        return OpenedDestination(stored, None, locked=f"its target is not admitted here: {error}")
+    return OpenedDestination(stored, called, channel_of(called), target=target)
+
+
+def target_of(called: Destination, kinds: TargetKinds, client_id: ClientId) -> ServedTarget | None:
+    """Its target, as this process admits it; None: it has a URL. Raises Invalid."""
+    target = called.target
+    if target is None:
+        return None
+    rules = kinds.get(target.kind)
+    if rules is None:
+        raise Invalid([FieldError("/kind", unknown_kind(target.kind, kinds))])
+    return ServedTarget(target.kind, rules.judge(target.document, client_id=client_id).means)
 
 
 def channel_of(called: Destination) -> Channel | None:
@@ -118,6 +149,7 @@ def serve(opened: OpenedDestination, settings: ClientSettings) -> ServedDestinat
         called,
         settings,
         channel=opened.channel,
+        target=opened.target,
         paused_at=stored.paused_at,
         revision=stored.revision,
     )
@@ -129,6 +161,7 @@ def served(
     settings: ClientSettings,
     *,
     channel: Channel | None,
+    target: ServedTarget | None = None,
     paused_at: UnixMillis | None = None,
     revision: int = 0,
 ) -> ServedDestination:
@@ -140,12 +173,13 @@ def served(
     )
     return ServedDestination(
         name=name,
-        url=called.url,
+        url=called.address,
         method=called.method,
         headers=called.headers,
         settings=own,
         limit=HostLimit(max_in_flight=called.max_in_flight, max_per_second=called.max_per_second),
         channel=channel,
+        target=target,
         token=called.token,
         cloudevents=called.cloudevents,
         paused_at=paused_at,

@@ -24,10 +24,10 @@ from poller_cluster.clock_correction import ClockCorrection
 from poller_cluster.counters import CallCounts
 from poller_cluster.crons.cron_work import CronWork
 from poller_cluster.crons.expander import CronEngine
+from poller_cluster.delivery.targets.port import EngineService
 from poller_cluster.destination_figures import CollectFigures
 from poller_cluster.dispatch.dispatcher import Dispatcher
 from poller_cluster.dispatch.due_clock import DueClock
-from poller_cluster.dispatch.job import Engine
 from poller_cluster.dispatch.preparation import Preparation
 from poller_cluster.dispatch.request import Sender
 from poller_cluster.dispatch.tokens import Fetcher
@@ -41,6 +41,7 @@ from poller_cluster.reconciliation import Reconciler, reconcile_over
 from poller_cluster.retention import Retention
 from poller_cluster.settings import NodeSettings
 from scheduler_service.domain.ports import HintSender, SecretEncryption
+from scheduler_service.domain.targets import NO_KINDS, TargetKinds
 from scheduler_service.runtime.lifecycle import Service, Tasks
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.runtime.timekeeper import DisciplinedClock, Timekeeper
@@ -49,10 +50,6 @@ from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
 CLIENTS_PAUSE_SECONDS = 0.5
 """Pause between attempts to read the clients at the start, while storage does not answer."""
-
-
-class EngineService(Engine, Service, Protocol):
-    """The engine that a node starts and stops."""
 
 
 class FetcherService(Fetcher, Service, Protocol):
@@ -91,16 +88,18 @@ class Node:
         process: NodeProcess,
         budget: BackgroundBudget,
         hints: HintSender | None = None,
+        kinds: TargetKinds = NO_KINDS,
     ) -> None:
-        """`budget` is told of all requests of `stores`. `hints` tells other nodes of rows placed in their pollers near
-        their due. Parts that an earlier one needs are looked up when they are called."""
+        """`kinds` are those of the engine's targets. `budget` is told of all requests of `stores`. `hints` tells other
+        nodes of rows placed in their pollers near their due. Parts that an earlier one needs are looked up when they
+        are called."""
         self.incarnation = incarnation
         self.budget = budget
         self.running = False
         """Whether the node is started, and a member."""
         self._stores, self._settings, self._membership = stores, settings, membership
         self._clock, self._randomness = clock, randomness
-        self._engine, self._fetcher = engine, fetcher
+        self._engine, self._fetcher, self._kinds = engine, fetcher, kinds
         self._tasks = Tasks(process.task_crashed)
         self.membership_agent = MembershipAgent(
             incarnation=incarnation,
@@ -161,6 +160,7 @@ class Node:
             on_change=self._clients_changed,
             on_confirmed=lambda client_id: self.pollers.wake(client_id),
             bounds=self._settings.clients,
+            kinds=self._kinds,
         )
 
     def _build_reconciler(self) -> Reconciler:

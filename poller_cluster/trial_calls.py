@@ -24,9 +24,11 @@ from poller_cluster.delivery.engine import DeliveryEngine
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.delivery.settings import DeliverySettings
+from poller_cluster.delivery.targets.deliveries import Deliveries
+from poller_cluster.delivery.targets.port import EngineService, OpenKinds
 from poller_cluster.delivery.token_fetcher import TokenFetcher
 from poller_cluster.delivery.token_request import Grant, TokenFailure
-from poller_cluster.destinations import ServedDestination, channel_of, served
+from poller_cluster.destinations import ServedDestination, channel_of, served, target_of
 from poller_cluster.dispatch.job import Claim
 from poller_cluster.dispatch.outcome import TOKEN_UNAVAILABLE
 from poller_cluster.dispatch.receivers import Receiver, Receivers
@@ -36,6 +38,7 @@ from scheduler_service.domain.destinations import TokenSource, read_named_url
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.domain.schedules import Row
+from scheduler_service.domain.targets import TargetKinds
 from scheduler_service.domain.trial_calls import (
     TRIAL_HEADER,
     Exchange,
@@ -73,12 +76,18 @@ class TrialCalls:
         settings: DeliverySettings,
         receivers: ReceiverSettings,
         version: str,
+        kinds: OpenKinds | None = None,
     ) -> None:
         self._clock = clock
-        self._engine = DeliveryEngine(clock=clock, policy=policy, settings=_few(settings), observe=True)
+        self._kinds = kinds or {}
+        engine: EngineService = DeliveryEngine(clock=clock, policy=policy, settings=_few(settings), observe=True)
+        if kinds:
+            engine = Deliveries(calls=engine, kinds=kinds, clock=clock, grace_seconds=settings.stop_grace_seconds)
+        self._engine = engine
         self._fetcher = TokenFetcher(clock=clock, policy=policy, settings=settings, version=version)
         self._receivers: Receivers[None] = Receivers(receivers, on_free=lambda client_id: None)
         self._sender = Sender(incarnation="trial call", version=version)
+        self._starting = asyncio.Lock()
         self._started = self._fetches = self._stopped = False
         self._under_way: dict[ClientId, int] = {}
         self._paid_until: dict[ClientId, float] = {}
@@ -94,10 +103,11 @@ class TrialCalls:
         await self._engine.stop(0)
 
     async def call(self, trial_call: TrialCall) -> Exchange:
-        """Raises TooManyTrialCalls; TrialCallsFull where too many of all clients are under way, and when stopping."""
+        """Raises TooManyTrialCalls; TrialCallsFull where too many of all clients are under way, and when stopping;
+        Invalid for a destination whose target this process does not admit."""
         if self._stopped or self.in_flight >= TRIAL_CALLS_AT_ONCE:
             raise TrialCallsFull("this process has as many trial calls under way as it allows")
-        client = _served(trial_call)
+        client = _served(trial_call, self._kinds)
         receiver = self._receivers.of(
             client.client_id,
             trial_call.definition.url,
@@ -131,7 +141,7 @@ class TrialCalls:
         return _exchange(request, await self._attempt(request, place, receiver))
 
     def preview(self, trial_call: TrialCall) -> Preview | None:
-        prepared = self._prepared(trial_call, _served(trial_call), now=self._clock.wall_ms())
+        prepared = self._prepared(trial_call, _served(trial_call, self._kinds), now=self._clock.wall_ms())
         if prepared is None:
             return None
         request = prepared.request
@@ -199,9 +209,10 @@ class TrialCalls:
         return got
 
     async def _attempt(self, request: CallbackRequest, place: "_Place", receiver: Receiver[None]) -> AttemptResult:
-        if not self._started:
-            await self._engine.start()  # it awaits nothing, so no other call sees an engine that is still starting
-            self._started = True
+        async with self._starting:
+            if not self._started:
+                await self._engine.start()
+                self._started = True
         generation = receiver.started()
 
         def start(end: Callable[[AttemptResult], None]) -> None:
@@ -240,13 +251,14 @@ class _Place:
         self.busy = False
 
 
-def _served(trial_call: TrialCall) -> ServedClient:
-    """Its client, with the one destination that it may name."""
+def _served(trial_call: TrialCall, kinds: TargetKinds) -> ServedClient:
+    """Its client, with the one destination that it may name. Raises Invalid."""
     client, destinations = trial_call.client, dict[str, ServedDestination]()
     settings = client.settings.effective(poller_quota=client.poller_quota)
     if trial_call.destination is not None and (named := read_named_url(trial_call.definition.url)) is not None:
         called = trial_call.destination
-        destinations[named.name] = served(named.name, called, settings, channel=channel_of(called))
+        target = target_of(called, kinds, client.client_id)
+        destinations[named.name] = served(named.name, called, settings, channel=channel_of(called), target=target)
     return ServedClient(
         client,
         settings,

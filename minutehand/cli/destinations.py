@@ -56,6 +56,19 @@ def put(
             show_default=False,
         ),
     ] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option("--kind", help="What calls go to: http, unless the operator offers others.", show_default=False),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            "--target",
+            metavar="JSON",
+            help="For other kinds than http, instead of DESTINATION_URL: where calls go, as a JSON object.",
+            show_default=False,
+        ),
+    ] = None,
     method: Annotated[str | None, typer.Option("--method", help="The calls' HTTP method.", show_default=False)] = None,
     header: Header = None,
     certificate: Annotated[
@@ -94,6 +107,8 @@ def put(
     asked: dict[str, Any] = {} if file is None else _document(file)
     given: dict[str, Any] = {
         "url": destination_url,
+        "kind": kind,
+        "target": None if target is None else _object(target, "--target"),
         "method": method,
         "headers": read_headers(header or []) or None,
         "max_per_second": max_per_second,
@@ -105,8 +120,8 @@ def put(
         asked["retry"] = {**(asked.get("retry") or {}), "max_attempts": max_attempts}
     if certificate is not None and certificate_key is not None:
         asked["certificate"] = {"chain": _text(certificate), "key": _text(certificate_key)}
-    if "url" not in asked:
-        fail("Say where calls go: by DESTINATION_URL, or as url in --file.")
+    if "url" not in asked and "target" not in asked:
+        fail("Say where calls go: by DESTINATION_URL or --target, or as url or target in --file.")
     with connect(url, key) as api:
         destinations = api.client(client_id).destinations
         _show(destinations.put(name, asked, revision=revision, absent=absent), as_json)
@@ -193,6 +208,10 @@ def delete(
         say(f"The destination {name} is deleted.")
 
 
+def _where(destination: "Destination") -> str:
+    return destination.url if destination.kind != "http" else f"{destination.method} {destination.url}"
+
+
 def _figures(figures: "DestinationFigures") -> list[tuple[str, object]]:
     return [
         ("calls, last hour", figures.calls),
@@ -209,13 +228,16 @@ def _figures(figures: "DestinationFigures") -> list[tuple[str, object]]:
 
 
 def _document(file: Path) -> dict[str, Any]:
+    return _object(sys.stdin.read() if file == _STANDARD_INPUT else _text(file), "--file")
+
+
+def _object(text: str, option: str) -> dict[str, Any]:
     import msgspec
 
-    text = sys.stdin.read() if file == _STANDARD_INPUT else _text(file)
     try:
         return msgspec.json.decode(text, type=dict[str, Any])
     except msgspec.DecodeError as error:
-        fail(f"--file is not a JSON object: {error}.")
+        fail(f"{option} is not a JSON object: {error}.")
 
 
 def _text(file: Path) -> str:
@@ -241,7 +263,7 @@ def _show(destination: "Destination", as_json: bool) -> None:
     print_fields(
         [
             ("destination", destination.name),
-            ("calls", f"{destination.method} {destination.url}"),
+            ("calls", _where(destination)),
             ("headers", sorted(destination.headers) or None),
             ("calls a second", destination.max_per_second),
             ("calls at a time", destination.max_in_flight),

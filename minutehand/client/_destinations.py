@@ -55,9 +55,12 @@ class CloudEvents(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewDestination(_Unsaid, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A destination as it is put: always a whole, with all its secrets. What is left out has its default."""
+    """A destination as it is put: always a whole, with all its secrets. What is left out has its default. It has
+    a `url`, or another `kind` than http and the `target` that this demands."""
 
-    url: str
+    url: str | UnsetType = UNSET
+    kind: str | UnsetType = UNSET
+    target: Mapping[str, Any] | UnsetType = UNSET
     method: str | UnsetType = UNSET
     headers: Mapping[str, str] | UnsetType = UNSET
     timeout_seconds: float | UnsetType | None = UNSET
@@ -115,7 +118,8 @@ class DestinationFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 class Destination(msgspec.Struct, frozen=True, kw_only=True):
     """A destination without its secrets; the values of `headers` are masked. `paused_at`: since when its calls wait;
-    None: they are made. `revision` grows with every change. `figures`: where one is got, else None."""
+    None: they are made. `revision` grows with every change. `figures`: where one is got, else None. `url` of another
+    `kind` than http: its `target` in one line."""
 
     name: str
     client_id: str
@@ -135,6 +139,8 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
     changed_at: datetime
     figures: DestinationFigures | None = None
+    kind: str = "http"
+    target: Mapping[str, Any] | None = None
 
 
 def put_destination(

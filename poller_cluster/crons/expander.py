@@ -22,7 +22,7 @@ import msgspec
 from membership.errors import StoreUnavailable
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptError, AttemptResult
-from poller_cluster.dispatch.job import Engine
+from poller_cluster.delivery.targets.port import Engine
 from poller_cluster.node_runtime import NodeRuntime
 from scheduler_service.domain.crons.expansion import WAKE_UP_SCHEME, woken_by
 from scheduler_service.domain.ids import ClientId, CronId

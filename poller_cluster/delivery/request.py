@@ -2,7 +2,7 @@
 could parse as another header or another request.
 """
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -16,6 +16,16 @@ _REMEMBERED: Final = 4_096
 _known_names: set[str] = set()
 
 
+class TargetCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What a call to a target has instead of a URL: the target's kind, what the kind made of its document (`means`),
+    and what may decide the order of calls there."""
+
+    kind: str
+    means: Any
+    schedule_id: str
+    ordering_key: str | None = None
+
+
 class CallbackRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What goes on the wire: `headers` are all headers, the user's and ours, in order.
 
@@ -24,6 +34,8 @@ class CallbackRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `at_most_once`: never repeat the request if something of it may have been sent, not even when a kept connection
     turned out to be dead.
+
+    `target`: it is no HTTP request; `url` is only shown then, and `method` means nothing (`delivery.targets`).
     """
 
     method: str
@@ -34,6 +46,7 @@ class CallbackRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     at_most_once: bool = False
     client_id: str = ""
     channel: Channel | None = None
+    target: TargetCall | None = None
 
 
 class BadRequest(Exception):

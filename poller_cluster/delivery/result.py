@@ -1,4 +1,4 @@
-"""The result of one HTTP attempt, and the reasons why it may have no final status."""
+"""The result of one attempt, and the reasons why it may have no final status."""
 
 import errno
 import os
@@ -21,13 +21,15 @@ AttemptError = Literal[
     "internal",
     "not-trusted",
     "proxy-failed",
+    "rejected",
     "reset",
     "resolve-failed",
     "stopped",
     "timeout",
     "tls-failed",
+    "unavailable",
 ]
-"""Why there is no final status.
+"""Why an attempt has not succeeded, where no final status says it.
 
 bad-url, bad-request               the request can't be made (final)
 forbidden-address, forbidden-port  the network policy refuses the address or port (final)
@@ -40,6 +42,8 @@ reset                              the connection broke before an answer
 bad-response                       the answer is not valid HTTP, exceeds its bounds before a status, or is a 101
 not-trusted                        this node lost its right to act before anything was sent
 stopped                            the engine was stopped meanwhile
+rejected                           a target refused the call, and would again (final)
+unavailable                        a target is away, or does not take calls now
 internal                           a failure of this process: no descriptors, no memory, a bug
 """
 
@@ -68,7 +72,8 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class AttemptResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Has a `status` or an `error`, never both: a final status that arrived decides.
+    """Has a `status` or an `error`, never both: a final status that arrived decides. It has neither if a target that
+    knows no statuses took the call (`delivery.targets`).
 
     `detail` is a short text for people, without payloads or secrets. `nothing_sent`: certainly nothing of the request
     left. `final`: refused by the engine, and would be again. `started_at_ms` is the wall time of the start,
@@ -90,7 +95,9 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def succeeded(self) -> bool:
-        return self.status is not None and 200 <= self.status <= 299
+        if self.status is None:
+            return self.error is None
+        return 200 <= self.status <= 299
 
 
 @dataclass(frozen=True, slots=True)

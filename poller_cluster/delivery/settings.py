@@ -80,6 +80,15 @@ class DeliverySettings:
             raise ValueError("stop_grace_seconds can't be negative")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetSettings:
+    """Kinds of destinations beside http: which there are, and what they may reach."""
+
+    file: str | None = None
+    """TOML file with a table for each kind of target that is switched on, such as [kafka.clusters.main]; see the guides
+    of the kinds. APIs and nodes must have the same. None: destinations are of kind http."""
+
+
 def _is_nameserver(text: str) -> bool:
     address, port = text, "53"
     if text.startswith("["):

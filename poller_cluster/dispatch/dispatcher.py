@@ -39,9 +39,10 @@ import msgspec
 from membership.signal import Signal
 from poller_cluster.clients import ServedClient, ServedClients
 from poller_cluster.delivery.result import AttemptResult
+from poller_cluster.delivery.targets.port import Engine
 from poller_cluster.dispatch.due_clock import DueClock
 from poller_cluster.dispatch.flows import FlowPlace, Flows, TooManyFlows
-from poller_cluster.dispatch.job import Claim, Engine, Job
+from poller_cluster.dispatch.job import Claim, Job
 from poller_cluster.dispatch.named_rows import NamedRows
 from poller_cluster.dispatch.outcome import conclude, until_open_again
 from poller_cluster.dispatch.preparation import Preparation

@@ -1,12 +1,9 @@
-"""What the dispatcher works with: claimed rows, the engine that makes the calls, the owner that gets the results."""
+"""What the dispatcher works with: claimed rows, and the owner that gets the results."""
 
-from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
 
-from poller_cluster.delivery.request import CallbackRequest
-from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.dispatch.flows import FlowPlace
 from poller_cluster.dispatch.receivers import Receiver
 from scheduler_service.domain.ids import ClientId, RowKey, UnixMillis
@@ -26,24 +23,6 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     last_status: int | None = None
     last_error: str | None = None
     found_at: int = 0
-
-
-class Engine(Protocol):
-    """What makes the HTTP requests (`delivery.engine`)."""
-
-    @property
-    def capacity(self) -> int:
-        """How many attempts may be under way at a time."""
-
-    @property
-    def in_flight(self) -> int:
-        """How many attempts are under way."""
-
-    def start_attempt(
-        self, request: CallbackRequest, on_done: Callable[[AttemptResult], None], *, may_start: Callable[[], bool]
-    ) -> None:
-        """Start an attempt; `on_done` is called exactly once, later, on the loop. `may_start` is asked again right
-        before the socket is used."""
 
 
 class ClaimingRun(Protocol):

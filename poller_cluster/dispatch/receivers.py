@@ -54,7 +54,7 @@ J = TypeVar("J")
 
 _HOST_ERRORS = frozenset({
     "bad-response", "connect-failed", "connect-refused", "proxy-failed", "reset", "resolve-failed", "timeout",
-    "tls-failed",
+    "tls-failed", "unavailable",
 })  # fmt: skip
 _TOO_MANY_REQUESTS = 429
 _LARGEST_DOUBLING = 30
@@ -76,6 +76,8 @@ def health(result: AttemptResult) -> Health:
     if result.status is not None:
         bad = result.status >= 500 or result.status == _TOO_MANY_REQUESTS
         return Health.BAD if bad else Health.GOOD
+    if result.error is None:
+        return Health.GOOD
     return Health.BAD if result.error in _HOST_ERRORS else Health.SILENT
 
 
@@ -86,10 +88,11 @@ class Breaker:
                                        ^-----------a failure: twice as long-----'
 
     A failure is one that a gateway would ascribe to the host, not to the single request: no connection, no answer in
-    time, an answer that is not HTTP, 5xx, and 429. Any other status shows that the host works and resets the count.
-    Envoy's outlier detection counts failures in a row too (`consecutive_5xx`, with the ejection time growing by the
-    number of ejections); doubling the time is Nygard's circuit breaker with the usual exponential backoff ("Release
-    It!", 2007). Attempts that this node ended (refused by policy, trust lost, engine stopped) count as neither.
+    time, an answer that is not HTTP, 5xx, 429, and a target that is away. Any other status, and any success, shows that
+    the host works and resets the count. Envoy's outlier detection counts failures in a row too (`consecutive_5xx`, with
+    the ejection time growing by the number of ejections); doubling the time is Nygard's circuit breaker with the usual
+    exponential backoff ("Release It!", 2007). Attempts that this node ended (refused by policy, trust lost, engine
+    stopped) count as neither.
 
     When a breaker opens, several attempts are under way; their results are not counted again: every attempt remembers
     the breaker's `generation`, which changes with each opening and closing.

@@ -8,7 +8,8 @@ import msgspec
 
 from poller_cluster.clients import ServedClient
 from poller_cluster.delivery.headers import callback_headers, sign, user_agent
-from poller_cluster.delivery.request import CallbackRequest
+from poller_cluster.delivery.request import CallbackRequest, TargetCall
+from poller_cluster.destinations import ServedDestination
 from poller_cluster.dispatch.cloudevents import cloudevents_headers
 from poller_cluster.dispatch.job import Claim
 from poller_cluster.dispatch.named_rows import gone
@@ -19,7 +20,7 @@ from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId, UnixMillis, due_of
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.options import Headers, ScheduleOptions, Undecodable, decode_headers, decode_options
-from scheduler_service.domain.schedules import Outcome, State
+from scheduler_service.domain.schedules import Outcome, Row, State
 
 OpenHeaders: TypeAlias = Callable[[ClientId, str], str]
 """Decrypts a client's stored headers. Raises SecretLocked."""
@@ -129,16 +130,13 @@ def prepare(
     except Undecodable:
         return unsent(claim, State.FAILED, "undecodable", now, epoch, sender)
     method, body, url = row.method or "POST", row.body or b"", row.url or ""
-    channel = None
+    channel = target = None
     if destination is not None:
         if destination.locked is not None:
             raise SecretLocked(destination.locked, key_id="")
-        method, url, channel = (
-            row.method or destination.method,
-            resolved_url(destination.url, path),
-            destination.channel,
-        )
         headers = _over(destination.headers, headers)
+        method, url, target = _called(destination, row, path)
+        channel = destination.channel
         if method in METHODS_WITHOUT_BODY:
             # It was given for another method, which the destination had then.
             body = b""
@@ -174,14 +172,27 @@ def prepare(
             in_doubt=in_doubt,
             user_agent=user_agent(sender.version),
             key=key,
+            path=path if target else "",
         ),
         body=body,
         timeout_seconds=options.timeout_seconds or settings.timeout_seconds,
         at_most_once=settings.in_doubt == "drop",
         client_id=client.client_id,
         channel=channel,
+        target=target,
     )
     return Prepared(request, options, settings, sent)
+
+
+def _called(destination: ServedDestination, row: Row, path: str) -> tuple[str, str, TargetCall | None]:
+    """Method, URL and target of a call to this destination."""
+    target = destination.target
+    if target is None:
+        return row.method or destination.method, resolved_url(destination.url, path), None
+    call = TargetCall(
+        kind=target.kind, means=target.means, schedule_id=str(row.schedule_id), ordering_key=row.ordering_key
+    )
+    return "POST", destination.url, call
 
 
 def _over(shared: Headers, own: Headers) -> Headers:

@@ -40,6 +40,7 @@ from scheduler_service.domain.ports import (
 )
 from scheduler_service.domain.quotas import PollerChooser
 from scheduler_service.domain.revisions import REVISED_SINCE
+from scheduler_service.domain.targets import NO_KINDS, TargetKinds
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.admission import AdmitCreates, JudgeClock
@@ -329,8 +330,10 @@ def build_services(
     encryption: SecretEncryption,
     settings: ApiSettings,
     clock_limit_ms: int,
+    kinds: TargetKinds = NO_KINDS,
 ) -> ApiServices:
-    """The use cases of one process over one storage. `clock_limit_ms`: creates are refused at this clock offset."""
+    """The use cases of one process over one storage. `clock_limit_ms`: creates are refused at this clock offset.
+    `kinds`: what destinations may be beside http."""
     clients = storage.clients
     catalog = Catalog(store=clients, clock=clock, bounds=settings.clients)
     keys = Keys(store=clients, catalog=catalog, clock=clock, randomness=randomness)
@@ -343,6 +346,7 @@ def build_services(
         bounds=settings.clients,
         encryption=encryption,
         destinations=CachedDestinations(store=storage.destinations, catalog=catalog, clock=clock),
+        kinds=kinds,
     )
     writer = ScheduleWriter(
         schedules=storage.schedules,

@@ -230,7 +230,7 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def delivered(self) -> bool:
-        return self.error is None and self.status is not None and 200 <= self.status <= 299
+        return self.error is None and (self.status is None or 200 <= self.status <= 299)
 
     @property
     def partition(self) -> Partition:

@@ -17,6 +17,7 @@ import msgspec
 from scheduler_service.domain.destination_access import ClientCertificate, ForwardProxy, Unsaid
 from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.domain.options import Headers, RetryOverride, Undecodable
+from scheduler_service.domain.targets import HTTP, Target
 
 DESTINATION_PATTERN: Final = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 DESTINATIONS_SINCE: Final = 25
@@ -62,9 +63,13 @@ class CloudEvents(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 class Destination(Unsaid, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The document. `max_per_second` and `max_in_flight` hold over all nodes; None: as a host without limits of its
-    own. None otherwise: as the client's settings say."""
+    own. None otherwise: as the client's settings say.
 
-    url: str
+    Has a `url` or a `target`. Programs that know no targets can't decode a document without a URL: to them the
+    destination is locked, so they defer its calls.
+    """
+
+    url: str = ""
     method: str = "POST"
     headers: Headers = ()
     timeout_seconds: float | None = None
@@ -75,6 +80,16 @@ class Destination(Unsaid, msgspec.Struct, frozen=True, kw_only=True, omit_defaul
     token: TokenSource | None = None
     proxy: ForwardProxy | None = None
     cloudevents: CloudEvents | None = None
+    target: Target | None = None
+
+    @property
+    def kind(self) -> str:
+        return HTTP if self.target is None else self.target.kind
+
+    @property
+    def address(self) -> str:
+        """Where its calls go, in one line."""
+        return self.url if self.target is None else self.target.address
 
 
 class StoredDestination(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,9 +122,12 @@ def encode_destination(destination: Destination) -> str:
 def decode_destination(document: str) -> Destination:
     """Raises Undecodable, which says nothing of what the document holds."""
     try:
-        return _decode(document)
+        destination = _decode(document)
     except (msgspec.DecodeError, RecursionError):
         raise Undecodable("the destination can't be decoded") from None
+    if not destination.url and destination.target is None:
+        raise Undecodable("the destination has neither URL nor target")
+    return destination
 
 
 class NamedUrl(NamedTuple):

@@ -14,8 +14,10 @@ from scheduler_service.domain.clients import CallRate, ClientSettings
 from scheduler_service.domain.destination_access import ClientCertificate, ForwardProxy, Unsaid
 from scheduler_service.domain.destinations import CloudEvents, Destination, TokenSource
 from scheduler_service.domain.errors import FieldError, Invalid
+from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.network import is_loopback
 from scheduler_service.domain.options import RetryOverride
+from scheduler_service.domain.targets import HTTP, KIND_PATTERN, Target, unknown_kind
 from scheduler_service.usecases.client_certificates import MAX_CERTIFICATE_BYTES, certificate_faults
 from scheduler_service.usecases.schedule_request import (
     CallbackHeaders,
@@ -37,6 +39,8 @@ _SCOPE: Final = r"^[\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e]+)*" + _EN
 _URI_REFERENCE: Final = re.compile(r"(?:[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})+")
 _MAX_NAME: Final = 256
 _MAX_SECRET: Final = 2048
+_MAX_TARGET_FIELDS: Final = 32
+_MAX_TARGET_BYTES: Final = 16_384
 _Pem = Annotated[str, Meta(min_length=1, max_length=MAX_CERTIFICATE_BYTES)]
 _Name = Annotated[str, Meta(min_length=1, max_length=_MAX_NAME, pattern=_VISIBLE)]
 
@@ -86,12 +90,18 @@ class DestinationRequest(Unsaid, msgspec.Struct, frozen=True, forbid_unknown_fie
     """Where calls go, and how. A callback names the destination, and may add a path below its `url`. What is changed
     here holds for all calls that start once nodes know of it, within a few seconds.
 
+    `kind` is `http`, with a `url`, or one that the operator offers, such as `kafka`, with a `target` as that kind
+    demands. Other kinds than http have no `url`, `method`, `certificate`, `token` and `proxy`; a callback's path is
+    sent to them as the header `Minutehand-Path`, and its method is not sent.
+
     `max_per_second` and `max_in_flight` hold over all nodes and all calls of this destination. `retry` and
     `timeout_seconds`, if they are left out, are as the client's settings say. Header values, `key`, `client_secret` and
     `password` are never shown again: a change is a whole, so it must name them again.
     """
 
-    url: str
+    url: str | None = None
+    kind: Annotated[str, Meta(pattern=KIND_PATTERN)] = HTTP
+    target: Annotated[dict[str, Any], Meta(max_length=_MAX_TARGET_FIELDS)] | None = None
     method: Method = "POST"
     headers: CallbackHeaders = {}
     timeout_seconds: TimeoutSeconds | None = None
@@ -105,10 +115,16 @@ class DestinationRequest(Unsaid, msgspec.Struct, frozen=True, forbid_unknown_fie
 
 
 def draft_destination(
-    request: DestinationRequest, *, settings: ClientSettings, policy: CallbackPolicy, now: int
+    request: DestinationRequest, *, client_id: ClientId, settings: ClientSettings, policy: CallbackPolicy, now: int
 ) -> Destination:
     """The document of a request made at `now` by a client with `settings` in force. Raises Invalid with every fault."""
-    faults = _url_faults(request.url, "/url", policy)
+    faults: list[FieldError] = []
+    target = None
+    if request.kind == HTTP:
+        faults += _faults_of_http(request, policy)
+    else:
+        faults += _faults_beside_target(request)
+        target = _target(request, client_id, policy, faults)
     faults += [FieldError(*problem) for problem in check_method(request.method, pointer="/method")]
     faults += _header_faults(request, settings)
     faults += policy.bounds.faults_of_schedule(request.retry, request.timeout_seconds)
@@ -124,7 +140,8 @@ def draft_destination(
     if faults:
         raise Invalid(faults)
     return Destination(
-        url=request.url,
+        url=request.url or "",
+        target=target,
         method=request.method,
         headers=tuple(request.headers.items()),
         timeout_seconds=request.timeout_seconds,
@@ -136,6 +153,48 @@ def draft_destination(
         proxy=None if request.proxy is None else ForwardProxy(**_fields(request.proxy)),
         cloudevents=None if request.cloudevents is None else CloudEvents(**_fields(request.cloudevents)),
     )
+
+
+def _faults_of_http(request: DestinationRequest, policy: CallbackPolicy) -> list[FieldError]:
+    faults = [] if request.target is None else [FieldError("/target", "is only for other kinds than http")]
+    if request.url is None:
+        return [*faults, FieldError("/url", "is required: say where calls go")]
+    return faults + _url_faults(request.url, "/url", policy)
+
+
+def _faults_beside_target(request: DestinationRequest) -> list[FieldError]:
+    """Fields that mean something for HTTP only."""
+    given = {
+        "url": request.url is not None,
+        "method": request.method != "POST",
+        "certificate": request.certificate is not None,
+        "token": request.token is not None,
+        "proxy": request.proxy is not None,
+    }
+    wrong = f"is only for kind http, not for {request.kind}: leave it out"
+    return [FieldError(f"/{name}", wrong) for name, is_given in given.items() if is_given]
+
+
+def _target(
+    request: DestinationRequest, client_id: ClientId, policy: CallbackPolicy, faults: list[FieldError]
+) -> Target | None:
+    """What its kind makes of it. Faults are added to `faults`, under `/target`."""
+    rules = policy.kinds.get(request.kind)
+    if rules is None:
+        faults.append(FieldError("/kind", unknown_kind(request.kind, policy.kinds)))
+        return None
+    if request.target is None:
+        faults.append(FieldError("/target", f"is required for kind {request.kind}"))
+        return None
+    if len(msgspec.json.encode(request.target)) > _MAX_TARGET_BYTES:
+        faults.append(FieldError("/target", f"is longer than {_MAX_TARGET_BYTES} bytes"))
+        return None
+    try:
+        judged = rules.judge(request.target, client_id=client_id)
+    except Invalid as invalid:
+        faults += [FieldError(f"/target{pointer}", detail) for pointer, detail in invalid.errors]
+        return None
+    return Target(kind=request.kind, document=request.target, address=judged.address, hidden=judged.hidden)
 
 
 def _fields(request: msgspec.Struct) -> dict[str, Any]:

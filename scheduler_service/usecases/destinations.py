@@ -102,7 +102,13 @@ class Destinations:
 
     def draft(self, client: Client, request: DestinationRequest) -> Destination:
         """What would be stored. Raises Invalid with every fault."""
-        return draft_destination(request, settings=client.settings, policy=self._policy, now=self._clock.wall_ms())
+        return draft_destination(
+            request,
+            client_id=client.client_id,
+            settings=client.settings,
+            policy=self._policy,
+            now=self._clock.wall_ms(),
+        )
 
     async def put(
         self,

@@ -46,6 +46,7 @@ from scheduler_service.domain.options import (
 from scheduler_service.domain.ports import SecretEncryption
 from scheduler_service.domain.schedule_keys import KEY_PATTERN
 from scheduler_service.domain.spread import MAX_SPREAD_SECONDS, offset_ms
+from scheduler_service.domain.targets import NO_KINDS, TargetKinds
 from scheduler_service.usecases.named_destinations import (
     CheckDestination,
     ListedDestinations,
@@ -165,7 +166,8 @@ class Draft(NamedTuple):
 
 class CallbackPolicy:
     """What the operator demands of every callback before it is stored, beside the settings of its client: the network
-    policy, the `bounds` of retries and timeouts, the `encryption` of its headers, and which `destinations` there are.
+    policy, the `bounds` of retries and timeouts, the `encryption` of its headers, which `destinations` there are, and
+    which `kinds` of targets.
     `check_url` and `check_proxy` are the network policy's.
     """
 
@@ -176,6 +178,7 @@ class CallbackPolicy:
         encryption: SecretEncryption,
         bounds: ClientBounds = UNBOUND,
         destinations: NamedDestinations | None = None,
+        kinds: TargetKinds = NO_KINDS,
     ) -> None:
         check = network.check_url
         remembered = lru_cache(maxsize=REMEMBERED_URLS)(check)
@@ -184,6 +187,7 @@ class CallbackPolicy:
         self.check_proxy = network.check_proxy
         self.bounds = bounds
         self.encryption = encryption
+        self.kinds = kinds
         self.destinations: NamedDestinations = destinations or ListedDestinations()
 
 

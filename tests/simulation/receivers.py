@@ -90,7 +90,7 @@ class SimEngine:
     async def start(self) -> None:
         return
 
-    async def stop(self) -> None:
+    async def stop(self, grace_seconds: float | None = None) -> None:
         while self._in_flight and not self.dead:
             await self._clock.sleep(0.05)
 

@@ -292,6 +292,8 @@ DESTINATION: Final[dict[str, Any]] = {
     "name": PATH_PARTS["destination"].example,
     "client_id": "shop",
     "url": "https://warehouse.example/hooks",
+    "kind": "http",
+    "target": None,
     "method": "POST",
     "headers": {"x-source": "***"},
     "timeout_seconds": None,

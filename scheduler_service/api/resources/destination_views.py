@@ -1,6 +1,6 @@
 """The views of destinations: what they are, without their secrets."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -12,6 +12,7 @@ from scheduler_service.domain.destination_figures import BreakerState, Count, pe
 from scheduler_service.domain.destinations import CloudEvents, TokenSource
 from scheduler_service.domain.instants import format_instant, format_instant_or_none
 from scheduler_service.domain.options import RetryOverride
+from scheduler_service.domain.targets import Target
 from scheduler_service.usecases.client_certificates import certificate_facts
 from scheduler_service.usecases.destination_figures import DestinationFigures
 from scheduler_service.usecases.destinations import ShownDestination
@@ -73,11 +74,14 @@ class FiguresView(msgspec.Struct, frozen=True, kw_only=True):
 class DestinationView(msgspec.Struct, frozen=True, kw_only=True):
     """A destination. Its secrets are never shown: of headers only the names, of a certificate only whose it is.
     `retry` and `timeout_seconds` null: as the client's settings say. `paused_at`: since when its calls wait; null: they
-    are made. `changed_at`: when this `revision` was made. `figures`: where one destination is shown, else null."""
+    are made. `changed_at`: when this `revision` was made. `figures`: where one destination is shown, else null.
+    `url` of another `kind` than http: its `target` in one line, such as kafka://main/orders."""
 
     name: str
     client_id: str
     url: str
+    kind: str
+    target: Annotated[dict[str, Any], Meta(description=f'Secret fields are "{MASK}". Null for http.')] | None
     method: str
     headers: Annotated[dict[str, str], Meta(description=f'The value of each is "{MASK}".')]
     timeout_seconds: float | None
@@ -101,7 +105,9 @@ def destination_view(shown: ShownDestination, figures: DestinationFigures | None
     return DestinationView(
         name=stored.name,
         client_id=stored.client_id,
-        url=document.url,
+        url=document.address,
+        kind=document.kind,
+        target=_target_view(document.target),
         method=document.method,
         headers={name: MASK for name, _ in document.headers},
         timeout_seconds=document.timeout_seconds,
@@ -118,6 +124,12 @@ def destination_view(shown: ShownDestination, figures: DestinationFigures | None
         changed_at=format_instant(stored.changed_at),
         figures=None if figures is None else _figures_view(figures),
     )
+
+
+def _target_view(target: Target | None) -> dict[str, Any] | None:
+    if target is None:
+        return None
+    return {name: MASK if name in target.hidden else value for name, value in target.document.items()}
 
 
 def _figures_view(shown: DestinationFigures) -> FiguresView:

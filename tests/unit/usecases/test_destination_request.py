@@ -9,9 +9,11 @@ from scheduler_service.domain.client_bounds import ClientBounds
 from scheduler_service.domain.clients import ClientSettings
 from scheduler_service.domain.destination_access import ClientCertificate, ForwardProxy
 from scheduler_service.domain.destinations import CloudEvents, Destination, TokenSource
-from scheduler_service.domain.errors import Invalid
+from scheduler_service.domain.errors import FieldError, Invalid
+from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.domain.options import RetryOverride
+from scheduler_service.domain.targets import NO_KINDS, JudgedTarget, Target, TargetKinds
 from scheduler_service.usecases.destination_request import DestinationRequest, draft_destination
 from scheduler_service.usecases.schedule_request import CallbackPolicy
 from scheduler_service.usecases.secret_encryption import NoEncryption
@@ -25,7 +27,8 @@ PAIR = pair()
 
 
 def decoded(request: dict[str, Any]) -> DestinationRequest:
-    return msgspec.json.decode(msgspec.json.encode({"url": URL, **request}), type=DestinationRequest)
+    whole = request if "kind" in request else {"url": URL, **request}
+    return msgspec.json.decode(msgspec.json.encode(whole), type=DestinationRequest)
 
 
 def drafted(
@@ -33,13 +36,15 @@ def drafted(
     *,
     settings: ClientSettings | None = None,
     bounds: ClientBounds | None = None,
+    kinds: TargetKinds = NO_KINDS,
     **policy: Any,
 ) -> Destination:
     network = NetworkPolicy.parse(**{"proxies": ["proxy.internal:3128"], **policy})
     return draft_destination(
         decoded(request),
+        client_id=ClientId("shop"),
         settings=settings or ClientSettings(),
-        policy=CallbackPolicy(network=network, encryption=NoEncryption(), bounds=bounds or ClientBounds()),
+        policy=CallbackPolicy(network=network, encryption=NoEncryption(), bounds=bounds or ClientBounds(), kinds=kinds),
         now=NOW,
     )
 
@@ -229,3 +234,56 @@ def test_a_rate_that_never_lets_a_call_start_is_refused(rate: float) -> None:
 def test_a_line_break_at_the_end_is_not_admitted(request_: dict[str, Any]) -> None:
     with pytest.raises(msgspec.ValidationError, match="regex"):
         decoded(request_)
+
+
+class Box:
+    """A kind whose targets have a name and a password."""
+
+    def judge(self, document: Any, *, client_id: ClientId) -> JudgedTarget:
+        if wrong := [FieldError(f"/{name}", "is not known") for name in document if name not in ("name", "password")]:
+            raise Invalid(wrong)
+        return JudgedTarget(f"box://{client_id}/{document['name']}", hidden=("password",))
+
+
+KINDS = {"box": Box()}
+
+
+def test_another_kind_judges_its_target() -> None:
+    target = {"name": "a", "password": "canary7f3a"}
+    made = drafted({"kind": "box", "target": target, "headers": {"x": "1"}, "max_in_flight": 3}, kinds=KINDS)
+    assert (made.url, made.kind, made.address, made.max_in_flight) == ("", "box", "box://shop/a", 3)
+    assert made.target == Target(kind="box", document=target, address="box://shop/a", hidden=("password",))
+    assert "canary7f3a" not in repr(made)
+
+
+def test_faults_of_a_target_are_named_below_it() -> None:
+    assert faults({"kind": "box", "target": {"size": 3, "colour": 1}}, kinds=KINDS) == {
+        "/target/size": "is not known",
+        "/target/colour": "is not known",
+    }
+
+
+def test_what_is_for_http_alone_is_refused_by_name() -> None:
+    http = {"url": URL, "method": "PUT", "token": TOKEN, "proxy": PROXY, "certificate": {"chain": "c", "key": "k"}}
+    wrong = faults({"kind": "box", "target": {"name": "a"}, **http}, kinds=KINDS)
+    assert {pointer for pointer, detail in wrong.items() if "only for kind http, not for box" in detail} == {
+        "/url",
+        "/method",
+        "/token",
+        "/proxy",
+        "/certificate",
+    }
+
+
+@pytest.mark.parametrize(
+    ("request_", "pointer", "said"),
+    [
+        ({"kind": "bus", "target": {}}, "/kind", "there is no kind 'bus' here: use one of http, box"),
+        ({"kind": "box"}, "/target", "is required for kind box"),
+        ({"kind": "box", "target": {"name": "a" * 16_384}}, "/target", "is longer than 16384 bytes"),
+        ({"kind": "http", "target": {"name": "a"}, "url": URL}, "/target", "is only for other kinds than http"),
+        ({"kind": "http"}, "/url", "is required: say where calls go"),
+    ],
+)
+def test_a_kind_that_can_not_be_is_a_fault(request_: dict[str, Any], pointer: str, said: str) -> None:
+    assert faults(request_, kinds=KINDS)[pointer] == said
