@@ -53,8 +53,8 @@ class Target(Protocol):
 
         The `means` of the request is what the kind made of the destination's target; headers and body are complete and
         signed, and are sent as they are. `may_start` was asked just now. It is to be asked again for a call that was
-        kept back, right before it is sent, and False ends the call as WITHDRAWN. After the `timeout_seconds` of the request its
-        caller has given the call up, and the target must soon: no call is sent for the first time after that.
+        kept back, right before it is sent, and False ends the call as WITHDRAWN. After the `timeout_seconds` of the
+        request its caller has given the call up, and the target must soon: no call is sent for the first time then.
         """
 
 
