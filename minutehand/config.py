@@ -38,6 +38,7 @@ from poller_cluster.settings import (
     ReceiverSettings,
     ReconciliationSettings,
 )
+from scheduler_service.api.bigben.settings import BigBenSettings
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.client_bounds import ClientBounds
 from scheduler_service.domain.network import DEFAULT_PORTS, NetworkPolicy
@@ -107,6 +108,7 @@ TABLES = (
     Table("cassandra", StorageSettings),
     Table("secrets", SecretSettings),
     Table("api", ApiSettings),
+    Table("bigben", BigBenSettings),
     Table("clients", ClientBounds),
     Table("hints", HintSettings),
     Table("node", NodeSettings),

@@ -7,11 +7,13 @@ from typing import Final
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
+from scheduler_service.api.bigben import routes as bigben
 from scheduler_service.api.http.cors import CrossOrigin
 from scheduler_service.api.http.endpoint import Surroundings, endpoint, method_not_allowed, moved, not_found
 from scheduler_service.api.http.query import PATH_PARTS
 from scheduler_service.api.http.route import Route
 from scheduler_service.api.http.timeouts import Deadlines
+from scheduler_service.api.http.wire import Wire
 from scheduler_service.api.metrics import ApiMetrics, Exposition
 from scheduler_service.api.openapi.document import documents_of
 from scheduler_service.api.plain_creates import PlainCreates
@@ -47,11 +49,10 @@ def build_app(
     )
     app = web.Application()
     CrossOrigin(settings.allowed_origins).allow_in(app)
-    by_path: dict[str, list[Route]] = {}
-    for route in routes:
-        by_path.setdefault(route.path, []).append(route)
-    for path, methods in by_path.items():
+    for path, methods in _by_path(routes).items():
         _add_path(app, path, methods, around)
+    for wire, its_routes in wires_of(settings):
+        _add_wire(app, wire, its_routes, around)
     for path, location in _MOVED.items():
         resource = app.router.add_resource(path)
         for method in ("GET", "HEAD"):
@@ -70,11 +71,35 @@ def build_app(
     return app
 
 
-def _add_path(app: web.Application, path: str, routes: Iterable[Route], around: Surroundings) -> None:
+def wires_of(settings: ApiSettings) -> list[tuple[Wire, tuple[Route, ...]]]:
+    """The wires of other systems that the operator has turned on, each with its routes."""
+    wires: list[tuple[Wire, tuple[Route, ...]]] = []
+    if (wire := bigben.wire(settings.bigben)) is not None:
+        wires.append((wire, bigben.ROUTES))
+    return wires
+
+
+def _by_path(routes: Iterable[Route]) -> dict[str, list[Route]]:
+    found: dict[str, list[Route]] = {}
+    for route in routes:
+        found.setdefault(route.path, []).append(route)
+    return found
+
+
+def _add_wire(app: web.Application, wire: Wire, routes: Iterable[Route], around: Surroundings) -> None:
+    for path, methods in _by_path(routes).items():
+        _add_path(app, path, methods, around, wire)
+    everything_else = app.router.add_resource(wire.prefix + "/{rest:.*}")
+    everything_else.add_route("*", not_found(around, wire), expect_handler=_expect_later)
+
+
+def _add_path(
+    app: web.Application, path: str, routes: Iterable[Route], around: Surroundings, wire: Wire | None = None
+) -> None:
     resource = app.router.add_resource(_VARIABLE.sub(lambda part: f"{{{part[1]}:{PATH_PARTS[part[1]].matches}}}", path))
     allowed: list[str] = []
     for route in routes:
-        handle = endpoint(route, around)
+        handle = endpoint(route, around, wire)
         resource.add_route(route.method, handle, expect_handler=_expect_later)
         allowed.append(route.method)
         if route.method == "GET":
@@ -82,7 +107,7 @@ def _add_path(app: web.Application, path: str, routes: Iterable[Route], around: 
             allowed.append("HEAD")
     methods = ", ".join(allowed)
     refuse = CrossOrigin(around.settings.allowed_origins).answer_preflights(
-        methods, method_not_allowed(around, methods)
+        methods, method_not_allowed(around, methods, wire)
     )
     resource.add_route("*", refuse, expect_handler=_expect_later)
 

@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass, field
 
+from scheduler_service.api.bigben.settings import BigBenSettings
 from scheduler_service.domain.client_bounds import ClientBounds
 from scheduler_service.domain.network import NetworkPolicy
 
@@ -134,6 +135,9 @@ class ApiSettings:
     max_reconciled_days: int = 31
     """Days that the window of one reconciliation may span. A longer window takes longer; schedules older than a
     client's retention are deleted already."""
+
+    bigben: BigBenSettings = field(default_factory=BigBenSettings)
+    """BigBen's API, for programs that were written for it."""
 
     network: NetworkPolicy = field(default_factory=NetworkPolicy)
     """Where callbacks may go, judged by their URL. By default addresses that are not plainly public are refused. Nodes

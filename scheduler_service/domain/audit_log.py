@@ -24,7 +24,8 @@ _HIGHEST_TAIL = -1
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One action. `actor` is the administrator's name or, with `by_client`, the client's; `key_id` None is the key from
-    configuration. `action` is the name of an operation of the API; `target` holds the names in its path.
+    configuration or, with `by_client`, no key at all: then `actor` says by which wire. `action` is the name of an
+    operation of the API; `target` holds the names in its path.
 
     The end has `status`, `problem` (its kind) and `details` (ids of what was made or changed). It never holds a secret.
     """

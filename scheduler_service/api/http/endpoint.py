@@ -17,8 +17,18 @@ from membership.errors import MinutehandError, StoreUnavailable
 from scheduler_service.api.health import ApiHealth
 from scheduler_service.api.http.auth import Access, authorize
 from scheduler_service.api.http.preconditions import refuse_preconditions
-from scheduler_service.api.http.route import SERVER, Documents, Handler, RequestContext, Route, json_body, operation_id
+from scheduler_service.api.http.route import (
+    JSON_HEADERS,
+    SERVER,
+    Documents,
+    Handler,
+    RequestContext,
+    Route,
+    json_body,
+    operation_id,
+)
 from scheduler_service.api.http.timeouts import Deadlines
+from scheduler_service.api.http.wire import Wire
 from scheduler_service.api.metrics import ApiMetrics, Exposition
 from scheduler_service.api.problems import CONTENT_TYPE, Problem, Refusal, internal_problem, problem_of
 from scheduler_service.api.request_budget import ANSWER_BYTES_PER_UNIT, too_many
@@ -68,7 +78,10 @@ def request_id_of(request: HasHeaders, services: ApiServices) -> str:
     return f"{services.randomness.bits(96):024x}"
 
 
-def problem_response(problem: Problem, *, error: Exception | None = None, retry_after: int = 1) -> web.Response:
+def problem_response(
+    problem: Problem, *, error: Exception | None = None, retry_after: int = 1, wire: Wire | None = None
+) -> web.Response:
+    """`wire`: the one whose form the answer has; None: that of a problem document."""
     headers = {**_PROBLEM_HEADERS, REQUEST_ID: problem.request_id}
     if problem.status == 503:
         headers["Retry-After"] = str(retry_after)
@@ -76,11 +89,14 @@ def problem_response(problem: Problem, *, error: Exception | None = None, retry_
         headers["WWW-Authenticate"] = 'Bearer realm="minutehand"'
     if isinstance(error, Refusal):
         headers.update(error.headers)
+    if wire is not None:
+        status, body = wire.refusal(problem)
+        return web.Response(body=json_body(body), status=status, headers={**headers, **JSON_HEADERS})
     return web.Response(body=json_body(problem), status=problem.status, headers=headers)
 
 
-def endpoint(route: Route, around: Surroundings) -> Endpoint:
-    """The aiohttp handler of a route."""
+def endpoint(route: Route, around: Surroundings, wire: Wire | None = None) -> Endpoint:
+    """The aiohttp handler of a route. `wire`: the one that it belongs to."""
     services, settings = around.services, around.settings
     series = around.metrics.route(route.method, route.path)
     handler = audited(route) if route.changes else route.handler
@@ -104,7 +120,7 @@ def endpoint(route: Route, around: Surroundings) -> Endpoint:
             deadline=deadline,
         )
         try:
-            await _admit(context, route)
+            await _admit(context, route, wire)
             response = await (_in_turn(context, handler) if route.reads_much else handler(context))
             response.headers[REQUEST_ID] = context.request_id
             if costs:
@@ -117,14 +133,15 @@ def endpoint(route: Route, around: Surroundings) -> Endpoint:
                 raise
             # The connection's task goes on to its next request, so the cancellation must not stay pending on it.
             deadline.task.uncancel()
-            response = refused(_too_slow(context), request_id=context.request_id, settings=settings, health=health)
+            too_late = _too_slow(context)
+            response = refused(too_late, request_id=context.request_id, settings=settings, health=health, wire=wire)
         except MinutehandError as error:
-            response = refused(error, request_id=context.request_id, settings=settings, health=health)
+            response = refused(error, request_id=context.request_id, settings=settings, health=health, wire=wire)
         except (ConnectionError, web.HTTPException):
             # The peer has left (see `Connection.handle_error`), or aiohttp answers by itself.
             raise
         except Exception as error:
-            response = crashed(error, route, request_id=context.request_id)
+            response = crashed(error, route, request_id=context.request_id, wire=wire)
         finally:
             deadline.disarm()
             context.release()
@@ -136,12 +153,13 @@ def endpoint(route: Route, around: Surroundings) -> Endpoint:
     return handle
 
 
-def not_found(around: Surroundings) -> Endpoint:
-    """The endpoint for paths without a route."""
+def not_found(around: Surroundings, wire: Wire | None = None) -> Endpoint:
+    """The endpoint for paths without a route; for those of a wire below its prefix."""
+    detail = "there is no such path; " + ("the paths begin with /v1" if wire is None else f"{wire.name} has no other")
 
     async def handle(request: web.Request) -> web.Response:
-        error = NotFound("there is no such path; the paths begin with /v1")
-        return problem_response(problem_of(error, request_id=request_id_of(request, around.services)))
+        problem = problem_of(NotFound(detail), request_id=request_id_of(request, around.services))
+        return problem_response(problem, wire=wire)
 
     return handle
 
@@ -162,35 +180,41 @@ def moved(path: str, location: str, around: Surroundings) -> Endpoint:
     return handle
 
 
-def method_not_allowed(around: Surroundings, allowed: str) -> Endpoint:
+def method_not_allowed(around: Surroundings, allowed: str, wire: Wire | None = None) -> Endpoint:
     """The endpoint for methods that a path does not have. `allowed`: the value of the Allow header."""
 
     async def handle(request: web.Request) -> web.Response:
         error = Refusal("method-not-allowed", f"this path allows {allowed}", headers={"Allow": allowed})
         problem = problem_of(error, request_id=request_id_of(request, around.services))
-        return problem_response(problem, error=error)
+        return problem_response(problem, error=error, wire=wire)
 
     return handle
 
 
-async def _admit(context: RequestContext, route: Route) -> None:
-    """Check the key, its budget, the client in the path and the names of the query parameters.
+async def _admit(context: RequestContext, route: Route, wire: Wire | None) -> None:
+    """Check the key, its budget, the client in the path, or of the wire, and the names of the query parameters.
 
     Raises Unauthenticated, Refusal, Forbidden, NotFound, Conflict for built-in clients, Invalid, StoreUnavailable.
     """
     if route.access is Access.OPEN:
         return
     services, request = context.services, context.request
-    context.principal = await services.authenticate(request.headers.get("Authorization"))
+    if wire is None:
+        context.principal = await services.authenticate(request.headers.get("Authorization"))
+        client_id = request.match_info.get("client_id")
+    else:
+        context.principal = await wire.principal(request, authenticate=services.authenticate, catalog=services.catalog)
+        client_id = wire.client_id
     if route.cost:
         services.request_budget.take(context.principal, route.cost)
-    client_id = request.match_info.get("client_id")
     authorize(route.access, route.scope, context.principal, client_id)
     if context.principal.client is not None:
         # `authorize` has compared it with the client in the path.
         context.admitted = context.principal.client
         if route.scope is Scope.MANAGE and route.changes:
             services.request_budget.take_change(context.admitted.client_id)
+    elif wire is not None:
+        context.admitted = await wire.client(services.catalog)
     elif route.access is Access.CLIENT and client_id is not None:
         if _CLIENT_ID.fullmatch(client_id) is None:
             raise NotFound(f"there is no client {client_id[:128]!r}")
@@ -225,7 +249,9 @@ def too_slow() -> MinutehandError:
     return StoreUnavailable("no answer within the request's time-out")
 
 
-def refused(error: MinutehandError, *, request_id: str, settings: ApiSettings, health: ApiHealth) -> web.Response:
+def refused(
+    error: MinutehandError, *, request_id: str, settings: ApiSettings, health: ApiHealth, wire: Wire | None = None
+) -> web.Response:
     """The answer to a request that failed. `health` hears of storage failures and of shedding, the log of the rest that
     an operator must know."""
     if isinstance(error, Overloaded):
@@ -238,13 +264,13 @@ def refused(error: MinutehandError, *, request_id: str, settings: ApiSettings, h
     problem = problem_of(error, request_id=request_id)
     if problem.status == 500:
         _log.error("request-failed", request_id=request_id, error=type(error).__name__)
-    return problem_response(problem, error=error, retry_after=settings.retry_after_seconds)
+    return problem_response(problem, error=error, retry_after=settings.retry_after_seconds, wire=wire)
 
 
-def crashed(error: Exception, route: Route, *, request_id: str) -> web.Response:
+def crashed(error: Exception, route: Route, *, request_id: str, wire: Wire | None = None) -> web.Response:
     """The answer to a request whose handler raised an unhandled exception, which is logged."""
     _log.error("request-crashed", route=f"{route.method} {route.path}", request_id=request_id, exc_info=error)
-    return problem_response(internal_problem(request_id=request_id))
+    return problem_response(internal_problem(request_id=request_id), wire=wire)
 
 
 def audited(route: Route) -> Handler:
@@ -262,8 +288,12 @@ def audited(route: Route) -> Handler:
         assert context.principal is not None
         if context.principal.client_id is not None and route.scope is not Scope.MANAGE and not route.recorded:
             return await handler(context)
+        target = {**context.request.match_info}
+        if context.admitted is not None:
+            # It is not in the paths of a wire.
+            target["client_id"] = context.admitted.client_id
         entry = await context.services.audit_log.begin(
-            context.principal, action=action, target=context.request.match_info, request_id=context.request_id
+            context.principal, action=action, target=target, request_id=context.request_id
         )
         try:
             response = await handler(context)

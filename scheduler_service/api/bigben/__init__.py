@@ -1,0 +1,22 @@
+"""BigBen's API over our use cases, under `/bigben`: a program that was written for it needs another base URL only.
+
+    routes ─▶ events, processors (what is asked, as ours) ─▶ use cases ─▶ answers (what came of it, as BigBen's)
+
+    BigBen                          here
+    tenant                          a name within the one client that the operator serves there (`api.http.wire`)
+    processor of a tenant           a destination, its name derived from the tenant's (`processors`)
+    event, named (tenant, id)       a schedule under the client's own key, derived from both (`events.key_of`)
+    UPSERT                          put under that key
+    REMOVE                          cancel by that key
+    find                            what the key names; a cancelled one is not found
+    dryrun                          another schedule, due now, without a key; the event stays as it is
+
+Tenants are names within one client, because BigBen's programs register them while they run, under any name and
+without a credential: a tenant that were a client would be one that anybody could make. Its tenants never were kept from
+each other either. Those that must be get clients of their own, and an API process each that serves this wire for one.
+
+A receiver gets the same POST with the same body and headers, ours beside them. The body is made when the event is
+accepted, so its `triggeredAt` is the instant at which the event is due, not the later one at which it was sent.
+
+What is not the same: docs/how-to/move-from-bigben.md.
+"""

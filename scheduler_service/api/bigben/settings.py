@@ -1,0 +1,31 @@
+"""Settings of BigBen's API. The texts below the fields are shown to operators."""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler_service.domain.clients import CLIENT_ID_PATTERN, Scope
+
+_is_client_id: Final = re.compile(CLIENT_ID_PATTERN.strip("^$")).fullmatch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BigBenSettings:
+    """What is served under `/bigben`, and to whom. Raises ValueError for values that can't work."""
+
+    client: str | None = None
+    """Client whose schedules and destinations programs written for BigBen use, at `/bigben`; nothing else can be
+    reached there. All that they register are names within it. None: there is nothing under `/bigben`."""
+
+    keyless: str | None = None
+    """What requests without a key may do there, as BigBen's programs send them: read, write, or manage, which says
+    where events go, too. Everybody who reaches the API's port may then do that for `client`, except web pages; so set
+    it only where the network keeps others out. None: every request needs a key of `client`."""
+
+    def __post_init__(self) -> None:
+        if self.client is not None and _is_client_id(self.client) is None:
+            raise ValueError(f"client: {self.client!r} is no client's id, which matches {CLIENT_ID_PATTERN}")
+        if self.keyless is not None and self.keyless not in list(Scope):
+            raise ValueError(f"keyless: must be one of {', '.join(Scope)}")
+        if self.keyless is not None and self.client is None:
+            raise ValueError("keyless: needs client, as which such requests act")
