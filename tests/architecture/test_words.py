@@ -71,7 +71,7 @@ CLASSES = {"Pace": "RecordPace", "Pass": "PartitionScan", "Place": "ScheduleWrit
 PLAIN = {
     "again", "body capacity", "break cycle", "caller", "compose node", "create idempotently", "defer",
     "follow up runner", "headroom", "is retry row", "metric", "on acknowledged", "queue full", "requeued", "require",
-    "send trial call", "serve node", "start node", "storage metric", "target", "trial caller", "unhandled exception",
+    "send trial call", "serve node", "start node", "storage metric", "trial caller", "unhandled exception",
     "wiring node", "write commit",
 }  # fmt: skip
 """Replacements, in the singular, without an entry in the glossary: plain English, or made of words with one."""
