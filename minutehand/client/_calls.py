@@ -42,6 +42,7 @@ from minutehand.client._outcomes import (
     Acknowledged,
     Attempt,
     AuditEntry,
+    BackfillItem,
     CancelItem,
     CronChange,
     DeadLetter,
@@ -464,6 +465,21 @@ def change_crons(
 
 def resume_cron(client_id: str, cron_id: str, *, revision: int | None) -> Operation[Cron]:
     return at_revision(f"{_cron(client_id, cron_id)}:resume", Cron, revision)
+
+
+def backfill_cron(
+    client_id: str,
+    cron_id: str,
+    *,
+    start: datetime | str,
+    end: datetime | str | None,
+    dry_run: bool,
+    cursor: str | None = None,
+) -> Operation[Page[BackfillItem]]:
+    """Without the cursor the first page."""
+    asked = {"from": instant(start), "to": instant(end), "dry_run": dry_run or None, "cursor": cursor}
+    body = _encode({name: value for name, value in asked.items() if value is not None})
+    return Operation(method="POST", path=f"{_cron(client_id, cron_id)}:backfill", answer=Page[BackfillItem], body=body)
 
 
 def trigger_cron(client_id: str, cron_id: str, *, key: str | None) -> Operation[Schedule]:

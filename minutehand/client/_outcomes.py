@@ -94,6 +94,22 @@ class CronChange(msgspec.Struct, frozen=True, kw_only=True):
     revision: int | None = None
 
 
+class BackfillItem(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one fire of a backfill: status 202 it is called at `due` (in a dry run it would be), 409 it is
+    left as it is (`state` and `reason` say how), 404 it is not kept any more, 503 unknown: ask again."""
+
+    nominal_due: datetime
+    status: int
+    schedule_id: str
+    due: datetime | None = None
+    state: str | None = None
+    reason: str | None = None
+
+    @property
+    def called(self) -> bool:
+        return self.status == 202
+
+
 class CancelItem(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one cancel of many: status 200 cancelled, 404 not found, 409 in flight or ended otherwise (`state`
     says how), 503 unknown: ask again.

@@ -46,6 +46,7 @@ from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.admission import AdmitCreates, JudgeClock
 from scheduler_service.usecases.audit_log import AuditActions
 from scheduler_service.usecases.authenticate import Authenticate, Catalog
+from scheduler_service.usecases.backfill_crons import BackfillCron
 from scheduler_service.usecases.balance import ShowBalance
 from scheduler_service.usecases.cancel_schedules import CancelSchedules
 from scheduler_service.usecases.clients import (
@@ -234,6 +235,7 @@ class CronServices:
         catalog: Catalog,
         writer: ScheduleWriter,
         trigger: TriggerCron,
+        redeliver: RedeliverSchedule,
         admit: AdmitCreates,
         policy: CallbackPolicy,
         clock: Clock,
@@ -245,6 +247,7 @@ class CronServices:
             crons=crons, catalog=catalog, writer=writer, encryption=policy.encryption, clock=clock
         )
         self.request = RequestCrons(change=self.change, admit=admit, policy=policy, clock=clock)
+        self.backfill = BackfillCron(crons=crons, writer=writer, resolve=resolve, redeliver=redeliver, clock=clock)
         self.many = PauseCrons(crons=crons, change=self.change)
         self.show = ShowCrons(crons=crons, resolve=resolve, clock=clock)
 
@@ -392,6 +395,7 @@ def build_services(
             catalog=catalog,
             writer=writer,
             trigger=trigger,
+            redeliver=schedules.redeliver,
             admit=admit,
             policy=policy,
             clock=clock,

@@ -2,19 +2,24 @@
 
 import dataclasses
 from collections.abc import Sequence
+from itertools import count
 from typing import Any
 
+import msgspec
 import pytest
 
 from poller_cluster.crons.fire_guard import CronFireGuard
 from poller_cluster.crons.overdue_scan import OverdueScan
 from scheduler_service.domain.crons import expansion
-from scheduler_service.domain.crons.expansion import Expansion, offset_ms
+from scheduler_service.domain.crons.expansion import Child, Expansion, offset_ms
 from scheduler_service.domain.crons.row import Cron, CronRun
-from scheduler_service.domain.ids import ClientId, ScheduleId, derived_schedule_id
+from scheduler_service.domain.ids import ClientId, ScheduleId, UnixMillis, derived_schedule_id
+from scheduler_service.domain.schedules import State
 from scheduler_service.runtime.concurrently import Turn
-from scheduler_service.usecases import expand_crons
+from scheduler_service.usecases import backfill_crons, expand_crons
+from scheduler_service.usecases.backfill_crons import BackfillCron, Backfilled
 from scheduler_service.usecases.expand_crons import ExpandCrons
+from scheduler_service.usecases.redeliver import Terms
 from tests.simulation.plants import Plant
 from tests.support import memory
 from tests.support.cql_tables import Partition as Stored
@@ -106,6 +111,34 @@ def catch_up_ignored(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(expansion, "_catch_up_seconds", lambda cron: 1e9)
 
 
+def backfill_under_an_id_of_its_own(patch: pytest.MonkeyPatch) -> None:
+    missed_fire, turns = expansion.missed_fire, count()
+
+    def another(cron: Cron, nominal: int) -> Child:
+        child = missed_fire(cron, nominal)
+        due, poller_id = child.definition.due, cron.poller_id
+        schedule_id = derived_schedule_id(due=due, poller_id=poller_id, name=f"backfill {next(turns)}")
+        definition = msgspec.structs.replace(child.definition, schedule_id=schedule_id)
+        run = msgspec.structs.replace(child.run, schedule_id=schedule_id)
+        return dataclasses.replace(child, definition=definition, run=run)
+
+    patch.setattr(backfill_crons, "missed_fire", another)
+
+
+def backfill_calls_what_was_made(patch: pytest.MonkeyPatch) -> None:
+    """It neither looks at the state of a run, nor makes it a condition."""
+
+    async def judged(self: BackfillCron, cron: Cron, nominal: UnixMillis, run: CronRun | None) -> Backfilled:
+        schedule_id = expansion.child_id(cron, nominal) if run is None else run.schedule_id
+        return Backfilled(nominal_due=nominal, schedule_id=schedule_id, at=nominal)
+
+    def terms(**asked: Any) -> Terms:
+        return Terms(**{**asked, "states": tuple(State), "since": asked["at"]})
+
+    patch.setattr(BackfillCron, "_judged", judged)
+    patch.setattr(backfill_crons, "Terms", terms)
+
+
 def overlap_ignored(patch: pytest.MonkeyPatch) -> None:
     async def is_under_way(self: CronFireGuard, fire: object) -> bool:
         return False
@@ -133,6 +166,8 @@ CRON_PLANTS: dict[str, Plant] = {
         child_ids_without_the_revision,
         no_wake_up,
         catch_up_ignored,
+        backfill_under_an_id_of_its_own,
+        backfill_calls_what_was_made,
         overlap_ignored,
         overdue_scan_finds_nothing,
     )

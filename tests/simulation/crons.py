@@ -16,8 +16,11 @@ from scheduler_service.domain.instants import parse_instant
 from scheduler_service.domain.options import encode_headers
 from scheduler_service.domain.schedules import Row, State
 from scheduler_service.usecases.authenticate import Catalog
+from scheduler_service.usecases.backfill_crons import BackfillCron
 from scheduler_service.usecases.cron_request import CronDraft
 from scheduler_service.usecases.crons import ChangeCrons
+from scheduler_service.usecases.redeliver import RedeliverSchedule
+from scheduler_service.usecases.resolve_schedule import ResolveSchedule
 from scheduler_service.usecases.secret_encryption import NoEncryption
 from scheduler_service.usecases.trigger_crons import TriggerCron
 from tests.simulation.receivers import Call
@@ -51,6 +54,8 @@ class Story:
 
     spells: list[Spell] = field(default_factory=list)
     triggered: set[str] = field(default_factory=set)
+    backfilled: set[int] = field(default_factory=set)
+    """Nominal instants whose calls a backfill has promised."""
 
     def owed(self, until_ms: int) -> set[int]:
         """The nominal instants that must have become runs by `until_ms`, whatever happened."""
@@ -94,6 +99,19 @@ class Crons:
             encryption=NoEncryption(),
             clock=world.api_clock,
         )
+        resolve = ResolveSchedule(schedules=world.api_storage.schedules, writer=world.writer)
+        self._backfill = BackfillCron(
+            crons=world.api_storage.crons,
+            writer=world.writer,
+            resolve=resolve,
+            redeliver=RedeliverSchedule(
+                schedules=world.api_storage.schedules,
+                attempts=world.api_storage.attempts,
+                writer=world.writer,
+                clock=world.api_clock,
+            ),
+            clock=world.api_clock,
+        )
         self._trigger = TriggerCron(crons=world.api_storage.crons, writer=world.writer, clock=world.api_clock)
 
     async def put(
@@ -129,6 +147,28 @@ class Crons:
     async def trigger(self, cron_id: str) -> None:
         row = await self._until_answered(lambda: self._trigger(self.world.clients[self.client_id], CronId(cron_id)))
         self.stories[cron_id].triggered.add(str(row.schedule_id))
+
+    async def backfill(self, cron_id: str, start: float, end: float) -> list[int]:
+        """Backfill until every fire is answered; the nominal instants that will be called because of it."""
+        promised: set[int] = set()
+        while True:
+            page = await self._until_answered(
+                lambda: self._backfill(
+                    self.world.clients[self.client_id],
+                    CronId(cron_id),
+                    start=UnixMillis(int(start)),
+                    end=UnixMillis(int(end)),
+                    dry_run=False,
+                )
+            )
+            assert page.next is None
+            promised |= {one.nominal_due for one in page.items if one.at is not None}
+            unknown = {one.nominal_due for one in page.items if one.error is not None}
+            self.stories[cron_id].backfilled |= promised | unknown
+            if not unknown:
+                self.world.note("owner", f"cron {cron_id} is backfilled: {len(page.items)} fires")
+                return sorted(promised)
+            await self.world.api_clock.sleep(1.0)
 
     async def _changed(self, cron_id: str, change: Callable[[], Awaitable[T]]) -> T:
         asked, behind_ms = self.world.now_ms(), self.world.behind_ms()
@@ -203,6 +243,7 @@ class Crons:
                     raise self.world.violation(f"{cron_id}: the fire of {nominal} ran twice")
             # A call may be early by as much as clocks differ; this is judged where the call is received.
             granted = story.granted(self.world.now_ms() + CLOCK_LIMIT_MS, passed_ms=self.world.furthest_ms)
+            granted |= story.backfilled
             if invented := calls.keys() - granted:
                 raise self.world.violation(f"{cron_id}: nobody asked for {sorted(invented)}")
             for nominal in self.owed(story, until) - calls.keys():

@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 
+from tests.simulation import test_cron_backfills as backfills
 from tests.simulation import test_cron_faults as faults
 from tests.simulation import test_crons as crons
 from tests.simulation.cron_plants import CRON_PLANTS
@@ -29,6 +30,12 @@ FINDERS: dict[str, Callable[[], None]] = {
     "child_ids_without_the_revision": partial(crons.test_an_edit_just_before_a_fire_neither_doubles_nor_loses_it, 8.0),
     "no_wake_up": crons.test_every_minute_once_and_on_the_second,
     "catch_up_ignored": crons.test_all_nodes_down_for_hours_what_is_within_the_catch_up_runs_and_the_rest_is_recorded,
+    "backfill_under_an_id_of_its_own": (
+        backfills.test_the_fires_of_a_pause_are_made_once_however_often_and_by_how_many_they_are_asked_for
+    ),
+    "backfill_calls_what_was_made": (
+        backfills.test_the_fires_of_a_pause_are_made_once_however_often_and_by_how_many_they_are_asked_for
+    ),
     "overlap_ignored": crons.test_overlap_skip_passes_fires_over_while_a_run_is_retried,
     "overdue_scan_finds_nothing": crons.test_a_wake_up_that_is_lost_is_made_up_for,
 }

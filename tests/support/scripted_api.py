@@ -77,6 +77,14 @@ CRON = {
     "a_field_of_a_later_version": {"x": 1},
 }
 CRON_CHANGE = {"cron_id": "nightly", "status": 200, "state": "active", "changed": True, "revision": None}
+BACKFILLED = {
+    "nominal_due": "2026-11-20T01:30:00.000Z",
+    "status": 202,
+    "schedule_id": "01a1fe8c-0f8a-8000-8c91-89a08db81829",
+    "due": "2026-11-21T09:30:00.120Z",
+    "state": "retrying",
+    "reason": None,
+}
 RUN = {
     "nominal_due": "2026-11-21T01:30:00.000Z",
     "due": "2026-11-21T01:30:07.250Z",

@@ -45,6 +45,7 @@ from minutehand.client._outcomes import (
     Acknowledged,
     Attempt,
     AuditEntry,
+    BackfillItem,
     CancelItem,
     CronChange,
     DeadLetter,
@@ -479,6 +480,22 @@ class Crons(Part):
         while True:
             page = self._perform(
                 calls.change_crons(self._client_id, verb, label=label, note=note, dry_run=dry_run, cursor=cursor)
+            )
+            items += page.items
+            cursor = page.next_cursor
+            if cursor is None:
+                return items
+
+    def backfill(
+        self, cron_id: str, *, start: datetime | str, end: datetime | str | None = None, dry_run: bool = False
+    ) -> tuple[BackfillItem, ...]:
+        """Make the fires from `start` until before `end` (None: now) that were not made, once each. `dry_run`: only
+        answer which ones."""
+        items: tuple[BackfillItem, ...] = ()
+        cursor: str | None = None
+        while True:
+            page = self._perform(
+                calls.backfill_cron(self._client_id, cron_id, start=start, end=end, dry_run=dry_run, cursor=cursor)
             )
             items += page.items
             cursor = page.next_cursor

@@ -164,6 +164,14 @@ TRIGGERED: Final = {
     "retry": None,
     "cron_id": "nightly",
 }
+BACKFILLED: Final = {
+    "nominal_due": "2026-11-20T01:30:00.000Z",
+    "status": 202,
+    "schedule_id": SCHEDULE_ID,
+    "due": "2026-11-21T09:30:00.120Z",
+    "state": "retrying",
+    "reason": None,
+}
 PLANNED_RUN: Final = {
     "nominal_due": NIGHTS[0],
     "due": NIGHTS[0],

@@ -214,6 +214,10 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         answer=of.page({"cron_id": "nightly", "status": 200, "state": "paused", "changed": True, "revision": None}),
     ),
     "resume_cron": Example(answer={**of.CRON, "revision": 3}),
+    "backfill_cron": Example(
+        request={"from": "2026-11-20T00:00:00Z", "to": "2026-11-21T00:00:00Z"},
+        answer=of.page(of.BACKFILLED),
+    ),
     "trigger_cron": Example(answer=of.TRIGGERED),
     "list_runs": Example(
         query={"from": "2026-11-22T00:00:00Z", "to": "2026-11-23T00:00:00Z", "limit": "100"},

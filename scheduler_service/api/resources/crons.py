@@ -36,7 +36,7 @@ from scheduler_service.usecases.cron_request import CronRequest, PauseRequest, P
 from scheduler_service.usecases.resolve_schedule import Resolved
 
 CRONS = "/v1/clients/{client_id}/crons"
-_CRON = CRONS + "/{cron_id}"
+CRON = CRONS + "/{cron_id}"
 _ID = re.compile(CRON_ID_PATTERN.strip("^$"))
 _REQUEST = Body(CronRequest)
 _PREVIEW = Body(PreviewRequest)
@@ -126,7 +126,7 @@ def run_cursor(client_id: ClientId, cron_id: CronId, asked: RunsQuery, after: Un
 
 
 async def put_cron(context: RequestContext) -> web.Response:
-    client, crons, cron_id = context.client, context.services.crons.request, _cron_id(context)
+    client, crons, cron_id = context.client, context.services.crons.request, cron_id_of(context)
     crons.admit(client)
     precondition = precondition_of(context.request)
     rate = context.services.rate_limit.take(client)
@@ -142,7 +142,7 @@ async def put_cron(context: RequestContext) -> web.Response:
 
 
 async def get_cron(context: RequestContext) -> web.Response:
-    return _shown(context, await context.services.crons.show.one(context.client.client_id, _cron_id(context)))
+    return _shown(context, await context.services.crons.show.one(context.client.client_id, cron_id_of(context)))
 
 
 async def list_crons(context: RequestContext) -> web.Response:
@@ -157,12 +157,12 @@ async def list_crons(context: RequestContext) -> web.Response:
 
 
 async def delete_cron(context: RequestContext) -> web.Response:
-    client_id, cron_id, precondition = context.client.client_id, _cron_id(context), precondition_of(context.request)
+    client_id, cron_id, precondition = context.client.client_id, cron_id_of(context), precondition_of(context.request)
     return _changed(context, await context.services.crons.change.delete(client_id, cron_id, precondition=precondition))
 
 
 async def pause_cron(context: RequestContext) -> web.Response:
-    client_id, cron_id, precondition = context.client.client_id, _cron_id(context), precondition_of(context.request)
+    client_id, cron_id, precondition = context.client.client_id, cron_id_of(context), precondition_of(context.request)
     note = (await context.body_or(_PAUSE, PauseRequest())).note
     pause = context.services.crons.change.pause
     cron = await pause(client_id, cron_id, note=note, precondition=precondition)
@@ -172,13 +172,13 @@ async def pause_cron(context: RequestContext) -> web.Response:
 
 
 async def resume_cron(context: RequestContext) -> web.Response:
-    client, cron_id, precondition = context.client, _cron_id(context), precondition_of(context.request)
+    client, cron_id, precondition = context.client, cron_id_of(context), precondition_of(context.request)
     await context.no_body()
     return _changed(context, await context.services.crons.request.resume(client, cron_id, precondition=precondition))
 
 
 async def trigger_cron(context: RequestContext) -> web.Response:
-    client, cron_id = context.client, _cron_id(context)
+    client, cron_id = context.client, cron_id_of(context)
     await context.no_body()
     encryption = context.services.encryption
     context.services.crons.request.admit(client)
@@ -198,7 +198,7 @@ async def trigger_cron(context: RequestContext) -> web.Response:
 
 
 async def list_runs(context: RequestContext) -> web.Response:
-    client, cron_id = context.client, _cron_id(context)
+    client, cron_id = context.client, cron_id_of(context)
     query = context.query()
     asked = read_run_listing(client.client_id, cron_id, query, now=context.services.clock.wall_ms())
     page = await context.services.crons.show.runs(client, cron_id, start=asked.begin, end=asked.end, limit=asked.limit)
@@ -219,7 +219,7 @@ async def preview_cron(context: RequestContext) -> web.Response:
     return json_response(preview_view(preview(await context.body(_PREVIEW, faults), now=now)))
 
 
-def _cron_id(context: RequestContext) -> CronId:
+def cron_id_of(context: RequestContext) -> CronId:
     """The id in the path. A text that can't be a cron's id is 404."""
     text = context.path("cron_id")
     if _ID.fullmatch(text) is None:
@@ -240,7 +240,7 @@ def _shown(context: RequestContext, cron: Cron) -> web.Response:
 ROUTES = (
     Route(
         method="PUT",
-        path=_CRON,
+        path=CRON,
         access=Access.CLIENT,
         scope=Scope.WRITE,
         handler=put_cron,
@@ -256,7 +256,7 @@ ROUTES = (
     ),
     Route(
         method="GET",
-        path=_CRON,
+        path=CRON,
         access=Access.CLIENT,
         scope=Scope.READ,
         handler=get_cron,
@@ -266,7 +266,7 @@ ROUTES = (
     ),
     Route(
         method="DELETE",
-        path=_CRON,
+        path=CRON,
         access=Access.CLIENT,
         scope=Scope.WRITE,
         handler=delete_cron,
@@ -290,7 +290,7 @@ ROUTES = (
     ),
     Route(
         method="POST",
-        path=_CRON + ":pause",
+        path=CRON + ":pause",
         access=Access.CLIENT,
         scope=Scope.WRITE,
         handler=pause_cron,
@@ -306,7 +306,7 @@ ROUTES = (
     ),
     Route(
         method="POST",
-        path=_CRON + ":resume",
+        path=CRON + ":resume",
         access=Access.CLIENT,
         scope=Scope.WRITE,
         handler=resume_cron,
@@ -321,7 +321,7 @@ ROUTES = (
     ),
     Route(
         method="POST",
-        path=_CRON + ":trigger",
+        path=CRON + ":trigger",
         access=Access.CLIENT,
         scope=Scope.WRITE,
         handler=trigger_cron,
@@ -337,7 +337,7 @@ ROUTES = (
     ),
     Route(
         method="GET",
-        path=_CRON + "/runs",
+        path=CRON + "/runs",
         access=Access.CLIENT,
         scope=Scope.READ,
         handler=list_runs,

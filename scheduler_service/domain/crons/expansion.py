@@ -188,6 +188,11 @@ def child_id(cron: Cron, nominal: int) -> ScheduleId:
     return derived_schedule_id(due=nominal + offset_ms(cron), poller_id=cron.poller_id, name=name)
 
 
+def missed_fire(cron: Cron, nominal: int) -> Child:
+    """The child of a fire of the cron's past, to be recorded as skipped."""
+    return _child(cron, _child_options(cron), nominal, nominal + offset_ms(cron), skip=True)
+
+
 def _child(cron: Cron, options: str, nominal: int, due: int, *, skip: bool) -> Child:
     nominal_due, schedule_id = UnixMillis(nominal), child_id(cron, nominal)
     definition = Definition(

@@ -33,7 +33,9 @@ ALSO = {
     "revoke_admin_key": "create_admin_key",
     "stop_reconciliation": "create_reconciliation",
     "cancel_schedule_by_key": "put_schedule",
-    **dict.fromkeys(("delete_cron", "pause_cron", "pause_crons", "resume_cron", "trigger_cron"), "put_cron"),
+    **dict.fromkeys(
+        ("backfill_cron", "delete_cron", "pause_cron", "pause_crons", "resume_cron", "trigger_cron"), "put_cron"
+    ),
     **dict.fromkeys(("pause_destination", "resume_destination", "delete_destination"), "put_destination"),
 }
 SECRETS = re.compile(r"mh_[0-9a-f]+_|whsec_|[0-9a-f]{32}")

@@ -30,7 +30,7 @@ DOCUMENT = api_document().value
 OPERATION_IDS = {
     "create_schedule", "get_schedule", "cancel_schedule", "create_batch", "list_schedules",
     "put_cron", "get_cron", "delete_cron", "list_crons", "pause_cron", "resume_cron", "trigger_cron", "list_runs",
-    "pause_crons", "resume_crons",
+    "backfill_cron", "pause_crons", "resume_crons",
     "preview_cron", "get_balance", "cancel_schedules", "reschedule_schedule", "redeliver_schedule", "list_attempts",
     "list_dead_letters", "redeliver_dead_letters", "acknowledge_dead_letters", "list_audits", "trial_call",
     "create_reconciliation", "get_reconciliation", "list_reconciliations", "stop_reconciliation",

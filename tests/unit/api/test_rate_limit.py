@@ -13,6 +13,7 @@ from tests.support.api_story import ROUTE, Story
 
 SCHEDULES = "/v1/clients/shop/schedules"
 COUNTED = {
+    "backfill_cron": 1,
     "create_schedule": 1,
     "create_batch": 2,
     "reschedule_schedule": 1,

@@ -10,6 +10,7 @@ import pytest
 from minutehand.cli import failures
 from tests.support.scripted_api import (
     ATTEMPT,
+    BACKFILLED,
     CRON,
     CRON_CHANGE,
     EXCHANGE,
@@ -243,6 +244,11 @@ def test_attempts_show_the_end_of_a_retried_success_and_tell_an_empty_answer_fro
             "crons resume-all shop --label books",
             [httpx.Response(200, json={"items": [CRON_CHANGE, {**CRON_CHANGE, "changed": False}]})],
             "1 was resumed",
+        ),
+        (
+            "crons backfill shop nightly --from 2026-11-20T00:00:00Z",
+            [httpx.Response(200, json={"items": [BACKFILLED, {**BACKFILLED, "status": 409, "due": None}]})],
+            "1 of 2 fires are called",
         ),
         ("crons resume shop nightly", [httpx.Response(200, json=CRON)], "active"),
         ("crons trigger shop nightly", [httpx.Response(201, json=SCHEDULE)], "scheduled"),

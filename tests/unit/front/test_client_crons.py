@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from minutehand.client import AsyncClientScope, Callback, ClientScope, Dst, MinutehandApiError, Retry
-from tests.support.scripted_api import CRON, CRON_CHANGE, PREVIEW, RUN, SCHEDULE, Script, problem
+from tests.support.scripted_api import BACKFILLED, CRON, CRON_CHANGE, PREVIEW, RUN, SCHEDULE, Script, problem
 
 CALLBACK = Callback(url="https://a.example/")
 RULE = {"expression": "30 2 * * *", "timezone": "Europe/Berlin"}
@@ -72,6 +72,21 @@ def test_pauses_carry_a_note_and_go_through_all_pages() -> None:
         "crons:pause",
         "crons:resume",
     ]
+
+
+def test_a_backfill_goes_through_all_pages_of_one_range() -> None:
+    script = Script(
+        httpx.Response(200, json={"items": [BACKFILLED], "next_cursor": "more"}),
+        httpx.Response(200, json={"items": [{**BACKFILLED, "status": 409, "due": None}], "next_cursor": None}),
+    )
+    start, end = datetime(2026, 11, 20, tzinfo=UTC), "2026-11-21T00:00:00Z"
+    with script.api() as api:
+        items = api.client("shop").crons.backfill("nightly", start=start, end=end, dry_run=True)
+    assert [one.called for one in items] == [True, False]
+    assert items[0].due == datetime(2026, 11, 21, 9, 30, 0, 120_000, tzinfo=UTC)
+    asked = {"from": "2026-11-20T00:00:00+00:00", "to": end, "dry_run": True}
+    assert [script.sent(), script.sent(1)] == [asked, {**asked, "cursor": "more"}]
+    assert script.requests[0].url.path == "/v1/clients/shop/crons/nightly:backfill"
 
 
 def test_instants_without_a_zone_are_refused_before_anything_is_sent() -> None:
