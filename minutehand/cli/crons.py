@@ -293,8 +293,8 @@ def backfill(
 ) -> None:
     """Make past fires that were not made.
 
-    Those are skipped ones, those of a pause, and those from before the cron existed. Each is made once: the same command
-    again makes what is still missing.
+    Those are skipped ones, those of a pause, and those from before the cron existed. Each is made once: the same
+    command again makes what is still missing.
     """
     with connect(url, key) as api:
         items = api.client(client_id).crons.backfill(cron_id, start=start, end=end, dry_run=dry_run)
