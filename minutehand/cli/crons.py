@@ -19,6 +19,7 @@ from minutehand.cli.options import (
 )
 from minutehand.cli.output import at_most, print_fields, print_json, print_table, say
 from minutehand.cli.output import show as as_text
+from minutehand.cli.rule_options import RuleOptions
 from minutehand.cli.schedule_options import Attempts, OrderingKey, given
 from minutehand.cli.schedule_view import show_schedule
 
@@ -38,14 +39,6 @@ CronId = Annotated[
 TimeZone = Annotated[
     str,
     typer.Option("--timezone", metavar="ZONE", help="IANA name of the zone: Europe/Berlin, UTC.", show_default=False),
-]
-Dialect = Annotated[
-    str | None,
-    typer.Option(
-        "--dialect",
-        help="How the expression is read: cronie (without this option), minutehand, goscheduler.",
-        show_default=False,
-    ),
 ]
 Gap = Annotated[
     str | None,
@@ -91,7 +84,7 @@ def put(
         ),
     ],
     timezone: TimeZone,
-    dialect: Dialect = None,
+    when: RuleOptions,
     method: Method = None,
     content: Content,
     starts_at: Annotated[
@@ -139,7 +132,6 @@ def put(
     """Create a cron, or replace its rule and callback. What is left out has its default."""
     callback = read_callback(callback_url, method=method, **content.told())
     options = {
-        "dialect": dialect,
         "starts_at": starts_at,
         "ends_at": ends_at,
         "max_fires": max_fires,
@@ -150,10 +142,10 @@ def put(
         "label": label,
         "ordering_key": ordering_key,
     }
-    rule: dict[str, Any] = {"expression": expression, "timezone": timezone, **given(options), **attempts.told()}
+    rule: dict[str, Any] = {"expression": expression, "timezone": timezone, **when.told(), **given(options)}
     with connect(url, key) as api:
         crons = api.client(client_id).crons
-        _show(crons.put(cron_id, callback, revision=revision, absent=absent, **rule), as_json)
+        _show(crons.put(cron_id, callback, revision=revision, absent=absent, **rule, **attempts.told()), as_json)
 
 
 @app.command(epilog="Example: minutehand crons show shop nightly")
@@ -366,12 +358,13 @@ def runs(
 
 
 @app.command(epilog="Example: minutehand crons preview '0 9 * * mon-fri' --timezone America/New_York --count 10")
+@grouped
 def preview(
     expression: Annotated[
         str, typer.Argument(metavar="'EXPRESSION'", help="Five fields, or @hourly and the like.", show_default=False)
     ],
     timezone: TimeZone,
-    dialect: Dialect = None,
+    when: RuleOptions,
     start: Annotated[
         str | None, typer.Option("--from", help="First instant, RFC 3339. [default: now]", show_default=False)
     ] = None,
@@ -385,7 +378,7 @@ def preview(
     """Try a rule out: in words, and when it would fire. Takes any key, and stores nothing."""
     with connect(url, key) as api:
         found = api.preview_cron(
-            expression, timezone=timezone, dialect=dialect, dst=_dst(dst_gap, dst_fold), start=start, count=count
+            expression, timezone=timezone, dst=_dst(dst_gap, dst_fold), start=start, count=count, **when.told()
         )
     if as_json:
         print_json(found)
@@ -426,6 +419,8 @@ def _show(cron: "Cron", as_json: bool) -> None:
             ("paused since", cron.pause.at if cron.pause else None),
             ("paused because", cron.pause.note if cron.pause else None),
             ("expression", cron.expression),
+            ("also", list(cron.also) or None),
+            ("excluding", list(cron.excluding) or None),
             ("dialect", cron.dialect if cron.dialect != "cronie" else None),
             ("rule", cron.rule if cron.rule != cron.expression else None),
             ("time zone", cron.timezone),

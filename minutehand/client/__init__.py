@@ -72,6 +72,7 @@ from minutehand.client._filters import ContentFilter, ScheduleFilter
 from minutehand.client._models import (
     AdminKey,
     BatchItem,
+    Calendar,
     Callback,
     CallbackUpdate,
     Client,
@@ -152,6 +153,7 @@ __all__ = [
     "BatchItem",
     "Bulk",
     "BulkItem",
+    "Calendar",
     "Callback",
     "CallbackUpdate",
     "CancelItem",

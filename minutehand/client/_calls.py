@@ -20,7 +20,6 @@ from minutehand.client._models import (
     CronPreview,
     CronRun,
     DrainingNode,
-    Dst,
     Health,
     Key,
     LocalTime,
@@ -499,14 +498,10 @@ def list_runs(
 
 
 def preview_cron(
-    expression: str,
-    timezone: str,
-    dialect: str | None,
-    dst: Dst | None,
-    start: datetime | str | None,
-    count: int | None,
+    expression: str, timezone: str, start: datetime | str | None, count: int | None, rule: Mapping[str, object]
 ) -> Operation[CronPreview]:
-    optional = {"dialect": dialect, "dst": dst, "from": instant(start), "count": count}
+    """`rule`: the other fields that say when it fires; None: not given."""
+    optional = {**rule, "from": instant(start), "count": count}
     chosen = {name: value for name, value in optional.items() if value is not None}
     body = _encode({"expression": expression, "timezone": timezone, **chosen})
     return Operation(method="POST", path="/v1/crons:preview", answer=CronPreview, body=body)

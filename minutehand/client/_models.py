@@ -1,6 +1,6 @@
 """Requests and answers of the API. Instants are aware datetimes, durations numbers of seconds."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Generic, TypedDict, TypeVar
 
@@ -124,6 +124,17 @@ class Dst(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     fold: str | UnsetType = UNSET
 
 
+class Calendar(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Days off: public holidays of a `country` (and a `subdivision` of it), `dates` of your own, `weekends`. `on` says
+    what happens to fires on them: skip, move-next or move-previous (to a working day)."""
+
+    country: str | None = None
+    subdivision: str | None = None
+    dates: tuple[str, ...] = ()
+    weekends: bool = False
+    on: str = "skip"
+
+
 class NewCron(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A rule and the call to make at each of its fires. Instants are RFC 3339 texts or aware datetimes."""
 
@@ -131,6 +142,9 @@ class NewCron(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     timezone: str
     callback: Callback
     dialect: str | UnsetType = UNSET
+    also: Sequence[str] | UnsetType = UNSET
+    excluding: Sequence[str] | UnsetType = UNSET
+    calendar: Calendar | UnsetType | None = UNSET
     starts_at: datetime | str | UnsetType | None = UNSET
     ends_at: datetime | str | UnsetType | None = UNSET
     max_fires: int | UnsetType | None = UNSET
@@ -153,6 +167,9 @@ class CronOptions(TypedDict, total=False):
     """The fields of `NewCron` beside the callback, the expression and its zone."""
 
     dialect: str
+    also: Sequence[str]
+    excluding: Sequence[str]
+    calendar: Calendar | None
     starts_at: datetime | str | None
     ends_at: datetime | str | None
     max_fires: int | None
@@ -237,8 +254,9 @@ class CronPause(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cron(msgspec.Struct, frozen=True, kw_only=True):
-    """A cron. `state` is active, paused, finished or deleted. `expression` is the rule in its `dialect`, `rule` the
-    same in canonical form, `words` an English sentence; `next_fires` are the next nominal instants."""
+    """A cron. `state` is active, paused, finished or deleted. `expression`, `also` and `excluding` are the rule in its
+    `dialect`; `rule` is all of it in canonical form, `words` an English sentence; `next_fires` are the next nominal
+    instants."""
 
     cron_id: str
     client_id: str
@@ -250,6 +268,9 @@ class Cron(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
     changed_at: datetime
     dialect: str = "cronie"
+    also: tuple[str, ...] = ()
+    excluding: tuple[str, ...] = ()
+    calendar: Calendar | None = None
     rule: str | None = None
     words: str | None = None
     next_fires: tuple[datetime, ...] = ()
@@ -291,6 +312,9 @@ class CronPreview(msgspec.Struct, frozen=True, kw_only=True):
     words: str
     next_fires: tuple[datetime, ...]
     dialect: str = "cronie"
+    also: tuple[str, ...] = ()
+    excluding: tuple[str, ...] = ()
+    calendar: Calendar | None = None
     rule: str | None = None
 
 

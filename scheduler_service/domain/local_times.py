@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Final, Literal
 from zoneinfo import ZoneInfo
 
-from scheduler_service.domain.crons.occurrences import Gap
+from scheduler_service.domain.crons.dst import Gap
 from scheduler_service.domain.crons.zones import stretches
 from scheduler_service.domain.ids import UnixMillis
 

@@ -41,11 +41,13 @@ class RetryOverride(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
         return msgspec.structs.replace(settings, **asked)
 
 
-class CronChild(msgspec.Struct, frozen=True, gc=False):
-    """The rule that made a child: the cron's revision, and the version of the zone data that gave its instant."""
+class CronChild(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """The rule that made a child: the cron's revision, and the versions of the data that gave its instant: of zones
+    and, for a rule with a country's calendar, of public holidays."""
 
     revision: int
     tzdata: str
+    holidays: str | None = None
 
 
 class Redelivery(msgspec.Struct, frozen=True, gc=False):

@@ -26,7 +26,7 @@ from scheduler_service.domain.callback_rules import (
 from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
 from scheduler_service.domain.clients import ClientSettings
 from scheduler_service.domain.crons import load_zone
-from scheduler_service.domain.crons.occurrences import Gap
+from scheduler_service.domain.crons.dst import Gap
 from scheduler_service.domain.destinations import DESTINATION_PATTERN, MAX_PATH_LENGTH, named_url, path_fault
 from scheduler_service.domain.errors import FieldError, Invalid, InvalidRule
 from scheduler_service.domain.flows import Flow, FlowKey, FlowParallelism, FlowRate

@@ -1,7 +1,7 @@
 """The entry point of the client: operations of the whole cluster, and the scopes of single clients."""
 
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -14,6 +14,7 @@ from minutehand.client._async.parts import every
 from minutehand.client._async.sender import AsyncSender
 from minutehand.client._models import (
     AdminKey,
+    Calendar,
     Client,
     Cluster,
     CronPreview,
@@ -90,12 +91,16 @@ class AsyncMinutehand:
         *,
         timezone: str,
         dialect: str | None = None,
+        also: Sequence[str] | None = None,
+        excluding: Sequence[str] | None = None,
+        calendar: Calendar | None = None,
         dst: Dst | None = None,
         start: datetime | str | None = None,
         count: int | None = None,
     ) -> CronPreview:
         """The first `count` (5, at most 100) fires of a rule from `start` (now) on. For any key."""
-        return await self.perform(calls.preview_cron(expression, timezone, dialect, dst, start, count))
+        given = {"dialect": dialect, "also": also, "excluding": excluding, "calendar": calendar, "dst": dst}
+        return await self.perform(calls.preview_cron(expression, timezone, start, count, given))
 
     async def perform(self, operation: calls.Operation[T]) -> T:
         """Send one operation, repeated where that is safe. Raises MinutehandApiError, MinutehandUnreachable."""

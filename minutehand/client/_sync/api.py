@@ -2,7 +2,7 @@
 """The entry point of the client: operations of the whole cluster, and the scopes of single clients."""
 
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -12,6 +12,7 @@ import httpx
 from minutehand.client import _calls as calls
 from minutehand.client._models import (
     AdminKey,
+    Calendar,
     Client,
     Cluster,
     CronPreview,
@@ -91,12 +92,16 @@ class Minutehand:
         *,
         timezone: str,
         dialect: str | None = None,
+        also: Sequence[str] | None = None,
+        excluding: Sequence[str] | None = None,
+        calendar: Calendar | None = None,
         dst: Dst | None = None,
         start: datetime | str | None = None,
         count: int | None = None,
     ) -> CronPreview:
         """The first `count` (5, at most 100) fires of a rule from `start` (now) on. For any key."""
-        return self.perform(calls.preview_cron(expression, timezone, dialect, dst, start, count))
+        given = {"dialect": dialect, "also": also, "excluding": excluding, "calendar": calendar, "dst": dst}
+        return self.perform(calls.preview_cron(expression, timezone, start, count, given))
 
     def perform(self, operation: calls.Operation[T]) -> T:
         """Send one operation, repeated where that is safe. Raises MinutehandApiError, MinutehandUnreachable."""

@@ -8,7 +8,14 @@ from msgspec import Meta
 from scheduler_service.api.resources.schedule_views import callback_view
 from scheduler_service.api.schemas import CallbackView, Instant, ScheduleReason
 from scheduler_service.domain.clients import Client
-from scheduler_service.domain.crons import Dialect, InvalidRule, dialect_of_canonical, in_words, parse_recurrence
+from scheduler_service.domain.crons import (
+    Calendar,
+    Compound,
+    Dialect,
+    InvalidRule,
+    in_words,
+    parse_recurrence,
+)
 from scheduler_service.domain.crons.expansion import next_fires
 from scheduler_service.domain.crons.row import Cron, CronState
 from scheduler_service.domain.ids import DAY_MS, UnixMillis
@@ -16,10 +23,12 @@ from scheduler_service.domain.instants import format_instant, format_instant_or_
 from scheduler_service.domain.options import RetryOverride
 from scheduler_service.domain.ports import SecretEncryption
 from scheduler_service.domain.schedules import State
-from scheduler_service.usecases.cron_request import DstRequest, Preview
+from scheduler_service.usecases.cron_request import Preview
+from scheduler_service.usecases.rule_request import DstRequest, written_by
 from scheduler_service.usecases.show_crons import RunShown
 
 NEXT_FIRES = 5
+DialectName = Annotated[str, Meta(extra_json_schema={"enum": list(get_args(Dialect))})]
 PLANNED = "planned"
 EXPIRED = "expired"
 
@@ -33,9 +42,9 @@ class PauseView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CronView(msgspec.Struct, frozen=True, kw_only=True):
-    """A cron. `expression` is the rule in its `dialect`, `rule` the same in canonical form, `words` an English
-    phrase (null if it can't be read any more). `next_fires`: the next nominal instants, empty unless `state` is active.
-    `changed_at`: when this `revision` was made. `pause`: null unless `state` is paused.
+    """A cron. `expression`, `also` and `excluding` are the rule in its `dialect`; `rule` is all of it in canonical
+    form, `words` an English phrase (null if it can't be read any more). `next_fires`: the next nominal instants, empty
+    unless `state` is active. `changed_at`: when this `revision` was made. `pause`: null unless `state` is paused.
     """
 
     cron_id: str
@@ -43,7 +52,10 @@ class CronView(msgspec.Struct, frozen=True, kw_only=True):
     state: Annotated[str, Meta(extra_json_schema={"enum": list(CronState)})]
     revision: int
     expression: str
-    dialect: Annotated[str, Meta(extra_json_schema={"enum": list(get_args(Dialect))})]
+    dialect: DialectName
+    also: tuple[str, ...]
+    excluding: tuple[str, ...]
+    calendar: Calendar | None
     rule: str
     timezone: str
     words: str | None
@@ -85,7 +97,10 @@ class PreviewView(msgspec.Struct, frozen=True, kw_only=True):
     """A rule in its dialect, in canonical form and in words, with its first nominal instants."""
 
     expression: str
-    dialect: Annotated[str, Meta(extra_json_schema={"enum": list(get_args(Dialect))})]
+    dialect: DialectName
+    also: tuple[str, ...]
+    excluding: tuple[str, ...]
+    calendar: Calendar | None
     rule: str
     timezone: str
     words: str
@@ -93,15 +108,19 @@ class PreviewView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cron_view(cron: Cron, client: Client, encryption: SecretEncryption, *, now: int) -> CronView:
-    options, source = cron.options, cron.options.source
+    options = cron.options
+    written = written_by(cron.expression, options.source)
     words, fires = _rule(cron, now=now, retention_ms=client.settings.retention_days * DAY_MS)
     return CronView(
         cron_id=cron.cron_id,
         client_id=cron.client_id,
         state=cron.state.value,
         revision=cron.revision,
-        expression=cron.expression if source is None else source.expression,
-        dialect=dialect_of_canonical(cron.expression) if source is None else source.dialect,
+        expression=written.expression,
+        dialect=written.dialect,
+        also=written.also,
+        excluding=written.excluding,
+        calendar=_calendar(cron),
         rule=cron.expression,
         timezone=cron.timezone,
         words=words,
@@ -148,13 +167,24 @@ def run_view(run: RunShown) -> RunView:
 
 def preview_view(preview: Preview) -> PreviewView:
     return PreviewView(
-        expression=preview.expression,
-        dialect=preview.dialect,
+        expression=preview.written.expression,
+        dialect=preview.written.dialect,
+        also=preview.written.also,
+        excluding=preview.written.excluding,
+        calendar=preview.calendar,
         rule=preview.rule,
         timezone=preview.timezone,
         words=preview.words,
         next_fires=[format_instant(fire) for fire in preview.next_fires],
     )
+
+
+def _calendar(cron: Cron) -> Calendar | None:
+    try:
+        rule = parse_recurrence(cron.expression)
+    except InvalidRule:
+        return None
+    return rule.calendar if isinstance(rule, Compound) else None
 
 
 def _rule(cron: Cron, *, now: int, retention_ms: int) -> tuple[str | None, list[UnixMillis]]:

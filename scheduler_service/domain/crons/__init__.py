@@ -1,7 +1,17 @@
-"""When a cron fires: its expression, its zone, and the hours that a change of clocks skips or repeats.
+"""When a cron fires: its rule, its zone, and the hours that a change of clocks skips or repeats.
 
-Everything here is a function of its arguments and of the pinned `tzdata`: every node computes the same instants, and so
-the same ids of children. Instants are Unix milliseconds; spans are half-open, (after, until].
+Everything here is a function of its arguments and of the pinned `tzdata` and `holidays`: every node computes the same
+instants, and so the same ids of children. Instants are Unix milliseconds; spans are half-open, (after, until].
+
+**A rule** is stored as one canonical text:
+
+    Expression   five fields as below; also special days, both day fields at once, years (`canonical`, `special_days`)
+    Interval     every 90 minutes, from an anchor (`interval`)
+    Compound     several of these; without excluded minutes; with days off skipped or moved (`compound`, `calendars`)
+
+`dialects` reads what other schedulers call an expression, and answers such a rule. A canonical text that a program does
+not know is refused as a whole (InvalidRule): it neither places nor withdraws fires of that cron, and a node that knows
+the text does.
 
 **The expression** has five fields as cronie reads them:
 
@@ -40,10 +50,19 @@ The calendar walk is not a library's: croniter 7.0, given expanded lists, takes 
 find one fire, and would need the rules above built around it; this takes about a tenth of that.
 """
 
+from scheduler_service.domain.crons.calendars import Calendar, calendar_faults, holidays_version
 from scheduler_service.domain.crons.canonical import parse_recurrence
-from scheduler_service.domain.crons.dialects import DEFAULT_DIALECT, Dialect, dialect_of_canonical, read_in_dialect
+from scheduler_service.domain.crons.compound import Compound, Member, Recurrence, anchored, compose
+from scheduler_service.domain.crons.dialects import (
+    DEFAULT_DIALECT,
+    Dialect,
+    Written,
+    read_in_dialect,
+    written_of_canonical,
+)
+from scheduler_service.domain.crons.dst import Dst
 from scheduler_service.domain.crons.expression import Expression, parse_expression
-from scheduler_service.domain.crons.occurrences import SEARCHED_MS, Dst, fires, first_fire, next_fires
+from scheduler_service.domain.crons.occurrences import SEARCHED_MS, fires, first_fire, next_fires
 from scheduler_service.domain.crons.rule import Rule, spread_offset_ms
 from scheduler_service.domain.crons.words import in_words
 from scheduler_service.domain.crons.zones import load_zone, tzdata_version
@@ -52,14 +71,22 @@ from scheduler_service.domain.errors import InvalidRule
 __all__ = [
     "DEFAULT_DIALECT",
     "SEARCHED_MS",
+    "Calendar",
+    "Compound",
     "Dialect",
     "Dst",
     "Expression",
     "InvalidRule",
+    "Member",
+    "Recurrence",
     "Rule",
-    "dialect_of_canonical",
+    "Written",
+    "anchored",
+    "calendar_faults",
+    "compose",
     "fires",
     "first_fire",
+    "holidays_version",
     "in_words",
     "load_zone",
     "next_fires",
@@ -68,4 +95,5 @@ __all__ = [
     "read_in_dialect",
     "spread_offset_ms",
     "tzdata_version",
+    "written_of_canonical",
 ]

@@ -4,6 +4,9 @@
     0 9 1-7 * &1             day of month AND day of week must match, not one of them
     0 9 1 1 * 2027-2030      a sixth field for years
 
+    every 90 minutes         an interval (`interval`)
+    {"any":[...], ...}       a compound, as JSON (`compound.Document`)
+
 A program that is older than one of these forms refuses the text, and neither places nor withdraws a fire of that cron.
 """
 
@@ -12,26 +15,58 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
+import msgspec
+
+from scheduler_service.domain.crons.calendars import checked
+from scheduler_service.domain.crons.compound import Document, Member, Recurrence, compose
 from scheduler_service.domain.crons.expression import (
     MAX_EXPRESSION,
     MAX_FIELD_ITEMS,
-    Expression,
     assemble,
     parse_expression,
     parse_field,
 )
-from scheduler_service.domain.crons.fields import DAY, FIELDS, HOUR, MINUTE, MONTH, WEEKDAY, Field, Values, refused
+from scheduler_service.domain.crons.fields import (
+    DAY,
+    FIELDS,
+    HOUR,
+    MINUTE,
+    MONTH,
+    WEEKDAY,
+    YEAR,
+    Field,
+    Values,
+    refused,
+)
+from scheduler_service.domain.crons.interval import parse_interval, says_interval
 from scheduler_service.domain.crons.special_days import SpecialDay, special_day_of_month, special_day_of_week
 
-YEAR: Final = Field("year", 1970, 9998, 9029)
 _BLANKS: Final = re.compile("[ \t]+")
 _BOTH: Final = "&"
+_decode: Final = msgspec.json.Decoder(Document).decode
 _MORE: Final = re.compile(r"[LlWw#&]")
 
 
 @lru_cache(maxsize=16_384)
-def parse_recurrence(text: str) -> Expression:
-    """Parse a canonical text, or any other that cronie reads. Raises InvalidRule for the field `expression`."""
+def parse_recurrence(text: str) -> Recurrence:
+    """Parse a canonical text, or any other that cronie reads. Raises InvalidRule."""
+    if not text.startswith("{"):
+        return parse_member(text)
+    try:
+        document = _decode(text)
+    except msgspec.DecodeError as error:
+        raise refused("is no rule that this version knows") from error
+    return compose(
+        tuple(parse_member(each) for each in document.any),
+        tuple(parse_member(each) for each in document.excluding),
+        None if document.calendar is None else checked(document.calendar),
+    )
+
+
+def parse_member(text: str) -> Member:
+    """The same for anything but a compound."""
+    if len(text) <= MAX_EXPRESSION and says_interval(text):
+        return parse_interval(text)
     texts = _BLANKS.split(text.strip(" \t")) if len(text) <= MAX_EXPRESSION and text.isascii() else []
     more = len(texts) == len(FIELDS) + 1 or (len(texts) == len(FIELDS) and _MORE.search(texts[2] + texts[4]))
     if not more:

@@ -26,8 +26,11 @@ from itertools import islice
 
 import msgspec
 
+from scheduler_service.domain.crons.calendars import holidays_version
 from scheduler_service.domain.crons.canonical import parse_recurrence
-from scheduler_service.domain.crons.occurrences import SEARCHED_MS, Dst
+from scheduler_service.domain.crons.compound import Compound, anchor_second, anchored
+from scheduler_service.domain.crons.dst import Dst
+from scheduler_service.domain.crons.occurrences import SEARCHED_MS
 from scheduler_service.domain.crons.row import CRON_CLIENT, Cron, CronProgress, CronRun, CronState
 from scheduler_service.domain.crons.rule import Rule, spread_offset_ms
 from scheduler_service.domain.crons.zones import tzdata_version
@@ -97,7 +100,7 @@ def rule_of(cron: Cron) -> Rule:
     """Raises InvalidRule for a rule that this version does not support."""
     options = cron.options
     return Rule(
-        expression=parse_recurrence(cron.expression),
+        expression=anchored(parse_recurrence(cron.expression), anchor_second(options.starts_at, cron.created_at)),
         timezone=cron.timezone,
         dst=Dst(gap=options.gap, fold=options.fold),
         starts_at=options.starts_at,
@@ -221,11 +224,18 @@ def _child_options(cron: Cron) -> str:
             retry=cron.options.retry,
             timeout_seconds=cron.options.timeout_seconds,
             skip_after_seconds=_catch_up_seconds(cron),
-            cron=CronChild(cron.revision, tzdata_version()),
+            cron=CronChild(cron.revision, tzdata_version(), _holidays(cron)),
             empty_body=cron.options.empty_body,
             flow=cron.options.flow,
         )
     )
+
+
+def _holidays(cron: Cron) -> str | None:
+    """The version of the data that a rule uses."""
+    rule = parse_recurrence(cron.expression)
+    calendar = rule.calendar if isinstance(rule, Compound) else None
+    return None if calendar is None or calendar.country is None else holidays_version()
 
 
 def _progress(cron: Cron, state: CronState, through: int, fires: int, wake_at: UnixMillis | None) -> CronProgress:

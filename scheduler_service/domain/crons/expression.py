@@ -43,7 +43,7 @@ _NICKNAMES = {
 }
 _FOREIGN = (
     (re.compile(r".*\?.*"), "'?' is not supported: write * for any day"),
-    (re.compile(".*#.*"), "'#' (the n-th weekday of a month) is not supported: list days of the month, or weekdays"),
+    (re.compile(".*#.*"), "'#' (the n-th weekday of a month) is none of cronie's: choose the dialect minutehand"),
     (re.compile(".*~.*"), "'~' (a random value) is not supported: write one value and give spread_seconds"),
     (re.compile(".*%.*"), "'%' is not supported: an expression has no command"),
     (
@@ -52,7 +52,7 @@ _FOREIGN = (
     ),
     (
         re.compile(r"(?i)L(-.*)?|LW|WL|[0-9]*W|([0-9]+|[a-z]{3})L"),
-        "'L' and 'W' (last day, nearest workday) are not supported: list the days",
+        "'L' and 'W' (last day, nearest workday) are none of cronie's: choose the dialect minutehand",
     ),
 )
 _MALFORMED = (

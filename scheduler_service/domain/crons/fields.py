@@ -24,6 +24,7 @@ HOUR: Final = Field("hour", 0, 23, 24)
 DAY: Final = Field("day of month", 1, 31, 31)
 MONTH: Final = Field("month", 1, 12, 12, tuple("jan feb mar apr may jun jul aug sep oct nov dec".split()))
 WEEKDAY: Final = Field("day of week", 0, SUNDAY_AT_THE_END, 7, tuple("sun mon tue wed thu fri sat".split()))
+YEAR: Final = Field("year", 1970, 9998, 9029)
 FIELDS: Final = (MINUTE, HOUR, DAY, MONTH, WEEKDAY)
 
 

@@ -41,10 +41,12 @@ class CronState(StrEnum):
 
 
 class CronSource(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A rule as it was asked for: its text in another dialect than the canonical one."""
+    """A rule as it was asked for: its texts in another dialect than the canonical one."""
 
     dialect: str
     expression: str
+    also: tuple[str, ...] = ()
+    excluding: tuple[str, ...] = ()
 
 
 class CronPause(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

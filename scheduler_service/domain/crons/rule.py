@@ -1,11 +1,12 @@
-"""The rule of a cron: an expression in a zone, from one instant until another, spread over some seconds."""
+"""The rule of a cron: a recurrence in a zone, from one instant until another, spread over some seconds."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
 from scheduler_service.domain.crons import occurrences as calendar
-from scheduler_service.domain.crons.expression import Expression
+from scheduler_service.domain.crons.compound import Recurrence
+from scheduler_service.domain.crons.dst import DEFAULT_DST, Dst
 from scheduler_service.domain.crons.zones import load_zone
 from scheduler_service.domain.errors import InvalidRule
 from scheduler_service.domain.ids import ClientId, CronId, UnixMillis
@@ -16,10 +17,11 @@ from scheduler_service.domain.spread import MAX_SPREAD_SECONDS, offset_ms, point
 class Rule:
     """Raises InvalidRule, with the field's name, for a value that is not valid."""
 
-    expression: Expression
+    expression: Recurrence
+    """Its intervals have anchors."""
     timezone: str
     """An IANA name of the pinned database."""
-    dst: calendar.Dst = calendar.DEFAULT_DST
+    dst: Dst = DEFAULT_DST
     starts_at: UnixMillis | None = None
     """The first instant that may fire."""
     ends_at: UnixMillis | None = None

@@ -1,4 +1,4 @@
-"""An expression as an English sentence. Two that fire on different days or at different times never read alike.
+"""A rule as an English sentence. Two expressions that fire on different days or at different times never read alike.
 
 The sentence does not describe changes of clocks, except that "every hour" is used only for expressions that follow real
 time.
@@ -6,11 +6,15 @@ time.
 
 from collections.abc import Callable
 
+from scheduler_service.domain.crons.calendars import Calendar
+from scheduler_service.domain.crons.compound import Compound, Recurrence
 from scheduler_service.domain.crons.expression import Expression
 from scheduler_service.domain.crons.fields import progression, runs
+from scheduler_service.domain.crons.interval import Interval, interval_in_words
 from scheduler_service.domain.crons.special_days import SpecialDay
 
 _TIMES_SPELT_OUT = 4
+_DATES_SPELT_OUT = 3
 _FEWEST_OF_A_SERIES = 4
 _MONTHS = (
     "January", "February", "March", "April", "May", "June",
@@ -19,7 +23,42 @@ _MONTHS = (
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
-def in_words(expression: Expression) -> str:
+def in_words(rule: Recurrence) -> str:
+    """Such as "at 02:30 every day", "every 90 minutes", "at 09:00 on Monday; not on public holidays of DE"."""
+    match rule:
+        case Expression():
+            return _expression_in_words(rule)
+        case Interval():
+            return interval_in_words(rule)
+        case Compound(members, excluding, calendar):
+            parts = ["; and ".join(in_words(member) for member in members)]
+            if calendar is not None:
+                parts.append(_calendar_in_words(calendar))
+            parts += (f"except {_excluded_in_words(each)}" for each in excluding)
+            return "; ".join(parts)
+
+
+def _excluded_in_words(expression: Expression) -> str:
+    """Whole days need no time."""
+    words = _expression_in_words(expression)
+    whole = len(expression.minutes) == 60 and len(expression.hours) == 24 and words != "every minute"
+    return words.removeprefix("every minute ") if whole else words
+
+
+def _calendar_in_words(calendar: Calendar) -> str:
+    off = ["weekends"] if calendar.weekends else []
+    if calendar.country is not None:
+        place = calendar.country if calendar.subdivision is None else f"{calendar.country}-{calendar.subdivision}"
+        off.append(f"public holidays of {place}")
+    if calendar.dates:
+        shown = _joined(list(calendar.dates[:_DATES_SPELT_OUT]))
+        off.append(shown if len(calendar.dates) <= _DATES_SPELT_OUT else f"{len(calendar.dates)} dates")
+    if calendar.on == "skip":
+        return f"not on {_joined(off)}"
+    return f"moved from {_joined(off)} to the {'next' if calendar.on == 'move-next' else 'previous'} working day"
+
+
+def _expression_in_words(expression: Expression) -> str:
     """Such as "at 02:30 every day", "every 5 minutes", "at 09:00 on day 1 of the month or on Monday"."""
     time, every_hour = _time(expression)
     day = _day(expression)

@@ -34,6 +34,9 @@ async def test_put_answers_the_whole_cron(api: ApiHarness, key: str) -> None:
         "revision": 1,
         "expression": "30 2 * * *",
         "dialect": "cronie",
+        "also": [],
+        "excluding": [],
+        "calendar": None,
         "rule": "30 2 * * *",
         "timezone": "Europe/Berlin",
         "words": "at 02:30 every day",
@@ -95,6 +98,68 @@ async def test_a_rule_in_another_dialect_is_shown_as_it_was_written(api: ApiHarn
     assert fault["pointer"] == "/expression"
     assert fault["detail"].startswith("minute: '*/0': a step is a number from 1 on, alone in its field")
     assert "day of month: 'L' is no number" in fault["detail"]
+
+
+async def test_unions_exclusions_and_days_off(api: ApiHarness, key: str) -> None:
+    asked = {
+        "expression": "0 0 9 ? * MON",
+        "dialect": "quartz",
+        "also": ["0 0 9 L * ?"],
+        "excluding": ["0 * * 30 11 ?"],
+        "calendar": {"country": "DE", "subdivision": "BY", "dates": ["2026-12-28", "2026-12-07"], "on": "move-next"},
+        "timezone": "UTC",
+    }
+    shown = await made(api, key, **asked)
+    dates = ["2026-12-07", "2026-12-28"]
+    assert {name: shown[name] for name in asked} == asked | {"calendar": asked["calendar"] | {"dates": dates}}
+    assert shown["words"].startswith("at 09:00 on Monday; and at 09:00 on the last day of the month; moved from public")
+    days = ("11-23", "12-08", "12-14", "12-21", "12-29")
+    assert shown["next_fires"] == [f"2026-{day}T09:00:00.000Z" for day in days]
+    assert (await put(api, key, **asked)).json == shown
+    ours = {"expression": "0 9 * * 1", "also": ["0 9 L * *"], "excluding": ["* * 30 11 *"], "dialect": "minutehand"}
+    again = (await put(api, key, **asked | ours)).json
+    assert {name: again[name] for name in (*ours, "rule", "words")} == ours | {
+        "rule": shown["rule"],
+        "words": shown["words"],
+    }
+
+
+async def test_an_interval_counts_from_the_creation_of_its_cron(api: ApiHarness, key: str) -> None:
+    asked = {"expression": "rate(90 minutes)", "dialect": "aws", "timezone": "UTC"}
+    shown = await made(api, key, **asked)
+    assert (shown["rule"], shown["words"]) == ("every 90 minutes", "every 90 minutes")
+    fires = ["2026-11-21T11:00:00.000Z", "2026-11-21T12:30:00.000Z"]
+    assert shown["next_fires"][:2] == fires
+    api.clock.advance(600)
+    assert (await put(api, key, **asked)).json == shown
+    later = await put(api, key, **asked, label="other")
+    assert (later.json["revision"], later.json["next_fires"][:2]) == (2, fires)
+
+
+async def test_all_faults_of_a_rule_are_named_at_once(api: ApiHarness, key: str) -> None:
+    refused = await put(
+        api,
+        key,
+        expression="61 * * * *",
+        also=["* * * * *", "0 9 L * *"],
+        excluding=["x"],
+        calendar={"country": "XX", "dates": ["2026-02-30"]},
+        timezone="Mars/Olympus",
+    )
+    pointers = [fault["pointer"] for fault in refused.json["errors"]]
+    assert pointers == [
+        "/expression",
+        "/also/1",
+        "/excluding/0",
+        "/calendar/country",
+        "/calendar/dates",
+        "/timezone",
+    ]
+    for wrong in ({"also": ["* * * * *"] * 10}, {"excluding": ["* * * * *"] * 11}, {"calendar": {"on": "jump"}}):
+        assert (await put(api, key, **wrong)).status == 422
+    assert (await put(api, key, expression="0 9 * * *", excluding=["* * * * *"])).json["errors"] == [
+        {"pointer": "/expression", "detail": "does not fire within five years from now"}
+    ]
 
 
 async def test_the_same_again_changes_nothing_and_another_rule_does(api: ApiHarness, key: str) -> None:
@@ -231,7 +296,7 @@ async def test_a_cursor_is_good_for_its_own_listing_only(api: ApiHarness, key: s
 async def test_a_cron_that_cannot_be_read_does_not_break_the_list(api: ApiHarness, key: str) -> None:
     for cron_id in ("a", "b", "c", "d"):
         await made(api, key, cron_id)
-    await rewrite(api, "b", expression="every minute")
+    await rewrite(api, "b", expression="every full moon")
     await rewrite(api, "c", timezone="Mars/Olympus")
     items = (await api.send("GET", CRONS, key=key)).json["items"]
     assert [(one["cron_id"], one["words"], len(one["next_fires"])) for one in items] == [
@@ -366,6 +431,9 @@ async def test_a_preview_for_any_key(api: ApiHarness, key: str) -> None:
             {
                 "expression": "0 0 * * *",
                 "dialect": "cronie",
+                "also": [],
+                "excluding": [],
+                "calendar": None,
                 "rule": "0 0 * * *",
                 "timezone": "Asia/Tokyo",
                 "words": "at 00:00 every day",

@@ -4,7 +4,7 @@ import pytest
 
 from scheduler_service.domain.crons import Dst, InvalidRule, load_zone, parse_expression
 
-LAST_OR_WORKDAY = "'L' and 'W' (last day, nearest workday) are not supported: list the days"
+LAST_OR_WORKDAY = "'L' and 'W' (last day, nearest workday) are none of cronie's: choose the dialect minutehand"
 STEP = "a step is a number from 1 on, such as */5"
 FORM = "is no value, range or step, such as 5, 1-5, */5 or 10-40/10"
 EMPTY = "an item of the list is empty: write values with single commas between"
@@ -31,7 +31,7 @@ EMPTY = "an item of the list is empty: write values with single commas between"
         ("0 0 * * 5L", f"day of week: '5L': {LAST_OR_WORKDAY}"),
         ("0 0 * * friL", f"day of week: 'friL': {LAST_OR_WORKDAY}"),
         ("0 0 ? * 1", "day of month: '?': '?' is not supported: write * for any day"),
-        ("0 0 * * 1#2", "day of week: '1#2': '#' (the n-th weekday of a month) is not supported"),
+        ("0 0 * * 1#2", "day of week: '1#2': '#' (the n-th weekday of a month) is none of cronie's"),
         ("0~30 * * * *", "minute: '0~30': '~' (a random value) is not supported: write one value and give"),
         ("H/15 * * * *", "minute: 'H/15': 'H' (a hashed value) is not supported: write one value, give"),
         ("0 0 * * 1%", "day of week: '1%': '%' is not supported: an expression has no command"),

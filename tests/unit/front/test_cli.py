@@ -420,7 +420,9 @@ def test_put_sends_what_the_flags_say(script: Script) -> None:
     call = (
         "--method|PUT|--header|X-A: b|--body-json|[1]|--max-attempts|3|--timeout-seconds|2|--label|l|--ordering-key|k"
     )
-    flags = f"{rule}|{bounds}|{call}".split("|")
+    days = "--calendar-country|DE|--calendar-subdivision|BY|--calendar-date|2026-12-24|--calendar-weekends"
+    more = f"--dialect|quartz|--also|a|--also|b|--excluding|c|{days}|--on-day-off|move-next"
+    flags = f"{rule}|{bounds}|{call}|{more}".split("|")
     assert failures.run(["crons", "put", "shop", "nightly", "https://a.example/", *flags]) == 0
     assert script.requests[0].url.path == "/v1/clients/shop/crons/nightly"
     assert script.sent() == {
@@ -438,16 +440,30 @@ def test_put_sends_what_the_flags_say(script: Script) -> None:
         "timeout_seconds": 2.0,
         "label": "l",
         "ordering_key": "k",
+        "dialect": "quartz",
+        "also": ["a", "b"],
+        "excluding": ["c"],
+        "calendar": {
+            "country": "DE",
+            "subdivision": "BY",
+            "dates": ["2026-12-24"],
+            "weekends": True,
+            "on": "move-next",
+        },
     }
 
 
 def test_preview_and_runs_send_what_the_flags_say(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
     script.answers = [httpx.Response(200, json=PREVIEW), httpx.Response(200, json={"items": [RUN] * 3})]
     flags = ["--timezone", "UTC", "--count", "7", "--from", "2026-12-01T00:00:00Z", "--dst-fold", "both"]
+    flags += ["--dialect", "minutehand", "--also", "0 9 L * *", "--calendar-weekends"]
     assert failures.run(["crons", "preview", "0 9 * * mon-fri", *flags]) == 0
     assert script.sent() == {
         "expression": "0 9 * * mon-fri",
         "timezone": "UTC",
+        "dialect": "minutehand",
+        "also": ["0 9 L * *"],
+        "calendar": {"weekends": True},
         "count": 7,
         "from": "2026-12-01T00:00:00Z",
         "dst": {"fold": "both"},

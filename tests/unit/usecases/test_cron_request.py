@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from scheduler_service.domain.clients import ClientSettings
+from scheduler_service.domain.crons import Written
 from scheduler_service.domain.crons.row import CronCallback, CronOptions
 from scheduler_service.domain.errors import Invalid
 from scheduler_service.domain.instants import parse_instant
@@ -185,8 +186,8 @@ def test_what_the_types_refuse(wrong: dict[str, Any]) -> None:
 def test_a_preview_begins_now_or_at_a_given_instant_itself() -> None:
     shown = previewed(count=2)
     assert shown == Preview(
-        expression="*/5 9-17 * * 1-5",
-        dialect="cronie",
+        written=Written("cronie", "*/5 9-17 * * 1-5"),
+        calendar=None,
         rule="*/5 9-17 * * 1-5",
         timezone="Europe/London",
         words="every 5 minutes from 09:00 to 17:55 on Monday to Friday",
