@@ -39,6 +39,7 @@ from poller_cluster.settings import (
     ReconciliationSettings,
 )
 from scheduler_service.api.bigben.settings import BigBenSettings
+from scheduler_service.api.goscheduler.settings import GoSchedulerSettings
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.client_bounds import ClientBounds
 from scheduler_service.domain.network import DEFAULT_PORTS, NetworkPolicy
@@ -110,6 +111,7 @@ TABLES = (
     Table("api", ApiSettings),
     Table("bigben", BigBenSettings),
     Table("clients", ClientBounds),
+    Table("goscheduler", GoSchedulerSettings),
     Table("hints", HintSettings),
     Table("node", NodeSettings),
     Table("minute", MinuteSettings),
@@ -233,6 +235,8 @@ def _contradictions(rooms: Mapping[str, Any]) -> list[Fault]:
                 f"({api.request_timeout_seconds:g}), or requests time out before storage does.",
             )
         )
+    if api is not None and (wrong := rooms["goscheduler"].fault_on(api.host)) is not None:
+        faults.append(Fault("[goscheduler]", f"{wrong}."))
     least_grace_ms = LATE_AFTER_MS + 2 * membership.clock_limit_ms
     if minute.grace_ms < least_grace_ms:
         faults.append(

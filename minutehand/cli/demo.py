@@ -28,6 +28,9 @@ def demo(
     cassandra_port: Annotated[
         int | None, typer.Option("--native-port", min=1, max=65_535, help="Cassandra's port.", show_default=False)
     ] = None,
+    goscheduler: Annotated[
+        bool, typer.Option("--goscheduler", help="Serve programs that were written for GoScheduler, too.")
+    ] = False,
 ) -> None:
     """Start a Cassandra, an API, nodes and a receiver on this machine, and watch callbacks arrive.
 
@@ -48,5 +51,6 @@ def demo(
         api_port=api_port,
         receiver_port=receiver_port,
         java_options=(FIRST_COMPILER,),
+        goscheduler=goscheduler,
     )
     run_demo(options, once=once, fresh=fresh, say=lambda line: typer.echo(line), progress=ProgressLines())

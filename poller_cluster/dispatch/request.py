@@ -21,6 +21,7 @@ from scheduler_service.domain.ids import ClientId, UnixMillis, due_of
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.options import Headers, ScheduleOptions, Undecodable, decode_headers, decode_options
 from scheduler_service.domain.schedules import Outcome, Row, State
+from scheduler_service.domain.wires import wire_headers
 
 OpenHeaders: TypeAlias = Callable[[ClientId, str], str]
 """Decrypts a client's stored headers. Raises SecretLocked."""
@@ -137,9 +138,9 @@ def prepare(
         headers = _over(destination.headers, headers)
         method, url, target = _called(destination, row, path)
         channel = destination.channel
-        if method in METHODS_WITHOUT_BODY:
-            # It was given for another method, which the destination had then.
-            body = b""
+    if method in METHODS_WITHOUT_BODY:
+        # It was given for another method, which the destination had then, or to another scheduler's wire.
+        body = b""
     webhook_id = str(row.schedule_id)
     timestamp = now // 1000
     nominal = row.nominal_due if row.nominal_due is not None else due
@@ -147,6 +148,7 @@ def prepare(
     if not body and not options.empty_body and method not in METHODS_WITHOUT_BODY:
         body = _encode(DefaultBody(webhook_id, format_instant(nominal), attempts_before + 1, key))
         headers = _as_json(headers)
+    headers = wire_headers(options.wire, headers, schedule_id=webhook_id, cron_id=row.cron_id)
     sent = None
     if destination is not None:
         if destination.cloudevents is not None:

@@ -1,15 +1,17 @@
 """The aiohttp application, built from the route table."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from scheduler_service.api.bigben import routes as bigben
+from scheduler_service.api.goscheduler.operations import goscheduler_endpoint
+from scheduler_service.api.goscheduler.routes import ROUTES as GOSCHEDULER_ROUTES
 from scheduler_service.api.http.cors import CrossOrigin
-from scheduler_service.api.http.endpoint import Surroundings, endpoint, method_not_allowed, moved, not_found
+from scheduler_service.api.http.endpoint import Endpoint, Surroundings, endpoint, method_not_allowed, moved, not_found
 from scheduler_service.api.http.query import PATH_PARTS
 from scheduler_service.api.http.route import Route
 from scheduler_service.api.http.timeouts import Deadlines
@@ -25,6 +27,7 @@ from scheduler_service.api.settings import ApiSettings
 PLAIN_CREATES: Final = web.AppKey("plain_creates", PlainCreates)
 _MOVED: Final = {"/": "docs", "/docs/": "../docs"}
 """Paths that people type, and where they lead, relative to them: a proxy may serve the API below a path."""
+MakeEndpoint = Callable[[Route, Surroundings], Endpoint]
 _VARIABLE = re.compile(r"\{(\w+)\}")
 
 
@@ -53,6 +56,9 @@ def build_app(
         _add_path(app, path, methods, around)
     for wire, its_routes in wires_of(settings):
         _add_wire(app, wire, its_routes, around)
+    if settings.goscheduler.on:
+        for path, methods in _by_path(GOSCHEDULER_ROUTES).items():
+            _add_path(app, path, methods, around, make=goscheduler_endpoint)
     for path, location in _MOVED.items():
         resource = app.router.add_resource(path)
         for method in ("GET", "HEAD"):
@@ -94,12 +100,18 @@ def _add_wire(app: web.Application, wire: Wire, routes: Iterable[Route], around:
 
 
 def _add_path(
-    app: web.Application, path: str, routes: Iterable[Route], around: Surroundings, wire: Wire | None = None
+    app: web.Application,
+    path: str,
+    routes: Iterable[Route],
+    around: Surroundings,
+    wire: Wire | None = None,
+    *,
+    make: MakeEndpoint | None = None,
 ) -> None:
-    resource = app.router.add_resource(_VARIABLE.sub(lambda part: f"{{{part[1]}:{PATH_PARTS[part[1]].matches}}}", path))
+    resource = app.router.add_resource(_VARIABLE.sub(lambda part: f"{{{part[1]}:{_matches(part[1])}}}", path))
     allowed: list[str] = []
     for route in routes:
-        handle = endpoint(route, around, wire)
+        handle = endpoint(route, around, wire) if make is None else make(route, around)
         resource.add_route(route.method, handle, expect_handler=_expect_later)
         allowed.append(route.method)
         if route.method == "GET":
@@ -110,6 +122,12 @@ def _add_path(
         methods, method_not_allowed(around, methods, wire)
     )
     resource.add_route("*", refuse, expect_handler=_expect_later)
+
+
+def _matches(part: str) -> str:
+    """The form of a variable part; those of other schedulers' paths are not declared."""
+    declared = PATH_PARTS.get(part)
+    return "[^/]+" if declared is None else declared.matches
 
 
 async def _expect_later(request: web.Request) -> None:

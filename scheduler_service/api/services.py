@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from membership.ports import LeaseStore
+from scheduler_service.api.goscheduler.callers import GoSchedulerCallers
 from scheduler_service.api.health import ApiHealth
 from scheduler_service.api.rate_limit import RateLimit
 from scheduler_service.api.request_budget import BodyCapacity, RequestBudget
@@ -319,6 +320,7 @@ class ApiServices:
     books: BookServices
     cluster: ClusterServices
     send_trial_call: SendTrialCall
+    goscheduler_callers: GoSchedulerCallers
 
 
 def build_services(
@@ -372,13 +374,14 @@ def build_services(
         randomness=randomness,
         in_place=lambda: members.knows >= REVISED_SINCE,
     )
+    authenticate = Authenticate(catalog=catalog, uses=key_uses, clock=clock, admin_key=settings.admin_key)
     return ApiServices(
         clock=clock,
         randomness=randomness,
         encryption=encryption,
         catalog=catalog,
         key_uses=key_uses,
-        authenticate=Authenticate(catalog=catalog, uses=key_uses, clock=clock, admin_key=settings.admin_key),
+        authenticate=authenticate,
         audit_log=AuditActions(store=storage.audit_log, clock=clock, randomness=randomness),
         rate_limit=RateLimit(clock=clock),
         request_budget=RequestBudget(settings=settings, clock=clock),
@@ -422,5 +425,8 @@ def build_services(
             admit=admit,
             clock=clock,
             randomness=randomness,
+        ),
+        goscheduler_callers=GoSchedulerCallers(
+            settings=settings.goscheduler, authenticate=authenticate, catalog=catalog
         ),
     )

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass, field
 
 from scheduler_service.api.bigben.settings import BigBenSettings
+from scheduler_service.api.goscheduler.settings import GoSchedulerSettings
 from scheduler_service.domain.client_bounds import ClientBounds
 from scheduler_service.domain.network import NetworkPolicy
 
@@ -132,6 +133,8 @@ class ApiSettings:
 
     clients: ClientBounds = field(default_factory=ClientBounds)
     """Bounds of clients' settings. Nodes must have the same."""
+    goscheduler: GoSchedulerSettings = field(default_factory=GoSchedulerSettings)
+    """What is served to programs that were written for GoScheduler."""
     max_reconciled_days: int = 31
     """Days that the window of one reconciliation may span. A longer window takes longer; schedules older than a
     client's retention are deleted already."""
@@ -154,6 +157,8 @@ class ApiSettings:
             raise ValueError("tls_cert_file and tls_key_file go together: give both or neither")
         if self.tls_client_ca_file is not None and self.tls_cert_file is None:
             raise ValueError("tls_client_ca_file: needs tls_cert_file and tls_key_file")
+        if (wrong := self.goscheduler.fault_on(self.host)) is not None:
+            raise ValueError(f"goscheduler: {wrong}")
         for origin in self.allowed_origins:
             if _ORIGIN.fullmatch(origin) is None:
                 raise ValueError(f"allowed_origins: {origin!r} is no origin such as https://console.example")

@@ -151,6 +151,7 @@ def draft_cron(
             flow=asked_flow(callback),
             ordering_key=request.ordering_key,
             source=source_of(request),
+            wire=callback.wire,
         ),
     )
 

@@ -9,7 +9,7 @@ import binascii
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Annotated, Final, NamedTuple, Protocol, TypeAlias
+from typing import Annotated, ClassVar, Final, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -103,6 +103,8 @@ class CallbackRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     flow_key: FlowKey | None = None
     flow_rate: FlowRate | None = None
     flow_parallelism: FlowParallelism | None = None
+    wire: ClassVar[str | None] = None
+    """Of subclasses: the other scheduler's wire by which the callback came (see `domain.wires`)."""
 
     @property
     def stored_target(self) -> tuple[str, str]:
@@ -271,7 +273,9 @@ def draft_callback(
         problems += check_headers(headers, max_bytes=settings.header_bytes, pointer="/callback/headers")
     if problems:
         faults += [FieldError(*problem) for problem in problems]
-    if body and (wrong := body_fault(method, len(body), max_bytes=settings.payload_bytes)) is not None:
+    # Other schedulers take a body with every method; one that is not sent is stored, to be shown.
+    sendable = method if callback.wire is None else "POST"
+    if body and (wrong := body_fault(sendable, len(body), max_bytes=settings.payload_bytes)) is not None:
         faults.append(FieldError(f"/callback/{_body_field(callback)}", wrong))
     return headers, body
 
@@ -456,8 +460,9 @@ def _body_field(callback: CallbackRequest) -> str:
 
 def _options(request: ScheduleRequest) -> str:
     callback, retry = request.callback, request.retry
-    timeout, skip_after = request.timeout_seconds, request.skip_after_seconds
-    if retry is None and timeout is None and skip_after is None and callback.flow_key is None and callback.body:
+    timeout, skip_after, wire = request.timeout_seconds, request.skip_after_seconds, callback.wire
+    plain = retry is None and timeout is None and skip_after is None and callback.flow_key is None and wire is None
+    if plain and callback.body:
         return NO_OPTIONS_TEXT
     return encode_options(
         ScheduleOptions(
@@ -466,5 +471,6 @@ def _options(request: ScheduleRequest) -> str:
             skip_after_seconds=skip_after,
             empty_body=asks_for_empty_body(callback),
             flow=asked_flow(callback),
+            wire=wire,
         )
     )

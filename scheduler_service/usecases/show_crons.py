@@ -65,21 +65,27 @@ class ShowCrons:
         self._resolve = resolve
         self._clock = clock
 
-    async def one(self, client_id: ClientId, cron_id: CronId) -> Cron:
-        """Raises NotFound, also for one that was deleted; StoreUnavailable."""
+    async def one(self, client_id: ClientId, cron_id: CronId, *, deleted: bool = False) -> Cron:
+        """Raises NotFound, also for one that was deleted unless `deleted`; StoreUnavailable."""
         cron = await self._read(client_id, cron_id)
-        if cron.state is CronState.DELETED:
+        if cron.state is CronState.DELETED and not deleted:
             raise _no_such(cron_id)
         return cron
 
     async def page(
-        self, client_id: ClientId, *, after: CronId | None, limit: int, told: Told = lambda rows, size: None
+        self,
+        client_id: ClientId,
+        *,
+        after: CronId | None,
+        limit: int,
+        told: Told = lambda rows, size: None,
+        deleted: bool = False,
     ) -> CronPage:
-        """Those that are not deleted, in the order of their ids, as many as `reading_steps.MAX_BYTES` allows. Raises
-        StoreUnavailable."""
+        """Those that are not deleted, or with `deleted` all, in the order of their ids, as many as
+        `reading_steps.MAX_BYTES` allows. Raises StoreUnavailable."""
         marks = await self._crons.read_marks(client_id, after=after, limit=limit)
         told(len(marks), 0)
-        wanted = [mark.cron_id for mark in marks if mark.state is not CronState.DELETED]
+        wanted = [mark.cron_id for mark in marks if deleted or mark.state is not CronState.DELETED]
         shown: list[Cron] = []
         done = read = 0
         step = FIRST_STEP_ROWS

@@ -100,6 +100,7 @@ def _run(cron: Cron, at: UnixMillis) -> ChosenRun:
                 timeout_seconds=cron.options.timeout_seconds,
                 empty_body=cron.options.empty_body,
                 flow=cron.options.flow,
+                wire=cron.options.wire,
             )
         ),
         label=cron.options.label,

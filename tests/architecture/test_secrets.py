@@ -13,6 +13,7 @@ KINDS_OF_SETTINGS = "minutehand/config_values.py"
 CONSTANT_TIME = "hmac.compare_digest"
 WHERE = {
     "scheduler_service/usecases/authenticate.py": 2,
+    "scheduler_service/api/goscheduler/callers.py": 1,
     "poller_cluster/ops/server.py": 1,
     "minutehand/webhooks.py": 1,
 }

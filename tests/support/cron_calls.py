@@ -24,7 +24,7 @@ async def made(api: ApiHarness, key: str, cron_id: str = "nightly", **fields: An
     return dict(reply.json)
 
 
-async def expand(api: ApiHarness, cron_id: str = "nightly") -> None:
+async def expand(api: ApiHarness, cron_id: str = "nightly", *, client_id: str = "shop") -> None:
     """Expand, as the owner of the cron's wake-up does."""
     services, storage = api.services, api.storage
     writer = ScheduleWriter(
@@ -45,7 +45,7 @@ async def expand(api: ApiHarness, cron_id: str = "nightly") -> None:
         clock=api.clock,
         on_fault=_never,
     )
-    await expander(ClientId("shop"), [CronId(cron_id)])
+    await expander(ClientId(client_id), [CronId(cron_id)])
 
 
 async def end(api: ApiHarness, schedule_id: str, outcome: Outcome) -> None:

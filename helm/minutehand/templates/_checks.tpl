@@ -46,6 +46,8 @@
   "cluster.token_file" (printf $file "secrets.keys")
   "cluster.node_id" $pod
   "ops.advertised_host" $pod
+  "goscheduler.key" (printf $secret "secrets.keys")
+  "goscheduler.key_file" (printf $file "secrets.keys")
   "api.admin_key" (printf $secret "secrets.keys")
   "api.admin_key_file" (printf $file "secrets.keys")
   "api.tls_cert_file" (printf $file "secrets.apiTls")

@@ -20,6 +20,9 @@ and component; the result is a JSON list of dicts of volume, secret, and items (
 {{- $keys := list -}}
 {{- if eq .component "api" -}}
 {{- $keys = append $keys (dict "key" $secrets.keys.adminKey "path" "admin-key" "variable" "API_ADMIN_KEY_FILE") -}}
+{{- with $secrets.keys.goschedulerKey -}}
+{{- $keys = append $keys (dict "key" . "path" "goscheduler-key" "variable" "GOSCHEDULER_KEY_FILE") -}}
+{{- end -}}
 {{- end -}}
 {{- if has .component (list "api" "node") -}}
 {{- $keys = append $keys (dict "key" $secrets.keys.clusterToken "path" "cluster-token" "variable" "CLUSTER_TOKEN_FILE") -}}

@@ -35,7 +35,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterOptions:
     """The user's options. A port of None is chosen. `outputs`: see `DemoDirectory`. `java_options`: of Cassandra's
-    JVM.
+    JVM. `goscheduler`: see `DemoPlan`.
     """
 
     directory: Path
@@ -46,6 +46,7 @@ class ClusterOptions:
     receiver_port: int | None = None
     outputs: tuple[str, ...] = ()
     java_options: tuple[str, ...] = ()
+    goscheduler: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +87,7 @@ class DemoCluster:
             api_port=api_port,
             receiver_port=receiver_port,
             node_ports=tuple(node_ports),
+            goscheduler=options.goscheduler,
         )
         directory.write_settings(plan)
         api, nodes = self._start_programs(plan, running)

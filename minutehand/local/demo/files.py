@@ -29,6 +29,9 @@ from minutehand.local.state import holder_of, lock_path
 from minutehand.profiles import write_private
 from minutehand.reference_pages import toml
 
+GOSCHEDULER_APPS = ("test", "Athena=athena")
+"""The apps of GoScheduler's README."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoProcesses:
@@ -65,12 +68,13 @@ class DemoKeys:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoPlan:
-    """Ports and secrets of one run."""
+    """Ports and secrets of one run. `goscheduler`: its API also serves programs that were written for GoScheduler."""
 
     cassandra_port: int
     api_port: int
     receiver_port: int
     node_ports: tuple[int, ...]
+    goscheduler: bool = False
     admin_key: str = field(default_factory=lambda: secrets.token_hex(24), repr=False)
     token: str = field(default_factory=lambda: secrets.token_hex(24), repr=False)
 
@@ -183,6 +187,8 @@ class DemoDirectory:
             "network": {"allow": ("127.0.0.0/8", "::1/128")},
             "logging": {"format": "json"},
         }
+        if plan.goscheduler:
+            tables["goscheduler"] = {"apps": GOSCHEDULER_APPS}
         lines = ["# Written by `minutehand demo` at every start."]
         for name, values in tables.items():
             lines += ["", f"[{name}]", *(f"{key} = {toml(value)}" for key, value in values.items())]

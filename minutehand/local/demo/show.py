@@ -125,6 +125,7 @@ class DemoShow:
                     "--delay-seconds 10",
                     f"  {command()} --profile {PROFILE} schedules list {CLIENT_ID}",
                     "",
+                    *goscheduler_lines(self._plan),
                     "Callbacks are shown here as they come; those signed by another secret than the one above are",
                     "refused. Keys, secret and ports stay the same at the next start. Ctrl-C stops everything.",
                     f"The next demo goes on with what is stored in {self._directory.path};",
@@ -175,6 +176,18 @@ def shell_lines(state: DemoState, *, settings: Path) -> list[str]:
     if command() != "minutehand":
         lines.append(f"export PATH={shlex.quote(sysconfig.get_path('scripts'))}:$PATH")
     return lines
+
+
+def goscheduler_lines(plan: DemoPlan) -> list[str]:
+    """How programs that were written for GoScheduler find the demo, if it serves them."""
+    if not plan.goscheduler:
+        return []
+    return [
+        f"Or by a program written for GoScheduler, which finds its API below {plan.api_url}/goscheduler:",
+        "",
+        f"  GOSCHEDULER={plan.api_url} sh examples/goscheduler.sh",
+        "",
+    ]
 
 
 def command() -> str:

@@ -99,7 +99,8 @@ def endpoint(route: Route, around: Surroundings, wire: Wire | None = None) -> En
     """The aiohttp handler of a route. `wire`: the one that it belongs to."""
     services, settings = around.services, around.settings
     series = around.metrics.route(route.method, route.path)
-    handler = audited(route) if route.changes else route.handler
+    # Who uses an open route is known to its handler only.
+    handler = audited(route) if route.changes and route.access is not Access.OPEN else route.handler
     deadlines, health = around.deadlines, services.health
     storage = health.storage
     monotonic, exposition, documents = services.clock.monotonic, around.exposition, around.documents
@@ -292,21 +293,29 @@ def audited(route: Route) -> Handler:
         if context.admitted is not None:
             # It is not in the paths of a wire.
             target["client_id"] = context.admitted.client_id
-        entry = await context.services.audit_log.begin(
-            context.principal, action=action, target=target, request_id=context.request_id
-        )
-        try:
-            response = await handler(context)
-        except MinutehandError as error:
-            await _refused(context, entry, problem_of(error, request_id=context.request_id))
-            raise
-        except Exception:
-            await _refused(context, entry, internal_problem(request_id=context.request_id))
-            raise
-        await _end(context, entry, status=response.status, problem=None)
-        return response
+        return await under_audit(context, action=action, target=target, handler=handler)
 
     return handle
+
+
+async def under_audit(
+    context: RequestContext, *, action: str, target: Mapping[str, str], handler: Handler
+) -> web.Response:
+    """What `handler` answers, with an audit log entry about `target` begun before it and ended after it."""
+    assert context.principal is not None
+    entry = await context.services.audit_log.begin(
+        context.principal, action=action, target=target, request_id=context.request_id
+    )
+    try:
+        response = await handler(context)
+    except MinutehandError as error:
+        await _refused(context, entry, problem_of(error, request_id=context.request_id))
+        raise
+    except Exception:
+        await _refused(context, entry, internal_problem(request_id=context.request_id))
+        raise
+    await _end(context, entry, status=response.status, problem=None)
+    return response
 
 
 async def _refused(context: RequestContext, entry: AuditEntry, problem: Problem) -> None:

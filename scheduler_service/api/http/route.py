@@ -132,10 +132,10 @@ class RequestContext:
         """The body, which may be left out. Raises Refusal and Invalid."""
         return await self.body(type_) if self.request.can_read_body else left_out
 
-    async def read(self) -> bytes:
-        """The bytes of a JSON body, bounded. Raises Refusal."""
+    async def read(self, *, typed: bool = True) -> bytes:
+        """The bytes of a JSON body, bounded. `typed`: it must say that it is JSON. Raises Refusal."""
         request = self.request
-        if request.headers.get("Content-Type") != JSON and not _is_json(request):
+        if typed and request.headers.get("Content-Type") != JSON and not _is_json(request):
             raise Refusal("unsupported-media-type", "send the body as Content-Type: application/json, in UTF-8")
         if request.headers.get("Content-Encoding", "identity").lower() != "identity":
             raise Refusal("unsupported-media-type", "send the body without Content-Encoding")

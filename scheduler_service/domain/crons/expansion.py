@@ -227,6 +227,7 @@ def _child_options(cron: Cron) -> str:
             cron=CronChild(cron.revision, tzdata_version(), _holidays(cron)),
             empty_body=cron.options.empty_body,
             flow=cron.options.flow,
+            wire=cron.options.wire,
         )
     )
 

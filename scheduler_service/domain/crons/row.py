@@ -60,9 +60,9 @@ class CronPause(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class CronOptions(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A rule's options beside expression and zone. Instants are Unix milliseconds, `ends_at` is exclusive. `empty_body`
-    and `flow` as in `ScheduleOptions`, `ordering_key` as in `Definition`. `source`: only to be shown; None:
-    `expression` is what was asked for."""
+    """A rule's options beside expression and zone. Instants are Unix milliseconds, `ends_at` is exclusive.
+    `empty_body`, `flow` and `wire` as in `ScheduleOptions`, `ordering_key` as in `Definition`. `source`: only to be
+    shown; None: `expression` is what was asked for."""
 
     starts_at: UnixMillis | None = None
     ends_at: UnixMillis | None = None
@@ -79,6 +79,7 @@ class CronOptions(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     flow: Flow | None = None
     ordering_key: str | None = None
     source: CronSource | None = None
+    wire: str | None = None
 
     @property
     def pin(self) -> str | None:
