@@ -22,7 +22,8 @@ from scheduler_service.domain.errors import FieldError
 from scheduler_service.domain.ids import DAY_MS
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.wires import GOSCHEDULER
-from scheduler_service.usecases.cron_request import CronRequest, DstRequest
+from scheduler_service.usecases.cron_request import CronRequest
+from scheduler_service.usecases.rule_request import DstRequest
 from scheduler_service.usecases.schedule_request import CallbackRequest, ScheduleRequest
 
 CALLBACK_TYPE: Final = "http"
