@@ -18,7 +18,6 @@ from minutehand.cli.options import (
     limit_of,
 )
 from minutehand.cli.output import at_most, print_fields, print_json, print_table, say
-from minutehand.cli.output import show as as_text
 from minutehand.cli.rule_options import RuleOptions
 from minutehand.cli.schedule_options import Attempts, OrderingKey, given
 from minutehand.cli.schedule_view import show_schedule
@@ -329,6 +328,9 @@ def runs(
             "--to", help="Before this instant, 31 days later at most. [default: a day ahead]", show_default=False
         ),
     ] = None,
+    newest: Annotated[
+        bool, typer.Option("--newest", help="The last runs first, without planned ones. [default: of 30 days]")
+    ] = False,
     limit: Annotated[int, limit_of("runs")] = 100,
     url: Url = DEFAULT_URL,
     key: KeyText = None,
@@ -336,25 +338,30 @@ def runs(
 ) -> None:
     """List a cron's past and planned runs."""
     with connect(url, key) as api:
-        found = api.client(client_id).crons.runs(cron_id, start=start, end=end, page_size=min(limit + 1, 500))
+        order = "newest" if newest else None
+        crons = api.client(client_id).crons
+        found = crons.runs(cron_id, start=start, end=end, order=order, page_size=min(limit + 1, 500))
         listed, more = at_most(limit, found)
     if as_json:
         print_json(listed, more=more)
         return
     rows = [
         (
-            f"{as_text(one.nominal_due)} (triggered)" if one.triggered else one.nominal_due,
+            one.nominal_due,
+            one.kind,
             one.due,
             one.state,
             one.attempts,
             one.last_status,
             one.reason,
             one.finished_at,
+            one.duration_seconds,
             one.schedule_id,
         )
         for one in listed
     ]
-    print_table(("FIRE", "DUE", "STATE", "ATTEMPTS", "STATUS", "REASON", "FINISHED", "SCHEDULE ID"), rows, more=more)
+    columns = ("FIRE", "KIND", "DUE", "STATE", "ATTEMPTS", "STATUS", "REASON", "FINISHED", "SECONDS", "SCHEDULE ID")
+    print_table(columns, rows, more=more)
 
 
 @app.command(epilog="Example: minutehand crons preview '0 9 * * mon-fri' --timezone America/New_York --count 10")

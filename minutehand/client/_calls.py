@@ -491,9 +491,15 @@ def list_crons(client_id: str, *, page_size: int | None) -> Operation[Page[Cron]
 
 
 def list_runs(
-    client_id: str, cron_id: str, *, start: datetime | str | None, end: datetime | str | None, page_size: int | None
+    client_id: str,
+    cron_id: str,
+    *,
+    start: datetime | str | None,
+    end: datetime | str | None,
+    order: str | None,
+    page_size: int | None,
 ) -> Operation[Page[CronRun]]:
-    query = given({"from": instant(start), "to": instant(end), "limit": number(page_size)})
+    query = given({"from": instant(start), "to": instant(end), "order": order, "limit": number(page_size)})
     return Operation(method="GET", path=f"{_cron(client_id, cron_id)}/runs", answer=Page[CronRun], query=query)
 
 

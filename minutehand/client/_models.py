@@ -290,7 +290,8 @@ class Cron(msgspec.Struct, frozen=True, kw_only=True):
 
 class CronRun(msgspec.Struct, frozen=True, kw_only=True):
     """A fire of a cron, or a triggered run. `nominal_due` is the instant by the rule, `due` when it is called. `state`
-    is the schedule's; planned before there is one, expired once it is not kept any more."""
+    is the schedule's; planned before there is one, expired once it is not kept any more. `kind`: scheduled, triggered
+    or backfilled. `duration_seconds`: from the start of the first attempt to the end."""
 
     nominal_due: datetime
     due: datetime
@@ -299,8 +300,11 @@ class CronRun(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int = 0
     last_status: int | None = None
     last_error: str | None = None
+    first_attempt_at: datetime | None = None
     finished_at: datetime | None = None
+    duration_seconds: float | None = None
     reason: str | None = None
+    kind: str = "scheduled"
     triggered: bool = False
 
 

@@ -4,6 +4,8 @@
                                             > merged by nominal instant, page by page
     fires of the rule, not placed yet      /
 
+Newest first there are only placed runs: a rule's last fires can't be found without all before them.
+
 A run names its schedule. If that does not exist any more, its retention is over (`expired`). If it does not exist yet,
 the expander has written the run and not placed the row so far, so the run counts as planned. Without a schedule, a run
 of an older revision is left out: its cron was changed before the row was placed; and so is one whose trigger failed.
@@ -125,6 +127,20 @@ class ShowCrons:
         more = len(runs) == limit or len(merged) >= limit
         following = None if not more else kept[-1] if len(kept) == limit else runs[-1].nominal_due
         return RunPage([merged[instant] for instant in kept], following)
+
+    async def newest_runs(
+        self, client: Client, cron_id: CronId, *, start: UnixMillis, end: UnixMillis, limit: int
+    ) -> RunPage:
+        """The placed ones with start <= nominal instant < end, up to `limit`, the newest first; of deleted crons too.
+        `next` is the instant to continue before. Raises NotFound, StoreUnavailable."""
+        await self._read(client.client_id, cron_id)
+        before = self._clock.wall_ms() - client.settings.retention_days * DAY_MS
+        runs = await self._crons.read_runs(
+            client.client_id, cron_id, first=start, last=UnixMillis(end - 1), limit=limit, newest_first=True
+        )
+        placed = await concurrently(self._placed, runs)
+        shown = [found for found in placed if found.row is not None or found.due < before]
+        return RunPage(shown, runs[-1].nominal_due if len(runs) == limit else None)
 
     async def _read(self, client_id: ClientId, cron_id: CronId) -> Cron:
         cron = (await self._crons.read(client_id, [cron_id])).get(cron_id)

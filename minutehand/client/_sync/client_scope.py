@@ -517,9 +517,10 @@ class Crons(Part):
         *,
         start: datetime | str | None = None,
         end: datetime | str | None = None,
+        order: str | None = None,
         page_size: int | None = None,
     ) -> Iterator[CronRun]:
         """Past and planned runs by nominal instant, page by page, from `start` (a day ago) until before `end` (a day
-        ahead), 31 days at most."""
-        operation = calls.list_runs(self._client_id, cron_id, start=start, end=end, page_size=page_size)
+        ahead), 31 days at most. `order` newest: runs that have a schedule, the last ones first (30 days)."""
+        operation = calls.list_runs(self._client_id, cron_id, start=start, end=end, order=order, page_size=page_size)
         return every(self._perform, operation)

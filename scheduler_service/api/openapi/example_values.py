@@ -180,8 +180,11 @@ PLANNED_RUN: Final = {
     "attempts": 0,
     "last_status": None,
     "last_error": None,
+    "first_attempt_at": None,
     "finished_at": None,
+    "duration_seconds": None,
     "reason": None,
+    "kind": "scheduled",
     "triggered": False,
 }
 

@@ -22,7 +22,7 @@ from scheduler_service.domain.ids import DAY_MS, UnixMillis
 from scheduler_service.domain.instants import format_instant, format_instant_or_none
 from scheduler_service.domain.options import RetryOverride
 from scheduler_service.domain.ports import SecretEncryption
-from scheduler_service.domain.schedules import State
+from scheduler_service.domain.schedules import Row, State
 from scheduler_service.usecases.cron_request import Preview
 from scheduler_service.usecases.rule_request import DstRequest, written_by
 from scheduler_service.usecases.show_crons import RunShown
@@ -31,6 +31,7 @@ NEXT_FIRES = 5
 DialectName = Annotated[str, Meta(extra_json_schema={"enum": list(get_args(Dialect))})]
 PLANNED = "planned"
 EXPIRED = "expired"
+RUN_KINDS = ("scheduled", "triggered", "backfilled")
 
 
 class PauseView(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,7 +80,9 @@ class CronView(msgspec.Struct, frozen=True, kw_only=True):
 
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
     """A fire of a cron, or a triggered run. `nominal_due` is the instant of the rule, `due` when it is called. `state`
-    is that of the schedule; `planned` if there is none yet, `expired` if it was deleted."""
+    is that of the schedule; `planned` if there is none yet, `expired` if it was deleted. `kind`: scheduled by the
+    rule, triggered, or backfilled, which a skipped fire is as well that was redelivered. `duration_seconds`: from the
+    start of the first attempt to the end."""
 
     nominal_due: Instant
     due: Instant
@@ -88,8 +91,11 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int
     last_status: int | None
     last_error: str | None
+    first_attempt_at: Instant | None
     finished_at: Instant | None
+    duration_seconds: float | None
     reason: ScheduleReason
+    kind: Annotated[str, Meta(extra_json_schema={"enum": list(RUN_KINDS)})]
     triggered: bool
 
 
@@ -159,10 +165,24 @@ def run_view(run: RunShown) -> RunView:
         attempts=0 if row is None else row.attempts or 0,
         last_status=None if row is None else row.last_status,
         last_error=None if row is None else row.last_error,
+        first_attempt_at=None if row is None else format_instant_or_none(row.first_attempt_at),
         finished_at=None if row is None else format_instant_or_none(row.finished_at),
+        duration_seconds=None if row is None else _duration_seconds(row),
         reason=None if row is None else row.reason,
+        kind="triggered" if run.triggered else "backfilled" if row is not None and _backfilled(row) else "scheduled",
         triggered=run.triggered,
     )
+
+
+def _duration_seconds(row: Row) -> float | None:
+    if row.first_attempt_at is None or row.finished_at is None:
+        return None
+    return max(row.finished_at - row.first_attempt_at, 0) / 1000
+
+
+def _backfilled(row: Row) -> bool:
+    """Whether it was redelivered without having been called before."""
+    return row.redelivered_at is not None and not row.redelivered_after
 
 
 def preview_view(preview: Preview) -> PreviewView:

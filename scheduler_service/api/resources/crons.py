@@ -10,6 +10,7 @@ from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.decoding import Body
 from scheduler_service.api.http.paging import Cursor, Listing, WindowCursor, WindowListing, seal
 from scheduler_service.api.http.preconditions import ETAG, etag_header, precondition_of
+from scheduler_service.api.http.query import choice_parameter
 from scheduler_service.api.http.route import (
     CREATES,
     LOCATION,
@@ -31,6 +32,7 @@ from scheduler_service.domain.crons import SEARCHED_MS
 from scheduler_service.domain.crons.row import CRON_ID_PATTERN, Cron
 from scheduler_service.domain.errors import FieldError, Invalid, NotFound
 from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, UnixMillis
+from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.schedules import Definition
 from scheduler_service.usecases.cron_request import CronRequest, PauseRequest, PreviewRequest, preview
 from scheduler_service.usecases.resolve_schedule import Resolved
@@ -56,6 +58,16 @@ class _CronCursor(Cursor, frozen=True, tag="crons-1"):
 class RunCursor(WindowCursor, frozen=True, tag="runs-1"):
     cron_id: CronId
     after: UnixMillis
+    order: str | None = None
+
+
+_ORDERS: Final = ("oldest", "newest")
+
+
+def _order(text: str) -> str:
+    if text not in _ORDERS:
+        raise ValueError
+    return text
 
 
 def _runs_left_out(start: UnixMillis | None, end: UnixMillis | None, now: int) -> tuple[int, int]:
@@ -72,6 +84,15 @@ _RUNS: Final = WindowListing(
     left_out=_runs_left_out,
     longest_days=MAX_DAYS,
     most=MAX_RUNS,
+    filters=(
+        choice_parameter(
+            "order",
+            "`oldest`: by nominal instant, planned fires included. `newest`: the other way round, only runs that have "
+            f"a schedule; without `from` and `to` those of the last {MAX_DAYS - 1} days. Left out: `oldest`.",
+            _order,
+            _ORDERS,
+        ),
+    ),
 )
 CRON_PARAMETERS: Final = _CRON_LISTING.parameters
 RUN_PARAMETERS: Final = _RUNS.parameters
@@ -85,12 +106,18 @@ class CronsQuery(NamedTuple):
 
 
 class RunsQuery(NamedTuple):
-    """At most `limit` runs with start <= nominal instant < end, from `begin` on."""
+    """At most `limit` runs with start <= nominal instant < end: from `begin` on, or with order newest those before it,
+    the last ones first."""
 
     start: UnixMillis
     end: UnixMillis
     begin: UnixMillis
     limit: int
+    order: str | None = None
+
+    @property
+    def newest_first(self) -> bool:
+        return self.order == "newest"
 
 
 def read_cron_listing(client_id: ClientId, query: Mapping[str, str]) -> CronsQuery:
@@ -111,18 +138,24 @@ def read_run_listing(client_id: ClientId, cron_id: CronId, query: Mapping[str, s
         searched = cursor.end <= now + SEARCHED_MS + DAY_MS
         return searched and cursor.cron_id == cron_id and cursor.start - 1 <= cursor.after < cursor.end
 
+    if query.get("order") == "newest" and not {"from", "to", "cursor"} & query.keys():
+        start, end = max(now - (MAX_DAYS - 1) * DAY_MS, 0), now + DAY_MS
+        query = {**query, "from": format_instant(start), "to": format_instant(end)}
     asked = _RUNS.read(client_id, query, now=now, fits=fits)
+    order = asked.filters["order"]
+    newest = order == "newest"
     if asked.cursor is not None:
-        return RunsQuery(asked.start, asked.end, UnixMillis(asked.cursor.after + 1), asked.limit)
+        after = asked.cursor.after
+        return RunsQuery(asked.start, asked.end, after if newest else UnixMillis(after + 1), asked.limit, order)
     if asked.end > now + SEARCHED_MS:
         raise Invalid([FieldError("/to", "is more than five years ahead")])
-    return RunsQuery(asked.start, asked.end, asked.start, asked.limit)
+    return RunsQuery(asked.start, asked.end, asked.end if newest else asked.start, asked.limit, order)
 
 
 def run_cursor(client_id: ClientId, cron_id: CronId, asked: RunsQuery, after: UnixMillis | None) -> str | None:
     if after is None:
         return None
-    return seal(client_id, RunCursor(asked.start, asked.end, cron_id, after))
+    return seal(client_id, RunCursor(asked.start, asked.end, cron_id, after, asked.order))
 
 
 async def put_cron(context: RequestContext) -> web.Response:
@@ -201,7 +234,11 @@ async def list_runs(context: RequestContext) -> web.Response:
     client, cron_id = context.client, cron_id_of(context)
     query = context.query()
     asked = read_run_listing(client.client_id, cron_id, query, now=context.services.clock.wall_ms())
-    page = await context.services.crons.show.runs(client, cron_id, start=asked.begin, end=asked.end, limit=asked.limit)
+    show = context.services.crons.show
+    if asked.newest_first:
+        page = await show.newest_runs(client, cron_id, start=asked.start, end=asked.begin, limit=asked.limit)
+    else:
+        page = await show.runs(client, cron_id, start=asked.begin, end=asked.end, limit=asked.limit)
     views = [run_view(run) for run in page.items]
     return json_response(Items(views, run_cursor(client.client_id, cron_id, asked, page.next)))
 
@@ -341,7 +378,7 @@ ROUTES = (
         access=Access.CLIENT,
         scope=Scope.READ,
         handler=list_runs,
-        summary="List past and planned fires of a cron, within a window of 31 days",
+        summary="List past and planned runs of a cron, within a window of 31 days, or the newest first",
         query=RUN_PARAMETERS,
         response=Items[RunView],
         cost=5,

@@ -60,7 +60,10 @@ async def test_placed_and_planned_in_one_order(api: ApiHarness, key: str) -> Non
         "attempts": 0,
         "last_status": None,
         "last_error": None,
+        "first_attempt_at": None,
         "finished_at": None,
+        "duration_seconds": None,
+        "kind": "scheduled",
         "reason": None,
         "triggered": False,
     }
@@ -235,3 +238,61 @@ async def test_a_whole_month_can_be_listed(api: ApiHarness, key: str) -> None:
 
 async def test_runs_of_an_unknown_cron_are_not_found(api: ApiHarness, key: str) -> None:
     assert (await api.send("GET", RUNS, key=key)).status == 404
+
+
+async def test_the_newest_come_first_in_pages_with_their_kinds_and_durations(api: ApiHarness, key: str) -> None:
+    await made(api, key, **HOUR)
+    await expand(api)
+    api.clock.advance(601)
+    triggered = await api.send("POST", f"{NIGHTLY}:trigger", key=key)
+    await expand(api)
+    api.clock.advance(1_200)
+    await expand(api)
+    oldest = await runs(api, key, **span(0, 35))
+    assert [one["kind"] for one in oldest] == ["scheduled", "triggered", "scheduled", "scheduled"]
+    await end(
+        api,
+        oldest[0]["schedule_id"],
+        Outcome(
+            state=State.FAILED,
+            attempts=3,
+            first_attempt_at=UnixMillis(NOW + 600_010),
+            finished_at=UnixMillis(NOW + 607_510),
+            last_status=503,
+            reason="exhausted",
+        ),
+    )
+    await end(
+        api,
+        oldest[2]["schedule_id"],
+        Outcome(state=State.SKIPPED, attempts=0, finished_at=UnixMillis(NOW), reason="late"),
+    )
+    again = await api.send("POST", f"/v1/clients/shop/schedules/{oldest[2]['schedule_id']}:redeliver", key=key)
+    assert again.status == 202
+    everything = await runs(api, key, order="newest")
+    shown = [(one["nominal_due"], one["kind"], one["state"], one["duration_seconds"]) for one in everything]
+    assert shown == [
+        (at(40), "scheduled", "scheduled", None),
+        (at(30), "scheduled", "scheduled", None),
+        (at(20), "backfilled", "retrying", None),
+        (triggered.json["due"], "triggered", "scheduled", None),
+        (at(10), "scheduled", "failed", 7.5),
+    ]
+    assert everything[-1]["first_attempt_at"] == format_instant(NOW + 600_010)
+    assert await pages(api, key, RUNS, {"order": "newest"}, limit=2) == everything
+    some = await runs(api, key, order="newest", **span(15, 35))
+    assert some == everything[1:3]
+    assert await pages(api, key, RUNS, {"order": "newest", **span(15, 35)}, limit=1) == some
+
+
+async def test_an_order_is_one_of_two_and_a_cursor_keeps_its_own(api: ApiHarness, key: str) -> None:
+    await made(api, key, expression="* * * * *", timezone="UTC")
+    await expand(api)
+    wrong = await api.send("GET", RUNS, key=key, params={"order": "random"})
+    assert [fault["pointer"] for fault in wrong.json["errors"]] == ["/order"]
+    page = await api.send("GET", RUNS, key=key, params={"order": "newest", "limit": "2"})
+    cursor = page.json["next_cursor"]
+    other = await api.send("GET", RUNS, key=key, params={"order": "oldest", "cursor": cursor})
+    assert [fault["pointer"] for fault in other.json["errors"]] == ["/order"]
+    following = await runs(api, key, cursor=cursor, limit="2")
+    assert following[0]["nominal_due"] < page.json["items"][-1]["nominal_due"]

@@ -477,9 +477,9 @@ def test_preview_and_runs_send_what_the_flags_say(script: Script, capsys: pytest
 
 
 def test_a_triggered_run_is_distinguished(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
-    script.answers = [httpx.Response(200, json={"items": [RUN, {**RUN, "triggered": True}]})]
+    script.answers = [httpx.Response(200, json={"items": [RUN, {**RUN, "triggered": True, "kind": "triggered"}]})]
     assert failures.run(["crons", "runs", "shop", "nightly"]) == 0
-    assert ["(triggered)" in line for line in capsys.readouterr().out.splitlines()] == [False, False, True]
+    assert [" triggered " in line for line in capsys.readouterr().out.splitlines()] == [False, False, True]
 
 
 LISTS = [
