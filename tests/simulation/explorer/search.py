@@ -15,7 +15,7 @@ EPILOGUE_TICKS = 6
 
 @dataclass(frozen=True)
 class Explored:
-    """`complete`: every state within the scene's bounds was visited."""
+    """`complete`: every state within the scene's bounds was visited. `moves`: how many were made."""
 
     states: int
     moves: int
@@ -38,33 +38,31 @@ def explore(scene: Scene, *, states: int, switches: int, seed: int = 0) -> Explo
     Context Bounding", 2007). Moves of the world, faults included, are no switches. Raises Found.
     """
     world, order = World(scene), random.Random(seed)
-    beginning = world.beginning()
+    places = _Places(world)
     seen: dict[tuple[int, str | None], int] = {}
-    made = 0
-    stack: list[_Frame] = [_Frame(world, beginning, "", order, None, switches)]
+    stack: list[_Frame] = [_Frame(places.of(world.beginning()), "", order, None, switches)]
     while stack:
         frame = stack[-1]
-        if not frame.moves:
-            if not frame.moved:
-                _check_end(world, frame.state, [one.label for one in stack[1:]])
+        if not frame.ahead:
+            if not frame.moved and not frame.place.rests:
+                _check_end(world, frame.place.state, [one.label for one in stack[1:]])
+                frame.place.rests = True
             stack.pop()
             continue
-        move = frame.moves.pop()
-        child = frame.state.copied()
-        made += 1
+        number = frame.ahead.pop()
+        move = frame.place.moves[number]
         try:
-            move.apply(child)
+            place = places.after(frame.place, number)
         except Violation as violation:
             raise Found(str(violation), [*(one.label for one in stack[1:]), move.label]) from None
-        key = child.fingerprint()
-        frame.moved |= not move.fault and key != frame.key
+        frame.moved |= not move.fault and place.key != frame.place.key
         actor, left = move.actor or frame.actor, frame.left_after(move)
-        if left >= 0 and left > seen.get((key, actor), -1) and not _out_of_bounds(scene, child):
+        if left >= 0 and left > seen.get((place.key, actor), -1) and not _out_of_bounds(scene, place.state):
             if len(seen) >= states:
-                return Explored(len(seen), made, complete=False)
-            seen[key, actor] = left
-            stack.append(_Frame(world, child, move.label, order, actor, left))
-    return Explored(len(seen), made, complete=True)
+                return Explored(len(seen), places.made, complete=False)
+            seen[place.key, actor] = left
+            stack.append(_Frame(place, move.label, order, actor, left))
+    return Explored(len(seen), places.made, complete=True)
 
 
 def walk(scene: Scene, *, seed: int, faults: float = 0.15, length: int = 400) -> int:
@@ -96,18 +94,63 @@ def walk(scene: Scene, *, seed: int, faults: float = 0.15, length: int = 400) ->
     raise Found(f"seed {seed}: no rest after {length} moves", trail)
 
 
-class _Frame:
-    __slots__ = ("actor", "busy", "key", "label", "left", "moved", "moves", "state")
+class _Place:
+    """A state, and where its moves lead, as far as they were made. `rests`: its end was checked and holds."""
 
-    def __init__(
-        self, world: World, state: State, label: str, order: random.Random, actor: str | None, left: int
-    ) -> None:
-        self.state, self.label, self.actor, self.left = state, label, actor, left
-        self.key = state.fingerprint()
-        self.moves: list[Move] = world.moves(state)
-        order.shuffle(self.moves)
+    __slots__ = ("_world", "key", "moves", "reached", "rests", "state")
+
+    def __init__(self, world: World, state: State, key: int) -> None:
+        self._world = world
+        self.state, self.key = state, key
+        self.moves: list[Move] = []
+        self.reached: list[_Place | None] = []
+        self.rests = False
+
+    def enter(self) -> None:
+        """Work out the moves."""
+        if not self.reached:
+            self.moves = self._world.moves(self.state)
+            self.reached = [None] * len(self.moves)
+
+
+class _Places:
+    """Every state that was reached. A state is reached by several actors and with several numbers of switches left: its
+    moves are made once.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._known: dict[int, _Place] = {}
+        self.made = 0
+
+    def of(self, state: State) -> _Place:
+        key = state.fingerprint()
+        place = self._known.get(key)
+        if place is None:
+            place = self._known[key] = _Place(self._world, state, key)
+        return place
+
+    def after(self, place: _Place, number: int) -> _Place:
+        """Where a move leads. Raises Violation."""
+        reached = place.reached[number]
+        if reached is None:
+            child = place.state.copied()
+            self.made += 1
+            place.moves[number].apply(child)
+            reached = place.reached[number] = self.of(child)
+        return reached
+
+
+class _Frame:
+    __slots__ = ("actor", "ahead", "busy", "label", "left", "moved", "place")
+
+    def __init__(self, place: _Place, label: str, order: random.Random, actor: str | None, left: int) -> None:
+        place.enter()
+        self.place, self.label, self.actor, self.left = place, label, actor, left
+        self.ahead = list(range(len(place.moves)))
+        order.shuffle(self.ahead)
         self.moved = False
-        self.busy = any(move.actor == actor and not move.fault for move in self.moves)
+        self.busy = any(move.actor == actor and not move.fault for move in place.moves)
 
     def left_after(self, move: Move) -> int:
         switch = self.busy and move.actor is not None and move.actor != self.actor
