@@ -2,11 +2,22 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from uuid import UUID
 
 from scheduler_service.domain.flows import Flow
-from scheduler_service.domain.ids import ClientId, PollerId, ScheduleId, UnixMillis, due_of, poller_of
+from scheduler_service.domain.ids import (
+    ClientId,
+    PollerId,
+    ScheduleId,
+    UnixMillis,
+    due_of,
+    key_of,
+    minute_start,
+    partition_of,
+    poller_of,
+)
 from tests.simulation.receivers import Call
 
 IN_TIME_MS = 6_000
@@ -31,6 +42,12 @@ class CreateRecord:
     """The one that its callback names."""
     in_line: int | None = None
     """The number of calls made before a redelivery was requested: redeliveries are not in order."""
+
+    @cached_property
+    def address(self) -> tuple[tuple[object, ...], tuple[object, ...]]:
+        """The keys of its row in the table of schedules: partition and clustering."""
+        client_id, poller_id, minute = partition_of(self.client_id, self.schedule_id)
+        return (client_id, poller_id, minute_start(minute)), (*key_of(self.schedule_id),)
 
     @property
     def calls_in_line(self) -> list[Call]:

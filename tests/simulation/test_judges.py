@@ -9,6 +9,7 @@ import pytest
 from poller_cluster.settings import NodeSettings
 from scheduler_service.domain.ids import ClientId, PollerId, UnixMillis, minute_end, minute_of, new_schedule_id
 from scheduler_service.domain.retry_rows import DESTINATION_PAUSED
+from scheduler_service.domain.schedules import State
 from tests.simulation.books import check_books
 from tests.simulation.crons import CLOCK_LIMIT_MS, with_crons
 from tests.simulation.drawn.administrators import Administrators
@@ -249,3 +250,27 @@ def test_a_pause_counts_no_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
         world.crashes.clear()
 
     drawn(scenario)
+
+
+@pytest.mark.parametrize("changed", [State.FAILED, None])
+def test_an_end_that_changes_or_vanishes_is_found(changed: State | None) -> None:
+    async def scenario(world: World) -> None:
+        await world.add_client("shop")
+        world.add_node("a")
+        await world.advance(5)
+        asked = await world.create("shop", world.now_ms() + 2_000)
+        assert world.unfinished() == [asked]
+        await world.advance(4)
+        assert world.unfinished() == []
+        assert (asked.end, world.lease_of(asked)) == (State.DELIVERED, ("a", 1, 1))
+        key, clustering = asked.address
+        table = world.memory.tables["schedules"]
+        if changed is None:
+            table.delete(key, clustering)
+        else:
+            table.partitions[key].rows[clustering].cells[table.regular_position["state"]] = str(changed)
+        with pytest.raises(Violation, match="had ended as delivered"):
+            await world.advance(1)
+        world.crashes.clear()
+
+    simulate(scenario)

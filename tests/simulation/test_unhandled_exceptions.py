@@ -25,7 +25,7 @@ def test_a_row_that_no_request_can_be_made_of_fails_alone(monkeypatch: pytest.Mo
             return prepare(claim, **given)  # type: ignore[arg-type]
 
         monkeypatch.setattr(preparation, "prepare", choke)
-        while await world.unfinished():
+        while world.unfinished():
             await world.advance(1)
         states = [(row.state, row.reason) for one in asked if (row := await world.row_of(one))]
         assert states.count((State.DELIVERED, None)) == 4
@@ -53,7 +53,7 @@ def test_a_minute_that_fails_is_retried_and_affects_no_other(monkeypatch: pytest
             return step(self, now, headroom)
 
         monkeypatch.setattr(PollerMinute, "step", fail_twice)
-        while await world.unfinished():
+        while world.unfinished():
             await world.advance(1)
         assert failures == 2
         assert other.calls[0].at_ms - other.due < 100

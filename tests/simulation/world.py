@@ -58,6 +58,9 @@ from tests.support.virtual_loop import run_virtual, virtual_loop
 CLOCK_TOLERANCE_MS = 300.0
 """How early a call may be by the true clock where processes' clocks differ from it by up to 100 ms and drift."""
 
+WITHOUT_END = (None, State.RETRYING)
+"""What the table shows as the state of rows that have not ended."""
+
 
 class Violation(AssertionError):
     """A promise was broken."""
@@ -377,22 +380,23 @@ class World:
     async def check_ends(self) -> None:
         """An end state changes only by an explicit redelivery."""
         for asked in self.asked.values():
-            row = await self.row_of(asked)
-            state = row.state if row is not None else None
+            state = self.state_of(asked)
             if asked.end is not None and state != asked.end:
                 raise self.violation(f"{asked.schedule_id} had ended as {asked.end}, now it is {state}")
-            if row is not None and row.ended:
+            if state not in WITHOUT_END:
                 asked.end = state
 
     def lease_of(self, asked: CreateRecord) -> tuple[str, int, int] | None:
         """Current owner and epoch of a schedule's poller in the store."""
-        poller_id = poller_of(asked.schedule_id)
-        for client_id, poller, owner, incarnation, epoch in self.memory.columns(
-            "pollers", "client_id", "poller_id", "owner_node", "owner_incarnation", "epoch"
-        ):
-            if (client_id, poller) == (asked.client_id, poller_id):
-                return owner, incarnation, epoch
-        return None
+        table = self.memory.tables["pollers"]
+        partition = table.partitions.get((asked.client_id,))
+        row = None if partition is None else partition.rows.get((poller_of(asked.schedule_id),))
+        if row is None:
+            return None
+        owner, incarnation, epoch = (
+            row.cells[table.regular_position[name]] for name in ("owner_node", "owner_incarnation", "epoch")
+        )
+        return owner, incarnation, epoch
 
     def violation(self, text: str) -> Violation:
         lines = [f"{at:10.3f} {who:8} {what}" for at, who, what in self.trace[-60:]]
@@ -400,24 +404,33 @@ class World:
         self.crashes.append(("violation", error))
         return error
 
+    def state_of(self, asked: CreateRecord) -> str | None:
+        """The state in the table, read after each step of a scenario: without a request and its tasks."""
+        found = self.cells_of(asked, "state")
+        state: str | None = None if found is None else found[0]
+        return state
+
+    def cells_of(self, asked: CreateRecord, *columns: str) -> list[Any] | None:
+        """Some columns of its row; None: there is none."""
+        table = self.memory.tables["schedules"]
+        key, clustering = asked.address
+        partition = table.partitions.get(key)
+        row = None if partition is None else partition.rows.get(clustering)
+        return None if row is None else [row.cells[table.regular_position[column]] for column in columns]
+
     async def row_of(self, asked: CreateRecord) -> Row | None:
         partition, key = partition_of(asked.client_id, asked.schedule_id), key_of(asked.schedule_id)
         _, rows = await self.truth.schedules.read_rows(partition, [key], serial=True)
         return rows.get(key)
 
-    async def unfinished(self) -> list[CreateRecord]:
+    def unfinished(self) -> list[CreateRecord]:
         """Acknowledged creates without an end."""
-        left = []
-        for asked in self.asked.values():
-            row = await self.row_of(asked)
-            if asked.acknowledged and (row is None or not row.ended):
-                left.append(asked)
-        return left
+        return [asked for asked in self.asked.values() if asked.acknowledged and self.state_of(asked) in WITHOUT_END]
 
     async def settle_down(self, *, within: float = 300.0) -> None:
         """End all faults: every acknowledged create must then reach exactly one end, and the books must agree."""
         deadline = asyncio.get_running_loop().time() + within
-        while left := await self.unfinished():
+        while left := self.unfinished():
             await self.revive()
             if asyncio.get_running_loop().time() > deadline:
                 row = await self.row_of(left[0])

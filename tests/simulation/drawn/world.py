@@ -12,7 +12,7 @@ from poller_cluster.settings import NodeSettings
 from scheduler_service.api.services import ApiServices
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.destinations import StoredDestination
-from scheduler_service.domain.ids import ClientId, minute_of, minute_start, poller_of
+from scheduler_service.domain.ids import ClientId, minute_of
 from scheduler_service.domain.reconciliations import Action
 from scheduler_service.domain.schedules import State
 from tests.simulation.drawn.api import ApiProcess, Unanswered
@@ -333,20 +333,6 @@ class DrawnWorld(World):
             and not schedule.redelivery_given_up
             and not State(self.state_of(schedule) or State.SCHEDULED).ended
         ]
-
-    def state_of(self, schedule: Schedule) -> str | None:
-        """The state in the table, without a read that takes virtual time."""
-        found = self.cells_of(schedule, "state")
-        state: str | None = None if found is None else found[0]
-        return state
-
-    def cells_of(self, schedule: Schedule, *columns: str) -> list[Any] | None:
-        """Some columns of its row; None: there is none."""
-        table = self.memory.tables["schedules"]
-        minute = minute_start(minute_of(schedule.due))
-        partition = table.partitions.get((schedule.client_id, poller_of(schedule.schedule_id), minute))
-        row = None if partition is None else partition.rows.get((schedule.due, schedule.schedule_id))
-        return None if row is None else [row.cells[table.regular_position[column]] for column in columns]
 
     async def close(self) -> None:
         callers = list(self._callers)
