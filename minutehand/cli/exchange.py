@@ -64,6 +64,8 @@ def _lines(exchange: "Exchange") -> Iterator[str]:
 
 
 def _outcome(exchange: "Exchange") -> str:
+    if exchange.delivered and exchange.status is None:
+        return f"delivered to {exchange.request.url}"
     if exchange.delivered:
         return f"delivered: the receiver answered {exchange.status}"
     if exchange.status is not None:

@@ -204,7 +204,8 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     """A trial call and its receiver's answer: `delivered` says whether a schedule would count as delivered.
 
     `request` is what was written, or with `sent` False what would have been, credentials masked. `addresses` are those
-    to which a connection was tried. Without `status`, `error` is a stable word for the reason, and `detail` a sentence.
+    to which a connection was tried. Without `status`, `error` is a stable word for the reason, and `detail` a sentence;
+    a target that knows no statuses delivers with neither.
     """
 
     schedule_id: str

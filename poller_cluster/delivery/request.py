@@ -18,12 +18,14 @@ _known_names: set[str] = set()
 
 class TargetCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a call to a target has instead of a URL: the target's kind, what the kind made of its document (`means`),
-    and what may decide the order of calls there."""
+    and what may decide the order of calls there. `cloudevents`: the headers are those of a CloudEvent in the HTTP
+    binding's binary mode, which a target with a binding of its own translates."""
 
     kind: str
     means: Any
     schedule_id: str
     ordering_key: str | None = None
+    cloudevents: bool = False
 
 
 class CallbackRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):

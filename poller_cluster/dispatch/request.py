@@ -192,7 +192,11 @@ def _called(destination: ServedDestination, row: Row, path: str) -> tuple[str, s
     if target is None:
         return row.method or destination.method, resolved_url(destination.url, path), None
     call = TargetCall(
-        kind=target.kind, means=target.means, schedule_id=str(row.schedule_id), ordering_key=row.ordering_key
+        kind=target.kind,
+        means=target.means,
+        schedule_id=str(row.schedule_id),
+        ordering_key=row.ordering_key,
+        cloudevents=destination.cloudevents is not None,
     )
     return "POST", destination.url, call
 

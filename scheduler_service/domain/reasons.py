@@ -6,7 +6,7 @@ from typing import Final
 REASONS: Final[Mapping[str, str]] = {
     "receiver-open": "retrying; its receiver only fails, and is probed with few calls",
     "destination-paused": "retrying; its destination is paused",
-    "destination-locked": "retrying; nodes have no key that decrypts its destination",
+    "destination-locked": "retrying; nodes can't decrypt its destination, or do not admit its target",
     "headers-locked": "retrying; nodes have no key that decrypts its headers",
     "token-unavailable": "retrying; there is no token for its destination",
     "ordering": "retrying; an earlier call of its ordering key has not ended",

@@ -49,7 +49,8 @@ class TrialCallTimes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):
-    """What was sent and what came back. Has a `status`, or an `error` with `detail`, never both; `delivered`: whether a
+    """What was sent and what came back. Has a `status`, or an `error` with `detail`, never both (and neither if a
+    target that knows no statuses took the call); `delivered`: whether a
     schedule would count as delivered. `sent`: at least a part of the request left. `addresses`: those tried, in order,
     as host:port, without those that the network policy refused; `connected_to`: the one that accepted. `hidden` as of
     a preview."""

@@ -44,6 +44,7 @@ ACTIONS = {
     "incarnation-judged": "This node judges that another one is silent.",
     "leases-changed": "How many pollers this node took and released, and owns now.",
     "lease-row-missing": "A poller has no lease row: register its client again.",
+    "kafka-cluster-failed": "A cluster of Kafka has another error than before: `error` is the library's name for it.",
     "poller-cut-off": "A poller could not be drained in time, and was released with work under way.",
     "poller-undrained": "An unhandled exception while a poller was drained.",
     "release-cut-off": "Some pollers were not released in time.",

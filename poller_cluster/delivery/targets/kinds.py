@@ -16,8 +16,15 @@ from poller_cluster.delivery.settings import TargetSettings
 from poller_cluster.delivery.targets.port import KindFactory, TargetKind
 
 GROUP: Final = "minutehand.targets"
-BUILT_IN: Final[Mapping[str, str]] = {}
-"""Module and object of each."""
+
+
+def _kafka(settings: Mapping[str, Any]) -> TargetKind:
+    from poller_cluster.delivery.targets.kafka.kind import KafkaKind
+
+    return KafkaKind(settings)
+
+
+BUILT_IN: Final[Mapping[str, KindFactory]] = {"kafka": _kafka}
 
 
 def read_kinds(settings: TargetSettings) -> dict[str, TargetKind]:
@@ -38,7 +45,7 @@ def load_kinds(settings: Mapping[str, Any], installed: Iterable[EntryPoint] | No
     sentence for each fault."""
     if not settings:
         return {}
-    found = [*_built_in(), *(entry_points(group=GROUP) if installed is None else installed)]
+    found = list(entry_points(group=GROUP) if installed is None else installed)
     kinds: dict[str, TargetKind] = {}
     faults: list[str] = []
     for name, table in settings.items():
@@ -51,27 +58,30 @@ def load_kinds(settings: Mapping[str, Any], installed: Iterable[EntryPoint] | No
     return kinds
 
 
-def _built_in() -> list[EntryPoint]:
-    return [EntryPoint(name=name, value=value, group=GROUP) for name, value in BUILT_IN.items()]
-
-
-def _load(name: str, table: object, found: list[EntryPoint]) -> TargetKind:
+def _load(name: str, table: object, installed: list[EntryPoint]) -> TargetKind:
     """Raises ValueError."""
     if not isinstance(table, Mapping):
         raise ValueError("must be a table")
-    named = [one for one in found if one.name == name]
-    if not named:
-        there = ", ".join(sorted({one.name for one in found})) or "none"
-        raise ValueError(f"is no kind of target that is installed here ({there}): install its package")
-    if len(named) > 1:
-        raise ValueError(f"is provided more than once: by {' and '.join(one.value for one in named)}")
-    try:
-        factory: KindFactory = named[0].load()
-    except Exception as error:
-        raise ValueError(f"can't be loaded from {named[0].value}: {type(error).__name__}: {error}") from error
+    found = [one for one in installed if one.name == name]
+    if len(found) + (name in BUILT_IN) > 1:
+        others = " and ".join(one.value for one in found)
+        raise ValueError(f"is provided more than once: by {others}{' and Minutehand' if name in BUILT_IN else ''}")
+    factory = BUILT_IN.get(name) or _imported(name, found, installed)
     try:
         return factory(table)
     except ValueError:
         raise
     except Exception as error:
-        raise ValueError(f"{named[0].value} failed: {type(error).__name__}: {error}") from error
+        raise ValueError(f"failed to start: {type(error).__name__}: {error}") from error
+
+
+def _imported(name: str, found: list[EntryPoint], installed: list[EntryPoint]) -> KindFactory:
+    """Raises ValueError."""
+    if not found:
+        there = ", ".join(sorted({*BUILT_IN, *(one.name for one in installed)}))
+        raise ValueError(f"is no kind of target that is installed here ({there}): install its package")
+    try:
+        factory: KindFactory = found[0].load()
+    except Exception as error:
+        raise ValueError(f"can't be loaded from {found[0].value}: {type(error).__name__}: {error}") from error
+    return factory

@@ -37,8 +37,8 @@ class ExchangeView(msgspec.Struct, frozen=True, kw_only=True):
     `delivered`: this answer would count as delivered. `schedule_id` is the id that the receiver got; it names no
     schedule. `request` is what was sent, or with `sent` false would have been. `addresses` are those to which a
     connection was tried, in order; `connected_to` is the one that accepted it. Without `status`, `error` is a stable
-    word for the cause and `detail` a sentence. `excerpt` is the beginning of the answer; repeated headers are joined by
-    commas."""
+    word for the cause and `detail` a sentence; a call delivered to a topic has neither. `excerpt` is the beginning of
+    the answer; repeated headers are joined by commas."""
 
     schedule_id: UUID
     delivered: bool

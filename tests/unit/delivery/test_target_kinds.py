@@ -32,6 +32,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> list[EntryPoint]:
         EntryPoint("gone", "minutehand_gone:Gone", GROUP),
         EntryPoint("twice", "minutehand_box:Box", GROUP),
         EntryPoint("twice", "minutehand_other:Box", GROUP),
+        EntryPoint("kafka", "minutehand_box:Box", GROUP),
     ]
 
 
@@ -49,7 +50,8 @@ def test_only_those_with_a_table_are_on(installed: list[EntryPoint]) -> None:
         ({"twice": {}}, r"\[twice\] is provided more than once: by minutehand_box:Box and minutehand_other:Box"),
         ({"box": 3}, r"\[box\] must be a table"),
         ({"box": {"wrong": 1}}, r"\[box\] wrong is not known"),
-        ({"box": {"bug": 1}}, r"\[box\] minutehand_box:Box failed: KeyError"),
+        ({"box": {"bug": 1}}, r"\[box\] failed to start: KeyError"),
+        ({"kafka": {}}, r"\[kafka\] is provided more than once: by minutehand_box:Box and Minutehand"),
         ({"bus": {}, "box": {"wrong": 1}}, r"\[bus\] .*\[box\] wrong"),
     ],
 )

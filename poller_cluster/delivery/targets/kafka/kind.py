@@ -1,0 +1,85 @@
+"""The kind `kafka`: judges targets, {"cluster": ..., "topic": ..., "key": ...}, by the operator's clusters."""
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from poller_cluster.delivery.targets.kafka.settings import read_clusters
+from scheduler_service.domain.errors import FieldError, Invalid
+from scheduler_service.domain.ids import ClientId
+from scheduler_service.domain.targets import JudgedTarget
+from scheduler_service.runtime.clock import Clock
+
+if TYPE_CHECKING:
+    from poller_cluster.delivery.targets.kafka.producer import KafkaTarget
+
+FIELDS: Final = ("cluster", "topic", "key", "acks")
+_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_INTERNAL: Final = "__"
+_LONGEST_KEY: Final = 1024
+
+
+class Records(NamedTuple):
+    """Where records go. `key`: of each; None: the schedule's ordering key, else its id."""
+
+    cluster: str
+    topic: str
+    key: bytes | None
+
+
+class KafkaKind:
+    """A `TargetKind`. Raises ValueError for settings that can't be, and if the library is not installed."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._clusters = read_clusters(settings)
+        try:
+            import confluent_kafka  # noqa: F401
+        except ImportError as error:
+            raise ValueError(f"needs confluent-kafka ({error}): install minutehand-server[kafka]") from None
+
+    def judge(self, document: Mapping[str, Any], *, client_id: ClientId) -> JudgedTarget:
+        faults = [
+            FieldError(f"/{_escaped(name)}", f"is not known: use {', '.join(FIELDS)}")
+            for name in document
+            if name not in FIELDS
+        ]
+        faults += [
+            FieldError(f"/{name}", "is required, as a text")
+            for name in ("cluster", "topic")
+            if not isinstance(document.get(name), str)
+        ]
+        key = document.get("key")
+        if key is not None and not (isinstance(key, str) and 0 < len(key.encode(errors="replace")) <= _LONGEST_KEY):
+            faults.append(FieldError("/key", f"must be a text of 1 to {_LONGEST_KEY} bytes"))
+        if document.get("acks", "all") != "all":
+            faults.append(FieldError("/acks", "must be all: a call is delivered when all in-sync replicas have it"))
+        if not faults:
+            faults = self._faults_of_names(document["cluster"], document["topic"], client_id)
+        if faults:
+            raise Invalid(faults)
+        cluster, topic = document["cluster"], document["topic"]
+        means = Records(cluster, topic, None if key is None else key.encode())
+        return JudgedTarget(f"kafka://{cluster}/{topic}", means)
+
+    def _faults_of_names(self, name: str, topic: str, client_id: ClientId) -> list[FieldError]:
+        cluster = self._clusters.get(name)
+        if cluster is None or not cluster.admits_client(client_id):
+            # The same sentence for both: which clusters others may use is not for this client to know.
+            return [FieldError("/cluster", "is no cluster that this client may use")]
+        if _TOPIC.fullmatch(topic) is None or topic in (".", ".."):
+            return [FieldError("/topic", "must have 1 to 249 letters, digits, '.', '_' or '-'")]
+        if topic.startswith(_INTERNAL):
+            return [FieldError("/topic", "is internal to Kafka")]
+        prefixes = cluster.prefixes_for(client_id)
+        if not topic.startswith(prefixes):
+            return [FieldError("/topic", f"must begin with {' or '.join(map(repr, prefixes))} for this client")]
+        return []
+
+    def open(self, *, clock: Clock, capacity: int) -> "KafkaTarget":
+        from poller_cluster.delivery.targets.kafka.producer import KafkaTarget
+
+        return KafkaTarget(self._clusters, clock=clock)
+
+
+def _escaped(name: str) -> str:
+    return name[:128].replace("~", "~0").replace("/", "~1")
