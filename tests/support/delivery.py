@@ -9,6 +9,7 @@ from poller_cluster.delivery.engine import DeliveryEngine
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.delivery.settings import DeliverySettings
+from poller_cluster.delivery.targets.port import Engine
 from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.runtime.clock import SystemClock
 
@@ -68,7 +69,7 @@ class Trust:
 
 
 def begin(
-    engine: DeliveryEngine, request: CallbackRequest, may_start: Callable[[], bool] = trusted
+    engine: Engine, request: CallbackRequest, may_start: Callable[[], bool] = trusted
 ) -> asyncio.Future[AttemptResult]:
     """Start an attempt; a second call of its listener would raise."""
     ended: asyncio.Future[AttemptResult] = asyncio.get_running_loop().create_future()
@@ -77,8 +78,6 @@ def begin(
     return ended
 
 
-async def attempt(
-    engine: DeliveryEngine, request: CallbackRequest, may_start: Callable[[], bool] = trusted
-) -> AttemptResult:
+async def attempt(engine: Engine, request: CallbackRequest, may_start: Callable[[], bool] = trusted) -> AttemptResult:
     """Make an attempt and wait for its end."""
     return await asyncio.wait_for(begin(engine, request, may_start), LONG_SECONDS)
