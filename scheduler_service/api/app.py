@@ -1,21 +1,20 @@
 """The aiohttp application, built from the route table."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from scheduler_service.api.bigben import routes as bigben
-from scheduler_service.api.goscheduler.operations import goscheduler_endpoint
-from scheduler_service.api.goscheduler.routes import ROUTES as GOSCHEDULER_ROUTES
+from scheduler_service.api.goscheduler import routes as goscheduler
 from scheduler_service.api.http.cors import CrossOrigin
-from scheduler_service.api.http.endpoint import Endpoint, Surroundings, endpoint, method_not_allowed, moved, not_found
+from scheduler_service.api.http.endpoint import Surroundings, endpoint, method_not_allowed, moved, not_found
 from scheduler_service.api.http.query import PATH_PARTS
 from scheduler_service.api.http.route import Route
 from scheduler_service.api.http.timeouts import Deadlines
-from scheduler_service.api.http.wire import Wire
+from scheduler_service.api.http.wire import WireForm
 from scheduler_service.api.metrics import ApiMetrics, Exposition
 from scheduler_service.api.openapi.document import documents_of
 from scheduler_service.api.plain_creates import PlainCreates
@@ -27,7 +26,6 @@ from scheduler_service.api.settings import ApiSettings
 PLAIN_CREATES: Final = web.AppKey("plain_creates", PlainCreates)
 _MOVED: Final = {"/": "docs", "/docs/": "../docs"}
 """Paths that people type, and where they lead, relative to them: a proxy may serve the API below a path."""
-MakeEndpoint = Callable[[Route, Surroundings], Endpoint]
 _VARIABLE = re.compile(r"\{(\w+)\}")
 
 
@@ -56,9 +54,6 @@ def build_app(
         _add_path(app, path, methods, around)
     for wire, its_routes in wires_of(settings):
         _add_wire(app, wire, its_routes, around)
-    if settings.goscheduler.on:
-        for path, methods in _by_path(GOSCHEDULER_ROUTES).items():
-            _add_path(app, path, methods, around, make=goscheduler_endpoint)
     for path, location in _MOVED.items():
         resource = app.router.add_resource(path)
         for method in ("GET", "HEAD"):
@@ -77,11 +72,13 @@ def build_app(
     return app
 
 
-def wires_of(settings: ApiSettings) -> list[tuple[Wire, tuple[Route, ...]]]:
+def wires_of(settings: ApiSettings) -> list[tuple[WireForm, tuple[Route, ...]]]:
     """The wires of other systems that the operator has turned on, each with its routes."""
-    wires: list[tuple[Wire, tuple[Route, ...]]] = []
+    wires: list[tuple[WireForm, tuple[Route, ...]]] = []
     if (wire := bigben.wire(settings.bigben)) is not None:
         wires.append((wire, bigben.ROUTES))
+    if settings.goscheduler.on:
+        wires.append((goscheduler.WIRE, goscheduler.ROUTES))
     return wires
 
 
@@ -92,7 +89,7 @@ def _by_path(routes: Iterable[Route]) -> dict[str, list[Route]]:
     return found
 
 
-def _add_wire(app: web.Application, wire: Wire, routes: Iterable[Route], around: Surroundings) -> None:
+def _add_wire(app: web.Application, wire: WireForm, routes: Iterable[Route], around: Surroundings) -> None:
     for path, methods in _by_path(routes).items():
         _add_path(app, path, methods, around, wire)
     everything_else = app.router.add_resource(wire.prefix + "/{rest:.*}")
@@ -100,18 +97,12 @@ def _add_wire(app: web.Application, wire: Wire, routes: Iterable[Route], around:
 
 
 def _add_path(
-    app: web.Application,
-    path: str,
-    routes: Iterable[Route],
-    around: Surroundings,
-    wire: Wire | None = None,
-    *,
-    make: MakeEndpoint | None = None,
+    app: web.Application, path: str, routes: Iterable[Route], around: Surroundings, wire: WireForm | None = None
 ) -> None:
     resource = app.router.add_resource(_VARIABLE.sub(lambda part: f"{{{part[1]}:{_matches(part[1])}}}", path))
     allowed: list[str] = []
     for route in routes:
-        handle = endpoint(route, around, wire) if make is None else make(route, around)
+        handle = endpoint(route, around, wire)
         resource.add_route(route.method, handle, expect_handler=_expect_later)
         allowed.append(route.method)
         if route.method == "GET":

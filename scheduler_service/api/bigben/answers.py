@@ -69,7 +69,7 @@ _IN_FLIGHT: Final = EventError(409, "it is being sent to its processor right now
 _IN_DOUBT: Final = EventError(409, "it may have been sent already and will be sent again: nothing was changed")
 
 
-def refusal(problem: Problem) -> tuple[int, object]:
+def refusal(problem: Problem, error: Exception | None = None) -> tuple[int, object]:
     """A whole request that was refused."""
     status = _HTTP.get(problem.status, problem.status)
     if problem.errors:

@@ -8,8 +8,7 @@
     Bearer, anything else               401                                401
 
 Nothing but the apps that the operator lists is reached, by any caller: other clients are as unknown as if they did not
-exist. A request of a browser for a web page (`Origin`, or `Sec-Fetch-Site`) is refused without a key, because else
-every page that a user inside the network opens could send it.
+exist. A browser's request for a web page is refused without a key, as on every wire.
 """
 
 import hmac
@@ -20,6 +19,7 @@ from aiohttp import web
 
 from scheduler_service.api.goscheduler.envelope import UNKNOWN_APP, WireRefusal
 from scheduler_service.api.goscheduler.settings import GoSchedulerSettings
+from scheduler_service.api.http.wire import is_of_a_page
 from scheduler_service.domain.clients import Client, Scope
 from scheduler_service.domain.errors import NotFound
 from scheduler_service.domain.ids import ClientId
@@ -32,8 +32,9 @@ from scheduler_service.usecases.authenticate import (
     hash_secret,
 )
 
-WITHOUT_KEY: Final = Principal("$goscheduler")
-"""Who acts where the caller has no key of ours. No administrator's name begins with `$`, so the budget is its own."""
+WITHOUT_KEY: Final = Principal("goscheduler without a key")
+WITH_KEY: Final = Principal("goscheduler with its key")
+"""Who acts where the caller has no key of ours. No administrator has such a name, so each has a budget of its own."""
 
 
 class Apps:
@@ -86,11 +87,11 @@ class GoSchedulerCallers:
         if scheme.lower() != "bearer":
             if self._key_hash is not None:
                 raise Unauthenticated("send the key of this wire: Authorization: Bearer KEY")
-            if "Origin" in request.headers or "Sec-Fetch-Site" in request.headers:
+            if is_of_a_page(request):
                 raise Forbidden("requests without a key are not taken from web pages")
             return WITHOUT_KEY, self._apps(self._clients)
         if self._key_hash is not None and hmac.compare_digest(hash_secret(key.strip()), self._key_hash):
-            return WITHOUT_KEY, self._apps(self._clients)
+            return WITH_KEY, self._apps(self._clients)
         principal = await self._authenticate(authorization)
         if principal.client_id is None:
             return principal, self._apps(self._clients)

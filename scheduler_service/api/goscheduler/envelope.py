@@ -9,7 +9,7 @@ of a request are listed in one message, separated by commas.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from scheduler_service.api.problems import Problem, Refusal
 
@@ -24,8 +24,8 @@ DEACTIVATED: Final = 4002
 ACTIVATED: Final = 4003
 UNKNOWN_ACTION: Final = 4005
 UNREADABLE: Final = 5001
-NOT_WRITTEN: Final = 5004
-NOT_READ: Final = 5006
+NOT_STORED: Final = 5004
+"""Storage, or this process, failed."""
 
 _CODES: Final[Mapping[str, int]] = {
     "invalid": INVALID,
@@ -57,14 +57,14 @@ def succeeded(code: int, count: int) -> dict[str, object]:
     return {"statusCode": code, "statusMessage": SUCCESS, "statusType": SUCCESS, "totalCount": count}
 
 
-def failure(problem: Problem, *, code: int | None, changes: bool) -> tuple[int, dict[str, Any]]:
-    """The HTTP status and body of a refusal. `code`: GoScheduler's own, if the refusal has one. `changes`: the request
-    was to change something."""
-    kind = problem.type.rpartition("/")[2]
-    if code is None:
-        code = _CODES.get(kind, problem.status)
-        if problem.status >= 500:
-            code = NOT_WRITTEN if changes else NOT_READ
+def refusal(problem: Problem, error: Exception | None) -> tuple[int, object]:
+    """The HTTP status and body of a refusal."""
+    if isinstance(error, WireRefusal):
+        code = error.code
+    elif problem.status >= 500:
+        code = NOT_STORED
+    else:
+        code = _CODES.get(problem.type.rpartition("/")[2], problem.status)
     status = 400 if code in _AS_400 else problem.status
     named = [f"{_field(fault.pointer)} {fault.detail}".strip() for fault in problem.errors]
     message = ", ".join(named) or problem.detail

@@ -28,7 +28,7 @@ from scheduler_service.api.http.route import (
     operation_id,
 )
 from scheduler_service.api.http.timeouts import Deadlines
-from scheduler_service.api.http.wire import Wire
+from scheduler_service.api.http.wire import Wire, WireForm
 from scheduler_service.api.metrics import ApiMetrics, Exposition
 from scheduler_service.api.problems import CONTENT_TYPE, Problem, Refusal, internal_problem, problem_of
 from scheduler_service.api.request_budget import ANSWER_BYTES_PER_UNIT, too_many
@@ -79,7 +79,7 @@ def request_id_of(request: HasHeaders, services: ApiServices) -> str:
 
 
 def problem_response(
-    problem: Problem, *, error: Exception | None = None, retry_after: int = 1, wire: Wire | None = None
+    problem: Problem, *, error: Exception | None = None, retry_after: int = 1, wire: WireForm | None = None
 ) -> web.Response:
     """`wire`: the one whose form the answer has; None: that of a problem document."""
     headers = {**_PROBLEM_HEADERS, REQUEST_ID: problem.request_id}
@@ -90,12 +90,12 @@ def problem_response(
     if isinstance(error, Refusal):
         headers.update(error.headers)
     if wire is not None:
-        status, body = wire.refusal(problem)
+        status, body = wire.refusal(problem, error)
         return web.Response(body=json_body(body), status=status, headers={**headers, **JSON_HEADERS})
     return web.Response(body=json_body(problem), status=problem.status, headers=headers)
 
 
-def endpoint(route: Route, around: Surroundings, wire: Wire | None = None) -> Endpoint:
+def endpoint(route: Route, around: Surroundings, wire: WireForm | None = None) -> Endpoint:
     """The aiohttp handler of a route. `wire`: the one that it belongs to."""
     services, settings = around.services, around.settings
     series = around.metrics.route(route.method, route.path)
@@ -121,7 +121,7 @@ def endpoint(route: Route, around: Surroundings, wire: Wire | None = None) -> En
             deadline=deadline,
         )
         try:
-            await _admit(context, route, wire)
+            await _admit(context, route, wire if isinstance(wire, Wire) else None)
             response = await (_in_turn(context, handler) if route.reads_much else handler(context))
             response.headers[REQUEST_ID] = context.request_id
             if costs:
@@ -154,7 +154,7 @@ def endpoint(route: Route, around: Surroundings, wire: Wire | None = None) -> En
     return handle
 
 
-def not_found(around: Surroundings, wire: Wire | None = None) -> Endpoint:
+def not_found(around: Surroundings, wire: WireForm | None = None) -> Endpoint:
     """The endpoint for paths without a route; for those of a wire below its prefix."""
     detail = "there is no such path; " + ("the paths begin with /v1" if wire is None else f"{wire.name} has no other")
 
@@ -181,7 +181,7 @@ def moved(path: str, location: str, around: Surroundings) -> Endpoint:
     return handle
 
 
-def method_not_allowed(around: Surroundings, allowed: str, wire: Wire | None = None) -> Endpoint:
+def method_not_allowed(around: Surroundings, allowed: str, wire: WireForm | None = None) -> Endpoint:
     """The endpoint for methods that a path does not have. `allowed`: the value of the Allow header."""
 
     async def handle(request: web.Request) -> web.Response:
@@ -251,7 +251,7 @@ def too_slow() -> MinutehandError:
 
 
 def refused(
-    error: MinutehandError, *, request_id: str, settings: ApiSettings, health: ApiHealth, wire: Wire | None = None
+    error: MinutehandError, *, request_id: str, settings: ApiSettings, health: ApiHealth, wire: WireForm | None = None
 ) -> web.Response:
     """The answer to a request that failed. `health` hears of storage failures and of shedding, the log of the rest that
     an operator must know."""
@@ -268,7 +268,7 @@ def refused(
     return problem_response(problem, error=error, retry_after=settings.retry_after_seconds, wire=wire)
 
 
-def crashed(error: Exception, route: Route, *, request_id: str, wire: Wire | None = None) -> web.Response:
+def crashed(error: Exception, route: Route, *, request_id: str, wire: WireForm | None = None) -> web.Response:
     """The answer to a request whose handler raised an unhandled exception, which is logged."""
     _log.error("request-crashed", route=f"{route.method} {route.path}", request_id=request_id, exc_info=error)
     return problem_response(internal_problem(request_id=request_id), wire=wire)

@@ -8,8 +8,9 @@ serves, and which scope requests without a key have there; a wire is off until i
     without a key     this client, with the scope that the operator gave (`keyless`); None: 401
     from a web page   without a key refused: else every page that a user inside the network opens could call it
 
-So a wire reaches no more than one client, whose quota, rates and budgets bound it like any other. Its refusals have
-the wire's own form (`refusal`), with the status codes that its programs know.
+So a wire reaches no more than one client, whose quota, rates and budgets bound it like any other. A wire whose requests
+name clients themselves judges its callers in its handlers, and its routes are open to the endpoint: it is a `WireForm`
+and no more. Refusals have the wire's own form (`refusal`), with the status codes that its programs know.
 """
 
 from collections.abc import Callable
@@ -23,26 +24,32 @@ from scheduler_service.domain.errors import Conflict, NotFound
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.usecases.authenticate import Authenticate, Catalog, Forbidden, Principal
 
-Refuse = Callable[[Problem], tuple[int, object]]
-"""The status of a refusal, and its body, to be sent as JSON."""
+Refuse = Callable[[Problem, Exception | None], tuple[int, object]]
+"""The status of a refusal, and its body, to be sent as JSON. It gets the error too, if there is one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wire:
-    """One wire as it is configured. `name`: under which its keyless requests act, in the audit log too."""
+class WireForm:
+    """What all answers of a wire have in common. `prefix`: of its paths."""
 
     name: str
     prefix: str
+    refusal: Refuse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wire(WireForm):
+    """A wire of one client, as it is configured. `name`: under which its keyless requests act, in the audit log too."""
+
     client_id: ClientId
     keyless: Scope | None
-    refusal: Refuse
 
     async def principal(self, request: web.Request, *, authenticate: Authenticate, catalog: Catalog) -> Principal:
         """Who sends this request. Raises Unauthenticated, Forbidden, Conflict, StoreUnavailable."""
         authorization = request.headers.get("Authorization")
         if authorization is not None or self.keyless is None:
             return await authenticate(authorization)
-        if _is_of_a_page(request):
+        if is_of_a_page(request):
             raise Forbidden("requests without a key are not taken from web pages")
         client = await self.client(catalog)
         return Principal(f"{self.name} without a key", client.client_id, client, scope=self.keyless)
@@ -56,6 +63,6 @@ class Wire:
             raise Conflict("conflict", detail) from None
 
 
-def _is_of_a_page(request: web.Request) -> bool:
+def is_of_a_page(request: web.Request) -> bool:
     """Whether a browser sent it for a web page, as its headers say."""
     return "Origin" in request.headers or "Sec-Fetch-Site" in request.headers

@@ -312,9 +312,9 @@ async def test_storage_that_does_not_answer(api: ApiHarness, monkeypatch: pytest
 
     monkeypatch.setattr(type(api.storage.schedules), "read_rows", fails)
     replace_insert(monkeypatch, api.storage.schedules, fails)
-    for method, path, code in (("GET", f"/schedules/{made['scheduleId']}", 5006), ("POST", "/schedules", 5004)):
+    for method, path in (("GET", f"/schedules/{made['scheduleId']}"), ("POST", "/schedules")):
         reply = await send(api, method, path, schedule() if method == "POST" else None)
-        assert (reply.status, reply.json["status"]["statusCode"]) == (503, code)
+        assert (reply.status, reply.json["status"]["statusCode"]) == (503, 5004)
         assert reply.headers["Retry-After"] == "1"
 
 
@@ -327,7 +327,7 @@ async def test_a_request_that_takes_too_long(api: ApiHarness, monkeypatch: pytes
 
     monkeypatch.setattr(type(api.storage.schedules), "read_rows", hangs)
     reply = await send(api, "GET", f"/schedules/{made['scheduleId']}")
-    assert (reply.status, reply.json["status"]["statusCode"]) == (503, 5006)
+    assert (reply.status, reply.json["status"]["statusCode"]) == (503, 5004)
 
 
 async def test_a_fault_of_ours(api: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -348,6 +348,12 @@ async def test_a_redelivery_is_the_history(api: ApiHarness) -> None:
     await end(api, "test", made["scheduleId"], outcome)
     shown = (await send(api, "GET", f"/schedules/{made['scheduleId']}")).json["data"]["schedule"]
     assert shown["reconciliationHistory"] == [{"status": "SUCCESS", "callbackOn": "2026-11-21 09:30:05"}]
+
+
+async def test_other_paths_and_methods(api: ApiHarness) -> None:
+    for method, path, http in (("GET", "/nothing", 404), ("PUT", "/schedules", 405), ("DELETE", "/apps", 405)):
+        reply = await send(api, method, path)
+        assert (reply.status, reply.json["status"]["statusCode"]) == (http, http)
 
 
 async def test_a_cron_is_created_shown_listed_and_deleted(api: ApiHarness) -> None:

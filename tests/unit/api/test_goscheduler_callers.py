@@ -198,7 +198,11 @@ async def test_the_audit_log_has_what_administrators_do_elsewhere(api: ApiHarnes
         assert made == before
         return
     for entry in made:
-        assert (entry["action"], entry["actor"], entry["target"]) == (name, "$goscheduler", {"client_id": "test"})
+        assert (entry["action"], entry["actor"], entry["target"]) == (
+            name,
+            "goscheduler without a key",
+            {"client_id": "test"},
+        )
         assert entry["status"] is not None
 
 
