@@ -28,6 +28,7 @@ from scheduler_service.domain.options import Undecodable, decode_headers
 from scheduler_service.domain.ports import SecretEncryption, TrialCaller
 from scheduler_service.domain.ports.schedules import Answered
 from scheduler_service.domain.schedules import Definition
+from scheduler_service.domain.targets import NO_KINDS, TargetKinds
 from scheduler_service.domain.trial_calls import TRIAL_HEADER, Exchange, Preview, TrialCall, TrialCallTimes
 from scheduler_service.usecases.clients import create_built_in_clients
 from scheduler_service.usecases.members import WatchMembers
@@ -226,7 +227,8 @@ class ApiHarness:
     to.
 
     `settings` are those of the API; `connection` and `storage` replace the stores' connection and settings. `stores`
-    replaces the stores themselves, and the caller closes them. `registry` is what `/metrics` shows.
+    replaces the stores themselves, and the caller closes them. `kinds`: those of targets. `registry` is what `/metrics`
+    shows.
     """
 
     def __init__(
@@ -239,6 +241,7 @@ class ApiHarness:
         registry: CollectorRegistry | None = None,
         encryption: SecretEncryption | None = None,
         clock: ManualClock | None = None,
+        kinds: TargetKinds = NO_KINDS,
         **settings: Any,
     ) -> None:
         self.clock = clock or ManualClock()
@@ -264,6 +267,7 @@ class ApiHarness:
             encryption=encryption or NoEncryption(),
             settings=self.settings,
             clock_limit_ms=MembershipSettings().clock_limit_ms,
+            kinds=kinds,
         )
         age = self.settings.metrics_max_age_seconds
         self.exposition = Exposition(registry or CollectorRegistry(), clock=self.clock, max_age_seconds=age)

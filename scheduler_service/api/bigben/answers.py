@@ -61,8 +61,14 @@ _FIELDS: Final[Mapping[str, str]] = {
     "/callback/destination": "tenant",
     "/callback/body": "payload",
     "/label": "tenant",
+    "/url": "props.url",
+    "/kind": "type",
+    "/target": "props",
+    "/target/cluster": "props.bootstrap.servers",
+    "/target/topic": "props.topic",
 }
-"""Fields of an event by those of its schedule; others are named alike."""
+"""Fields of an event by those of its schedule, and of a processor by those of its destination; others are named
+alike."""
 _HTTP: Final[Mapping[int, int]] = {422: 400, 412: 400}
 """Status codes that BigBen's programs don't know, as those that they do."""
 _IN_FLIGHT: Final = EventError(409, "it is being sent to its processor right now: nothing was changed")

@@ -13,6 +13,7 @@ from urllib.parse import quote, unquote
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from scheduler_service.api.bigben.settings import BigBenSettings
 from scheduler_service.api.resources.schedule_views import MASK
 from scheduler_service.domain.destinations import Destination
 from scheduler_service.domain.errors import FieldError, Invalid
@@ -33,6 +34,8 @@ _OWN: Final = frozenset({TENANT_HEADER.lower(), *(name.lower() for name in _SENT
 _FINAL: Final = tuple(range(400, 500))
 """Answers after which BigBen doesn't call again."""
 _PROPS_TYPES: Final = "HTTP, MESSAGING"
+KAFKA: Final = "kafka"
+"""The kind of destinations of MESSAGING processors."""
 
 Props = Annotated[dict[str, Any], Meta(max_length=100)]
 
@@ -59,7 +62,14 @@ def destination_name(tenant: str) -> str:
     return f"{_NAME_PREFIX}{readable}-{digest}" if readable else f"{_NAME_PREFIX}{digest}"
 
 
-def read_config(config: ProcessorConfig) -> tuple[str, DestinationRequest]:
+class _MessagingProps(msgspec.Struct, frozen=True):
+    """What a MESSAGING processor heeds. Settings of BigBen's producer are the cluster's operator's here."""
+
+    topic: str | None = None
+    brokers: str | None = msgspec.field(default=None, name="bootstrap.servers")
+
+
+def read_config(config: ProcessorConfig, settings: BigBenSettings) -> tuple[str, DestinationRequest]:
     """The tenant, and the destination that it asks for. Raises Invalid with every fault."""
     faults: list[FieldError] = []
     if config.tenant is None or not config.tenant.strip():
@@ -74,7 +84,8 @@ def read_config(config: ProcessorConfig) -> tuple[str, DestinationRequest]:
             if config.props:
                 request = _http(config.tenant or "", config.props, faults)
         case "MESSAGING":
-            faults.append(FieldError("/type", "MESSAGING is not possible here: register the tenant with the type HTTP"))
+            if config.props:
+                request = _messaging(config.tenant or "", config.props, settings, faults)
         case "CUSTOM_CLASS":
             faults.append(
                 FieldError(
@@ -109,18 +120,50 @@ def _http(tenant: str, props: Props, faults: list[FieldError]) -> DestinationReq
     ]
     return DestinationRequest(
         url=read.url,
-        headers={**given, **_SENT, TENANT_HEADER: quote(tenant, safe="/:@+,=")},
+        headers={**given, **_SENT, **_tenant_header(tenant)},
         retry=RetryOverride(final_statuses=_FINAL),
     )
 
 
-def registered(shown: Iterable[ShownDestination]) -> dict[str, dict[str, Any]]:
+def _messaging(
+    tenant: str, props: Props, settings: BigBenSettings, faults: list[FieldError]
+) -> DestinationRequest | None:
+    try:
+        read = msgspec.convert(props, _MessagingProps)
+    except msgspec.ValidationError as error:
+        faults.append(FieldError("/props", str(error)))
+        return None
+    if not read.topic:
+        faults.append(FieldError("/props/topic", "is required"))
+    cluster = None if read.brokers is None else settings.cluster_of(read.brokers)
+    if read.brokers is None:
+        faults.append(FieldError("/props/bootstrap.servers", "is required"))
+    elif cluster is None:
+        faults.append(
+            FieldError(
+                "/props/bootstrap.servers",
+                "names brokers of no cluster that is open here: its operator must list each of them in the setting "
+                "bigben.clusters",
+            )
+        )
+    if not read.topic or cluster is None:
+        return None
+    headers = {name: value for name, value in _SENT.items() if name == "Content-Type"} | _tenant_header(tenant)
+    return DestinationRequest(kind=KAFKA, target={"cluster": cluster, "topic": read.topic}, headers=headers)
+
+
+def _tenant_header(tenant: str) -> dict[str, str]:
+    return {TENANT_HEADER: quote(tenant, safe="/:@+,=")}
+
+
+def registered(shown: Iterable[ShownDestination], settings: BigBenSettings) -> dict[str, dict[str, Any]]:
     """The configurations by tenant, as BigBen lists them; header values are masked, because they may be secrets."""
     found: dict[str, dict[str, Any]] = {}
     for stored, document in shown:
         tenant = tenant_of(document)
         if tenant is not None and destination_name(tenant) == stored.name:
-            found[tenant] = {"tenant": tenant, "type": "HTTP", "props": _props(document)}
+            kind, props = _processor(document, settings)
+            found[tenant] = {"tenant": tenant, "type": kind, "props": props}
     return found
 
 
@@ -129,6 +172,9 @@ def tenant_of(document: Destination) -> str | None:
     return next((unquote(value) for name, value in document.headers if name.lower() == TENANT_HEADER.lower()), None)
 
 
-def _props(document: Destination) -> dict[str, Any]:
+def _processor(document: Destination, settings: BigBenSettings) -> tuple[str, dict[str, Any]]:
+    if (target := document.target) is not None:
+        brokers = settings.brokers_of(str(target.document.get("cluster")))
+        return "MESSAGING", {"topic": target.document.get("topic"), "bootstrap.servers": brokers}
     headers = {name: MASK for name, _ in document.headers if name.lower() not in _OWN}
-    return {"url": document.url, **({"headers": headers} if headers else {})}
+    return "HTTP", {"url": document.url, **({"headers": headers} if headers else {})}

@@ -244,16 +244,18 @@ async def _found(context: RequestContext) -> tuple[EventResponse, str]:
 
 async def register_tenant(context: RequestContext) -> web.Response:
     client, destinations = context.client, context.services.destinations
-    tenant, request = read_config(await context.body(_CONFIG, _config_faults))
+    settings = context.settings.bigben
+    config = await context.body(_CONFIG, lambda wrong: _config_faults(wrong, settings))
+    tenant, request = read_config(config, settings)
     name = destination_name(tenant)
     put = await destinations.put(client, name, destinations.draft(client, request), told=context.has_read)
     context.record(tenant=tenant, destination=name, revision=put.shown.stored.revision)
     return await list_tenants(context)
 
 
-def _config_faults(config: ProcessorConfig) -> list[FieldError]:
+def _config_faults(config: ProcessorConfig, settings: BigBenSettings) -> list[FieldError]:
     try:
-        read_config(config)
+        read_config(config, settings)
     except Invalid as invalid:
         return invalid.errors
     return []
@@ -262,7 +264,7 @@ def _config_faults(config: ProcessorConfig) -> list[FieldError]:
 async def list_tenants(context: RequestContext) -> web.Response:
     found = await context.services.destinations.all(context.client.client_id)
     context.has_read(len(found), sum(len(shown.stored.document) for shown in found))
-    return json_response(registered(found))
+    return json_response(registered(found, context.settings.bigben))
 
 
 async def show_cluster(context: RequestContext) -> web.Response:

@@ -6,6 +6,7 @@ from typing import Final
 
 from scheduler_service.domain.clients import CLIENT_ID_PATTERN, Scope
 
+_CLUSTER: Final = re.compile(r"[^\s,=]+:[0-9]{1,5}=[^\s,=]+")
 _is_client_id: Final = re.compile(CLIENT_ID_PATTERN.strip("^$")).fullmatch
 
 
@@ -22,6 +23,11 @@ class BigBenSettings:
     where events go, too. Everybody who reaches the API's port may then do that for `client`, except web pages; so set
     it only where the network keeps others out. None: every request needs a key of `client`."""
 
+    clusters: tuple[str, ...] = ()
+    """Brokers that may be registered for events that go to Kafka, each with the cluster that it belongs to in the file
+    of `targets.file`: `kafka-1.internal:9092=main`. Registrations that name other brokers are refused. None: all are,
+    so events can go to URLs only."""
+
     def __post_init__(self) -> None:
         if self.client is not None and _is_client_id(self.client) is None:
             raise ValueError(f"client: {self.client!r} is no client's id, which matches {CLIENT_ID_PATTERN}")
@@ -29,3 +35,18 @@ class BigBenSettings:
             raise ValueError(f"keyless: must be one of {', '.join(Scope)}")
         if self.keyless is not None and self.client is None:
             raise ValueError("keyless: needs client, as which such requests act")
+        for entry in self.clusters:
+            if _CLUSTER.fullmatch(entry) is None:
+                raise ValueError(f"clusters: {entry!r} is no broker with its cluster, such as kafka-1:9092=main")
+
+    def cluster_of(self, brokers: str) -> str | None:
+        """The cluster that all these brokers belong to, as host:port separated by commas; None: there is none."""
+        known = dict(entry.split("=", 1) for entry in self.clusters)
+        named = {known.get(broker.strip()) for broker in brokers.split(",")}
+        return named.pop() if len(named) == 1 else None
+
+    def brokers_of(self, cluster: str) -> str:
+        """The brokers of a cluster, as they are registered."""
+        return ",".join(
+            broker for broker, _, name in (entry.partition("=") for entry in self.clusters) if name == cluster
+        )

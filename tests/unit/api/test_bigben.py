@@ -1,6 +1,6 @@
 """BigBen's API, as programs written for it use it: over the in-memory store. Its own tests' cases are among them."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -9,20 +9,36 @@ import pytest
 
 from scheduler_service.api.bigben.processors import destination_name
 from scheduler_service.api.bigben.settings import BigBenSettings
+from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import ClientId, ScheduleId
 from scheduler_service.domain.schedules import State
+from scheduler_service.domain.targets import JudgedTarget
 from tests.support.api import ApiHarness, Reply
 from tests.support.outcomes import ended, record
 
 TENANT = "TenantB/ProgramB/EnvC"
 HTTP = {"url": "https://receiver.example/hook", "headers": {"header1": "value1", "header2": "value2"}}
+KAFKA = {"topic": "events", "bootstrap.servers": "a:1, b:2", "acks": "1"}
 FUTURE = "2026-11-21T09:31:00Z"
 NOW_TEXT = "2026-11-21T09:30Z"
 
 
+SETTINGS = BigBenSettings(client="shop", keyless="manage", clusters=("a:1=main", "b:2=main", "c:3=other"))
+
+
+class Topics:
+    """A kind of targets that knows one topic to refuse."""
+
+    def judge(self, document: Mapping[str, Any], *, client_id: ClientId) -> JudgedTarget:
+        assert document.keys() == {"cluster", "topic"}
+        if document["topic"] == "forbidden":
+            raise Invalid([FieldError("/topic", "is not this client's")])
+        return JudgedTarget(f"kafka://{document['cluster']}/{document['topic']}")
+
+
 @pytest.fixture
 async def api() -> AsyncIterator[ApiHarness]:
-    async with ApiHarness(bigben=BigBenSettings(client="shop", keyless="manage")) as harness:
+    async with ApiHarness(bigben=SETTINGS, kinds={"kafka": Topics()}) as harness:
         await harness.register("shop")
         yield harness
 
@@ -340,6 +356,24 @@ async def test_tenants_are_listed_without_their_secrets(api: ApiHarness) -> None
     assert changed.json[TENANT]["props"] == {"url": "https://moved.example/"}
 
 
+async def test_events_that_go_to_kafka(api: ApiHarness) -> None:
+    made = await register(api, type="MESSAGING", props=KAFKA)
+    props = {"topic": "events", "bootstrap.servers": "a:1,b:2"}
+    assert (made.status, made.json[TENANT]) == (200, {"tenant": TENANT, "type": "MESSAGING", "props": props})
+    shown = await api.services.destinations.one(ClientId("shop"), destination_name(TENANT))
+    assert shown.document.target is not None
+    assert shown.document.target.address == "kafka://main/events"
+    assert statuses(await schedule(api, event())) == ["ACCEPTED"]
+
+
+async def test_events_can_not_go_to_kafka_where_that_kind_is_off() -> None:
+    async with ApiHarness(bigben=SETTINGS) as api:
+        await api.register("shop")
+        reply = await register(api, type="MESSAGING", props=KAFKA)
+        assert reply.status == 400
+        assert "type: there is no kind 'kafka' here" in reply.json["message"]
+
+
 async def test_another_destination_of_the_client_is_no_tenant(api: ApiHarness) -> None:
     given = {"url": "https://x.example/", "headers": {"BigBen-Tenant": "posing"}}
     for name in ("crm", "bb-posing"):
@@ -370,6 +404,14 @@ def test_names_of_destinations() -> None:
         ({"props": {"url": "https://a.example/", "headers": {"Host": "x"}}}, ["headers.Host"]),
         ({"type": "CUSTOM_CLASS", "props": {"eventProcessorClass": "a.B"}}, ["CUSTOM_CLASS names a class"]),
         ({"type": "FTP"}, ["type: is not known"]),
+        (
+            {"type": "MESSAGING", "props": {"x": 1}},
+            ["props.topic: is required", "props.bootstrap.servers: is required"],
+        ),
+        ({"type": "MESSAGING", "props": {**KAFKA, "bootstrap.servers": "a:1,x:9"}}, ["brokers of no cluster"]),
+        ({"type": "MESSAGING", "props": {**KAFKA, "bootstrap.servers": "a:1,c:3"}}, ["brokers of no cluster"]),
+        ({"type": "MESSAGING", "props": {**KAFKA, "topic": 17}}, ["props: Expected"]),
+        ({"type": "MESSAGING", "props": {**KAFKA, "topic": "forbidden"}}, ["props.topic: is not this client's"]),
         ({"extra": 1}, ["extra: is not a known field"]),
     ],
 )

@@ -176,8 +176,16 @@ async def test_a_suspended_clients_events_can_be_found_and_removed_only(api: Api
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"client": "Shop"}, {"client": "$system"}, {"keyless": "read"}, {"client": "shop", "keyless": "all"}]
+    "wrong",
+    [
+        {"client": "Shop"},
+        {"client": "$system"},
+        {"keyless": "read"},
+        {"client": "shop", "keyless": "all"},
+        {"clusters": ("a:1",)},
+        {"clusters": ("a:1=x", "b=x")},
+    ],
 )
-def test_settings_that_can_not_work(wrong: dict[str, str]) -> None:
-    with pytest.raises(ValueError, match=r"client: .*no client's id|keyless: "):
+def test_settings_that_can_not_work(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"client: .*no client's id|keyless: |clusters: .*no broker"):
         BigBenSettings(**wrong)
