@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from cql.settings import StorageSettings
 from minutehand.errors import LocalError
@@ -29,6 +29,7 @@ from minutehand.local.state import holder_of, lock_path
 from minutehand.profiles import write_private
 from minutehand.reference_pages import toml
 
+CLIENT_ID: Final = "demo"
 GOSCHEDULER_APPS = ("test", "Athena=athena")
 """The apps of GoScheduler's README."""
 
@@ -179,11 +180,12 @@ class DemoDirectory:
 
     def write_settings(self, plan: DemoPlan) -> None:
         """Write the file that API and nodes are started with, and remember the ports. Loopback receivers are allowed:
-        the demo's is one."""
+        the demo's is one. Its API listens on this machine only, so programs written for BigBen need no key."""
         tables: dict[str, dict[str, Any]] = {
             "cluster": {"token": plan.token},
             "cassandra": {"port": plan.cassandra_port},
             "api": {"admin_key": plan.admin_key, "port": plan.api_port},
+            "bigben": {"client": CLIENT_ID, "keyless": "manage"},
             "network": {"allow": ("127.0.0.0/8", "::1/128")},
             "logging": {"format": "json"},
         }

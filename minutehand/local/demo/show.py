@@ -12,11 +12,10 @@ from pathlib import Path
 
 from minutehand.client import AsyncMinutehand, Callback, PreconditionFailed
 from minutehand.errors import LocalError
-from minutehand.local.demo.files import DemoDirectory, DemoKeys, DemoPlan, DemoProcesses, DemoState
+from minutehand.local.demo.files import CLIENT_ID, DemoDirectory, DemoKeys, DemoPlan, DemoProcesses, DemoState
 from minutehand.local.demo.receiver import Arrival, DemoReceiver
 from minutehand.profiles import Profile, write_profile
 
-CLIENT_ID = "demo"
 PROFILE = "demo"
 POLLER_QUOTA = 4
 SCHEDULES = 5
