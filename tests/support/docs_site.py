@@ -53,7 +53,14 @@ COLLECTED: Final = {
 }
 """Pages with the files from which they are made."""
 NAVIGATION: Final = {
-    "Use it": ("readme", "using", "how-to/move-from-goscheduler", "performance", "changelog"),
+    "Use it": (
+        "readme",
+        "using",
+        "how-to/move-from-goscheduler",
+        "how-to/move-from-bigben",
+        "performance",
+        "changelog",
+    ),
     "Operate it": ("operations", "guides/operating", "guides/runbook", "guides/chart", "guides/spark"),
     "Reference": (
         "reference/rest",

@@ -72,6 +72,7 @@ alike."""
 _HTTP: Final[Mapping[int, int]] = {422: 400, 412: 400}
 """Status codes that BigBen's programs don't know, as those that they do."""
 _IN_FLIGHT: Final = EventError(409, "it is being sent to its processor right now: nothing was changed")
+_NO_TIME: Final = EventError(503, "the request had no time left for it: nothing was done; send it again")
 _IN_DOUBT: Final = EventError(409, "it may have been sent already and will be sent again: nothing was changed")
 
 
@@ -152,6 +153,11 @@ def answer_remove(event: Event, result: CancelResult | MinutehandError) -> Event
         case _:
             status, error = error_of(result)
     return msgspec.structs.replace(answer, event_status=status, error=error)
+
+
+def answer_late(event: Event) -> EventResponse:
+    """Nothing was done with it."""
+    return msgspec.structs.replace(event.answer(), event_status=ERROR, error=_NO_TIME)
 
 
 def status_code(answers: Sequence[EventResponse]) -> int:

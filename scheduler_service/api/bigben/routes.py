@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from membership.errors import MinutehandError
 from scheduler_service.api.bigben.answers import (
+    answer_late,
     answer_remove,
     answer_upsert,
     error_of,
@@ -51,6 +52,8 @@ from scheduler_service.usecases.create_schedules import PIECE
 from scheduler_service.usecases.schedule_request import ScheduleRequest
 
 PREFIX: Final = "/bigben"
+RESERVED: Final = 0.25
+"""Of a request's time: no further events are begun in it. PIECE of them take a fraction of that."""
 REMOVE_COST: Final = 2
 """Units of the request budget that one removal takes, as a cancel by key does."""
 _EVENT: Final = Body(EventRequest)
@@ -77,7 +80,8 @@ class _Echo(msgspec.Struct, frozen=True, rename="camel"):
 
 
 async def schedule_events(context: RequestContext) -> web.Response:
-    """Each event is done by itself. Those of one id are done in their order."""
+    """Each event is done by itself. Those of one id are done in their order. The ones for which the request's time does
+    not suffice are answered as errors, so that those which were done are known."""
     client, services = context.client, context.services
     read = await _events(context, _items(await context.read()))
     events = [one for one in read if isinstance(one, Event)]
@@ -88,7 +92,11 @@ async def schedule_events(context: RequestContext) -> web.Response:
     context.spend(REMOVE_COST * (len(events) - upserts))
     answers = [one if isinstance(one, EventResponse) else one.answer() for one in read]
     for together in _rounds(read):
-        for position, answer in await _do(context, together):
+        if _out_of_time(context):
+            done = [(position, answer_late(event)) for position, event in together]
+        else:
+            done = await _do(context, together)
+        for position, answer in done:
             answers[position] = answer
     context.record(events=len(events))
     return json_response(answers, status=status_code(answers))
@@ -149,19 +157,24 @@ def _text(value: object) -> str | None:
 
 
 def _rounds(read: Sequence[Event | EventResponse]) -> Iterator[list[tuple[int, Event]]]:
-    """The events with their positions, in rounds that can be done at once: in each, all of one id are put, or all are
-    removed."""
+    """The events with their positions, in rounds of up to PIECE that can be done at once: in each, all of one id are
+    put, or all are removed."""
     together: list[tuple[int, Event]] = []
     modes: dict[str, str] = {}
     for position, event in enumerate(read):
         if isinstance(event, EventResponse):
             continue
-        if modes.setdefault(event.key, event.request.mode) != event.request.mode:
+        if modes.setdefault(event.key, event.request.mode) != event.request.mode or len(together) == PIECE:
             yield together
             together, modes = [], {event.key: event.request.mode}
         together.append((position, event))
     if together:
         yield together
+
+
+def _out_of_time(context: RequestContext) -> bool:
+    left = context.deadline.at - context.services.clock.monotonic()
+    return left < RESERVED * context.settings.request_timeout_seconds
 
 
 async def _do(context: RequestContext, together: Sequence[tuple[int, Event]]) -> list[tuple[int, EventResponse]]:

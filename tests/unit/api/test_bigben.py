@@ -1,6 +1,6 @@
 """BigBen's API, as programs written for it use it: over the in-memory store. Its own tests' cases are among them."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -9,10 +9,12 @@ import pytest
 
 from scheduler_service.api.bigben.processors import destination_name
 from scheduler_service.api.bigben.settings import BigBenSettings
+from scheduler_service.domain.clients import Client
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import ClientId, ScheduleId
 from scheduler_service.domain.schedules import State
 from scheduler_service.domain.targets import JudgedTarget
+from scheduler_service.usecases.schedule_request import ScheduleRequest
 from tests.support.api import ApiHarness, Reply
 from tests.support.outcomes import ended, record
 
@@ -259,6 +261,25 @@ async def test_the_events_of_one_id_are_done_in_their_order(api: ApiHarness, ten
     assert (await find(api)).json["payload"] == "3"
     assert statuses(await schedule(api, remove, event(payload="4"), remove)) == ["DELETED", "ACCEPTED", "DELETED"]
     assert (await find(api)).status == 404
+
+
+async def test_what_time_does_not_suffice_for_is_an_error_of_its_own(
+    api: ApiHarness, tenant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put = api.services.schedules.by_key.many
+
+    async def slow(client: Client, requests: Sequence[ScheduleRequest | Invalid]) -> object:
+        api.clock.advance(1.3)
+        return await put(client, requests)
+
+    monkeypatch.setattr(api.services.schedules.by_key, "many", slow)
+    reply = await schedule(api, *(event(id=f"e{number}") for number in range(450)))
+    assert reply.status == 206
+    assert statuses(reply) == ["ACCEPTED"] * 300 + ["ERROR"] * 150
+    assert reply.json[300]["error"]["code"] == 503
+    assert len(waiting(api)) == 300
+    again = await schedule(api, *(event(id=f"e{number}") for number in range(300, 450)))
+    assert statuses(again) == ["ACCEPTED"] * 150
 
 
 @pytest.mark.parametrize("body", [{}, {"id": "e1"}, "text", [event()] * 1001])
