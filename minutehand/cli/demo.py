@@ -28,6 +28,7 @@ def demo(
     cassandra_port: Annotated[
         int | None, typer.Option("--native-port", min=1, max=65_535, help="Cassandra's port.", show_default=False)
     ] = None,
+    bigben: Annotated[bool, typer.Option("--bigben", help="Serve programs that were written for BigBen, too.")] = False,
     goscheduler: Annotated[
         bool, typer.Option("--goscheduler", help="Serve programs that were written for GoScheduler, too.")
     ] = False,
@@ -51,6 +52,7 @@ def demo(
         api_port=api_port,
         receiver_port=receiver_port,
         java_options=(FIRST_COMPILER,),
+        bigben=bigben,
         goscheduler=goscheduler,
     )
     run_demo(options, once=once, fresh=fresh, say=lambda line: typer.echo(line), progress=ProgressLines())

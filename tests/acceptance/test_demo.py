@@ -102,9 +102,6 @@ def test_the_demo_from_its_first_start_to_its_second(tmp_path: Path) -> None:
             [sys.executable, *corner, "--key", state["client_key"]], capture_output=True, text=True, timeout=150
         )
         assert (tour.returncode, tour.stderr) == (0, ""), tour.stdout
-        program = [str(ROOT / "tests" / "examples" / "bigben_program.py"), f"{state['api_url']}/bigben"]
-        bigben = subprocess.run([sys.executable, *program], capture_output=True, text=True, timeout=240)
-        assert (bigben.returncode, bigben.stderr) == (0, ""), bigben.stdout
         with demo(directory, "--once") as beside:
             output, errors = beside.communicate(timeout=60)
             assert beside.returncode == 1

@@ -35,7 +35,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterOptions:
     """The user's options. A port of None is chosen. `outputs`: see `DemoDirectory`. `java_options`: of Cassandra's
-    JVM. `goscheduler`: see `DemoPlan`.
+    JVM. `bigben` and `goscheduler`: see `DemoPlan`.
     """
 
     directory: Path
@@ -46,6 +46,7 @@ class ClusterOptions:
     receiver_port: int | None = None
     outputs: tuple[str, ...] = ()
     java_options: tuple[str, ...] = ()
+    bigben: bool = False
     goscheduler: bool = False
 
 
@@ -87,6 +88,7 @@ class DemoCluster:
             api_port=api_port,
             receiver_port=receiver_port,
             node_ports=tuple(node_ports),
+            bigben=options.bigben,
             goscheduler=options.goscheduler,
         )
         directory.write_settings(plan)

@@ -69,12 +69,14 @@ class DemoKeys:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoPlan:
-    """Ports and secrets of one run. `goscheduler`: its API also serves programs that were written for GoScheduler."""
+    """Ports and secrets of one run. `bigben`, `goscheduler`: its API also serves programs that were written for these,
+    without a key: it listens on this machine only."""
 
     cassandra_port: int
     api_port: int
     receiver_port: int
     node_ports: tuple[int, ...]
+    bigben: bool = False
     goscheduler: bool = False
     admin_key: str = field(default_factory=lambda: secrets.token_hex(24), repr=False)
     token: str = field(default_factory=lambda: secrets.token_hex(24), repr=False)
@@ -180,15 +182,16 @@ class DemoDirectory:
 
     def write_settings(self, plan: DemoPlan) -> None:
         """Write the file that API and nodes are started with, and remember the ports. Loopback receivers are allowed:
-        the demo's is one. Its API listens on this machine only, so programs written for BigBen need no key."""
+        the demo's is one."""
         tables: dict[str, dict[str, Any]] = {
             "cluster": {"token": plan.token},
             "cassandra": {"port": plan.cassandra_port},
             "api": {"admin_key": plan.admin_key, "port": plan.api_port},
-            "bigben": {"client": CLIENT_ID, "keyless": "manage"},
             "network": {"allow": ("127.0.0.0/8", "::1/128")},
             "logging": {"format": "json"},
         }
+        if plan.bigben:
+            tables["bigben"] = {"client": CLIENT_ID, "keyless": "manage"}
         if plan.goscheduler:
             tables["goscheduler"] = {"apps": GOSCHEDULER_APPS}
         lines = ["# Written by `minutehand demo` at every start."]

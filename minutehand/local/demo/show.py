@@ -124,6 +124,7 @@ class DemoShow:
                     "--delay-seconds 10",
                     f"  {command()} --profile {PROFILE} schedules list {CLIENT_ID}",
                     "",
+                    *bigben_lines(self._plan),
                     *goscheduler_lines(self._plan),
                     "Callbacks are shown here as they come; those signed by another secret than the one above are",
                     "refused. Keys, secret and ports stay the same at the next start. Ctrl-C stops everything.",
@@ -175,6 +176,18 @@ def shell_lines(state: DemoState, *, settings: Path) -> list[str]:
     if command() != "minutehand":
         lines.append(f"export PATH={shlex.quote(sysconfig.get_path('scripts'))}:$PATH")
     return lines
+
+
+def bigben_lines(plan: DemoPlan) -> list[str]:
+    """How programs that were written for BigBen find the demo, if it serves them."""
+    if not plan.bigben:
+        return []
+    return [
+        f"Or by a program written for BigBen, which finds its API below {plan.api_url}/bigben, such as:",
+        "",
+        f"  python tests/examples/bigben_program.py {plan.api_url}/bigben",
+        "",
+    ]
 
 
 def goscheduler_lines(plan: DemoPlan) -> list[str]:

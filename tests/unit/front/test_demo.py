@@ -23,9 +23,9 @@ from minutehand.client import AsyncMinutehand
 from minutehand.config import FOR_API, load_settings
 from minutehand.errors import LocalError
 from minutehand.local.demo.cluster import ClusterOptions, DemoCluster, run_until_interrupted, signals_interrupt
-from minutehand.local.demo.files import DemoDirectory, DemoPlan, DemoProcesses, DemoState
+from minutehand.local.demo.files import CLIENT_ID, DemoDirectory, DemoPlan, DemoProcesses, DemoState
 from minutehand.local.demo.receiver import Arrival, DemoReceiver
-from minutehand.local.demo.show import register, shell_lines
+from minutehand.local.demo.show import bigben_lines, register, shell_lines
 from minutehand.local.demo.spark_show import PipelineShow
 from minutehand.local.errors import DataDirLocked, PortBusy, TooLittleMemory
 from minutehand.local.file_lock import FileLock
@@ -342,6 +342,18 @@ def test_the_written_settings_are_good_ones(directory: DemoDirectory) -> None:
     assert (settings.api.admin_key, settings.cluster.token) == (plan.admin_key, plan.token)
     assert settings.network.check_url(plan.receiver_url) is None
     assert settings.network.check_url("http://10.0.0.1/") is not None
+
+
+def test_other_systems_programs_are_served_where_the_demo_was_asked_to(directory: DemoDirectory) -> None:
+    plan = DemoPlan(cassandra_port=1111, api_port=2222, receiver_port=3333, node_ports=(4444,))
+    with ExitStack() as running:
+        directory.claim(running)
+        for asked, client, keyless in ((False, None, None), (True, CLIENT_ID, "manage")):
+            directory.write_settings(replace(plan, bigben=asked))
+            settings = load_settings(environment={}, file=directory.settings, required=FOR_API)
+            assert settings.api is not None
+            assert (settings.api.bigben.client, settings.api.bigben.keyless) == (client, keyless)
+            assert bool(bigben_lines(replace(plan, bigben=asked))) is asked
 
 
 def test_programs_do_not_inherit_the_callers_settings() -> None:
