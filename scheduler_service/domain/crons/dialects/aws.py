@@ -12,7 +12,9 @@ from scheduler_service.domain.crons.expression import MAX_EXPRESSION, Expression
 from scheduler_service.domain.crons.fields import quoted, refused
 from scheduler_service.domain.crons.interval import Interval, interval_of
 
-_GRAMMAR: Final = Grammar(sunday_is_one=True, wraps=False, lone_last_weekday=True, one_any=True, years=(1970, 2199))
+_GRAMMAR: Final = Grammar(
+    sunday_is_one=True, wraps=False, lone_last_weekday=True, one_any=True, steps_after_names=False, years=(1970, 2199)
+)
 _NAMES: Final = "six fields in cron(...) (minute, hour, day of month, month, day of week, year)"
 _FORM: Final = re.compile(r"(cron|rate|at)\((.*)\)", re.DOTALL)
 _RATE: Final = re.compile(r"([0-9]{1,7})\s+(minute|hour|day)s?")

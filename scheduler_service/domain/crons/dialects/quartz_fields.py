@@ -36,12 +36,14 @@ _ANY: Final = "?"
 class Grammar:
     """How one dialect differs. `sunday_is_one`: weekdays are 1-7 from Sunday, otherwise 0-7 where 0 and 7 are Sunday.
     `wraps`: a range may run over the end of its field. `lone_last_weekday`: L in the day of week is Saturday.
-    `one_any`: exactly one of the day fields is `?`. `years`: the first and the last one."""
+    `one_any`: exactly one of the day fields is `?`. `steps_after_names`: MAR-NOV/2 means what it says. `years`: the
+    first and the last one."""
 
     sunday_is_one: bool
     wraps: bool
     lone_last_weekday: bool
     one_any: bool
+    steps_after_names: bool
     years: tuple[int, int] | None
 
 
@@ -157,8 +159,10 @@ def _item(grammar: Grammar, field: Field, item: str) -> tuple[int, int, int]:
         raise refused(_why_not(field, item), field)
     begin, end, step_text = form.groups()
     step = 1 if step_text is None else int(step_text)
-    if step == 0 or step > field.span:
-        raise refused(f"{quoted(item)}: a step is a number from 1 to {field.span}", field)
+    if step == 0:
+        raise refused(f"{quoted(item)}: a step is a number from 1 on", field)
+    if step_text is not None and not grammar.steps_after_names and not begin.isdigit() and begin != "*":
+        raise refused(f"{quoted(item)}: a step after names is ignored by some versions: write numbers", field)
     if begin == "*":
         if end is not None:
             raise refused(_why_not(field, item), field)

@@ -1,7 +1,8 @@
 """Spring: second, minute, hour, day of month, month, day of week, as its CronExpression reads them, and macros.
 
 Weekdays are 0-7 where 0 and 7 are Sunday, or MON-SUN; `*/2` counts them from Monday. Both day fields must match; `?` is
-the same as `*` there. Refused: seconds other than 0.
+the same as `*` there. Refused: seconds other than 0. Where the n of `nW` is a Sunday and the last day of its month,
+Spring has no fire in that month; this has one on the Friday before.
 """
 
 from typing import Final
@@ -10,7 +11,9 @@ from scheduler_service.domain.crons.dialects.quartz_fields import Grammar, read_
 from scheduler_service.domain.crons.expression import Expression
 from scheduler_service.domain.crons.fields import quoted, refused
 
-_GRAMMAR: Final = Grammar(sunday_is_one=False, wraps=False, lone_last_weekday=False, one_any=False, years=None)
+_GRAMMAR: Final = Grammar(
+    sunday_is_one=False, wraps=False, lone_last_weekday=False, one_any=False, steps_after_names=True, years=None
+)
 _NAMES: Final = "six fields (second, minute, hour, day of month, month, day of week)"
 _MACROS: Final = {
     "@yearly": "0 0 0 1 1 *",
