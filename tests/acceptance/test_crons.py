@@ -30,6 +30,15 @@ PER_SECOND = 4.0
 SPREAD_SECONDS = (0, 20, 55, 55)
 """Spreads of the crons in turn: most are due at any second of the minute, some together with many others."""
 
+EVERY_MINUTE = (
+    *["* * * * *"] * 4,
+    "* * * * * 2020-2100",
+    "every 1 minute from 2026-01-01T00:00:00Z",
+    '{"any":["*/2 * * * *","1-59/2 * * * *"]}',
+    '{"any":["* * * * *"],"excluding":["* * 31 12 * 2020"],"calendar":{"dates":["2020-12-31"]}}',
+)
+"""Forms of rules that fire at every minute, in turns."""
+
 PLANNED_SECONDS = 2.0
 DEATH_SECONDS = 12.0
 QUIET_SECONDS = 25.0
@@ -157,7 +166,7 @@ async def _put(run: Run, changes: CronChanges, number: int) -> None:
     """
     client = await changes.client(CLIENTS[number % len(CLIENTS)])
     options = CronOptions(spread_seconds=SPREAD_SECONDS[number // len(CLIENTS) % len(SPREAD_SECONDS)])
-    wanted = draft("* * * * *", run.cluster.receiver.url, options=options)
+    wanted = draft(EVERY_MINUTE[number % len(EVERY_MINUTE)], run.cluster.receiver.url, options=options)
     while True:
         try:
             changed = await changes.change.put(client, CronId(f"cron-{number}"), wanted)

@@ -2,13 +2,14 @@
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from cql.migrate import migrate
 from cql.storage import open_storage
-from minutehand.client import AsyncMinutehand, Callback, Dst, MinutehandApiError, Retry
+from minutehand.client import AsyncMinutehand, Calendar, Callback, Dst, MinutehandApiError, Retry
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.randomness import SystemRandomness
 from tests.contract.conftest import real_settings
@@ -83,6 +84,42 @@ async def test_the_life_of_a_cron(harness: ApiHarness, api: AsyncMinutehand) -> 
     with pytest.raises(MinutehandApiError, match="no cron"):
         await crons.get("often")
     assert [one.schedule_id async for one in crons.runs("often")] == [one.schedule_id for one in after]
+
+
+async def test_every_dialect_and_form_of_a_rule_gets_its_fires(harness: ApiHarness, api: AsyncMinutehand) -> None:
+    """The present is a Saturday, the third of November."""
+    crons = api.client("shop").crons
+    at_0935 = NOW.replace(minute=35)
+    rules: dict[str, tuple[dict[str, Any], str]] = {
+        "cronie": ({}, "35 9 * * 6"),
+        "minutehand": ({}, "35 9 21 * &6#3"),
+        "goscheduler": ({}, "35 9 21 NOV SAT"),
+        "quartz": ({}, "0 35 9 ? * 7#3 2026"),
+        "aws": ({}, "cron(35 9 ? 11 SAT 2026)"),
+        "spring": ({}, "0 35 9 L-9 * SAT"),
+        "rate": ({"dialect": "aws"}, "rate(5 minutes)"),
+        "union": (
+            {
+                "dialect": "minutehand",
+                "also": ["35 9 * * 6", "0 9 L * *"],
+                "excluding": ["40-59 * * * *", "* 10-23 * * *"],
+            },
+            "40 9 * * *",
+        ),
+        "moved": ({"calendar": Calendar(country="DE", dates=("2026-11-20",), on="move-next")}, "35 9 20 11 *"),
+    }
+    for cron_id, (options, expression) in rules.items():
+        asked = {"timezone": "UTC", **options}
+        if cron_id in ("minutehand", "goscheduler", "quartz", "aws", "spring"):
+            asked["dialect"] = cron_id
+        made = await crons.put(cron_id, CALLBACK, expression=expression, **asked)
+        assert (made.expression, made.next_fires[0]) == (expression, at_0935), cron_id
+        assert await crons.get(cron_id) == await crons.put(cron_id, CALLBACK, expression=expression, **asked) == made
+        await expand(harness, cron_id)
+        first, *_ = [one async for one in crons.runs(cron_id, start=NOW, end=NOW + timedelta(hours=1))]
+        assert (first.nominal_due, first.state) == (at_0935, "scheduled"), cron_id
+        shown = await api.client("shop").schedules.get(first.schedule_id or "")
+        assert (shown.due, shown.cron_id) == (at_0935, cron_id)
 
 
 async def test_a_refused_cron_is_nowhere(api: AsyncMinutehand) -> None:

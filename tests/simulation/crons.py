@@ -8,7 +8,7 @@ import msgspec
 
 from membership.errors import StoreUnavailable
 from membership.settings import MembershipSettings
-from scheduler_service.domain.crons import Rule, parse_expression
+from scheduler_service.domain.crons import Rule, parse_recurrence
 from scheduler_service.domain.crons.expansion import offset_ms, rule_of
 from scheduler_service.domain.crons.row import CRON_CLIENT, Cron, CronCallback, CronOptions, CronRun, CronState
 from scheduler_service.domain.ids import ClientId, CronId, UnixMillis, key_of, partition_of
@@ -124,7 +124,7 @@ class Crons:
         **options: object,
     ) -> Cron:
         draft = CronDraft(
-            parse_expression(expression).text,
+            parse_recurrence(expression).text,
             timezone,
             CronCallback(method="POST", url=url, headers=encode_headers([]), body=b""),
             msgspec.convert(options, CronOptions),

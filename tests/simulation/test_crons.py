@@ -1,6 +1,7 @@
 """Crons keep firing through every fault of the nodes that drive them."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -44,6 +45,43 @@ def test_every_minute_once_and_on_the_second() -> None:
             assert all([call.attempt for call in made] == [1] for made in crons.calls(cron_id).values())
         assert all(made[0].due_ms > nominal for nominal, made in crons.calls("quarter").items()), "it is spread"
         assert sum(node.node.crons.overdue_scan.found for node in world.nodes.values()) == 0, "none was forgotten"
+
+    simulate(scenario)
+
+
+def test_every_form_of_a_rule_fires_through_a_restart() -> None:
+    async def scenario(world: World) -> None:
+        crons = await with_crons(world, names="ab")
+        now = datetime.fromtimestamp(world.now_ms() / 1000, UTC)
+        weekday, nth = now.isoweekday() % 7, (now.day + 6) // 7
+        start = now.strftime("%Y-%m-%dT%H:%M:30Z")
+        forms = {
+            "nth-weekday": f"*/10 * * * {weekday}#{nth}",
+            "both-days": f"*/10 * {now.day} * &{weekday}",
+            "year": f"*/10 * * * * {now.year}-{now.year + 1}",
+            "interval": "every 7 minutes",
+            "anchored": f"every 11 minutes from {start}",
+            "union": '{"any":["*/10 * * * *","every 25 minutes"],"excluding":["30 * * * *"]}',
+            "moved": '{"any":["*/10 * * * *"],"calendar":{"country":"DE","weekends":true,"on":"move-next"}}',
+            "day-off": f'{{"any":["* * * * *"],"calendar":{{"dates":["{now:%Y-%m-%d}"]}}}}',
+        }
+        for cron_id, text in forms.items():
+            await crons.put(cron_id, text)
+        await world.advance(0.4 * HOUR)
+        await world.stop("a")
+        world.add_node("c")
+        await world.advance(0.6 * HOUR)
+        await crons.check()
+        counts = {cron_id: len(crons.calls(cron_id)) for cron_id in forms}
+        for cron_id in ("nth-weekday", "both-days", "year"):
+            assert counts[cron_id] in (5, 6)
+            assert_on_time(crons, cron_id, within_ms=2_000)
+        assert counts["interval"] == 8
+        assert counts["anchored"] in (5, 6)
+        assert counts["union"] in (6, 7)
+        assert counts["day-off"] == 0
+        first = min(crons.calls("interval"))
+        assert first - (await crons.put("interval", forms["interval"])).created_at // 1000 * 1000 == 7 * MINUTE_MS
 
     simulate(scenario)
 

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_service.domain.crons import InvalidRule
+from scheduler_service.domain.crons import (
+    InvalidRule,
+    holidays_version,
+    parse_expression,
+    parse_recurrence,
+    tzdata_version,
+)
 from scheduler_service.domain.crons.expansion import (
     LEAD_MS,
     LEAD_SPREAD_MS,
@@ -34,6 +40,18 @@ NOW = UnixMillis(1_795_253_400_000)
 """2026-11-21T09:30:00Z, a whole minute."""
 QUOTA = 4
 
+CANONICAL = (
+    "0 9 L * *",
+    "0 9 L-3,LW,15W * *",
+    "0 9 * * 5L,5#3",
+    "0 9 1-7 * &1",
+    "0 9 1 1 * 2027",
+    "every 90 minutes",
+    "every 90 minutes from 2026-11-27T09:30:00Z",
+    '{"any":["0 9 * * 1","0 9 L * *"]}',
+    '{"any":["0 9 * * *"],"excluding":["* * 25 12 *"]}',
+    '{"any":["0 9 1 * *"],"calendar":{"country":"DE","weekends":true,"on":"move-next"}}',
+)
 EXPRESSIONS = st.sampled_from(("* * * * *", "*/2 * * * *", "7,8,50 * * * *", "0 * * * *", "30 2 * * *", "0 0 29 2 *"))
 ZONES = st.sampled_from(("Etc/UTC", "Europe/Berlin", "Australia/Lord_Howe", "Asia/Kathmandu"))
 
@@ -266,3 +284,37 @@ def test_a_rule_from_a_newer_program_is_an_error() -> None:
 def test_children_have_an_empty_body_only_if_it_was_asked_for(empty: bool) -> None:
     children = planned(cron(empty_body=empty)).children
     assert {decode_options(child.definition.options).empty_body for child in children} == {empty}
+
+
+@pytest.mark.parametrize(
+    ("expression", "holidays"),
+    [
+        ("* * * * *", None),
+        ('{"any":["* * * * *"],"calendar":{"dates":["2020-01-01"]}}', None),
+        ('{"any":["* * * * *"],"calendar":{"country":"DE"}}', holidays_version()),
+    ],
+)
+def test_a_child_names_the_data_that_gave_its_instant(expression: str, holidays: str | None) -> None:
+    child, *_ = planned(cron(expression)).children
+    options = decode_options(child.definition.options)
+    assert options.cron is not None
+    assert (options.cron.tzdata, options.cron.holidays) == (tzdata_version(), holidays)
+    assert ("holidays" in child.definition.options) == (holidays is not None)
+
+
+def test_an_interval_counts_from_the_start_of_its_cron_or_its_creation() -> None:
+    created = UnixMillis(NOW + 12_345)
+    every = cron("every 4 minutes", since=created, created_at=created)
+    assert nominals(planned(every, now=created)) == [NOW + 12_000 + 4 * MINUTE_MS, NOW + 12_000 + 8 * MINUTE_MS]
+    changed = msgspec.structs.replace(every, changed_at=UnixMillis(created + 60_000), revision=2)
+    assert nominals(planned(changed, now=created)) == nominals(planned(every, now=created))
+    started = cron("every 4 minutes", since=created, created_at=created, starts_at=UnixMillis(NOW + 60_000))
+    assert nominals(planned(started, now=created))[0] == NOW + 60_000
+
+
+@pytest.mark.parametrize("text", CANONICAL)
+def test_a_program_that_knows_cronies_fields_only_refuses_every_other_rule(text: str) -> None:
+    """What such a program does with a refused rule: it leaves the cron alone."""
+    assert parse_recurrence(text).text == text
+    with pytest.raises(InvalidRule):
+        parse_expression(text)
