@@ -6,7 +6,7 @@ fails alone. Unknown options are ignored, because a newer program may have writt
 """
 
 from collections.abc import Iterable
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -50,6 +50,16 @@ class CronChild(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     holidays: str | None = None
 
 
+class LocalDue(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """The local time that a due was asked for as, by which it is computed again where zone data changes (`local_times`
+    reads it): `local` as in the request, `timezone` an IANA name."""
+
+    local: str
+    timezone: str
+    gap: Literal["shift", "skip"] = "shift"
+    fold: Literal["first", "second"] = "first"
+
+
 class Redelivery(msgspec.Struct, frozen=True, gc=False):
     """The mark of an explicit redelivery, asked for `at` this instant (Unix milliseconds) after so many `attempts`."""
 
@@ -65,7 +75,8 @@ class ScheduleOptions(msgspec.Struct, frozen=True, omit_defaults=True, gc=False)
     have called (see `retry_rows`). `cron`: set in the fires of a cron, not in triggered runs. `redelivery`: set in
     retry rows made by an explicit redelivery, and in their retries. `key`: of schedules that were put under one.
     `empty_body`: an empty body was asked for. Without it, a row without a body is sent with the default one. `flow`: of
-    callbacks with a flow key. `wire`: of calls that came by another scheduler's wire (see `wires`)."""
+    callbacks with a flow key. `wire`: of calls that came by another scheduler's wire (see `wires`). `local_due`: of rows
+    whose instant was asked for as a local time."""
 
     retry: RetryOverride | None = None
     timeout_seconds: float | None = None
@@ -77,6 +88,7 @@ class ScheduleOptions(msgspec.Struct, frozen=True, omit_defaults=True, gc=False)
     empty_body: bool = False
     flow: Flow | None = None
     wire: str | None = None
+    local_due: LocalDue | None = None
 
     def retry_settings(self, settings: RetrySettings) -> RetrySettings:
         """The retry policy of this schedule."""

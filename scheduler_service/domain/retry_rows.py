@@ -30,7 +30,7 @@ from scheduler_service.domain.ids import (
     partition_of,
     poller_of,
 )
-from scheduler_service.domain.options import Undecodable, decode_options
+from scheduler_service.domain.options import LocalDue, Undecodable, decode_options
 from scheduler_service.domain.schedule_keys import KeyMark
 from scheduler_service.domain.schedules import Definition, Kind, Outcome, Row, State
 
@@ -53,6 +53,7 @@ MARK_CRON = "cron"
 MARK_KEY = "key"
 MARK_EMPTY_BODY = "empty_body"
 MARK_FLOW = "flow"
+MARK_LOCAL_DUE = "local_due"
 
 
 SUPERSEDED = "superseded"
@@ -99,11 +100,14 @@ def definition_of(partition: Partition, row: Row) -> Definition:
 
 def rescheduled(client_id: ClientId, row: Row) -> Definition:
     """The schedule that a cancelled original names in `rescheduled_to`: the same call, at the instant and in the poller
-    of that id. It is neither a redelivery nor a fire of the cron any more."""
+    of that id. It is neither a redelivery nor a fire of the cron any more, nor due at the local time that was asked for
+    before."""
     assert row.rescheduled_to is not None
     new = ScheduleId(row.rescheduled_to)
     known = definition_of(partition_of(client_id, row.schedule_id), row)
     options = _with_mark(_with_mark(known.options, MARK_REDELIVERY, None), MARK_CRON, None)
+    if MARK_LOCAL_DUE in options:
+        options = _with_mark(options, MARK_LOCAL_DUE, None)
     if MARK_KEY in options and (mark := key_mark(options)) is not None:
         options = _with_mark(options, MARK_KEY, msgspec.to_builtins(mark.following()))
     return msgspec.structs.replace(
@@ -165,6 +169,23 @@ def with_flow(options: str, flow: Flow | None) -> str:
     if flow is None and MARK_FLOW not in options:
         return options
     return _with_mark(options, MARK_FLOW, None if flow is None else msgspec.to_builtins(flow))
+
+
+def with_local_due(options: str, local_due: LocalDue | None) -> str:
+    """The options of the same call whose instant was asked for as this local time, or as an instant."""
+    if local_due is None and MARK_LOCAL_DUE not in options:
+        return options
+    return _with_mark(options, MARK_LOCAL_DUE, None if local_due is None else msgspec.to_builtins(local_due))
+
+
+def local_due_of(options: str | None) -> LocalDue | None:
+    """The local time that a row's instant was asked for as. Options that can't be decoded have none."""
+    if options is None or MARK_LOCAL_DUE not in options:
+        return None
+    try:
+        return decode_options(options).local_due
+    except Undecodable:
+        return None
 
 
 def with_options(options: str, asked: Mapping[str, object]) -> str:

@@ -61,9 +61,11 @@ from scheduler_service.domain.retry_rows import (
     RESCHEDULED_OTHERWISE,
     definition_of,
     key_mark,
+    local_due_of,
     rescheduled,
     with_empty_body,
     with_flow,
+    with_local_due,
     with_options,
 )
 from scheduler_service.domain.revisions import entity_tag, maker, revision_of
@@ -89,6 +91,7 @@ from scheduler_service.usecases.schedule_request import (
     accepted_content,
     asked_flow,
     asked_instant,
+    asked_local_due,
     asks_for_empty_body,
     draft_callback,
 )
@@ -123,7 +126,20 @@ class WindowReschedule(msgspec.Struct, frozen=True, kw_only=True):
         return UnixMillis(self.due + offset_ms(point_of(f"{self.name} {row.schedule_id}"), self.window_seconds))
 
 
-Change: TypeAlias = RescheduleRequest | UpdateRequest | WindowReschedule
+class LocalTimeReplacement(msgspec.Struct, frozen=True, kw_only=True):
+    """The same call at the same local time, which zone data of another release puts at another instant: `due`, and
+    `nominal_due` where the call is spread. `name`: of the release."""
+
+    name: str
+    due: UnixMillis
+    nominal_due: UnixMillis | None = None
+    callback: None = None
+
+    def instant(self, row: Row) -> UnixMillis:
+        return self.due
+
+
+Change: TypeAlias = RescheduleRequest | UpdateRequest | WindowReschedule | LocalTimeReplacement
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,7 +367,7 @@ class RescheduleSchedule:
         """Without the row, the callback and its faults are left out where it changes only a part of the old one."""
         faults: list[FieldError] = []
         now = self._clock.wall_ms()
-        if isinstance(request, WindowReschedule):
+        if isinstance(request, WindowReschedule | LocalTimeReplacement):
             assert row is not None
             due = request.instant(row)
             if due > now + client.settings.horizon_days * DAY_MS:
@@ -411,10 +427,14 @@ class RescheduleSchedule:
 
     def _definition(self, client: Client, row: Row, request: Change) -> Definition:
         same, callback = rescheduled(client.client_id, row), self._callback(client, row, request, [])
+        if isinstance(request, LocalTimeReplacement):
+            return _at_local_time(same, row, nominal_due=request.nominal_due)
         if not isinstance(request, UpdateRequest):
+            if isinstance(request, RescheduleRequest):
+                same = msgspec.structs.replace(same, options=_due_as_asked(same.options, request.due))
             return same if callback is None else self._calling(client, same, callback)
         if request.keeps_instant and same.due == row.due:
-            same = msgspec.structs.replace(same, nominal_due=row.nominal_due)
+            same = _at_local_time(same, row, nominal_due=row.nominal_due)
         return self._updated(client, same, request, callback)
 
     def _updated(
@@ -423,11 +443,13 @@ class RescheduleSchedule:
         """`same`, the row's definition under its id or another, with what the update asks for."""
         if callback is not None:
             same = self._calling(client, same, callback)
-        asked = request.options()
+        asked, options = request.options(), same.options
+        if not request.keeps_instant:
+            options = _due_as_asked(options, request.due)
         return msgspec.structs.replace(
             same,
             label=same.label if request.label is UNSET else request.label,
-            options=with_options(same.options, asked) if asked else same.options,
+            options=with_options(options, asked) if asked else options,
         )
 
     def _calling(self, client: Client, same: Definition, callback: CallbackRequest) -> Definition:
@@ -436,6 +458,17 @@ class RescheduleSchedule:
         sealed = self._encryption.seal_headers(client.client_id, encode_headers(headers))
         options = with_flow(with_empty_body(same.options, asked=asks_for_empty_body(callback)), asked_flow(callback))
         return msgspec.structs.replace(same, method=method, url=url, headers=sealed, body=body, options=options)
+
+
+def _due_as_asked(options: str, due: str | LocalTime | None) -> str:
+    """The options of a call whose instant was asked for as `due`."""
+    return with_local_due(options, asked_local_due(due))
+
+
+def _at_local_time(same: Definition, row: Row, *, nominal_due: UnixMillis | None) -> Definition:
+    """`same`, due at the local time that was asked for in the row, if there was one."""
+    options = with_local_due(same.options, local_due_of(row.options))
+    return msgspec.structs.replace(same, options=options, nominal_due=nominal_due)
 
 
 def _destinations(callback: CallbackRequest | CallbackUpdate, row: Row) -> list[str | None]:

@@ -38,6 +38,7 @@ from scheduler_service.domain.options import (
     NO_HEADERS,
     NO_OPTIONS_TEXT,
     Headers,
+    LocalDue,
     RetryOverride,
     ScheduleOptions,
     encode_headers,
@@ -387,6 +388,13 @@ def named_instant(due: str | LocalTime, faults: list[FieldError]) -> UnixMillis 
     return instant
 
 
+def asked_local_due(due: str | LocalTime | None) -> LocalDue | None:
+    """The local time to store beside the instant; None where an instant was asked for."""
+    if not isinstance(due, LocalTime):
+        return None
+    return LocalDue(due.local, due.timezone, due.gap, due.fold)
+
+
 def _within_window(request: ScheduleRequest, asked: int, point: int) -> UnixMillis:
     return UnixMillis(asked + offset_ms(point, request.window_seconds))
 
@@ -459,10 +467,10 @@ def _body_field(callback: CallbackRequest) -> str:
 
 
 def _options(request: ScheduleRequest) -> str:
-    callback, retry = request.callback, request.retry
+    callback, retry, due = request.callback, request.retry, request.due
     timeout, skip_after, wire = request.timeout_seconds, request.skip_after_seconds, callback.wire
     plain = retry is None and timeout is None and skip_after is None and callback.flow_key is None and wire is None
-    if plain and callback.body:
+    if plain and callback.body and not isinstance(due, LocalTime):
         return NO_OPTIONS_TEXT
     return encode_options(
         ScheduleOptions(
@@ -472,5 +480,6 @@ def _options(request: ScheduleRequest) -> str:
             empty_body=asks_for_empty_body(callback),
             flow=asked_flow(callback),
             wire=wire,
+            local_due=asked_local_due(due),
         )
     )
