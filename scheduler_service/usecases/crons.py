@@ -164,6 +164,30 @@ class ChangeCrons:
 
         return (await self._change(client_id, cron_id, step, precondition)).cron
 
+    async def expand_again(self, client_id: ClientId, cron_id: CronId) -> Cron:
+        """Withdraw the fires of an active cron that are ahead and expand it now, by the zone data that nodes have; a
+        paused or finished one stays as it is. Raises NotFound, StoreUnavailable."""
+        known = existing((await self._crons.read(client_id, [cron_id], serial=True)).get(cron_id), cron_id)
+        now = self._clock.wall_ms()
+        placed: list[UnixMillis] = []
+        if known.expanded_through > now - offset_ms(known):
+            first, last = UnixMillis(now - offset_ms(known) + 1), known.expanded_through
+            runs = await self._crons.read_runs(client_id, cron_id, first=first, last=last)
+            placed = [run.nominal_due for run in runs if not run.triggered]
+
+        def step(cron: Cron | None, now: UnixMillis) -> Cron:
+            cron = existing(cron, cron_id)
+            if cron.state is not CronState.ACTIVE:
+                return cron
+            again = _begun_again(cron, cron, CronState.ACTIVE, now)
+            if cron.revision == known.revision and cron.expanded_through == known.expanded_through:
+                # Its rule does not tell which fires were counted: other zone data placed them.
+                ahead = sum(nominal > again.expanded_through for nominal in placed)
+                again = msgspec.structs.replace(again, fires=cron.fires - ahead)
+            return again
+
+        return (await self._change_from(known, client_id, cron_id, step)).cron
+
     async def delete(
         self, client_id: ClientId, cron_id: CronId, *, precondition: Precondition = NO_PRECONDITION
     ) -> Cron:

@@ -23,6 +23,7 @@ import hashlib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import islice
+from typing import Protocol
 
 import msgspec
 
@@ -31,7 +32,7 @@ from scheduler_service.domain.crons.canonical import parse_recurrence
 from scheduler_service.domain.crons.compound import Compound, anchor_second, anchored
 from scheduler_service.domain.crons.dst import Dst
 from scheduler_service.domain.crons.occurrences import SEARCHED_MS
-from scheduler_service.domain.crons.row import CRON_CLIENT, Cron, CronProgress, CronRun, CronState
+from scheduler_service.domain.crons.row import CRON_CLIENT, Cron, CronOptions, CronProgress, CronRun, CronState
 from scheduler_service.domain.crons.rule import Rule, spread_offset_ms
 from scheduler_service.domain.crons.zones import tzdata_version
 from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, PollerId, ScheduleId, UnixMillis, derived_schedule_id
@@ -96,7 +97,23 @@ class WakeUp(msgspec.Struct, frozen=True):
     cron_id: CronId
 
 
-def rule_of(cron: Cron) -> Rule:
+class Ruled(Protocol):
+    """What of a cron decides when it fires."""
+
+    @property
+    def expression(self) -> str: ...
+
+    @property
+    def timezone(self) -> str: ...
+
+    @property
+    def options(self) -> CronOptions: ...
+
+    @property
+    def created_at(self) -> UnixMillis: ...
+
+
+def rule_of(cron: Ruled) -> Rule:
     """Raises InvalidRule for a rule that this version does not support."""
     options = cron.options
     return Rule(

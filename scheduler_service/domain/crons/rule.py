@@ -40,10 +40,13 @@ class Rule:
     def zone(self) -> ZoneInfo:
         return load_zone(self.timezone)
 
-    def fires(self, after: int, until: int) -> Iterator[UnixMillis]:
-        """Nominal instants in (after, until] between starts_at and ends_at, ascending, computed lazily."""
+    def fires(self, after: int, until: int, *, zone: ZoneInfo | None = None) -> Iterator[UnixMillis]:
+        """Nominal instants in (after, until] between starts_at and ends_at, ascending, computed lazily. `zone`: that of
+        `timezone` in another release of the database."""
         last = until if self.ends_at is None else min(until, self.ends_at - 1)
-        return calendar.fires(self.expression, self.zone, self.dst, after=self._begin(after), until=last)
+        return calendar.fires(
+            self.expression, self.zone if zone is None else zone, self.dst, after=self._begin(after), until=last
+        )
 
     def first_fire(self, after: int) -> UnixMillis | None:
         """The first one later than `after`; None if there is none within five years of that and of starts_at."""

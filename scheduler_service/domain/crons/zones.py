@@ -61,9 +61,18 @@ def load_zone(name: str) -> ZoneInfo:
     """The zone of that IANA name. Raises InvalidRule for the field `timezone`, with similar names."""
     if name not in zone_names():
         raise InvalidRule("timezone", _unknown(name))
-    data = files("tzdata").joinpath("zoneinfo", *name.split("/")).read_bytes()
-    zone = ZoneInfo.from_file(BytesIO(data), key=name)
-    _named[zone] = _named_changes(data)
+    return read_zone(files("tzdata").joinpath("zoneinfo", *name.split("/")).read_bytes(), name)
+
+
+def read_zone(data: bytes, name: str) -> ZoneInfo:
+    """The zone in a file of any release. Raises ValueError where it is none, or of the form before 2005."""
+    try:
+        zone = ZoneInfo.from_file(BytesIO(data), key=name)
+        if data[4:5] < b"2":
+            raise ValueError("its form is older than version 2")
+        _named[zone] = _named_changes(data)
+    except (ValueError, IndexError, struct.error) as error:
+        raise ValueError(f"{name} is no zone of a compiled database: {error}") from error
     return zone
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime
 
 import msgspec
 import pytest
@@ -9,11 +10,16 @@ import pytest
 from membership.conditional import Applied
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.clients import Client, ClientSettings
+from scheduler_service.domain.crons import rule
 from scheduler_service.domain.crons.expansion import offset_ms
 from scheduler_service.domain.crons.row import CronState
+from scheduler_service.domain.crons.zones import read_zone
 from scheduler_service.domain.errors import Conflict, NotFound
 from scheduler_service.domain.ids import MINUTE_MS, CronId, UnixMillis
 from scheduler_service.usecases.crons import MAX_CRON_TURNS, Changed
+from scheduler_service.usecases.expand_crons import CHANGED
+from tests.support.api import NOW
+from tests.support.zone_files import zone_file
 from tests.unit.usecases.cron_world import SHOP, TICK, CronWorld, draft
 
 STATES = (None, *CronState)
@@ -347,3 +353,57 @@ async def test_triggered_runs_are_beside_the_rule(world: CronWorld) -> None:
     await world.change.put(client, TICK, draft("*/5 * * * *"))
     await world.expand(SHOP, [TICK])
     assert (await world.rows())[row.due].state is None, "no edit withdraws it"
+
+
+def by_zone(monkeypatch: pytest.MonkeyPatch, offset_minutes: float) -> None:
+    """From here on clocks are so far ahead of UTC, as by another release of the zone data."""
+    zone = read_zone(zone_file(offset_minutes / 60), "Etc/UTC")
+    monkeypatch.setattr(rule, "load_zone", lambda name: zone)
+
+
+async def test_expanded_again_its_fires_are_where_new_zone_data_has_them(
+    world: CronWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = await world.begin()
+    by_zone(monkeypatch, 0)
+    fire = datetime.fromtimestamp((NOW + 5 * MINUTE_MS) // MINUTE_MS * 60, UTC)
+    at = UnixMillis(int(fire.timestamp()) * 1000)
+    await world.change.put(client, TICK, draft(f"{fire.minute} {fire.hour} * * *", max_fires=1))
+    await world.expand(SHOP, [TICK])
+    assert ((await world.cron()).fires, list(await world.rows())) == (1, [at])
+    by_zone(monkeypatch, -3)
+    again = await world.change.expand_again(SHOP, TICK)
+    assert (again.revision, again.fires, again.wake_at) == (2, 0, world.clock.now)
+    await world.expand(SHOP, [TICK])
+    rows = await world.rows()
+    assert {due - at: row.reason for due, row in rows.items()} == {0: CHANGED, 3 * MINUTE_MS: None}
+    assert (await world.cron()).fires == 1, "the fire that was withdrawn does not count"
+
+
+async def test_a_fire_that_new_zone_data_puts_before_the_wake_up_is_made(
+    world: CronWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = await world.begin()
+    by_zone(monkeypatch, 0)
+    fire = datetime.fromtimestamp((NOW + 60 * MINUTE_MS) // MINUTE_MS * 60, UTC)
+    await world.change.put(client, TICK, draft(f"{fire.minute} {fire.hour} * * *"))
+    await world.expand(SHOP, [TICK])
+    assert await world.rows() == {}
+    by_zone(monkeypatch, 55)
+    await world.expand(SHOP, [TICK])
+    assert await world.rows() == {}, "it sleeps"
+    await world.change.expand_again(SHOP, TICK)
+    await world.expand(SHOP, [TICK])
+    assert list(await world.rows()) == [int(fire.timestamp()) * 1000 - 55 * MINUTE_MS]
+
+
+@pytest.mark.parametrize("state", [None, CronState.PAUSED, CronState.FINISHED, CronState.DELETED])
+async def test_only_active_crons_are_expanded_again(world: CronWorld, state: CronState | None) -> None:
+    await in_state(world, state)
+    if state in (None, CronState.DELETED):
+        with pytest.raises(NotFound):
+            await world.change.expand_again(SHOP, TICK)
+        return
+    before, wake_ups = await world.cron(), world.wake_ups()
+    assert (await world.change.expand_again(SHOP, TICK)).revision == before.revision
+    assert ((await world.cron()).revision, world.wake_ups()) == (before.revision, wake_ups)
