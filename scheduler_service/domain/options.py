@@ -75,8 +75,8 @@ class ScheduleOptions(msgspec.Struct, frozen=True, omit_defaults=True, gc=False)
     have called (see `retry_rows`). `cron`: set in the fires of a cron, not in triggered runs. `redelivery`: set in
     retry rows made by an explicit redelivery, and in their retries. `key`: of schedules that were put under one.
     `empty_body`: an empty body was asked for. Without it, a row without a body is sent with the default one. `flow`: of
-    callbacks with a flow key. `wire`: of calls that came by another scheduler's wire (see `wires`). `local_due`: of rows
-    whose instant was asked for as a local time."""
+    callbacks with a flow key. `wire`: of calls that came by another scheduler's wire (see `wires`). `local_due`: of
+    rows whose instant was asked for as a local time."""
 
     retry: RetryOverride | None = None
     timeout_seconds: float | None = None
