@@ -18,6 +18,7 @@ from contextlib import nullcontext
 from membership.conditional import Applied, Rejected, Unknown
 from membership.errors import MinutehandError, StoreUnavailable
 from scheduler_service.domain.clients import Client
+from scheduler_service.domain.crons.compound import takes_long
 from scheduler_service.domain.crons.expansion import WINDOW_MS, Expansion, is_due, plan
 from scheduler_service.domain.crons.row import CRON_CLIENT, FIRST_REVISION, Cron, CronRun
 from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, ScheduleId, UnixMillis
@@ -121,6 +122,8 @@ class ExpandCrons:
         async def planned(cron: Cron) -> Expansion | None:
             try:
                 kept = await self._withdraw_older(cron, retention_ms=retention_ms, turn=turn)
+                if takes_long(cron.expression):
+                    await self._clock.sleep(0)
                 now, quota = self._clock.wall_ms(), wakers.poller_quota
                 return plan(cron, now=now, wake_quota=quota, retention_ms=retention_ms, kept=kept)
             except StoreUnavailable:

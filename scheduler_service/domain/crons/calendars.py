@@ -72,16 +72,41 @@ def calendar_faults(calendar: Calendar) -> list[InvalidRule]:
     return faults
 
 
-def is_off(calendar: Calendar, day: int) -> bool:
-    """Whether a day, counted from 1970, is off."""
-    return day in _days_off(calendar, date.fromordinal(EPOCH + day).year)
+class DaysOff:
+    """The days off of one calendar, loaded year by year as they are asked for. Days are counted from 1970."""
 
+    def __init__(self, calendar: Calendar) -> None:
+        self.calendar = calendar
+        self._off: set[int] = set()
+        self._first = self._end = 0
+        """The days that are loaded: first <= day < end."""
 
-def working_day(calendar: Calendar, day: int) -> int | None:
-    """The day itself or, where it is off, the working day that its fires are moved to. None: there is none near."""
-    step = 1 if calendar.on == "move-next" else -1
-    near = range(day, day + step * (MOST_MOVED_DAYS + 1), step)
-    return next((each for each in near if not is_off(calendar, each)), None)
+    def __contains__(self, day: int) -> bool:
+        if not self._first <= day < self._end:
+            self._load(day)
+        return day in self._off
+
+    def working_day(self, day: int) -> int | None:
+        """The day itself or, where it is off, the working day that its fires are moved to. None: there is none near."""
+        if day not in self:
+            return day
+        step = 1 if self.calendar.on == "move-next" else -1
+        near = range(day + step, day + step * (MOST_MOVED_DAYS + 1), step)
+        return next((each for each in near if each not in self), None)
+
+    def _load(self, day: int) -> None:
+        """Add the years between what is loaded and a day, and the day's own."""
+        year = date.fromordinal(EPOCH + day).year
+        while not self._first <= day < self._end:
+            at = year if self._first == self._end else self._next_year(day)
+            first, end = date(at, 1, 1).toordinal() - EPOCH, date(at, 12, 31).toordinal() + 1 - EPOCH
+            self._off |= _days_off(self.calendar, at)
+            self._first, self._end = (
+                (first, end) if self._first == self._end else (min(first, self._first), max(end, self._end))
+            )
+
+    def _next_year(self, day: int) -> int:
+        return date.fromordinal(EPOCH + (self._end if day >= self._end else self._first - 1)).year
 
 
 @lru_cache(maxsize=4096)

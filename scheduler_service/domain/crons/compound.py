@@ -19,8 +19,8 @@ from scheduler_service.domain.errors import InvalidRule
 
 MAX_MEMBERS: Final = 10
 MAX_EXCLUDED: Final = 10
-SHORTEST_MINUTES: Final = 10
-"""Of an interval that has a calendar or exclusions: each of its fires is looked at by itself."""
+SHORTEST_MINUTES: Final = 60
+"""Of an interval that has a calendar or exclusions: each of its fires is looked at by itself. There is one at most."""
 
 
 class Document(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -70,13 +70,23 @@ def compose(
     intervals = [each for each in members if isinstance(each, Interval)]
     if intervals and calendar is not None and calendar.on != "skip":
         raise InvalidRule("calendar/on", "fires of an interval have no time of day to be moved with: choose skip")
-    if (fields or calendar is not None) and any(each.minutes < SHORTEST_MINUTES for each in intervals):
+    if not fields and calendar is None:
+        return Compound(members)
+    if len(intervals) > 1:
+        raise InvalidRule("also", "one interval at most may have a calendar or exclusions")
+    if any(each.minutes < SHORTEST_MINUTES for each in intervals):
         raise InvalidRule(
             "expression",
             f"an interval with a calendar or exclusions is {SHORTEST_MINUTES} minutes long or more: write */5 and the "
             "like for shorter ones",
         )
     return Compound(members, fields, calendar)
+
+
+def takes_long(text: str) -> bool:
+    """Whether the search for the fires of a canonical rule may take several milliseconds of CPU: then let others have
+    their turn before it."""
+    return text.startswith("{")
 
 
 def anchor_second(starts_at: int | None, created_at: int) -> int:

@@ -1,20 +1,21 @@
 """The instants of intervals and compounds. `domain.crons.walk` is told which local minutes match."""
 
-from collections.abc import Iterator
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterator
 from functools import partial
 from heapq import merge
 from zoneinfo import ZoneInfo
 
-from scheduler_service.domain.crons.calendars import MOST_MOVED_DAYS, Calendar, is_off, working_day
+from scheduler_service.domain.crons.calendars import MOST_MOVED_DAYS, DaysOff
 from scheduler_service.domain.crons.compound import Compound
 from scheduler_service.domain.crons.dst import Dst
 from scheduler_service.domain.crons.expression import Expression
 from scheduler_service.domain.crons.interval import Interval
 from scheduler_service.domain.crons.walk import MINUTES_OF_DAY, days_between, matches_day, seconds_of
+from scheduler_service.domain.crons.zones import stretches
 
 _DAYS_AT_A_TIME = 64
-_SECOND = timedelta(seconds=1)
+_NO_TIMES = frozenset[int]()
+_ALL_TIMES = frozenset(range(MINUTES_OF_DAY))
 
 
 def seconds_of_interval(interval: Interval, *, first: int, end: int) -> Iterator[int]:
@@ -28,7 +29,8 @@ def seconds_of_interval(interval: Interval, *, first: int, end: int) -> Iterator
 def seconds_of_compound(rule: Compound, zone: ZoneInfo, dst: Dst, *, first: int, end: int) -> Iterator[int]:
     """Fires with first <= second of UTC < end, each once, ascending, computed lazily."""
     exclusions = _Exclusions(rule.excluding)
-    streams = [_seconds_of_member(member, rule, exclusions, zone, dst, first, end) for member in rule.members]
+    off = DaysOff(rule.calendar) if rule.calendar is not None else None
+    streams = [_seconds_of_member(member, off, exclusions, zone, dst, first, end) for member in rule.members]
     before = None
     for second in merge(*streams):
         if second != before:
@@ -38,7 +40,7 @@ def seconds_of_compound(rule: Compound, zone: ZoneInfo, dst: Dst, *, first: int,
 
 def _seconds_of_member(
     member: Expression | Interval,
-    rule: Compound,
+    off: DaysOff | None,
     exclusions: "_Exclusions",
     zone: ZoneInfo,
     dst: Dst,
@@ -46,31 +48,34 @@ def _seconds_of_member(
     end: int,
 ) -> Iterator[int]:
     if isinstance(member, Interval):
-        return _kept(member, rule.calendar, exclusions, zone, first, end)
-    matching = partial(_local_minutes, member, rule.calendar, exclusions)
+        return _kept(member, off, exclusions, zone, first, end)
+    matching = partial(_local_minutes, member, off, exclusions)
     return seconds_of(matching, zone, dst, follows_real_time=member.follows_real_time, first=first, end=end)
 
 
 def _kept(
-    member: Interval, calendar: Calendar | None, exclusions: "_Exclusions", zone: ZoneInfo, first: int, end: int
+    member: Interval, off: DaysOff | None, exclusions: "_Exclusions", zone: ZoneInfo, first: int, end: int
 ) -> Iterator[int]:
-    for second in seconds_of_interval(member, first=first, end=end):
-        offset = datetime.fromtimestamp(second, zone).utcoffset()
-        assert offset is not None
-        day, time = divmod((second + offset // _SECOND) // 60, MINUTES_OF_DAY)
-        if (calendar is None or not is_off(calendar, day)) and not exclusions.excludes(day, time):
-            yield second
+    today, gone = -1, _NO_TIMES
+    for stretch in stretches(zone, first, end):
+        for second in seconds_of_interval(member, first=max(stretch.start, first), end=min(stretch.end, end)):
+            day, time = divmod((second + stretch.offset) // 60, MINUTES_OF_DAY)
+            if day != today:
+                today, gone = day, _ALL_TIMES if off is not None and day in off else exclusions.gone(day)
+            if time not in gone:
+                yield second
 
 
 def _local_minutes(
-    expression: Expression, calendar: Calendar | None, exclusions: "_Exclusions", first: int, end: int
+    expression: Expression, off: DaysOff | None, exclusions: "_Exclusions", first: int, end: int
 ) -> Iterator[int]:
     """As `walk.local_minutes`."""
     if first >= end:
         return
-    for day in _days(expression, calendar, first // MINUTES_OF_DAY, (end - 1) // MINUTES_OF_DAY):
+    times_of = exclusions.times_left(expression)
+    for day in _days(expression, off, first // MINUTES_OF_DAY, (end - 1) // MINUTES_OF_DAY):
         start = day * MINUTES_OF_DAY
-        for time in exclusions.times(expression, day):
+        for time in times_of(day):
             found = start + time
             if found >= end:
                 return
@@ -78,19 +83,19 @@ def _local_minutes(
                 yield found
 
 
-def _days(expression: Expression, calendar: Calendar | None, first: int, last: int) -> Iterator[int]:
+def _days(expression: Expression, off: DaysOff | None, first: int, last: int) -> Iterator[int]:
     """Days with fires, counted from 1970: first <= day <= last, ascending."""
-    if calendar is None:
+    if off is None:
         yield from days_between(expression, first, last)
         return
-    if calendar.on == "skip":
-        yield from (day for day in days_between(expression, first, last) if not is_off(calendar, day))
+    if off.calendar.on == "skip":
+        yield from (day for day in days_between(expression, first, last) if day not in off)
         return
     # Fires of days before `first` may be moved to it, and of days after `last` too.
-    before, behind = (MOST_MOVED_DAYS, 0) if calendar.on == "move-next" else (0, MOST_MOVED_DAYS)
+    before, behind = (MOST_MOVED_DAYS, 0) if off.calendar.on == "move-next" else (0, MOST_MOVED_DAYS)
     for begin in range(first, last + 1, _DAYS_AT_A_TIME):
         end = min(begin + _DAYS_AT_A_TIME - 1, last)
-        moved = {working_day(calendar, day) for day in days_between(expression, begin - before, end + behind)}
+        moved = {off.working_day(day) for day in days_between(expression, begin - before, end + behind)}
         yield from sorted(day for day in moved if day is not None and begin <= day <= end)
 
 
@@ -103,23 +108,28 @@ class _Exclusions:
             frozenset(hour * 60 + minute for hour in each.hours for minute in each.minutes) for each in excluding
         ]
         self._matching: dict[int, tuple[int, ...]] = {}
-        self._left: dict[tuple[int, tuple[int, ...]], tuple[int, ...]] = {}
+        """Which expressions match a day."""
 
-    def times(self, expression: Expression, day: int) -> tuple[int, ...]:
-        """Minutes of a day at which an expression fires if the day matches, ascending."""
-        name = id(expression), self._on(day)
-        left = self._left.get(name)
-        if left is None:
-            gone = frozenset[int]().union(*(self._times[each] for each in name[1]))
-            own = (hour * 60 + minute for hour in expression.hours for minute in expression.minutes)
-            left = self._left[name] = tuple(time for time in own if time not in gone)
-        return left
+    def times_left(self, expression: Expression) -> Callable[[int], tuple[int, ...]]:
+        """What answers, for a day that matches, the minutes of that day at which the expression fires, ascending."""
+        own = tuple(hour * 60 + minute for hour in expression.hours for minute in expression.minutes)
+        left: dict[tuple[int, ...], tuple[int, ...]] = {(): own}
 
-    def excludes(self, day: int, time: int) -> bool:
-        return any(time in self._times[each] for each in self._on(day))
+        def of_day(day: int) -> tuple[int, ...]:
+            matching = self._on(day)
+            found = left.get(matching)
+            if found is None:
+                gone = self.gone(day)
+                found = left[matching] = tuple(time for time in own if time not in gone)
+            return found
+
+        return of_day
+
+    def gone(self, day: int) -> frozenset[int]:
+        """Excluded minutes of a day."""
+        return _NO_TIMES.union(*(self._times[each] for each in self._on(day)))
 
     def _on(self, day: int) -> tuple[int, ...]:
-        """Which expressions match a day."""
         if not self._excluding:
             return ()
         found = self._matching.get(day)

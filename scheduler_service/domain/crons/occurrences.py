@@ -46,7 +46,11 @@ def first_fire(
 def next_fires(
     rule: Recurrence, zone: ZoneInfo, dst: Dst = DEFAULT_DST, *, after: int, count: int, until: int | None = None
 ) -> list[UnixMillis]:
-    """The first `count` in (after, until]; fewer if the next one is more than five years after the one before."""
+    """The first `count` in (after, until]; fewer if the next one is more than five years after the one before or, for
+    a compound, after `after`: each of its days is looked at by itself."""
+    if isinstance(rule, Compound):
+        limit = after + SEARCHED_MS if until is None else min(until, after + SEARCHED_MS)
+        return list(islice(fires(rule, zone, dst, after=after, until=limit), count))
     found: list[UnixMillis] = []
     while len(found) < count:
         begin = found[-1] if found else after

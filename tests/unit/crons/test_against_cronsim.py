@@ -9,7 +9,7 @@ from cronsim import CronSim
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler_service.domain.crons import InvalidRule, fires, load_zone, parse_expression
+from scheduler_service.domain.crons import InvalidRule, fires, load_zone, next_fires, parse_expression, parse_recurrence
 from tests.unit.crons.generated import Meaning, meanings, near_midnight_or_early
 
 DAY = 86_400
@@ -85,6 +85,18 @@ def test_when_clocks_are_changed(zone: str, day: str) -> None:
             compare(meaning, zone, after=after)
 
     agree()
+
+
+@given(
+    st.sampled_from(["*", "L", "LW", "1,L", "13", "*/3"]),
+    st.sampled_from(["*", "5#3", "1#5", "5L", "0L", "2", "1,5#2"]),
+    st.integers(0, 30 * 365 * DAY),
+)
+@settings(max_examples=60)
+def test_special_days(day: str, weekday: str, offset: int) -> None:
+    text, after = f"0 9 {day} * {weekday}", seconds("2000-01-01") + offset
+    found = next_fires(parse_recurrence(text), load_zone("UTC"), after=after * 1000, count=COMPARED)
+    assert [instant // 1000 for instant in found] == theirs(text, "UTC", after=after, count=COMPARED)
 
 
 def test_a_range_of_one_value_with_a_step_is_that_value_as_in_cronie() -> None:
