@@ -1,7 +1,7 @@
 """Destinations over the API: put, shown without secrets, paused, deleted, within their bounds."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,11 @@ from msgspec.structs import replace
 from membership.conditional import APPLIED, Answer, Unknown
 from scheduler_service.domain.destination_figures import BreakerState, NodeFigures
 from scheduler_service.domain.destinations import MAX_DESTINATIONS, MAX_DESTINATIONS_BYTES, StoredDestination
+from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import DAY_MS, HOUR_MS, ClientId, CronId, PollerId, UnixMillis, compose_schedule_id
 from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.domain.schedules import Definition, Kind
+from scheduler_service.domain.targets import JudgedTarget
 from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.usecases.destination_users import MAX_NAMED, MAX_SEARCH_READS
 from scheduler_service.usecases.destinations import SETTLED_MS
@@ -533,3 +535,51 @@ async def test_none_is_made_while_nodes_run_that_know_none(api: ApiHarness, know
     made = await put(api)
     assert made.status == status
     assert status == 201 or made.json["type"] == "/problems/older-nodes"
+
+
+class Boxes:
+    """A kind whose targets have a name and a password."""
+
+    def judge(self, document: Mapping[str, Any], *, client_id: ClientId) -> JudgedTarget:
+        if document.keys() != {"name", "password"}:
+            raise Invalid([FieldError("/name", "and password must be given, and nothing else")])
+        return JudgedTarget(f"box://{document['name']}", hidden=("password",))
+
+
+@pytest.fixture
+async def boxed() -> AsyncIterator[ApiHarness]:
+    async with ApiHarness(network=NETWORK, kinds={"box": Boxes()}) as harness:
+        await harness.add_built_in_clients()
+        await harness.register("shop")
+        yield harness
+
+
+async def test_one_of_another_kind_is_shown_without_the_secrets_of_its_target(boxed: ApiHarness) -> None:
+    target = {"name": "a", "password": CANARY}
+    made = await boxed.send("PUT", HOOK, json={"kind": "box", "target": target, "max_in_flight": 5})
+    assert made.status == 201
+    for shown in (made, await boxed.send("GET", HOOK), await boxed.send("GET", ALL)):
+        assert CANARY not in str(shown.json)
+    one = (await boxed.send("GET", HOOK)).json
+    assert (one["kind"], one["url"], one["max_in_flight"]) == ("box", "box://a", 5)
+    assert one["target"] == {"name": "a", "password": "***"}
+    again = await boxed.send("PUT", HOOK, json={"url": URL})
+    assert (again.status, again.json["kind"], again.json["target"]) == (200, "http", None)
+
+
+async def test_faults_of_a_target_are_named(boxed: ApiHarness) -> None:
+    asked = {"kind": "box", "target": {"name": CANARY}, "url": URL, "max_in_flight": 0}
+    refused = await boxed.send("PUT", HOOK, json=asked)
+    assert refused.status == 422
+    assert {one["pointer"] for one in refused.json["errors"]} >= {"/max_in_flight"}
+    refused = await boxed.send("PUT", HOOK, json={**asked, "max_in_flight": 1})
+    assert {one["pointer"] for one in refused.json["errors"]} == {"/url", "/target/name"}
+    assert CANARY not in str(refused.json)
+
+
+async def test_a_kind_that_is_not_offered_is_refused_by_name(api: ApiHarness) -> None:
+    refused = await api.send("PUT", HOOK, json={"kind": "kafka", "target": {}})
+    assert (refused.status, refused.json["errors"]) == (
+        422,
+        [{"pointer": "/kind", "detail": "there is no kind 'kafka' here: use one of http"}],
+    )

@@ -114,6 +114,18 @@ def test_a_file_and_options_over_it(script: Script, tmp_path: Path) -> None:
     assert script.requests[0].headers["If-Match"] == '"7"'
 
 
+def test_a_topic(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
+    target = {"cluster": "main", "topic": "orders"}
+    topic = {**DESTINATION, "kind": "kafka", "target": target, "url": "kafka://main/orders"}
+    script.answers = [httpx.Response(201, json=topic)]
+    told_target = json.dumps(target)
+    assert failures.run(["destinations", "put", "shop", "warehouse", "--kind", "kafka", "--target", told_target]) == 0
+    assert told(script)[0][2] == {"kind": "kafka", "target": target}
+    shown = capsys.readouterr().out
+    assert "kafka://main/orders" in shown
+    assert "POST" not in shown
+
+
 def test_a_destination_from_standard_input(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps({"url": URL, "unknown": 1})))
     script.answers = [httpx.Response(201, json=DESTINATION)]
@@ -128,6 +140,7 @@ def test_a_destination_from_standard_input(script: Script, monkeypatch: pytest.M
         ("", "Say where calls go"),
         ("--file /nowhere/at/all", "/nowhere/at/all can't be read"),
         ("https://a.example --header nonsense", "is not of the form"),
+        ("--kind kafka --target nonsense", "--target is not a JSON object"),
         ("https://a.example --certificate x", "Give --certificate and --certificate-key, or neither"),
         ("https://a.example --certificate x --certificate-key y", "x can't be read"),
     ],
