@@ -3,10 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from membership.errors import StoreUnavailable
+from scheduler_service.domain.ids import ClientId, ScheduleId
+from scheduler_service.domain.options import decode_options
 from scheduler_service.domain.schedules import Outcome, State
 from tests.support.api import NOW, ApiHarness, replace_insert
 from tests.support.goscheduler import (
@@ -300,6 +303,9 @@ async def test_one_that_our_own_api_rescheduled_is_gone(api: ApiHarness) -> None
     moved = (await api.send("POST", f"{path}:reschedule", json={"delay_seconds": 600})).json["schedule_id"]
     for method in ("GET", "DELETE"):
         assert (await send(api, method, f"/schedules/{made['scheduleId']}")).status == 404
+    row = await api.services.schedules.resolve(ClientId("test"), ScheduleId(UUID(moved)))
+    assert row is not None
+    assert decode_options(row.row.options).wire == "goscheduler"
     shown = (await send(api, "GET", f"/schedules/{moved}")).json["data"]["schedule"]
     assert (shown["payload"], shown["scheduleTime"]) == (made["payload"], NOW_SECONDS + 600)
 

@@ -154,6 +154,14 @@ def test_a_secret_given_wrongly_is_not_repeated(tmp_path: Path) -> None:
     [
         ({"MINUTEHAND_CASSANDRA_REQUEST_TIMEOUT_SECONDS": "4"}, "must be below membership.trust_seconds (4)"),
         ({"MINUTEHAND_CASSANDRA_LIVENESS_TIMEOUT_SECONDS": "4"}, "must be below membership.trust_seconds (4)"),
+        (
+            {
+                "MINUTEHAND_API_ADMIN_KEY": "0123456789abcdef",
+                "MINUTEHAND_API_HOST": "0.0.0.0",
+                "MINUTEHAND_GOSCHEDULER_APPS": "test",
+            },
+            "[goscheduler] lets callers without a key in, and the API listens on 0.0.0.0",
+        ),
         ({**SECRETS, "MINUTEHAND_API_REQUEST_TIMEOUT_SECONDS": "2"}, "must be below api.request_timeout_seconds (2)"),
         ({"MINUTEHAND_MINUTE_GRACE_MS": "3000"}, "minute.grace_ms is 3000; it must be at least 4000"),
         ({"MINUTEHAND_CASSANDRA_USERNAME": "x"}, "username and password go together"),

@@ -25,7 +25,7 @@ from minutehand.errors import LocalError
 from minutehand.local.demo.cluster import ClusterOptions, DemoCluster, run_until_interrupted, signals_interrupt
 from minutehand.local.demo.files import CLIENT_ID, DemoDirectory, DemoPlan, DemoProcesses, DemoState
 from minutehand.local.demo.receiver import Arrival, DemoReceiver
-from minutehand.local.demo.show import bigben_lines, register, shell_lines
+from minutehand.local.demo.show import bigben_lines, goscheduler_lines, register, shell_lines
 from minutehand.local.demo.spark_show import PipelineShow
 from minutehand.local.errors import DataDirLocked, PortBusy, TooLittleMemory
 from minutehand.local.file_lock import FileLock
@@ -354,6 +354,19 @@ def test_other_systems_programs_are_served_where_the_demo_was_asked_to(directory
             assert settings.api is not None
             assert (settings.api.bigben.client, settings.api.bigben.keyless) == (client, keyless)
             assert bool(bigben_lines(replace(plan, bigben=asked))) is asked
+
+
+@pytest.mark.parametrize("served", [False, True])
+def test_goschedulers_programs_are_served_on_request(directory: DemoDirectory, served: bool) -> None:
+    plan = DemoPlan(cassandra_port=1, api_port=2222, receiver_port=3, node_ports=(4,), goscheduler=served)
+    with ExitStack() as running:
+        directory.claim(running)
+        directory.write_settings(plan)
+        settings = load_settings(environment={}, file=directory.settings, required=FOR_API)
+    assert settings.api is not None
+    assert settings.api.goscheduler.clients() == ({"test": "test", "Athena": "athena"} if served else {})
+    said = "\n".join(goscheduler_lines(plan))
+    assert ("http://127.0.0.1:2222/goscheduler" in said) is served
 
 
 def test_programs_do_not_inherit_the_callers_settings() -> None:
