@@ -42,8 +42,8 @@ from scheduler_service.usecases.cancel_schedules import (
 from scheduler_service.usecases.list_schedules import Position, Window
 from scheduler_service.usecases.resolve_schedule import Resolved
 
-MAX_CALLS = 4
-"""Pages of our own listing that one answer is made of at most."""
+MAX_CALLS = 5
+"""Pages of our own listing that one answer is made of at most: 30 empty days are as many."""
 
 
 class Found(NamedTuple):

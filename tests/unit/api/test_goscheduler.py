@@ -407,6 +407,16 @@ async def test_a_cron_is_shown_in_words_by_our_own_api(api: ApiHarness) -> None:
     assert (await send(api, "GET", f"/schedules/{made['scheduleId']}")).json["data"]["schedule"] == made
 
 
+async def test_crons_are_read_in_the_operators_zone() -> None:
+    """A minute that local time skips does not fire, and one that it repeats fires twice."""
+    async with ApiHarness(goscheduler=settings(timezone="Europe/Berlin")) as api:
+        await api.add_built_in_clients()
+        await register(api)
+        made = await create(api, scheduleTime=None, cronExpression="30 2 * 3 *")
+        shown = (await api.send("GET", f"/v1/clients/test/crons/{made['scheduleId']}")).json
+    assert (shown["timezone"], shown["dst"]) == ("Europe/Berlin", {"gap": "skip", "fold": "both"})
+
+
 @pytest.mark.parametrize(
     "expression",
     ["*/0 * * * *", "0/0 * * * *", "* * * *", "*/1 * 1 * * 12", "60 * * * *", "* 24 * * *", "* * 0 * *", "@daily"],

@@ -17,7 +17,8 @@ from scheduler_service.api.goscheduler.queries import (
     read_schedule_id,
     run_token,
 )
-from scheduler_service.domain.ids import HOUR_MS, ScheduleId, UnixMillis
+from scheduler_service.domain.ids import HOUR_MS, ClientId, ScheduleId, UnixMillis
+from scheduler_service.domain.options import decode_options
 from scheduler_service.domain.schedules import Outcome, State
 from scheduler_service.usecases.list_schedules import Position
 from tests.support.api import NOW, ApiHarness
@@ -161,6 +162,26 @@ async def test_schedules_of_an_app_by_pages(api: ApiHarness) -> None:
     assert found == [{**one, "status": "SCHEDULED"} for one in made]
 
 
+async def test_a_long_window_is_one_answer(api: ApiHarness) -> None:
+    """One listing of ours reads a week of minutes without schedules."""
+    made = await create(api, scheduleTime=NOW_SECONDS + 29 * 86_400)
+    month = {"start_time": "2026-11-21 15:00:00", "end_time": "2026-12-21 15:00:00"}
+    data = (await send(api, "GET", "/apps/test/schedules", params=month)).json["data"]
+    assert [one["scheduleId"] for one in data["schedules"]] == [made["scheduleId"]]
+    assert data["continuationToken"] == ""
+
+
+async def test_a_schedule_of_our_own_api_is_shown_at_the_instant_that_was_asked_for(api: ApiHarness) -> None:
+    key = (await api.send("POST", "/v1/clients/test/keys")).json["key"]
+    api.clock.advance(40)
+    late = {"due": "2026-11-21T09:30:10Z", "callback": {"url": "https://receiver.example/hook", "json": {"a": 1}}}
+    made = await api.send("POST", "/v1/clients/test/schedules", key=key, json=late)
+    assert made.status == 201
+    (shown,) = (await send(api, "GET", "/apps/test/schedules", params=WINDOW)).json["data"]["schedules"]
+    assert (shown["scheduleId"], shown["payload"]) == (made.json["schedule_id"], '{"a":1}')
+    assert (shown["scheduleTime"], shown["scheduleGroup"]) == (NOW_SECONDS + 10, NOW_SECONDS)
+
+
 async def test_schedules_of_an_app_by_status(api: ApiHarness) -> None:
     ends = {
         "SUCCESS": Outcome(state=State.DELIVERED, attempts=1),
@@ -195,6 +216,9 @@ async def test_the_runs_of_a_cron(api: ApiHarness) -> None:
     shown = every["schedules"][-1]
     assert (shown["appId"], shown["payload"], shown["status"]) == ("test", cron["payload"], "SCHEDULED")
     assert shown["callback"] == cron["callback"]
+    row = await api.services.schedules.resolve(ClientId("test"), ScheduleId(UUID(shown["scheduleId"])))
+    assert row is not None
+    assert decode_options(row.row.options).wire == "goscheduler"
     one = await send(api, "GET", f"/schedules/{shown['scheduleId']}")
     assert one.json["data"]["schedule"] == shown
     past = (await send(api, "GET", path, params={"when": "past"})).json["data"]["schedules"]
