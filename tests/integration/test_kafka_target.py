@@ -11,8 +11,8 @@ from minutehand.local.kafka import RunningKafka
 from minutehand.local.machine import free_ports
 from poller_cluster.delivery.request import CallbackRequest, TargetCall
 from poller_cluster.delivery.targets.ends import End, TargetEnd
-from poller_cluster.delivery.targets.kafka.kind import KafkaKind
-from poller_cluster.delivery.targets.kafka.producer import KafkaTarget, record_headers
+from poller_cluster.delivery.targets.kafka.kind import KafkaKind, Records
+from poller_cluster.delivery.targets.kafka.producer import KafkaTarget, record_headers, record_key
 from scheduler_service.domain.ids import ClientId
 from tests.support.delivery import CLOCK
 from tests.support.kafka import make_topic, read_topic
@@ -64,6 +64,17 @@ async def test_a_call_is_a_record(kafka: RunningKafka) -> None:
     assert [one.key() for one in records] == [b"id-1", b"order-17", b"fixed"]
     assert {one.value() for one in records} == {b'{"order":17}'}
     assert records[0].headers() == [("x-mine", "ä".encode()), ("Minutehand-Fence", b"7")]
+
+
+@pytest.mark.parametrize(
+    ("headers", "key"),
+    [((("x-KEY", "order%2017%C3%A4"),), "order 17ä".encode()), ((("x-key", ""),), b"17"), ((), b"17")],
+)
+def test_a_header_has_the_key(headers: tuple[tuple[str, str], ...], key: bytes) -> None:
+    means = Records("main", "orders", None, "x-key")
+    target = TargetCall(kind="kafka", means=means, schedule_id="1", ordering_key="17")
+    request = CallbackRequest(method="POST", url="", headers=headers, body=b"", timeout_seconds=1, target=target)
+    assert record_key(request, means) == key
 
 
 def test_a_cloudevent_is_as_its_kafka_binding_says() -> None:

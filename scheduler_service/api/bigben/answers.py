@@ -60,6 +60,7 @@ _FIELDS: Final[Mapping[str, str]] = {
     "/delay_seconds": "eventTime",
     "/callback/destination": "tenant",
     "/callback/body": "payload",
+    "/callback/headers": "id",
     "/label": "tenant",
     "/url": "props.url",
     "/kind": "type",

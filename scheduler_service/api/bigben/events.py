@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from scheduler_service.api.bigben.processors import MAX_NAME, destination_name
+from scheduler_service.api.bigben.processors import EVENT_HEADER, MAX_NAME, destination_name, quoted
 from scheduler_service.api.bigben.times import read_time, rfc3339, time_text
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.usecases.schedule_request import CallbackRequest, ScheduleRequest
@@ -158,17 +158,19 @@ def _callback(event: Event, *, due: int, now: int) -> CallbackRequest:
             event_id=None if event.lapsed else event_id_of(event.key, due, FULL_EVENT),
         )
         return full_event(sent, triggered_at=max(due, now))
-    return callback_to(event.tenant, payload or "")
+    return callback_to(event.tenant, event.id, payload or "")
 
 
 def full_event(event: EventResponse, *, triggered_at: int) -> CallbackRequest:
     """The call that sends the whole event."""
     sent = msgspec.structs.replace(event, triggered_at=time_text(triggered_at), event_status="TRIGGERED", error=None)
-    return callback_to(event.tenant or "", msgspec.json.encode(sent).decode())
+    return callback_to(event.tenant or "", event.id or "", msgspec.json.encode(sent).decode())
 
 
-def callback_to(tenant: str, body: str) -> CallbackRequest:
-    return CallbackRequest(destination=destination_name(tenant), body=body)
+def callback_to(tenant: str, event_id: str, body: str) -> CallbackRequest:
+    """The call that sends `body` to a tenant's processor."""
+    headers = {EVENT_HEADER: quoted(event_id)} if event_id else {}
+    return CallbackRequest(destination=destination_name(tenant), headers=headers, body=body)
 
 
 def named(event_id: str | None, tenant: str | None) -> tuple[str, str]:

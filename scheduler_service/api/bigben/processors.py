@@ -24,6 +24,8 @@ from scheduler_service.usecases.destinations import ShownDestination
 MAX_NAME: Final = 256
 """Characters of a tenant's name or an event's id."""
 TENANT_HEADER: Final = "BigBen-Tenant"
+EVENT_HEADER: Final = "BigBen-Event"
+"""Of each call: the event's id, which a record of Kafka has for a key."""
 _NAME_PREFIX: Final = "bb-"
 _DIGEST_CHARACTERS: Final = 24
 _READABLE_CHARACTERS: Final = 32
@@ -149,11 +151,17 @@ def _messaging(
     if not read.topic or cluster is None:
         return None
     headers = {name: value for name, value in _SENT.items() if name == "Content-Type"} | _tenant_header(tenant)
-    return DestinationRequest(kind=KAFKA, target={"cluster": cluster, "topic": read.topic}, headers=headers)
+    target = {"cluster": cluster, "topic": read.topic, "key_header": EVENT_HEADER}
+    return DestinationRequest(kind=KAFKA, target=target, headers=headers)
 
 
 def _tenant_header(tenant: str) -> dict[str, str]:
-    return {TENANT_HEADER: quote(tenant, safe="/:@+,=")}
+    return {TENANT_HEADER: quoted(tenant)}
+
+
+def quoted(name: str) -> str:
+    """A name as the value of a header."""
+    return quote(name, safe="/:@+,=")
 
 
 def registered(shown: Iterable[ShownDestination], settings: BigBenSettings) -> dict[str, dict[str, Any]]:

@@ -231,7 +231,7 @@ async def dry_run_event(context: RequestContext) -> web.Response:
     event, body = await _found(context)
     tenant, now = event.tenant or "", context.services.clock.wall_ms()
     whole = event.delivery_option != PAYLOAD_ONLY
-    callback = full_event(event, triggered_at=now) if whole else callback_to(tenant, body)
+    callback = full_event(event, triggered_at=now) if whole else callback_to(tenant, event.id or "", body)
     made = await create.one(client, ScheduleRequest(callback=callback, delay_seconds=0, label=tenant))
     context.record(schedule_id=str(made.schedule_id))
     return json_response(event)

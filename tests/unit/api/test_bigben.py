@@ -32,7 +32,7 @@ class Topics:
     """A kind of targets that knows one topic to refuse."""
 
     def judge(self, document: Mapping[str, Any], *, client_id: ClientId) -> JudgedTarget:
-        assert document.keys() == {"cluster", "topic"}
+        assert document.keys() == {"cluster", "topic", "key_header"}
         if document["topic"] == "forbidden":
             raise Invalid([FieldError("/topic", "is not this client's")])
         return JudgedTarget(f"kafka://{document['cluster']}/{document['topic']}")
@@ -143,6 +143,7 @@ async def test_the_receiver_gets_the_event_as_bigben_sends_it(api: ApiHarness, t
         "error": None,
         "deliveryOption": "FULL_EVENT",
     }
+    assert msgspec.json.decode(row["headers"]) == [["BigBen-Event", "e1"]]
     assert (row["url"], row["label"]) == (f"destination://{destination_name(TENANT)}", TENANT)
     shown = await api.services.destinations.one(ClientId("shop"), destination_name(TENANT))
     assert (shown.document.url, shown.document.method) == (HTTP["url"], "POST")

@@ -33,10 +33,13 @@ def test_a_target_names_cluster_and_topic() -> None:
     assert judged == ("kafka://main/mh.shop.orders", Records("main", "mh.shop.orders", None), ())
     judged = kind().judge({"cluster": "main", "topic": "shared.x", "key": "ä"}, client_id=SHOP)
     assert judged.means == Records("main", "shared.x", "ä".encode())
+    judged = kind().judge({"cluster": "main", "topic": "shared.x", "key_header": "X-Key"}, client_id=SHOP)
+    assert judged.means == Records("main", "shared.x", None, "x-key")
 
 
 def test_all_faults_are_named() -> None:
-    assert set(faults({"topic": 3, "key": "", "acks": "1", "brokers": "evil:9092", "a/b": 1})) == {
+    assert set(faults({"topic": 3, "key": "", "acks": "1", "brokers": "evil:9092", "key_header": " ", "a/b": 1})) == {
+        "/key_header",
         "/cluster",
         "/topic",
         "/key",
@@ -44,6 +47,11 @@ def test_all_faults_are_named() -> None:
         "/brokers",
         "/a~1b",
     }
+
+
+def test_a_target_has_a_key_or_the_name_of_the_header_with_it() -> None:
+    found = faults({"cluster": "main", "topic": "shared.x", "key": "k", "key_header": "X-Key"})
+    assert found == {"/key_header": "is only for targets without a key"}
 
 
 @pytest.mark.parametrize("topic", ["mh.crm.orders", "orders", "MH.shop.x"])

@@ -3,9 +3,9 @@
     call --produce--> queue of the client library --batch--> leader of the partition --all in-sync replicas--> report
 
 A record's value is the body, and its headers are all headers of the call, ours, the signature and the fence too, in
-UTF-8; a CloudEvent's are as its Kafka binding says. Its key is the target's, else the schedule's ordering key, else the
-schedule's id. The partition follows from the key by murmur2, as for Java's producers. Rows of one ordering key start
-one at a time, so their records are in order.
+UTF-8; a CloudEvent's are as its Kafka binding says. Its key is the target's, else that in a header which the target
+names, else the schedule's ordering key, else the schedule's id. The partition follows from the key by murmur2, as for
+Java's producers. Rows of one ordering key start one at a time, so their records are in order.
 
 Clusters are the operator's, by name: a client that named brokers could reach anything that a node can, and brokers
 tell clients further addresses. Settings say which clients may use a cluster, and which topics (`settings`). A target

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from poller_cluster.delivery.targets.kafka.settings import read_clusters
+from scheduler_service.domain.callback_rules import is_token
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.targets import JudgedTarget
@@ -13,18 +14,20 @@ from scheduler_service.runtime.clock import Clock
 if TYPE_CHECKING:
     from poller_cluster.delivery.targets.kafka.producer import KafkaTarget
 
-FIELDS: Final = ("cluster", "topic", "key", "acks")
+FIELDS: Final = ("cluster", "topic", "key", "key_header", "acks")
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _INTERNAL: Final = "__"
 _LONGEST_KEY: Final = 1024
 
 
 class Records(NamedTuple):
-    """Where records go. `key`: of each; None: the schedule's ordering key, else its id."""
+    """Where records go. `key`: of each; None: what the call's `key_header` says, else the schedule's ordering key, else
+    its id. `key_header`: in lower case."""
 
     cluster: str
     topic: str
     key: bytes | None
+    key_header: str | None = None
 
 
 class KafkaKind:
@@ -51,6 +54,11 @@ class KafkaKind:
         key = document.get("key")
         if key is not None and not (isinstance(key, str) and 0 < len(key.encode(errors="replace")) <= _LONGEST_KEY):
             faults.append(FieldError("/key", f"must be a text of 1 to {_LONGEST_KEY} bytes"))
+        key_header = document.get("key_header")
+        if key_header is not None and not (isinstance(key_header, str) and is_token(key_header)):
+            faults.append(FieldError("/key_header", "must be the name of a header"))
+        elif key is not None and key_header is not None:
+            faults.append(FieldError("/key_header", "is only for targets without a key"))
         if document.get("acks", "all") != "all":
             faults.append(FieldError("/acks", "must be all: a call is delivered when all in-sync replicas have it"))
         if not faults:
@@ -58,7 +66,8 @@ class KafkaKind:
         if faults:
             raise Invalid(faults)
         cluster, topic = document["cluster"], document["topic"]
-        means = Records(cluster, topic, None if key is None else key.encode())
+        named = None if key_header is None else key_header.lower()
+        means = Records(cluster, topic, None if key is None else key.encode(), named)
         return JudgedTarget(f"kafka://{cluster}/{topic}", means)
 
     def _faults_of_names(self, name: str, topic: str, client_id: ClientId) -> list[FieldError]:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
-from urllib.parse import unquote
+from urllib.parse import unquote, unquote_to_bytes
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
@@ -48,8 +48,19 @@ class KafkaTarget:
         assert request.target is not None
         records: Records = request.target.means
         cluster = self._clusters[records.cluster]
-        key = records.key or (request.target.ordering_key or request.target.schedule_id).encode()
-        cluster.send(_Record(request, records.topic, key, on_end, may_start))
+        cluster.send(_Record(request, records.topic, record_key(request, records), on_end, may_start))
+
+
+def record_key(request: CallbackRequest, records: Records) -> bytes:
+    """A header's value is percent-decoded, because headers are ASCII and keys need not be."""
+    assert request.target is not None
+    if records.key is not None:
+        return records.key
+    if records.key_header is not None:
+        for name, value in request.headers:
+            if name.lower() == records.key_header and value:
+                return unquote_to_bytes(value)
+    return (request.target.ordering_key or request.target.schedule_id).encode()
 
 
 def record_headers(request: CallbackRequest) -> RecordHeaders:
