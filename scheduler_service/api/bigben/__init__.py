@@ -18,5 +18,10 @@ each other either. Those that must be get clients of their own, and an API proce
 A receiver gets the same POST with the same body and headers, ours beside them. The body is made when the event is
 accepted, so its `triggeredAt` is the instant at which the event is due, not the later one at which it was sent.
 
+An event costs what a schedule that is put under a key costs (`usecases.schedule_keys`), and a removal what a cancel by
+key does: 1,000 events in one request took 0.25 to 0.38 s of CPU, API and caller, over the in-memory store, 1,000
+schedules with keys in a batch 0.22 to 0.31. A quarter of the request's time is kept for the answer: events that were
+not begun by then are answered as errors, one by one.
+
 What is not the same: docs/how-to/move-from-bigben.md.
 """
