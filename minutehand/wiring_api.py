@@ -44,6 +44,7 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
     assert api is not None
     assert token is not None
     clock, randomness = SystemClock(), SystemRandomness()
+    kinds = read_kinds(settings.targets)
     watched = LateBound[WatchMembers]("the watch over members")
     encryption = secret_encryption(
         settings.secrets, randomness=randomness, older_programs=lambda: watched().older_programs
@@ -61,7 +62,6 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
         hints = HintForwarder(
             members=members, clock=clock, settings=settings.hints, token=token, on_dropped=dropped.add
         )
-        kinds = read_kinds(settings.targets)
         trial_calls = _trial_calls(settings, kinds, clock=clock)
         services = build_services(
             storage=storage,

@@ -48,6 +48,7 @@ _log = get_logger("minutehand.node")
 async def serve_node(settings: Settings, *, node_id: NodeId, stop: StopSignal) -> None:
     """Be a member until `stop`, then hand all pollers over. Raises MinutehandError when it can't start."""
     clock, randomness = SystemClock(), SystemRandomness()
+    kinds = read_kinds(settings.targets)
     encryption = secret_encryption(settings.secrets, randomness=randomness)
     async with AsyncExitStack() as parts:
         port = await _open_port(settings.ops, clock=clock, stop=stop, parts=parts)
@@ -64,7 +65,6 @@ async def serve_node(settings: Settings, *, node_id: NodeId, stop: StopSignal) -
             return
         hints_dropped = Count()
         hints = _hint_forwarder(settings, lambda: members().view, hints_dropped, clock=clock)
-        kinds = read_kinds(settings.targets)
         engine = _engine(settings, kinds, clock=clock)
         node = Node(
             incarnation=incarnation,

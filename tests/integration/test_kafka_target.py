@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from minutehand.local.kafka import RunningKafka
+from minutehand.local.kafka import EmbeddedKafka, RunningKafka
 from minutehand.local.machine import free_ports
 from poller_cluster.delivery.request import CallbackRequest, TargetCall
 from poller_cluster.delivery.targets.ends import End, TargetEnd
@@ -50,7 +51,7 @@ async def ended(
 ) -> TargetEnd:
     end: asyncio.Future[TargetEnd] = asyncio.get_running_loop().create_future()
     target.send(request, end.set_result, may_start=may_start)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         return await end
 
 
@@ -166,3 +167,24 @@ async def test_a_target_that_was_stopped_sends_nothing(stops: int) -> None:
             await target.stop()
         end = await ended(target, call(kind, "orders"))
     assert (end.end, end.nothing_sent) == (End.STOPPED, True)
+
+
+async def test_a_broker_that_is_killed_under_load_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    port, controller_port = free_ports(2)
+    recipe = EmbeddedKafka(data_dir=tmp_path, port=port, controller_port=controller_port)
+    running = await asyncio.to_thread(recipe.start)
+    try:
+        topic = await asyncio.to_thread(make_topic, running, "killed", partitions=3)
+        async with opened(running.bootstrap_servers, message_timeout_seconds=120) as (kind, target):
+            await ended(target, call(kind, topic, key="first"))
+            names = [f"k{number}" for number in range(3000)]
+            ends = [asyncio.ensure_future(ended(target, call(kind, topic, key=name))) for name in names[:2000]]
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.to_thread(running.kill)
+            ends += [asyncio.ensure_future(ended(target, call(kind, topic, key=name))) for name in names[2000:]]
+            running = await asyncio.to_thread(recipe.start)
+            assert {(await one).end for one in ends} == {End.DONE}
+        records = await asyncio.to_thread(read_topic, running, topic)
+        assert sorted((one.key() or b"").decode() for one in records) == sorted(["first", *names])
+    finally:
+        await asyncio.to_thread(running.kill)
