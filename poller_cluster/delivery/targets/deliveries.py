@@ -1,7 +1,6 @@
 """Routes calls to the HTTP engine and to targets, and holds targets to their promises (see the package)."""
 
 import asyncio
-from collections.abc import Mapping
 
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.targets.ends import STOPPED, WITHDRAWN, End, TargetEnd, result_of
@@ -18,7 +17,7 @@ class Deliveries:
         self._kinds = kinds
         self._clock = clock
         self._grace_seconds = grace_seconds
-        self._targets: Mapping[str, _Held] = {}
+        self._targets: dict[str, _Held] = {}
         self._under_way: dict[_Call, None] = {}
         self._quiet = asyncio.Event()
         self._stopping = False
@@ -33,12 +32,13 @@ class Deliveries:
 
     async def start(self) -> None:
         await self._calls.start()
-        opened = {
-            name: _Held(kind.open(clock=self._clock, capacity=self.capacity)) for name, kind in self._kinds.items()
-        }
-        self._targets = opened
-        for held in opened.values():
-            await held.target.start()
+        try:
+            for name, kind in self._kinds.items():
+                held = self._targets[name] = _Held(kind.open(clock=self._clock, capacity=self.capacity))
+                await held.target.start()
+        except BaseException:
+            await self.stop(0)
+            raise
 
     async def stop(self, grace_seconds: float | None = None) -> None:
         self._stopping = True

@@ -25,11 +25,12 @@ class Http:
 
     def __init__(self) -> None:
         self.taken: list[str] = []
-        self.in_flight = 0
+        self.in_flight = self.stopped = 0
 
     async def start(self) -> None: ...
 
-    async def stop(self, grace_seconds: float | None = None) -> None: ...
+    async def stop(self, grace_seconds: float | None = None) -> None:
+        self.stopped += 1
 
     def start_attempt(self, request: CallbackRequest, on_done: Any, *, may_start: MayStart) -> None:
         self.taken.append(request.url)
@@ -43,6 +44,7 @@ class Box:
         self.held: list[tuple[CallbackRequest, OnEnd, MayStart]] = []
         self.at_once: Callable[[OnEnd], None] | None = None
         self.stopped = 0
+        self.broken = False
 
     def judge(self, document: Any, *, client_id: str) -> JudgedTarget:
         return JudgedTarget("box://")
@@ -51,7 +53,9 @@ class Box:
         assert capacity == CAPACITY
         return self
 
-    async def start(self) -> None: ...
+    async def start(self) -> None:
+        if self.broken:
+            raise OSError("broken")
 
     async def stop(self) -> None:
         self.stopped += 1
@@ -227,3 +231,11 @@ async def test_stop_waits_for_the_grace() -> None:
         asyncio.get_running_loop().call_soon(made.box.held[0][1], DONE)
         await made.deliveries.stop(5.0)
         assert made.only()[3]
+
+
+async def test_a_target_that_can_not_start_leaves_nothing() -> None:
+    made = Bench()
+    made.box.broken = True
+    with pytest.raises(OSError, match="broken"):
+        await made.deliveries.start()
+    assert (made.box.stopped, made.http.stopped) == (1, 1)

@@ -1,11 +1,13 @@
 """One cluster's producer, over a library that does what a test says."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
+from membership.errors import SettingsInvalid
 from poller_cluster.delivery.request import CallbackRequest, TargetCall
 from poller_cluster.delivery.targets.ends import End, TargetEnd
 from poller_cluster.delivery.targets.kafka.kind import Records
@@ -24,9 +26,14 @@ class Library:
         self.reports: list[Callable[[], None]] = []
         self.purges: list[tuple[bool, bool]] = []
         self.polls = 0
+        self.refuses: KafkaError | None = None
 
     def produce(self, topic: str, *, value: bytes, key: bytes, headers: Any, on_delivery: Any) -> None:
         self.held.append((value, on_delivery))
+
+        if self.refuses is not None:
+            self.held.pop()
+            raise KafkaException(self.refuses)
 
     def report(self, code: int | None, *, fatal: bool = False) -> None:
         """The end of the oldest record."""
@@ -170,6 +177,32 @@ def test_a_producer_that_the_library_gave_up_is_replaced(by_report: bool) -> Non
         assert bench.ends["b"].end is End.DONE
 
     scenario(test)
+
+
+def test_a_producer_that_takes_nothing_any_more_is_replaced() -> None:
+    async def test(bench: Bench) -> None:
+        bench.send("a")
+        bench.library.refuses = KafkaError(KafkaError._FATAL, "", True)
+        bench.send("b")
+        assert bench.ends["b"].end is End.UNAVAILABLE
+        await virtual_loop().advance(1)
+        bench.send("c")
+        assert bench.held()[-1:] == [b"c"]
+
+    scenario(test)
+
+
+def test_files_that_the_library_can_not_use_keep_the_process_from_starting(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text("no certificate", encoding="utf-8")
+    settings = ClusterSettings(
+        brokers=("a:1",), clients=("*",), topic_prefixes=("",), tls=True, ca_file=str(tmp_path / "ca.pem")
+    )
+
+    async def start() -> None:
+        await KafkaTarget({"main": settings}, clock=VirtualClock()).start()
+
+    with pytest.raises(SettingsInvalid, match="the cluster 'main' can't be used"):
+        run_virtual(start)
 
 
 def test_a_time_out_says_what_the_cluster_said_until_it_works_again() -> None:

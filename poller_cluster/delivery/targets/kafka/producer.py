@@ -7,6 +7,7 @@ from urllib.parse import unquote, unquote_to_bytes
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from membership.errors import SettingsInvalid
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.targets.ends import STOPPED, WITHDRAWN, End, TargetEnd
 from poller_cluster.delivery.targets.kafka.kind import Records
@@ -36,7 +37,7 @@ class KafkaTarget:
         self._clusters = {name: _Cluster(name, settings, clock, make) for name, settings in clusters.items()}
 
     async def start(self) -> None:
-        """Raises ValueError for files that the library can't use."""
+        """Raises SettingsInvalid for files that the library can't use."""
         for cluster in self._clusters.values():
             cluster.start()
 
@@ -118,7 +119,7 @@ class _Cluster:
         try:
             return self._make(configuration)
         except KafkaException as error:
-            raise ValueError(f"the cluster {self._name!r} can't be used: {error.args[0].str()}") from None
+            raise SettingsInvalid(f"targets: the cluster {self._name!r} can't be used: {error.args[0].str()}") from None
 
     def stop(self) -> None:
         """End all records: what was not sent is withdrawn, what was sent is in doubt."""
@@ -155,6 +156,7 @@ class _Cluster:
             self._end(record, end_of("_QUEUE_FULL"))
         except KafkaException as error:
             name = error.args[0].name()
+            self._spoilt = self._spoilt or error.args[0].fatal()
             self._end(record, _TOO_LARGE if name == "MSG_SIZE_TOO_LARGE" else end_of(name))
 
     def _reported(self, record: _Record, error: KafkaError | None) -> None:
@@ -193,6 +195,14 @@ class _Cluster:
         self._timer = None
         if self._producer is None:
             return
+        try:
+            self._poll()
+        finally:
+            if self._under_way:
+                self._timer = asyncio.get_running_loop().call_later(POLL_SECONDS, self._look)
+
+    def _poll(self) -> None:
+        assert self._producer is not None
         self._producer.poll(0)
         if self._former is not None:
             self._former.poll(0)
@@ -202,8 +212,6 @@ class _Cluster:
             self._take_back()
         if self._spoilt:
             self._replace()
-        if self._under_way:
-            self._timer = asyncio.get_running_loop().call_later(POLL_SECONDS, self._look)
 
     def _take_back(self) -> None:
         """Purge the queue if it may hold a record that may not be sent any more."""
@@ -218,8 +226,8 @@ class _Cluster:
         """The library gave its producer up, for instance because the cluster forgot its numbers: use another one. What
         the old one had sent may have been written."""
         assert self._producer is not None
-        self._spoilt, self._former = False, self._producer
-        self._producer = self._made()
+        made = self._made()
+        self._spoilt, self._former, self._producer = False, self._producer, made
         self._former.purge(in_queue=True, in_flight=True, blocking=False)
 
     def _failed(self, error: KafkaError) -> None:
