@@ -113,6 +113,7 @@ TREE = {
     "signing-secrets": _Entry("signing_secrets", "Make, list and delete what a client's calls are signed with."),
     "schedules": _Entry("schedules", "Create, look at, cancel and list schedules."),
     "crons": _Entry("crons", "Put crons and look after them; try a rule out."),
+    "import": _Entry("imports", "Take over what another scheduler has."),
     "destinations": _Entry("destinations", "Say once where calls go, and look after it."),
     "dead-letters": _Entry("dead_letters", "List and redeliver dead letters."),
     "spark": _Entry("spark", "Run a job over the tables with Spark."),

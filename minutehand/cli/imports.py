@@ -1,0 +1,329 @@
+"""`minutehand import`: what other schedulers have, as crons and schedules of a client."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from minutehand.cli.callbacks import CallbackPath, Destination
+from minutehand.cli.option_groups import grouped
+from minutehand.cli.options import DEFAULT_URL, AsJson, KeyText, Url, connect
+from minutehand.cli.output import fail, print_json, say
+
+if TYPE_CHECKING:
+    from minutehand.client._sync.client_scope import ClientScope
+    from minutehand.importing.definitions import Found
+    from minutehand.importing.meaning import Judged
+
+app = typer.Typer(
+    help="Show what the schedules of another scheduler mean here, and put them. Nothing is stored without --apply."
+)
+
+ImportedFile = Annotated[Path, typer.Argument(metavar="FILE", help="The file to read.", show_default=False)]
+SourceZone = Annotated[
+    str,
+    typer.Option("--timezone", metavar="ZONE", help="The source's zone, where the file names none: Europe/Berlin."),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ImportOptions:
+    """What all imports take."""
+
+    client_id: Annotated[
+        str, typer.Option("--client", metavar="CLIENT", help="The client's id.", show_default=False)
+    ] = ""
+    url_template: Annotated[
+        str | None,
+        typer.Option(
+            "--url-template",
+            metavar="URL",
+            help="Where the calls go: 'https://jobs.example/run/{name}'. {name}: in the file; {id}: the id here.",
+            show_default=False,
+        ),
+    ] = None
+    destination: Destination = None
+    path: CallbackPath = None
+    apply: Annotated[bool, typer.Option("--apply", help="Put them; without it: only show.")] = False
+    url: Url = DEFAULT_URL
+    key: KeyText = None
+    as_json: AsJson = False
+
+
+@app.command(
+    epilog="Example: minutehand import crontab my.crontab --timezone Europe/Berlin --client shop "
+    "--url-template 'https://jobs.example/run/{id}'"
+)
+@grouped
+def crontab(
+    file: ImportedFile,
+    timezone: SourceZone = "UTC",
+    with_user: Annotated[
+        bool, typer.Option("--with-user", help="The sixth field is a user, as in /etc/crontab.")
+    ] = False,
+    *,
+    options: ImportOptions,
+) -> None:
+    """Import a crontab.
+
+    Each line becomes a cron whose calls carry the command as JSON; nothing here runs it.
+    """
+    from minutehand.importing.crontab import read_crontab
+
+    _import("crontab", file, lambda text: read_crontab(text, timezone=timezone, with_user=with_user), options)
+
+
+@app.command(
+    epilog="Example: minutehand import k8s-cronjobs cronjobs.json --client shop --destination jobs --path '/{name}'"
+)
+@grouped
+def k8s_cronjobs(file: ImportedFile, timezone: SourceZone = "UTC", *, options: ImportOptions) -> None:
+    """Import CronJobs of Kubernetes.
+
+    FILE: what `kubectl get cronjobs -o json` prints. Each job becomes a cron whose calls carry its containers'
+    commands.
+    """
+    from minutehand.importing.kubernetes import read_kubernetes
+
+    _import("k8s", file, lambda text: read_kubernetes(text, timezone=timezone), options)
+
+
+@app.command(
+    epilog="Example: minutehand import eventbridge schedules.json --client shop --url-template 'https://in.example/{name}'"
+)
+@grouped
+def eventbridge(file: ImportedFile, options: ImportOptions) -> None:
+    """Import schedules of EventBridge.
+
+    FILE: answers of `aws scheduler get-schedule` or `aws events list-rules`.
+    """
+    from minutehand.importing.eventbridge import read_eventbridge
+
+    _import("eventbridge", file, read_eventbridge, options)
+
+
+@app.command(
+    epilog="Example: minutehand import celery-beat dump.json --client shop --url-template 'https://in.example/{name}'"
+)
+@grouped
+def celery_beat(file: ImportedFile, timezone: SourceZone = "UTC", *, options: ImportOptions) -> None:
+    """Import tasks of django-celery-beat.
+
+    FILE: what `manage.py dumpdata django_celery_beat` prints.
+    """
+    from minutehand.importing.celery_beat import read_celery_beat
+
+    _import("celery", file, lambda text: read_celery_beat(text, timezone=timezone), options)
+
+
+@app.command(
+    epilog="Example: minutehand import quartz triggers.csv --client shop --url-template 'https://in.example/{name}'"
+)
+@grouped
+def quartz(file: ImportedFile, timezone: SourceZone = "UTC", *, options: ImportOptions) -> None:
+    """Import cron triggers of Quartz.
+
+    FILE: the rows of its JDBC job store, QRTZ_TRIGGERS joined with QRTZ_CRON_TRIGGERS, as CSV or JSON.
+    """
+    from minutehand.importing.quartz import read_quartz
+
+    _import("quartz", file, lambda text: read_quartz(text, timezone=timezone), options)
+
+
+@app.command(epilog="Example: minutehand import goscheduler schedules.json --timezone Asia/Kolkata --client shop")
+@grouped
+def goscheduler(file: ImportedFile, timezone: SourceZone = "UTC", *, options: ImportOptions) -> None:
+    """Import what GoScheduler has.
+
+    FILE: schedules and crons as its API shows them, or rows of its tables as CSV or JSON.
+    """
+    from minutehand.importing.goscheduler import read_goscheduler
+
+    _import("go", file, lambda text: read_goscheduler(text, timezone=timezone), options)
+
+
+@app.command(epilog="Example: minutehand import bigben events.csv --client shop --destination orders")
+@grouped
+def bigben(file: ImportedFile, options: ImportOptions) -> None:
+    """Import events of BigBen.
+
+    FILE: rows of its tables as CSV or JSON.
+    """
+    from minutehand.importing.bigben import read_bigben
+
+    _import("bigben", file, read_bigben, options)
+
+
+def _import(source: str, file: Path, read: "Callable[[str], Found]", options: ImportOptions) -> None:
+    from minutehand.importing.definitions import Fault, Unreadable, own_id
+    from minutehand.importing.meaning import judge
+    from minutehand.importing.receivers import NoReceiver, Receiver
+    from scheduler_service.runtime.clock import SystemClock
+
+    receiver = Receiver(options.url_template, options.destination, options.path)
+    if options.apply and not options.client_id:
+        fail("--apply needs --client: whose are they to be?")
+    if options.url_template is not None and options.destination is not None:
+        fail("Give one of --url-template and --destination.")
+    try:
+        receiver.check()
+        found = read(file.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        fail(f"{file} can't be read: {error}")
+    except (Unreadable, NoReceiver) as error:
+        fail(f"{file}: {error}" if isinstance(error, Unreadable) else str(error))
+    now = SystemClock().wall_ms()
+    judged = [(own_id(source, one.name), judge(one, now=now)) for one in found.definitions]
+    faults = [*found.faults, *(Fault(one.definition.place, one.fault) for _, one in judged if one.fault is not None)]
+    faults += _doubled(judged)
+    try:
+        planned = [
+            _Planned(name, one, receiver.callback(one.definition, name), _left_out(one, now))
+            for name, one in judged
+            if one.fault is None
+        ]
+    except NoReceiver as error:
+        if options.apply:
+            fail(str(error))
+        planned = [_Planned(name, one, None, _left_out(one, now)) for name, one in judged if one.fault is None]
+    if options.apply and faults:
+        _show(planned, faults, options, applied=None)
+        fail("Nothing was put, as these faults come first. Correct them, or take them out of the file.")
+    applied = _apply(planned, options) if options.apply else None
+    _show(planned, faults, options, applied=applied)
+    if faults:
+        raise typer.Exit(1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """`left_out`: why it is not put."""
+
+    own_id: str
+    judged: "Judged"
+    callback: Any
+    left_out: str | None
+
+
+def _left_out(one: "Judged", now: int) -> str | None:
+    if one.definition.off:
+        return "off in the source"
+    if one.definition.at is not None and one.meant is not None and one.meant.fires[0] <= now:
+        return "its time has passed"
+    return None
+
+
+def _doubled(judged: "Iterable[tuple[str, Judged]]") -> "list[Any]":
+    from minutehand.importing.definitions import Fault
+
+    places: dict[str, list[str]] = {}
+    for name, one in judged:
+        places.setdefault(name, []).append(one.definition.place)
+    return [Fault(others[-1], f"has the name of {others[0]}") for others in places.values() if len(others) > 1]
+
+
+def _apply(planned: Sequence[_Planned], options: ImportOptions) -> Counter[str]:
+    """How many were created, changed, or equal already."""
+    done: Counter[str] = Counter()
+    with connect(options.url, options.key) as api:
+        client = api.client(options.client_id)
+        for one in planned:
+            if one.left_out is None:
+                done[_put(client, one)] += 1
+    return done
+
+
+def _put(client: "ClientScope", planned: _Planned) -> str:
+    from minutehand.client import Callback, Dst, LocalTime
+    from minutehand.importing.meaning import is_local
+
+    one, callback = planned.judged.definition, Callback(**planned.callback)
+    if one.expression is None:
+        assert one.at is not None
+        due: Any = LocalTime(local=one.at, timezone=one.timezone) if is_local(one) else one.at
+        client.schedules.put(planned.own_id, callback, due=due, window_seconds=one.spread_seconds, label=planned.own_id)
+        return "calls put"
+    cron = client.crons.put(
+        planned.own_id,
+        callback,
+        expression=one.expression,
+        dialect=one.dialect,
+        timezone=one.timezone,
+        dst=Dst(gap=one.gap, fold=one.fold),
+        overlap=one.overlap,
+        starts_at=one.starts_at,
+        ends_at=one.ends_at,
+        max_fires=one.max_fires,
+        spread_seconds=one.spread_seconds,
+        label=planned.own_id,
+    )
+    return "crons put" if cron.revision == 1 else "crons that were there"
+
+
+def _show(
+    planned: Sequence[_Planned], faults: Sequence[Any], options: ImportOptions, *, applied: Counter[str] | None
+) -> None:
+    if options.as_json:
+        print_json({
+            "definitions": [_document(one) for one in planned],
+            "faults": [{"place": fault.place, "reason": fault.reason} for fault in faults],
+            "applied": None if applied is None else dict(applied),
+        })  # fmt: skip
+        return
+    for one in planned:
+        _show_one(one)
+    for fault in faults:
+        say(f"{fault.place}: {fault.reason}")
+    differing = sum(one.judged.differs for one in planned)
+    put = sum(one.left_out is None for one in planned)
+    left_out = len(planned) - put
+    say(f"{put:,} to import, {left_out:,} left out, {len(faults):,} faults; {differing:,} differ without a dialect.")
+    if applied is None:
+        say("Nothing was put; --apply puts them.")
+    else:
+        say(", ".join(f"{count:,} {what}" for what, count in applied.items()) or "There was nothing to put.")
+
+
+def _show_one(planned: _Planned) -> None:
+    judged = planned.judged
+    one, meant = judged.definition, judged.meant
+    assert meant is not None
+    left_out = "" if planned.left_out is None else f" (left out: {planned.left_out})"
+    say(f"{planned.own_id}: {one.place}, {one.written}{left_out}")
+    say(f"  {meant.words}")
+    say(f"  {'  '.join(map(_instant, meant.fires)) or 'no fire ahead'}")
+    if judged.differs:
+        plain = judged.plain
+        told = f"refused: {judged.plain_fault}" if plain is None else "  ".join(map(_instant, plain.fires))
+        say(f"  DIFFERS without a dialect: {told}")
+    for note in one.notes:
+        say(f"  note: {note}")
+
+
+def _document(planned: _Planned) -> dict[str, Any]:
+    judged = planned.judged
+    one, meant, plain = judged.definition, judged.meant, judged.plain
+    assert meant is not None
+    return {
+        "id": planned.own_id,
+        "place": one.place,
+        "name": one.name,
+        "written": one.written,
+        "expression": one.expression,
+        "dialect": None if one.expression is None else one.dialect,
+        "timezone": one.timezone,
+        "words": meant.words,
+        "next_fires": [_instant(at) for at in meant.fires],
+        "without_dialect": None if plain is None else [_instant(at) for at in plain.fires],
+        "differs": judged.differs,
+        "left_out": planned.left_out,
+        "notes": list(one.notes),
+    }
+
+
+def _instant(at: int) -> str:
+    return datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,69 @@
+"""GoScheduler's schedules and crons, from its API or its tables. Pure.
+
+Objects with `appId`, `scheduleId`, `payload`, `callback` (or `callbackDetails`), and `cronExpression` or
+`scheduleTime` in Unix seconds, as its API answers them, or rows of the same columns. Its servers match the clock of
+their zone; times that a change of clocks skips are left out, and repeated ones fire twice.
+"""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from minutehand.importing.definitions import Definition, Fault, Found, plain_names, records, text_of
+
+WHAT: Final = "schedules of GoScheduler's API, or their rows as CSV or JSON"
+_ENDED: Final = ("SUCCESS", "FAILURE", "MISS", "ERROR", "DELETED")
+
+
+def read_goscheduler(text: str, *, timezone: str) -> Found:
+    """`timezone`: of its servers. Raises Unreadable."""
+    definitions: list[Definition] = []
+    faults: list[Fault] = []
+    for place, row in records(text, WHAT):
+        one = plain_names(row.get("schedule", row))
+        app, name, rule, due = (one.get(key) for key in ("appid", "scheduleid", "cronexpression", "scheduletime"))
+        if not app or not name or not (rule or due):
+            faults.append(Fault(place, "needs appId, scheduleId, and cronExpression or scheduleTime"))
+            continue
+        details = _details(one)
+        try:
+            at = None if rule else datetime.fromtimestamp(int(due or 0), UTC).isoformat().replace("+00:00", "Z")
+        except (TypeError, ValueError, OverflowError, OSError):
+            faults.append(Fault(place, f"scheduleTime {due!r} is no number of Unix seconds"))
+            continue
+        definitions.append(
+            Definition(
+                place=place,
+                name=f"{app}.{name}",
+                written=str(rule or due),
+                expression=str(rule) if rule else None,
+                dialect="goscheduler",
+                at=at,
+                timezone=timezone,
+                gap="skip",
+                fold="both",
+                off=str(one.get("status", "")).upper() in _ENDED,
+                payload={},
+                body=text_of(one.get("payload")),
+                url=details.get("url"),
+                method=details.get("method"),
+                headers={str(key): str(value) for key, value in (details.get("headers") or {}).items()},
+            )
+        )
+    return Found(definitions, faults)
+
+
+def _details(one: Mapping[str, Any]) -> dict[str, Any]:
+    """Where a call goes. A table holds it as JSON text."""
+    found = one.get("callback") or one.get("callbackdetails") or one.get("httpcallback") or {}
+    for _ in range(2):
+        if isinstance(found, str):
+            try:
+                found = json.loads(found)
+            except json.JSONDecodeError:
+                return {}
+        if not isinstance(found, dict):
+            return {}
+        found = found.get("details", found)
+    return found if isinstance(found, dict) else {}

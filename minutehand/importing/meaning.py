@@ -1,0 +1,107 @@
+"""What a definition means: its rule in words, and its next fires, as its source reads it and as our default dialect
+would. Pure."""
+
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from minutehand.importing.definitions import Definition
+from scheduler_service.domain.crons import InvalidRule, Rule, anchored, in_words, load_zone, read_in_dialect
+from scheduler_service.domain.crons.compound import anchor_second
+from scheduler_service.domain.crons.dialects import DEFAULT_DIALECT, Dialect
+from scheduler_service.domain.crons.dst import Dst
+from scheduler_service.domain.ids import UnixMillis
+from scheduler_service.domain.instants import parse_instant
+from scheduler_service.domain.local_times import instant_of, parse_local
+
+FIRES_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """`fires`: the next ones, Unix milliseconds."""
+
+    words: str
+    fires: tuple[UnixMillis, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """`meant`: by the source; None, with a `fault`, where it can't be imported. `plain`: how the same text is read
+    without a dialect; None: it is refused, for the reason `plain_fault`."""
+
+    definition: Definition
+    meant: Meaning | None
+    fault: str | None = None
+    plain: Meaning | None = None
+    plain_fault: str | None = None
+
+    @property
+    def differs(self) -> bool:
+        """Whether copying the text as it is would be wrong."""
+        if self.meant is None or self.definition.expression is None:
+            return False
+        return self.plain is None or self.plain.fires != self.meant.fires
+
+
+def judge(definition: Definition, *, now: int) -> Judged:
+    """`now`: Unix milliseconds."""
+    try:
+        if definition.expression is None:
+            return Judged(definition, _once(definition))
+        meant = _meaning(definition, definition.expression, definition.dialect, _dst(definition), now)
+    except (InvalidRule, ValueError) as error:
+        return Judged(definition, None, fault=_told(error))
+    try:
+        plain = _meaning(definition, definition.written, DEFAULT_DIALECT, Dst(), now)
+    except (InvalidRule, ValueError) as error:
+        return Judged(definition, meant, plain_fault=_told(error))
+    return Judged(definition, meant, plain=plain)
+
+
+def instant_named(definition: Definition) -> UnixMillis:
+    """When a single call is due. Raises InvalidRule, ValueError."""
+    assert definition.at is not None
+    if is_local(definition):
+        at = instant_of(parse_local(definition.at), load_zone(definition.timezone))
+        assert at is not None, "gap is shift"
+        return at
+    return parse_instant(definition.at)
+
+
+def is_local(definition: Definition) -> bool:
+    """Whether a single call is due at a local time."""
+    try:
+        parse_local(definition.at or "")
+    except ValueError:
+        return False
+    return True
+
+
+def _once(definition: Definition) -> Meaning:
+    zone = f" in {definition.timezone}" if is_local(definition) else ""
+    return Meaning(f"once, at {definition.at}{zone}", (instant_named(definition),))
+
+
+def _meaning(definition: Definition, text: str, dialect: Dialect, dst: Dst, now: int) -> Meaning:
+    """Raises InvalidRule, ValueError."""
+    starts_at, ends_at = (
+        None if at is None else parse_instant(at) for at in (definition.starts_at, definition.ends_at)
+    )
+    recurrence = read_in_dialect(text, dialect)
+    rule = Rule(
+        expression=anchored(recurrence, anchor_second(starts_at, now)),
+        timezone=definition.timezone,
+        dst=dst,
+        starts_at=starts_at,
+        ends_at=ends_at,
+    )
+    rule.check(now)
+    return Meaning(in_words(recurrence), tuple(rule.next_fires(now, FIRES_SHOWN)))
+
+
+def _dst(definition: Definition) -> Dst:
+    return Dst(gap=cast(Literal["shift", "skip"], definition.gap), fold=cast(Literal["first", "both"], definition.fold))
+
+
+def _told(error: ValueError | InvalidRule) -> str:
+    return f"{error.field} {error.reason}" if isinstance(error, InvalidRule) else str(error)

@@ -1,0 +1,99 @@
+"""`minutehand import`: nothing is stored without --apply, and with it each definition under an id of its own."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from minutehand.cli import failures
+from tests.support.scripted_api import CRON, SCHEDULE, Script
+
+RULES = [
+    {"Name": "nightly", "ScheduleExpression": "cron(0 9 ? * MON-FRI *)", "ScheduleExpressionTimezone": "Europe/Berlin"},
+    {"Name": "off", "ScheduleExpression": "rate(5 minutes)", "State": "DISABLED"},
+    {"Name": "later", "ScheduleExpression": "at(2199-01-01T09:00:00)", "ScheduleExpressionTimezone": "Europe/Berlin"},
+    {"Name": "past", "ScheduleExpression": "at(2020-01-01T09:00:00)"},
+]
+APPLY = ["--apply", "--client", "shop", "--url-template", "https://in.example/{name}?id={id}"]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    made = tmp_path / "rules.json"
+    made.write_text(json.dumps(RULES))
+    return made
+
+
+def test_without_apply_it_only_shows(script: Script, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert failures.run(["import", "eventbridge", str(file)]) == 0
+    shown = capsys.readouterr().out
+    assert script.requests == []
+    for told in ("eventbridge-nightly", "at 09:00 on Monday to Friday", "DIFFERS without a dialect: refused",
+                 "left out: off in the source", "left out: its time has passed", "2 to import, 2 left out, 0 faults",
+                 "Nothing was put"):  # fmt: skip
+        assert told in shown
+    assert failures.run(["import", "eventbridge", str(file), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["applied"], [one["differs"] for one in document["definitions"]]) == (
+        None,
+        [True, True, False, False],
+    )
+
+
+def test_applied_each_is_put_under_its_id(script: Script, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script.answers = [httpx.Response(201, json={**CRON, "revision": 1}), httpx.Response(201, json=SCHEDULE)]
+    assert failures.run(["import", "eventbridge", str(file), *APPLY]) == 0
+    assert "1 crons put, 1 calls put" in capsys.readouterr().out
+    cron, once = script.requests
+    assert (cron.method, cron.url.path) == ("PUT", "/v1/clients/shop/crons/eventbridge-nightly")
+    asked: dict[str, Any] = script.sent(0)
+    assert (asked["dialect"], asked["expression"], asked["timezone"]) == (
+        "aws",
+        "cron(0 9 ? * MON-FRI *)",
+        "Europe/Berlin",
+    )
+    assert asked["callback"]["url"] == "https://in.example/nightly?id=eventbridge-nightly"
+    assert asked["callback"]["json"] == {"source": "eventbridge", "name": "nightly"}
+    assert once.url.path.endswith("/eventbridge-later")
+    assert script.sent(1)["due"] == {"local": "2199-01-01T09:00:00", "timezone": "Europe/Berlin"}
+
+
+def test_with_faults_nothing_is_put(script: Script, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "crontab"
+    file.write_text("@daily x\n@reboot y\n")
+    assert failures.run(["import", "crontab", str(file), *APPLY]) == 1
+    told = capsys.readouterr()
+    assert "line 2: " in told.out
+    assert "Nothing was put" in told.err
+    assert failures.run(["import", "crontab", str(file)]) == 1
+    assert script.requests == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--apply"], "--apply needs --client"),
+        (["--apply", "--client", "shop"], "nothing says where the calls go"),
+        (["--url-template", "https://x.example/{job}"], "names {job}"),
+        (["--url-template", "https://x.example/", "--destination", "jobs"], "Give one of"),
+    ],
+)
+def test_what_is_missing_is_said(
+    script: Script, file: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], why: str
+) -> None:
+    assert failures.run(["import", "eventbridge", str(file), *arguments]) == 1
+    assert why in capsys.readouterr().err
+    assert script.requests == []
+
+
+def test_a_destination_takes_the_path(script: Script, tmp_path: Path) -> None:
+    file = tmp_path / "crontab"
+    file.write_text("@daily /bin/x\n")
+    script.answers = [httpx.Response(200, json=CRON)]
+    asked = ["--apply", "--client", "shop", "--destination", "jobs", "--path", "/run/{id}"]
+    assert failures.run(["import", "crontab", str(file), *asked]) == 0
+    callback = script.sent(0)["callback"]
+    assert callback["destination"] == "jobs"
+    assert callback["path"].startswith("/run/crontab-x-")
