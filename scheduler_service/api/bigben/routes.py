@@ -38,10 +38,10 @@ from scheduler_service.api.http.query import text_parameter
 from scheduler_service.api.http.route import RequestContext, Route, json_response
 from scheduler_service.api.http.wire import Wire
 from scheduler_service.api.pieces import LARGE
-from scheduler_service.api.problems import Refusal
+from scheduler_service.api.problems import MAX_FAULTS, Refusal
 from scheduler_service.api.rate_limit import RATED
 from scheduler_service.api.resources.schedule_views import callback_view
-from scheduler_service.api.schemas import MAX_BATCH
+from scheduler_service.api.schemas import MAX_BATCH, MAX_BATCH_FAULTS
 from scheduler_service.domain.clients import Scope
 from scheduler_service.domain.errors import FieldError, Invalid, NotFound
 from scheduler_service.domain.ids import ClientId
@@ -85,11 +85,12 @@ async def schedule_events(context: RequestContext) -> web.Response:
     client, services = context.client, context.services
     read = await _events(context, _items(await context.read()))
     events = [one for one in read if isinstance(one, Event)]
-    upserts = sum(one.request.mode == "UPSERT" for one in events)
-    if upserts:
+    removals = sum(one.request.mode == "REMOVE" for one in events)
+    if removals < len(read):
+        # Events that can't be read count too: they have been judged.
         services.schedules.create.admit(client)
-        services.rate_limit.take(client, upserts)
-    context.spend(REMOVE_COST * (len(events) - upserts))
+        services.rate_limit.take(client, len(read) - removals)
+    context.spend(REMOVE_COST * removals)
     answers = [one if isinstance(one, EventResponse) else one.answer() for one in read]
     for together in _rounds(read):
         if _out_of_time(context):
@@ -117,7 +118,9 @@ def _items(data: bytes) -> Sequence[msgspec.Raw]:
 
 
 async def _events(context: RequestContext, items: Sequence[msgspec.Raw]) -> list[Event | EventResponse]:
-    """The events, and the answers to those that can't be read. Yields to other requests between pieces."""
+    """The events, and the answers to those that can't be read: MAX_BATCH_FAULTS together, and the first of each. Yields
+    to other requests between pieces."""
+    left = MAX_BATCH_FAULTS
     clock = context.services.clock
     now, read = clock.wall_ms(), list[Event | EventResponse]()
     for start in range(0, len(items), PIECE):
@@ -131,9 +134,10 @@ async def _events(context: RequestContext, items: Sequence[msgspec.Raw]) -> list
             if len(item) > LARGE:
                 await clock.sleep(0)
             try:
-                read.append(read_event(_EVENT.decode(bytes(item)), now=now))
+                read.append(read_event(_EVENT.decode(bytes(item), most=max(min(left, MAX_FAULTS), 1)), now=now))
             except MinutehandError as error:
                 read.append(_unread(item, error))
+                left -= len(error.errors) if isinstance(error, Invalid) else 1
     return read
 
 

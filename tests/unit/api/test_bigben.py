@@ -283,6 +283,17 @@ async def test_what_time_does_not_suffice_for_is_an_error_of_its_own(
     assert statuses(again) == ["ACCEPTED"] * 150
 
 
+async def test_the_answer_to_many_wrong_events_is_bounded_and_they_count(api: ApiHarness, tenant: str) -> None:
+    wrong = {f"f{number}": 1 for number in range(110)}
+    reply = await schedule(api, *([wrong] * 1000))
+    assert (reply.status, statuses(reply)) == (400, ["REJECTED"] * 1000)
+    named = [one["error"]["message"].count("is not a known field") for one in reply.json]
+    assert (named[0], named[-1], sum(named)) == (100, 1, 1990)
+    for _ in range(2):
+        assert (await schedule(api, *([wrong] * 1000))).status == 400
+    assert (await schedule(api, wrong)).status == 429
+
+
 @pytest.mark.parametrize("body", [{}, {"id": "e1"}, "text", [event()] * 1001])
 async def test_what_is_no_list_of_events(api: ApiHarness, tenant: str, body: object) -> None:
     reply = await post(api, "/events/schedule", body)
