@@ -9,7 +9,7 @@ import re
 from typing import Final
 
 from scheduler_service.domain.ids import UnixMillis
-from scheduler_service.domain.instants import format_instant, parse_instant
+from scheduler_service.domain.instants import LAST_INSTANT, format_instant, parse_instant
 
 _FORM: Final = re.compile(
     r"(\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2})(:\d{2}(?:\.\d{1,9})?)?([Zz]|[+-]\d{2}:\d{2})(?:\[[A-Za-z0-9/_+.-]{1,64}\])?",
@@ -28,7 +28,10 @@ def rfc3339(text: str) -> str:
 
 def read_time(text: str) -> UnixMillis:
     """Raises ValueError, with a sentence for the author of the text."""
-    return parse_instant(rfc3339(text))
+    instant = parse_instant(rfc3339(text))
+    if not 0 <= instant <= LAST_INSTANT:
+        raise ValueError("must be from 1970 to the end of the year 9998")
+    return instant
 
 
 def time_text(instant: int) -> str:

@@ -219,6 +219,8 @@ def fault_of(reply: Reply) -> str:
         (event(eventTime="time"), ["eventTime: must be an ISO 8601"]),
         (event(eventTime="2018-01-31T04:00.00Z"), ["eventTime: must be an ISO 8601"]),
         (event(eventTime="2026-02-30T04:00Z"), ["no instant of the calendar"]),
+        (event(eventTime="9999-12-31T23:59:59.999999999Z"), ["eventTime: must be from 1970"]),
+        (event(eventTime="0001-01-01T00:00+18:00"), ["eventTime: must be from 1970"]),
         (event(eventTime="2099-01-01T00:00Z"), ["eventTime: is more than 730 days ahead"]),
         (event(id=None), ["id: is required"]),
         (event(payload=None, deliveryOption="PAYLOAD_ONLY"), ["payload: is required"]),
