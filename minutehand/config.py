@@ -28,6 +28,7 @@ from minutehand.config_values import (
     read_environment,
     read_table,
 )
+from minutehand.ingest.settings import IngestSettings
 from minutehand.processes.health import HealthSettings
 from poller_cluster.delivery.settings import DeliverySettings, TargetSettings
 from poller_cluster.ops.server import OpsSettings
@@ -124,12 +125,14 @@ TABLES = (
     Table("delivery", DeliverySettings),
     Table("targets", TargetSettings),
     Table("network", NetworkSettings),
+    Table("ingest", IngestSettings),
     Table("logging", LoggingSettings),
 )
 
 FOR_API = ("api.admin_key", "cluster.token")
 FOR_NODE = ("cluster.token",)
 FOR_STORAGE = ()
+FOR_INGEST = ("ingest.brokers", "ingest.topics", "ingest.client", "ingest.key")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +151,7 @@ class Settings:
     delivery: DeliverySettings
     targets: TargetSettings
     network: NetworkPolicy
+    ingest: IngestSettings
     logging: LoggingSettings
 
 

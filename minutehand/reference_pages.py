@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from cql.metrics import METRICS as OF_STORAGE
 from minutehand.config_values import FILE_SUFFIX, PREFIX, Table
+from minutehand.ingest.metrics import METRICS as OF_INGEST
 from poller_cluster.ops.metrics import METRICS as OF_NODES
 from scheduler_service.api.metrics import METRICS as OF_REQUESTS
 from scheduler_service.api.metrics import PROCESS_METRICS as OF_APIS
@@ -26,6 +27,7 @@ Every setting may also be given by the environment, which wins: {PREFIX}TABLE_KE
 PROGRAMS: Final[dict[str, tuple[Metric[Any], ...]]] = {
     "api": (*BUILD, *OF_REQUESTS, *OF_APIS, *OF_STORAGE),
     "node": (*BUILD, *OF_NODES, *OF_STORAGE),
+    "ingest": (*BUILD, *OF_INGEST),
 }
 """The metrics of each program, beside `process_*` and `python_info`, which every Python program has."""
 

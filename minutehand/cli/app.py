@@ -117,6 +117,7 @@ TREE = {
     "destinations": _Entry("destinations", "Say once where calls go, and look after it."),
     "dead-letters": _Entry("dead_letters", "List and redeliver dead letters."),
     "spark": _Entry("spark", "Run a job over the tables with Spark."),
+    "ingest": _Entry("ingest", "Make schedules of records in Kafka."),
     "reconciliations": _Entry("reconciliations", "Count, call again or cancel everything in a window."),
     "secrets": _Entry("secrets", "Manage the keys that signing secrets are stored under."),
     "nodes": _Entry("nodes", "Manage single nodes."),

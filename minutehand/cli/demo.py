@@ -14,6 +14,9 @@ def demo(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Delete what earlier demos stored in DIR, and begin with nothing.")
     ] = False,
+    kafka: Annotated[
+        bool, typer.Option("--kafka", help="Also start a Kafka, with a topic whose records become schedules.")
+    ] = False,
     directory: Annotated[
         Path, typer.Option("--dir", metavar="DIR", help="Where data, logs and demo.json are kept.", show_default=True)
     ] = Path(".minutehand"),
@@ -51,8 +54,9 @@ def demo(
         cassandra_port=cassandra_port,
         api_port=api_port,
         receiver_port=receiver_port,
+        outputs=("kafka",) if kafka else (),
         java_options=(FIRST_COMPILER,),
         bigben=bigben,
         goscheduler=goscheduler,
     )
-    run_demo(options, once=once, fresh=fresh, say=lambda line: typer.echo(line), progress=ProgressLines())
+    run_demo(options, once=once, fresh=fresh, say=lambda line: typer.echo(line), progress=ProgressLines(), kafka=kafka)

@@ -42,7 +42,7 @@ from minutehand.processes.identity import freeze, send_signal
 JAR_SETS = ("kafka", "kafka-logging")
 SERVER = "Kafka"
 LEAST_HEAP_MB = 128
-BESIDE_HEAP_MB = 200
+KAFKA_BESIDE_HEAP_MB = 200
 """Memory of a small broker beside its heap: classes, compiled code, threads, buffers, mapped files."""
 _POLL_SECONDS = 0.05
 _FORMAT_SECONDS = 120.0
@@ -93,7 +93,7 @@ class EmbeddedKafka:
         """
         self._check_ports()
         check_memory(
-            self.heap_mb, available_memory_mb(), beside_mb=BESIDE_HEAP_MB, server=SERVER, least_mb=LEAST_HEAP_MB
+            self.heap_mb, available_memory_mb(), beside_mb=KAFKA_BESIDE_HEAP_MB, server=SERVER, least_mb=LEAST_HEAP_MB
         )
         check_disk(self.data_dir.expanduser())
         java = find_java(self.environment)

@@ -16,6 +16,8 @@ restart would not bring back. It is served by the loop that it reports on, so a 
                       (an API's until it was compared with a node's)
     starting          not a member yet                                          node          /readyz
     draining          pollers are being handed over, or have been               node          /readyz
+    api-away          the API has decided nothing for a while               ingest        /readyz
+    api-denies        the API refuses this client or its key                ingest        /readyz
     trust-lost        heartbeats are not confirmed: no calls may be made        node          /readyz
 """
 
@@ -41,6 +43,8 @@ CLOCK_UNTRUSTED = "clock-untrusted"
 STARTING = "starting"
 DRAINING = "draining"
 TRUST_LOST = "trust-lost"
+API_AWAY = "api-away"
+API_DENIES = "api-denies"
 
 _log = get_logger("minutehand")
 

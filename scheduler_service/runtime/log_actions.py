@@ -16,6 +16,18 @@ ACTIONS = {
     "task-crashed": "An unhandled exception in a task: the process ends.",
     "loop-held-up": "The event loop was blocked for seconds: the machine is overloaded or was suspended.",
     "library-said": "A message of a library.",
+    # Ingest.
+    "ingest-running": "An ingest process has joined its consumer group.",
+    "ingest-left": "An ingest process has left its consumer group.",
+    "ingest-assigned": "The group gave partitions to this process.",
+    "ingest-released": "This process has given partitions up.",
+    "ingest-partition-lost": "Another process has a partition already; nothing more is done with it here.",
+    "ingest-waits": "Records of a partition wait, because the API or Kafka decides nothing; nothing is lost.",
+    "ingest-token-over": "A batch was repeated after more than 15 minutes; what it made before is looked up.",
+    "ingest-plan-broken": "The records of an unfinished batch have changed; they become dead letters, in doubt.",
+    "ingest-records-gone": "Kafka has deleted records that were never read.",
+    "ingest-commit-refused": "An offset was not stored when a partition was given up; its next owner repeats a batch.",
+    "ingest-kafka-said": "Kafka reported an error to the consumer.",
     # Storage.
     "migration-applied": "A migration was applied.",
     "schema-ahead": "The keyspace has migrations that this program does not know. Migrations only expand.",

@@ -143,7 +143,8 @@ def show(registry: CollectorRegistry, metrics: Sequence[Metric[T]], *, of: T) ->
 
 
 class Metrics:
-    """Holds the registry. `program` is `api` or `node`; both it and the version are labels of one constant series."""
+    """Holds the registry. `program` is `api`, `node` or `ingest`; both it and the version are labels of one constant
+    series."""
 
     def __init__(self, *, program: str, version: str) -> None:
         self.registry = CollectorRegistry()

@@ -163,6 +163,15 @@ def test_the_sdk_alone_is_one_package_and_no_command(wheels: Mapping[str, Wheel]
     }  # fmt: skip
 
 
+OF_EXTRAS = (
+    "minutehand/ingest/",
+    "minutehand/local/",
+    "minutehand/wiring_ingest.py",
+    "poller_cluster/delivery/targets/kafka/",
+    "spark/",
+)
+
+
 def test_the_sdk_works_with_what_it_declares(wheels: Mapping[str, Wheel], environment: Environment) -> None:
     environment.install(wheels["minutehand"])
     environment.link(needed(wheels["minutehand"].metadata.get_all("Requires-Dist", [])))
@@ -200,7 +209,7 @@ def test_what_is_imported_is_declared(wheels: Mapping[str, Wheel]) -> None:
     undeclared = {
         (name, module)
         for name, tree in room_modules().items()
-        if not name.startswith(("minutehand/local/", "poller_cluster/delivery/targets/kafka/", "spark/"))
+        if not name.startswith(OF_EXTRAS)
         for module in {dotted.partition(".")[0] for dotted in imported_modules(tree)}
         if module not in {*ROOMS, *sys.stdlib_module_names}
         and not {canonicalize_name(origin) for origin in origins.get(module, ())}

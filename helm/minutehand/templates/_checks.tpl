@@ -40,6 +40,7 @@
 {{- $secret := "it is a secret; put it into a Secret and name that in %s" -}}
 {{- $file := "it is a file; put its content into a Secret and name that in %s" -}}
 {{- $alone := "a pod is one process, which tells its health on its own port" -}}
+{{- $ingest := "this chart runs no ingest; give it to the deployment of your own that does" -}}
 {{- $pod := "each pod has its own, which the chart gives it" -}}
 {{- dict
   "cluster.token" (printf $secret "secrets.keys")
@@ -53,6 +54,14 @@
   "api.tls_cert_file" (printf $file "secrets.apiTls")
   "api.tls_key_file" (printf $file "secrets.apiTls")
   "api.tls_client_ca_file" "the probes of Kubernetes show no certificate; let a proxy in front ask callers for theirs"
+  "ingest.ca_file" $ingest
+  "ingest.key" $ingest
+  "ingest.key_file" $ingest
+  "ingest.sasl_password" $ingest
+  "ingest.sasl_password_file" $ingest
+  "ingest.tls_ca_file" $ingest
+  "ingest.tls_certificate_file" $ingest
+  "ingest.tls_private_key_file" $ingest
   "health.port" $alone
   "health.socket" $alone
   "secrets.key_ring_file" (printf $file "secrets.keyRing")

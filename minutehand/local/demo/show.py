@@ -6,13 +6,15 @@ import shlex
 import shutil
 import sysconfig
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from minutehand.client import AsyncMinutehand, Callback, PreconditionFailed
 from minutehand.errors import LocalError
 from minutehand.local.demo.files import CLIENT_ID, DemoDirectory, DemoKeys, DemoPlan, DemoProcesses, DemoState
+from minutehand.local.demo.kafka import TOPIC, DemoKafka
 from minutehand.local.demo.receiver import Arrival, DemoReceiver
 from minutehand.profiles import Profile, write_profile
 
@@ -21,6 +23,7 @@ POLLER_QUOTA = 4
 SCHEDULES = 5
 AHEAD_SECONDS = 3
 PATIENCE_SECONDS = 45.0
+FROM_KAFKA = "from Kafka"
 KEEP_FOR_CURL = timedelta(minutes=10)
 _POLL_SECONDS = 0.5
 
@@ -31,12 +34,23 @@ Runs = Callable[[], bool]
 class DemoShow:
     """Works against a running API. `staying`: the first callbacks have come, and it only watches."""
 
-    def __init__(self, directory: DemoDirectory, plan: DemoPlan, pids: DemoProcesses, *, once: bool, say: Say) -> None:
+    def __init__(
+        self,
+        directory: DemoDirectory,
+        plan: DemoPlan,
+        pids: DemoProcesses,
+        *,
+        once: bool,
+        say: Say,
+        kafka: DemoKafka | None = None,
+    ) -> None:
         self._directory = directory
         self._plan = plan
         self._pids = pids
         self._once = once
         self._say = say
+        self._kafka = kafka
+        self._from_kafka = asyncio.Event()
         self.staying = False
 
     async def run(self, watched: Mapping[str, Runs]) -> None:
@@ -51,6 +65,7 @@ class DemoShow:
         self._directory.write_keys(keys)
         receiver = DemoReceiver(port=plan.receiver_port, secret=keys.signing_secret, on_arrival=self._tell)
         await receiver.start()
+        running = ExitStack()
         try:
             state = DemoState(
                 api_url=plan.api_url,
@@ -65,11 +80,15 @@ class DemoShow:
             self._keep_profile(state)
             async with AsyncMinutehand(plan.api_url, keys.client_key) as api:
                 await self._fire(api, receiver)
+                if self._kafka is not None:
+                    await self._fire_from(self._kafka, keys.client_key, running)
+                    watched = {**watched, "ingest of Kafka": self._kafka.ingest_runs}
                 if not self._once:
                     await self._invite(api, state)
             if not self._once:
                 await self._stay(watched)
         finally:
+            await asyncio.to_thread(running.close)
             await receiver.stop()
 
     def _keep_profile(self, state: DemoState) -> None:
@@ -96,6 +115,34 @@ class DemoShow:
                 f"The logs are in {self._directory.log_file('api').parent}.",
             )
         self._say(f"All {SCHEDULES} came, and their signatures are right.")
+
+    async def _fire_from(self, kafka: DemoKafka, key: str, running: ExitStack) -> None:
+        """Put a record into the topic and wait for its callback. Raises LocalError when it does not come."""
+        await asyncio.to_thread(kafka.start_ingest, running, api_url=self._plan.api_url, client_id=CLIENT_ID, key=key)
+        self._say(f"A record is put into the topic {TOPIC}, due in {AHEAD_SECONDS} s. Its callback:")
+        await asyncio.to_thread(kafka.send, self._record(FROM_KAFKA, AHEAD_SECONDS))
+        try:
+            await asyncio.wait_for(self._from_kafka.wait(), PATIENCE_SECONDS)
+        except TimeoutError:
+            raise LocalError(
+                f"The callback of the record did not come within {PATIENCE_SECONDS:.0f} s.",
+                f"The logs are in {self._directory.log_file('api').parent}.",
+            ) from None
+
+    def _record(self, order: str | int, delay_seconds: int) -> dict[str, Any]:
+        callback = {"url": self._plan.receiver_url, "json": {"order": order}}
+        return {"delay_seconds": delay_seconds, "callback": callback}
+
+    def _kafka_lines(self) -> list[str]:
+        if self._kafka is None:
+            return []
+        shown = self._kafka.shown_command(command(), self._record(18, 5))
+        return [
+            f"Or by a record in Kafka, from which `{command()} ingest kafka` makes a schedule:",
+            "",
+            f"  {shown}",
+            "",
+        ]
 
     async def _invite(self, api: AsyncMinutehand, state: DemoState) -> None:
         """Print three requests that work when pasted."""
@@ -126,6 +173,7 @@ class DemoShow:
                     "",
                     *bigben_lines(self._plan),
                     *goscheduler_lines(self._plan),
+                    *self._kafka_lines(),
                     "Callbacks are shown here as they come; those signed by another secret than the one above are",
                     "refused. Keys, secret and ports stay the same at the next start. Ctrl-C stops everything.",
                     f"The next demo goes on with what is stored in {self._directory.path};",
@@ -153,6 +201,8 @@ class DemoShow:
         if callback is None or lateness is None:
             self._say(f"  {at}  refused: {arrival.refusal or 'it does not say when it was due'}")
             return
+        if FROM_KAFKA.encode() in arrival.body:
+            self._from_kafka.set()
         again = " again (it may have come before)" if callback.redelivery else ""
         attempt = f" attempt {callback.attempt}" if (callback.attempt or 1) > 1 else ""
         body = arrival.body.decode(errors="replace")[:60]

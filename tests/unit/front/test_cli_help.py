@@ -28,7 +28,7 @@ def commands(group: Any, name: str = "minutehand") -> Iterator[tuple[str, Any]]:
 ALL = dict(commands(command_tree()))
 JOBS = "minutehand spark run"
 """It hands its arguments, --help too, to a job."""
-SERVERS = {"minutehand api", "minutehand node", "minutehand demo", "minutehand spark demo"}
+SERVERS = {"minutehand api", "minutehand node", "minutehand ingest kafka", "minutehand demo", "minutehand spark demo"}
 
 
 def test_there_is_a_command_for_everything_promised() -> None:
@@ -43,6 +43,7 @@ def test_there_is_a_command_for_everything_promised() -> None:
         f"minutehand schedules {verb}"
         for verb in ("redeliver", "reschedule", "update", "run", "attempts", "cancel-window", "reschedule-window")
     }
+    wanted |= {f"minutehand ingest {verb}" for verb in ("kafka", "schema", "send")}
     wanted |= {f"minutehand dead-letters {verb}" for verb in ("list", "redeliver", "acknowledge")}
     wanted |= {f"minutehand reconciliations {verb}" for verb in ("create", "show", "list", "schedules", "stop")}
     verbs = ("put", "list", "show", "pause", "resume", "trigger", "delete", "runs", "preview")

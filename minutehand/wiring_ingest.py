@@ -1,0 +1,211 @@
+"""Wires an ingest process: a member of a consumer group, the API, dead letters, and a port for health and metrics."""
+
+import ssl
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from typing import Any
+
+from aiohttp import web
+from confluent_kafka import Consumer, KafkaException, Producer
+
+from minutehand.config_values import ConfigurationInvalid, Fault
+from minutehand.errors import LocalError
+from minutehand.ingest.api import IngestApi
+from minutehand.ingest.cloud_events import read_record
+from minutehand.ingest.consumer import KafkaConsumer
+from minutehand.ingest.counts import IngestCounts
+from minutehand.ingest.dead_letters import DeadLetters
+from minutehand.ingest.metrics import METRICS
+from minutehand.ingest.partition import Commit, PartitionWorker
+from minutehand.ingest.plans import Plan
+from minutehand.ingest.records import Reading, Record, poison
+from minutehand.ingest.settings import IngestSettings
+from minutehand.running import StopSignal
+from minutehand.version import VERSION
+from scheduler_service.runtime.clock import Clock, SystemClock
+from scheduler_service.runtime.health import API_AWAY, API_DENIES, STOPPING, LoopHeartbeat, Reason
+from scheduler_service.runtime.lifecycle import Tasks
+from scheduler_service.runtime.listening import CannotListen, OpsRunner, health_response
+from scheduler_service.runtime.logging import get_logger
+from scheduler_service.runtime.metrics import CONTENT_TYPE, Metrics
+from scheduler_service.runtime.randomness import SystemRandomness
+
+AWAY_SECONDS = 10.0
+"""So long must the API decide nothing before this process is not ready."""
+_FIRST_SECONDS = 30.0
+_log = get_logger("minutehand.ingest")
+
+
+async def serve_ingest(settings: IngestSettings, stop: StopSignal) -> None:
+    """Ingest until `stop`. Raises LocalError, CannotListen, ConfigurationInvalid when it can't start."""
+    assert settings.client is not None
+    assert settings.key is not None
+    clock, randomness, counts = SystemClock(), SystemRandomness(), IngestCounts()
+    check_topics(settings)
+    async with AsyncExitStack() as parts:
+        tasks = Tasks(stop.crashed)
+        parts.push_async_callback(tasks.close)
+        heartbeat = LoopHeartbeat(clock=clock)
+        tasks.spawn(heartbeat.run(), name="heartbeat")
+        port = OpsPort(settings, counts, heartbeat, clock=clock)
+        parts.push_async_callback(port.stop)
+        await port.start()
+        api = await parts.enter_async_context(
+            IngestApi(
+                settings.url,
+                settings.key,
+                settings.client,
+                clock=clock,
+                randomness=randomness,
+                timeout_seconds=settings.timeout_seconds,
+                ssl_context=_trusted(settings),
+            )
+        )
+        letters = DeadLetters(Producer(producer_settings(settings)), settings.dead_letter_topic)
+        parts.push_async_callback(letters.close)
+        read = reader_of(settings)
+
+        def make(name: str, offset: int, found: Plan | None, commit: Commit) -> PartitionWorker:
+            return PartitionWorker(
+                name,
+                offset=offset,
+                found=found,
+                read=read,
+                api=api,
+                letters=letters,
+                commit=commit,
+                clock=clock,
+                randomness=randomness,
+                counts=counts,
+                batch_records=settings.batch_records,
+                batch_bytes=settings.batch_bytes,
+                hold_records=settings.hold_records,
+                hold_bytes=settings.hold_bytes,
+                accept_past_seconds=settings.accept_past_seconds,
+                retention_days=settings.retention_days,
+            )
+
+        consumer = KafkaConsumer(settings, make, clock=clock, counts=counts, on_crash=stop.crashed)
+        parts.push_async_callback(consumer.stop)
+        await consumer.start()
+        _log.info("ingest-running", group=settings.group, topics=list(settings.topics), port=port.port)
+        await stop.wait()
+        port.stopping = True
+
+
+def reader_of(settings: IngestSettings) -> Callable[[Record], Reading]:
+    """What a record asks for, by these settings."""
+
+    def read(record: Record) -> Reading:
+        if record.size > settings.record_bytes:
+            return poison(f"the record has more than {settings.record_bytes} bytes")
+        return read_record(record, destination=settings.event_destination)
+
+    return read
+
+
+def producer_settings(settings: IngestSettings) -> dict[str, Any]:
+    """Of the producer of dead letters: each is durable in every replica, and written once for each time it is sent."""
+    return {
+        **settings.client_of_kafka(),
+        "enable.idempotence": True,
+        "acks": "all",
+        "linger.ms": 5,
+        "message.max.bytes": 64 * 1024 * 1024,
+        "message.timeout.ms": 30_000,
+        "topic.metadata.propagation.max.ms": 5_000,
+    }
+
+
+def check_topics(settings: IngestSettings) -> None:
+    """Raise LocalError for a topic that the brokers do not have, and for brokers that can't be asked. Blocks."""
+    told: dict[str, Any] = {**settings.client_of_kafka(), "group.id": settings.group, "log_level": 0}
+    consumer = Consumer(told)
+    try:
+        known = consumer.list_topics(timeout=_FIRST_SECONDS).topics
+    except KafkaException as error:
+        raise LocalError(
+            f"Kafka can't be asked at {settings.brokers} ({error.args[0].name()}).",
+            "Check ingest.brokers, and how they are logged in at.",
+        ) from error
+    finally:
+        consumer.close()
+    missing = [name for name in (*settings.topics, settings.dead_letter_topic) if name not in known]
+    if missing:
+        raise LocalError(
+            f"Kafka has no topic {' and no topic '.join(missing)}.",
+            "Make it, or change ingest.topics or ingest.dead_letter_topic.",
+        )
+
+
+def _trusted(settings: IngestSettings) -> ssl.SSLContext | None:
+    if settings.ca_file is None:
+        return None
+    try:
+        return ssl.create_default_context(cafile=settings.ca_file)
+    except OSError as error:
+        raise ConfigurationInvalid([Fault("ingest.ca_file", f"can't be read ({error.strerror or error}).")]) from error
+
+
+class OpsPort:
+    """Answers /livez, /readyz and /metrics."""
+
+    def __init__(
+        self, settings: IngestSettings, counts: IngestCounts, heartbeat: LoopHeartbeat, *, clock: Clock
+    ) -> None:
+        self.stopping = False
+        self._settings = settings
+        self._counts = counts
+        self._heartbeat = heartbeat
+        self._clock = clock
+        self._metrics = Metrics(program="ingest", version=VERSION)
+        self._metrics.show(METRICS, of=counts)
+        self._runner: OpsRunner | None = None
+
+    @property
+    def port(self) -> int:
+        """The port it listens on, once started."""
+        assert self._runner is not None
+        return int(self._runner.addresses[0][1])
+
+    async def start(self) -> None:
+        """Raises CannotListen."""
+        app = web.Application()
+        app.router.add_get("/livez", self._livez)
+        app.router.add_get("/readyz", self._readyz)
+        app.router.add_get("/metrics", self._show)
+        runner = self._runner = OpsRunner(app, access_log=None, shutdown_timeout=1.0)
+        await runner.setup()
+        host, port = self._settings.host, self._settings.port
+        try:
+            await web.TCPSite(runner, host, port).start()
+        except OSError as error:
+            await self.stop()
+            raise CannotListen(
+                f"Health can't be served on {host}:{port} ({error.strerror}): choose another ingest.port."
+            ) from error
+
+    async def stop(self) -> None:
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            await runner.cleanup()
+
+    def reasons(self) -> Sequence[Reason]:
+        """Why this process is not ready."""
+        counts, found = self._counts, list(self._heartbeat.reasons())
+        if self.stopping:
+            found.append(Reason(STOPPING, "told to end"))
+        if counts.denied is not None:
+            found.append(Reason(API_DENIES, f"records wait until somebody acts: {counts.denied}"))
+        elif counts.away_since is not None and self._clock.monotonic() - counts.away_since > AWAY_SECONDS:
+            found.append(Reason(API_AWAY, "records wait: neither the API nor Kafka decides anything"))
+        return found
+
+    async def _livez(self, request: web.Request) -> web.Response:
+        return health_response(self._heartbeat.reasons())
+
+    async def _readyz(self, request: web.Request) -> web.Response:
+        return health_response(self.reasons())
+
+    async def _show(self, request: web.Request) -> web.Response:
+        return web.Response(body=self._metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
