@@ -24,8 +24,9 @@ What `Deliveries` does for every target
    be; an end that comes later is dropped.
 4. All kinds share the bound on attempts under way (`Engine.capacity`). A call that timed out counts against its
    target's own bound until the target has ended it; beyond that, calls end as `unavailable` with nothing sent.
-5. An exception in `send` ends the call as `internal`, and is reported to the loop's exception handler.
-6. `stop` lets calls end for the grace, then stops the targets and ends the rest as `stopped`, in doubt.
+5. An exception in `send` ends the call as `unavailable`, perhaps sent, and is reported to the loop's exception handler.
+6. `stop` lets calls end for the grace, then stops the targets, for a bounded time, and ends the rest as `stopped`, in
+   doubt.
 
 What a target promises
 ----------------------

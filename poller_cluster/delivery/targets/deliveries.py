@@ -1,11 +1,15 @@
 """Routes calls to the HTTP engine and to targets, and holds targets to their promises (see the package)."""
 
 import asyncio
+from typing import Final
 
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.targets.ends import STOPPED, WITHDRAWN, End, TargetEnd, result_of
 from poller_cluster.delivery.targets.port import EngineService, MayStart, OnDone, OpenKinds, Target
 from scheduler_service.runtime.clock import Clock
+
+STOP_SECONDS: Final = 10.0
+"""How long a target may take to stop."""
 
 
 class Deliveries:
@@ -52,9 +56,17 @@ class Deliveries:
         except TimeoutError:
             pass
         for held in self._targets.values():
-            await held.target.stop()
+            await self._stop(held.target)
         for call in list(self._under_way):
             call.ended(STOPPED)
+
+    async def _stop(self, target: Target) -> None:
+        """One that can't be stopped must not keep the process, nor the other targets, from stopping."""
+        try:
+            async with asyncio.timeout(STOP_SECONDS):
+                await target.stop()
+        except Exception as error:
+            _report(error, "a target was not stopped")
 
     def start_attempt(self, request: CallbackRequest, on_done: OnDone, *, may_start: MayStart) -> None:
         if request.target is None:
@@ -84,8 +96,9 @@ class Deliveries:
             try:
                 held.target.send(request, call.ended, may_start=may_start)
             except Exception as error:
-                call.report(error)
-                call.ended(TargetEnd(End.NOT_SENT, f"the target failed: {type(error).__name__}"))
+                _report(error, "a call to a target failed")
+                # It may have sent the call before.
+                call.ended(TargetEnd(End.UNAVAILABLE, f"the target failed: {type(error).__name__}"))
 
     def over(self, call: "_Call") -> None:
         """Its end is decided."""
@@ -101,7 +114,12 @@ class Deliveries:
         try:
             call.on_done(result)
         except Exception as error:
-            call.report(error)
+            _report(error, "the end of a call was not handled")
+
+
+def _report(error: Exception, message: str) -> None:
+    """A bug: told to the loop, and to no call."""
+    asyncio.get_running_loop().call_exception_handler({"message": message, "exception": error})
 
 
 class _Held:
@@ -165,7 +183,3 @@ class _Call:
     def _tell(self, end: TargetEnd) -> None:
         self._deliveries.over(self)
         self._deliveries.result_of(self, end)
-
-    def report(self, error: Exception) -> None:
-        """A bug: told to the loop, and to no other call."""
-        self._loop.call_exception_handler({"message": "a call to a target failed", "exception": error})

@@ -59,6 +59,8 @@ class Box:
 
     async def stop(self) -> None:
         self.stopped += 1
+        if self.broken:
+            raise OSError("broken")
 
     def send(self, request: CallbackRequest, on_end: OnEnd, *, may_start: MayStart) -> None:
         self.held.append((request, on_end, may_start))
@@ -202,7 +204,7 @@ async def test_a_target_that_raises_costs_the_call_alone() -> None:
         made.box.at_once = fail
         made.start(request())
         await asyncio.sleep(0)
-        assert made.only()[:2] == ("internal", True)
+        assert made.only()[:2] == ("unavailable", False)
         assert made.errors == ["KeyError"]
 
 
@@ -223,6 +225,15 @@ async def test_stop_ends_what_is_under_way_in_doubt() -> None:
         made.start(request())
         await asyncio.sleep(0)
         assert made.only()[:2] == ("stopped", True)
+
+
+async def test_a_target_that_can_not_stop_is_left() -> None:
+    async with bench() as made:
+        made.start(request())
+        made.box.broken = True
+        await made.deliveries.stop()
+        assert made.only()[:2] == ("stopped", False)
+        assert made.errors == ["OSError"]
 
 
 async def test_stop_waits_for_the_grace() -> None:

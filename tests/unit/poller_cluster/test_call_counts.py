@@ -37,6 +37,9 @@ def job(client_id: ClientId = SHOP, *, over_quota: bool = False, **row: Any) -> 
         (None, "proxy-failed", "connect"),
         (None, "forbidden-address", "refused_by_policy"),
         (None, "internal", "other"),
+        (None, "unavailable", "unavailable"),
+        (None, "rejected", "rejected"),
+        (None, None, "acknowledged"),
     ],
 )
 def test_an_attempt_has_one_class(status: int | None, error: AttemptError | None, kind: str) -> None:

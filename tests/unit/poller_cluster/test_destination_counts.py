@@ -37,12 +37,16 @@ def test_attempts_are_counted_for_the_destination_that_their_row_names() -> None
     counts.attempt_made(job(), result(204))
     counts.attempt_made(job("destination://billing"), result(503))
     counts.attempt_made(job("destination://stock/x"), result(None, error="timeout"))
+    counts.attempt_made(job("destination://topic"), result(None))
+    counts.attempt_made(job("destination://topic"), result(None, error="unavailable"))
     counts.attempt_made(job("https://billing/expire"), result(204))
     counts.attempt_made(job(client_id=OTHER), result(204))
     billing, _ = counts.destinations.figures(SHOP, "billing", now=NOW)
     assert (billing.calls, billing.failures, sum(billing.answers)) == (2, 1, 2)
     stock, _ = counts.destinations.figures(SHOP, "stock", now=NOW)
     assert (stock.calls, stock.failures, sum(stock.answers)) == (1, 1, 0)
+    topic, _ = counts.destinations.figures(SHOP, "topic", now=NOW)
+    assert (topic.calls, topic.failures, sum(topic.answers)) == (2, 1, 1)
     assert counts.destinations.figures(OTHER, "stock", now=NOW) == (NO_FIGURES, 0)
 
 

@@ -6,11 +6,12 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from poller_cluster.counters import CallCounts
-from poller_cluster.destinations import ServedTarget, open_all, serve, target_of
+from poller_cluster.destinations import ServedTarget, open_all, serve, served, target_of
 from poller_cluster.dispatch.outcome import conclude
-from poller_cluster.dispatch.receivers import Health, health
+from poller_cluster.dispatch.receivers import Health, Receivers, health
 from poller_cluster.dispatch.request import Prepared, Sender, prepare
+from poller_cluster.settings import ReceiverSettings
+from scheduler_service.domain.books import AttemptRecord
 from scheduler_service.domain.clients import ClientSettings
 from scheduler_service.domain.destinations import (
     Destination,
@@ -142,8 +143,42 @@ def test_a_success_without_a_status_is_a_delivery() -> None:
     assert health(made) is Health.GOOD
     assert health(result(None, error="unavailable")) is Health.BAD
     assert health(result(None, error="rejected", final=True)) is Health.SILENT
-    assert CallCounts().attempts["acknowledged"] == 0
 
 
 def test_a_target_of_no_destination_is_none() -> None:
     assert target_of(Destination(url="https://a.test"), {}, SHOP) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "delivered"),
+    [(204, None, True), (None, None, True), (503, None, False), (None, "timeout", False), (204, "reset", False)],
+)
+def test_a_recorded_attempt_delivered_without_an_error(status: int | None, error: str | None, delivered: bool) -> None:
+    record = AttemptRecord(
+        client_id=SHOP,
+        schedule_id=claim().row.schedule_id,
+        attempt=2,
+        started_at=UnixMillis(NOW),
+        status=status,
+        error=error,
+        duration_ms=1,
+        excerpt="",
+    )
+    assert record.delivered is delivered
+
+
+def test_its_breaker_begins_again_when_the_target_is_another() -> None:
+    receivers: Receivers[None] = Receivers(ReceiverSettings(breaker_failures=1), on_free=lambda client_id: None)
+    settings = ClientSettings().effective(poller_quota=1)
+
+    def receiver(address: str) -> Any:
+        named = served(
+            "crm", Destination(target=Target(kind="box", document={}, address=address)), settings, channel=None
+        )
+        return receivers.of(SHOP, "destination://crm", settings, share=1.0, destinations={"crm": named})
+
+    first = receiver("box://a")
+    first.ended(result(None, error="unavailable"), generation=first.started(), now=1.0)
+    assert not first.breaker.closed
+    assert not receiver("box://a").breaker.closed
+    assert receiver("box://b").breaker.closed
