@@ -16,7 +16,7 @@ from minutehand.cli.output import fail, print_json, say
 
 if TYPE_CHECKING:
     from minutehand.client._sync.client_scope import ClientScope
-    from minutehand.importing.definitions import Found
+    from minutehand.importing.entries import Found
     from minutehand.importing.meaning import Judged
 
 app = typer.Typer(
@@ -159,7 +159,7 @@ def bigben(file: ImportedFile, options: ImportOptions) -> None:
 
 
 def _import(source: str, file: Path, read: "Callable[[str], Found]", options: ImportOptions) -> None:
-    from minutehand.importing.definitions import Fault, Unreadable, own_id
+    from minutehand.importing.entries import Fault, Unreadable, own_id
     from minutehand.importing.meaning import judge
     from minutehand.importing.receivers import NoReceiver, Receiver
     from scheduler_service.runtime.clock import SystemClock
@@ -177,12 +177,12 @@ def _import(source: str, file: Path, read: "Callable[[str], Found]", options: Im
     except (Unreadable, NoReceiver) as error:
         fail(f"{file}: {error}" if isinstance(error, Unreadable) else str(error))
     now = SystemClock().wall_ms()
-    judged = [(own_id(source, one.name), judge(one, now=now)) for one in found.definitions]
-    faults = [*found.faults, *(Fault(one.definition.place, one.fault) for _, one in judged if one.fault is not None)]
+    judged = [(own_id(source, one.name), judge(one, now=now)) for one in found.entries]
+    faults = [*found.faults, *(Fault(one.entry.place, one.fault) for _, one in judged if one.fault is not None)]
     faults += _doubled(judged)
     try:
         planned = [
-            _Planned(name, one, receiver.callback(one.definition, name), _left_out(one, now))
+            _Planned(name, one, receiver.callback(one.entry, name), _left_out(one, now))
             for name, one in judged
             if one.fault is None
         ]
@@ -210,19 +210,19 @@ class _Planned:
 
 
 def _left_out(one: "Judged", now: int) -> str | None:
-    if one.definition.off:
+    if one.entry.off:
         return "off in the source"
-    if one.definition.at is not None and one.meant is not None and one.meant.fires[0] <= now:
+    if one.entry.at is not None and one.meant is not None and one.meant.fires[0] <= now:
         return "its time has passed"
     return None
 
 
 def _doubled(judged: "Iterable[tuple[str, Judged]]") -> "list[Any]":
-    from minutehand.importing.definitions import Fault
+    from minutehand.importing.entries import Fault
 
     places: dict[str, list[str]] = {}
     for name, one in judged:
-        places.setdefault(name, []).append(one.definition.place)
+        places.setdefault(name, []).append(one.entry.place)
     return [Fault(others[-1], f"has the name of {others[0]}") for others in places.values() if len(others) > 1]
 
 
@@ -241,9 +241,11 @@ def _put(client: "ClientScope", planned: _Planned) -> str:
     from minutehand.client import Callback, Dst, LocalTime
     from minutehand.importing.meaning import is_local
 
-    one, callback = planned.judged.definition, Callback(**planned.callback)
+    one, callback = planned.judged.entry, Callback(**planned.callback)
     if one.expression is None:
         assert one.at is not None
+        if _waits(client, planned):
+            return "calls that were there"
         due: Any = LocalTime(local=one.at, timezone=one.timezone) if is_local(one) else one.at
         client.schedules.put(planned.own_id, callback, due=due, window_seconds=one.spread_seconds, label=planned.own_id)
         return "calls put"
@@ -264,12 +266,35 @@ def _put(client: "ClientScope", planned: _Planned) -> str:
     return "crons put" if cron.revision == 1 else "crons that were there"
 
 
+def _waits(client: "ClientScope", planned: _Planned) -> bool:
+    """Whether the same call waits under its id: a put would make another one in its place."""
+    from minutehand.client import NotFound
+    from minutehand.importing.receivers import is_same_call
+
+    assert planned.judged.meant is not None
+    try:
+        present = client.schedules.get_by_key(planned.own_id)
+    except NotFound:
+        return False
+    sent, (due,) = present.callback, planned.judged.meant.fires
+    asked = present.nominal_due or present.due
+    return (
+        present.state == "scheduled"
+        and round(asked.timestamp() * 1000) == due
+        and (present.due - asked).total_seconds() <= planned.judged.entry.spread_seconds
+        and is_same_call(
+            planned.callback,
+            {name: getattr(sent, name) for name in ("url", "destination", "path", "method", "headers", "body")},
+        )
+    )
+
+
 def _show(
     planned: Sequence[_Planned], faults: Sequence[Any], options: ImportOptions, *, applied: Counter[str] | None
 ) -> None:
     if options.as_json:
         print_json({
-            "definitions": [_document(one) for one in planned],
+            "entries": [_document(one) for one in planned],
             "faults": [{"place": fault.place, "reason": fault.reason} for fault in faults],
             "applied": None if applied is None else dict(applied),
         })  # fmt: skip
@@ -290,7 +315,7 @@ def _show(
 
 def _show_one(planned: _Planned) -> None:
     judged = planned.judged
-    one, meant = judged.definition, judged.meant
+    one, meant = judged.entry, judged.meant
     assert meant is not None
     left_out = "" if planned.left_out is None else f" (left out: {planned.left_out})"
     say(f"{planned.own_id}: {one.place}, {one.written}{left_out}")
@@ -306,7 +331,7 @@ def _show_one(planned: _Planned) -> None:
 
 def _document(planned: _Planned) -> dict[str, Any]:
     judged = planned.judged
-    one, meant, plain = judged.definition, judged.meant, judged.plain
+    one, meant, plain = judged.entry, judged.meant, judged.plain
     assert meant is not None
     return {
         "id": planned.own_id,

@@ -6,14 +6,14 @@ processor, which is not part of them.
 
 from typing import Final
 
-from minutehand.importing.definitions import Definition, Fault, Found, plain_names, records, text_of
+from minutehand.importing.entries import Entry, Fault, Found, plain_names, records, text_of
 
 WHAT: Final = "events with tenant, eventId, eventTime and payload, as CSV or JSON"
 
 
 def read_bigben(text: str) -> Found:
     """Raises Unreadable."""
-    definitions: list[Definition] = []
+    entries: list[Entry] = []
     faults: list[Fault] = []
     for place, row in records(text, WHAT):
         one = plain_names(row)
@@ -21,8 +21,8 @@ def read_bigben(text: str) -> Found:
         if not tenant or not name or not at:
             faults.append(Fault(place, "needs tenant, eventId and eventTime"))
             continue
-        definitions.append(
-            Definition(
+        entries.append(
+            Entry(
                 place=place,
                 name=f"{tenant}.{name}",
                 written=str(at),
@@ -32,4 +32,4 @@ def read_bigben(text: str) -> Found:
                 body=text_of(one.get("payload")),
             )
         )
-    return Found(definitions, faults)
+    return Found(entries, faults)

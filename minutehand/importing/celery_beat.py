@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from minutehand.importing.definitions import Definition, Fault, Found, documents
+from minutehand.importing.entries import Entry, Fault, Found, documents
 from scheduler_service.domain.crons.dialects import DEFAULT_DIALECT, Dialect
 
 WHAT: Final = "python manage.py dumpdata django_celery_beat"
@@ -27,24 +27,24 @@ def read_celery_beat(text: str, *, timezone: str) -> Found:
     for _, one in documents(text, WHAT):
         table = str(one.get("model", "")).partition(".")[2]
         tables.setdefault(table, {})[one.get("pk")] = one.get("fields") or {}
-    definitions: list[Definition] = []
+    entries: list[Entry] = []
     faults: list[Fault] = []
     for key, task in tables.get("periodictask", {}).items():
         place = f"periodictask {key}"
         if task.get("task") == "celery.backend_cleanup":
             continue
         try:
-            definitions.append(_definition(place, task, tables, timezone))
+            entries.append(_entry(place, task, tables, timezone))
         except _NoRule as error:
             faults.append(Fault(place, f"{task.get('name')}: {error}"))
     if not tables.get("periodictask"):
         faults.append(Fault("the file", f"has no periodictask: give the answer of `{WHAT}`"))
-    return Found(definitions, faults)
+    return Found(entries, faults)
 
 
-def _definition(
+def _entry(
     place: str, task: Mapping[str, Any], tables: Mapping[str, Mapping[Any, Mapping[str, Any]]], timezone: str
-) -> Definition:
+) -> Entry:
     kind = next((name for name in _TABLES if task.get(name) is not None), None)
     if kind is None or kind == "solar":
         raise _NoRule("solar events have no counterpart" if kind else "has no crontab, interval or clocked")
@@ -66,7 +66,7 @@ def _definition(
         expression, dialect = f"every {seconds // 60} minutes", "minutehand"
     else:
         at = written = str(when.get("clocked_time"))
-    return Definition(
+    return Entry(
         place=place,
         name=str(task.get("name")),
         written=written,

@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import PurePosixPath
 from typing import Final
 
-from minutehand.importing.definitions import Definition, Fault, Found
+from minutehand.importing.entries import Entry, Fault, Found
 
 _VARIABLE: Final = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*")
 _QUOTES: Final = ("'", '"')
@@ -20,7 +20,7 @@ _INPUT: Final = re.compile(r"(?<!\\)%")
 
 def read_crontab(text: str, *, timezone: str, with_user: bool = False) -> Found:
     """`timezone`: of the machine. `with_user`: the sixth field names a user, as in /etc/crontab."""
-    definitions: list[Definition] = []
+    entries: list[Entry] = []
     faults: list[Fault] = []
     seen: Counter[str] = Counter()
     variables: list[str] = []
@@ -56,8 +56,8 @@ def read_crontab(text: str, *, timezone: str, with_user: bool = False) -> Found:
         if given:
             payload["stdin"] = _INPUT.sub("\n", given[0]).replace("\\%", "%")
         seen[stripped] += 1
-        definitions.append(
-            Definition(
+        entries.append(
+            Entry(
                 place=place,
                 name=_name(payload["command"], f"{timezone} {stripped} {seen[stripped]}"),
                 written=rule,
@@ -67,7 +67,7 @@ def read_crontab(text: str, *, timezone: str, with_user: bool = False) -> Found:
                 notes=tuple(f"the variable {name} is not passed on" for name in variables),
             )
         )
-    return Found(definitions, faults)
+    return Found(entries, faults)
 
 
 def _name(command: str, line: str) -> str:

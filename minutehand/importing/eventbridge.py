@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from minutehand.importing.definitions import Definition, Fault, Found, documents
+from minutehand.importing.entries import Entry, Fault, Found, documents
 from scheduler_service.domain.spread import MAX_SPREAD_SECONDS
 
 WHAT: Final = "aws scheduler get-schedule, or aws events list-rules"
@@ -17,7 +17,7 @@ _AT: Final = re.compile(r"at\((.*)\)")
 
 def read_eventbridge(text: str) -> Found:
     """Raises Unreadable."""
-    definitions: list[Definition] = []
+    entries: list[Entry] = []
     faults: list[Fault] = []
     for place, one in _items(text):
         name, written = one.get("Name"), one.get("ScheduleExpression")
@@ -27,8 +27,8 @@ def read_eventbridge(text: str) -> Found:
             why = "it waits for events" if "EventPattern" in one else "take get-schedule, as list-schedules has none"
             faults.append(Fault(place, f"{name} has no ScheduleExpression: {why}"))
         else:
-            definitions.append(_definition(place, name, written.strip(), one))
-    return Found(definitions, faults)
+            entries.append(_entry(place, name, written.strip(), one))
+    return Found(entries, faults)
 
 
 def _items(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -40,7 +40,7 @@ def _items(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
             yield place, one
 
 
-def _definition(place: str, name: str, written: str, one: Mapping[str, Any]) -> Definition:
+def _entry(place: str, name: str, written: str, one: Mapping[str, Any]) -> Entry:
     target = one.get("Target") or {}
     flexible = one.get("FlexibleTimeWindow") or {}
     group, at = one.get("GroupName"), _AT.fullmatch(written)
@@ -53,7 +53,7 @@ def _definition(place: str, name: str, written: str, one: Mapping[str, Any]) -> 
     if target.get("Arn"):
         notes.append(f"called instead of {target['Arn']}")
     told = {"source": "eventbridge", "name": name, **({"group": group} if group else {})}
-    return Definition(
+    return Entry(
         place=place,
         name=f"{group}.{name}" if group and group != "default" else name,
         written=written,

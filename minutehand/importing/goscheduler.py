@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from minutehand.importing.definitions import Definition, Fault, Found, plain_names, records, text_of
+from minutehand.importing.entries import Entry, Fault, Found, plain_names, records, text_of
 
 WHAT: Final = "schedules of GoScheduler's API, or their rows as CSV or JSON"
 _ENDED: Final = ("SUCCESS", "FAILURE", "MISS", "ERROR", "DELETED")
@@ -18,7 +18,7 @@ _ENDED: Final = ("SUCCESS", "FAILURE", "MISS", "ERROR", "DELETED")
 
 def read_goscheduler(text: str, *, timezone: str) -> Found:
     """`timezone`: of its servers. Raises Unreadable."""
-    definitions: list[Definition] = []
+    entries: list[Entry] = []
     faults: list[Fault] = []
     for place, row in records(text, WHAT):
         one = plain_names(row.get("schedule", row))
@@ -32,8 +32,8 @@ def read_goscheduler(text: str, *, timezone: str) -> Found:
         except (TypeError, ValueError, OverflowError, OSError):
             faults.append(Fault(place, f"scheduleTime {due!r} is no number of Unix seconds"))
             continue
-        definitions.append(
-            Definition(
+        entries.append(
+            Entry(
                 place=place,
                 name=f"{app}.{name}",
                 written=str(rule or due),
@@ -51,7 +51,7 @@ def read_goscheduler(text: str, *, timezone: str) -> Found:
                 headers={str(key): str(value) for key, value in (details.get("headers") or {}).items()},
             )
         )
-    return Found(definitions, faults)
+    return Found(entries, faults)
 
 
 def _details(one: Mapping[str, Any]) -> dict[str, Any]:

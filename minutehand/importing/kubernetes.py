@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Final
 
-from minutehand.importing.definitions import Definition, Fault, Found, Unreadable, documents
+from minutehand.importing.entries import Entry, Fault, Found, Unreadable, documents
 
 WHAT: Final = "kubectl get cronjobs --all-namespaces -o json"
 _LASTS: Final = (59, 23, 31, 12, 6)
@@ -29,14 +29,14 @@ _ZONE: Final = re.compile(r"(?:CRON_)?TZ=(\S+)\s+(.*)")
 
 def read_kubernetes(text: str, *, timezone: str) -> Found:
     """`timezone`: of the controller, for jobs that name none. Raises Unreadable."""
-    definitions: list[Definition] = []
+    entries: list[Entry] = []
     faults: list[Fault] = []
     for place, one in _jobs(text):
         try:
-            definitions.append(_definition(place, one, timezone))
+            entries.append(_entry(place, one, timezone))
         except (KeyError, TypeError, AttributeError):
             faults.append(Fault(place, "is no CronJob: it lacks metadata.name, spec.schedule or spec.jobTemplate"))
-    return Found(definitions, faults)
+    return Found(entries, faults)
 
 
 def _jobs(text: str) -> list[tuple[str, dict[str, Any]]]:
@@ -66,7 +66,7 @@ def _yaml(text: str) -> list[dict[str, Any]]:
         raise Unreadable(f"is neither JSON nor YAML ({WHAT}): {str(error).splitlines()[0]}") from error
 
 
-def _definition(place: str, job: Mapping[str, Any], timezone: str) -> Definition:
+def _entry(place: str, job: Mapping[str, Any], timezone: str) -> Entry:
     spec, metadata = job["spec"], job["metadata"]
     written, zone = str(spec["schedule"]).strip(), spec.get("timeZone") or timezone
     prefixed = _ZONE.fullmatch(written)
@@ -83,7 +83,7 @@ def _definition(place: str, job: Mapping[str, Any], timezone: str) -> Definition
         notes.append(
             f"startingDeadlineSeconds {spec['startingDeadlineSeconds']} is not taken over: see --catch-up-seconds"
         )
-    return Definition(
+    return Entry(
         place=place,
         name=f"{namespace}.{metadata['name']}",
         written=written,

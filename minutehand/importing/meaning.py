@@ -1,10 +1,10 @@
-"""What a definition means: its rule in words, and its next fires, as its source reads it and as our default dialect
+"""What an entry means: its rule in words, and its next fires, as its source reads it and as our default dialect
 would. Pure."""
 
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from minutehand.importing.definitions import Definition
+from minutehand.importing.entries import Entry
 from scheduler_service.domain.crons import InvalidRule, Rule, anchored, in_words, load_zone, read_in_dialect
 from scheduler_service.domain.crons.compound import anchor_second
 from scheduler_service.domain.crons.dialects import DEFAULT_DIALECT, Dialect
@@ -29,7 +29,7 @@ class Judged:
     """`meant`: by the source; None, with a `fault`, where it can't be imported. `plain`: how the same text is read
     without a dialect; None: it is refused, for the reason `plain_fault`."""
 
-    definition: Definition
+    entry: Entry
     meant: Meaning | None
     fault: str | None = None
     plain: Meaning | None = None
@@ -38,59 +38,57 @@ class Judged:
     @property
     def differs(self) -> bool:
         """Whether copying the text as it is would be wrong."""
-        if self.meant is None or self.definition.expression is None:
+        if self.meant is None or self.entry.expression is None:
             return False
         return self.plain is None or self.plain.fires != self.meant.fires
 
 
-def judge(definition: Definition, *, now: int) -> Judged:
+def judge(entry: Entry, *, now: int) -> Judged:
     """`now`: Unix milliseconds."""
     try:
-        if definition.expression is None:
-            return Judged(definition, _once(definition))
-        meant = _meaning(definition, definition.expression, definition.dialect, _dst(definition), now)
+        if entry.expression is None:
+            return Judged(entry, _once(entry))
+        meant = _meaning(entry, entry.expression, entry.dialect, _dst(entry), now)
     except (InvalidRule, ValueError) as error:
-        return Judged(definition, None, fault=_told(error))
+        return Judged(entry, None, fault=_told(error))
     try:
-        plain = _meaning(definition, definition.written, DEFAULT_DIALECT, Dst(), now)
+        plain = _meaning(entry, entry.written, DEFAULT_DIALECT, Dst(), now)
     except (InvalidRule, ValueError) as error:
-        return Judged(definition, meant, plain_fault=_told(error))
-    return Judged(definition, meant, plain=plain)
+        return Judged(entry, meant, plain_fault=_told(error))
+    return Judged(entry, meant, plain=plain)
 
 
-def instant_named(definition: Definition) -> UnixMillis:
+def instant_named(entry: Entry) -> UnixMillis:
     """When a single call is due. Raises InvalidRule, ValueError."""
-    assert definition.at is not None
-    if is_local(definition):
-        at = instant_of(parse_local(definition.at), load_zone(definition.timezone))
+    assert entry.at is not None
+    if is_local(entry):
+        at = instant_of(parse_local(entry.at), load_zone(entry.timezone))
         assert at is not None, "gap is shift"
         return at
-    return parse_instant(definition.at)
+    return parse_instant(entry.at)
 
 
-def is_local(definition: Definition) -> bool:
+def is_local(entry: Entry) -> bool:
     """Whether a single call is due at a local time."""
     try:
-        parse_local(definition.at or "")
+        parse_local(entry.at or "")
     except ValueError:
         return False
     return True
 
 
-def _once(definition: Definition) -> Meaning:
-    zone = f" in {definition.timezone}" if is_local(definition) else ""
-    return Meaning(f"once, at {definition.at}{zone}", (instant_named(definition),))
+def _once(entry: Entry) -> Meaning:
+    zone = f" in {entry.timezone}" if is_local(entry) else ""
+    return Meaning(f"once, at {entry.at}{zone}", (instant_named(entry),))
 
 
-def _meaning(definition: Definition, text: str, dialect: Dialect, dst: Dst, now: int) -> Meaning:
+def _meaning(entry: Entry, text: str, dialect: Dialect, dst: Dst, now: int) -> Meaning:
     """Raises InvalidRule, ValueError."""
-    starts_at, ends_at = (
-        None if at is None else parse_instant(at) for at in (definition.starts_at, definition.ends_at)
-    )
+    starts_at, ends_at = (None if at is None else parse_instant(at) for at in (entry.starts_at, entry.ends_at))
     recurrence = read_in_dialect(text, dialect)
     rule = Rule(
         expression=anchored(recurrence, anchor_second(starts_at, now)),
-        timezone=definition.timezone,
+        timezone=entry.timezone,
         dst=dst,
         starts_at=starts_at,
         ends_at=ends_at,
@@ -99,8 +97,8 @@ def _meaning(definition: Definition, text: str, dialect: Dialect, dst: Dst, now:
     return Meaning(in_words(recurrence), tuple(rule.next_fires(now, FIRES_SHOWN)))
 
 
-def _dst(definition: Definition) -> Dst:
-    return Dst(gap=cast(Literal["shift", "skip"], definition.gap), fold=cast(Literal["first", "both"], definition.fold))
+def _dst(entry: Entry) -> Dst:
+    return Dst(gap=cast(Literal["shift", "skip"], entry.gap), fold=cast(Literal["first", "both"], entry.fold))
 
 
 def _told(error: ValueError | InvalidRule) -> str:

@@ -8,7 +8,7 @@ exported as CSV with a head, or as JSON. Names of columns are taken in any case.
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from minutehand.importing.definitions import Definition, Fault, Found, records
+from minutehand.importing.entries import Entry, Fault, Found, records
 
 WHAT: Final = "QRTZ_TRIGGERS joined with QRTZ_CRON_TRIGGERS, as CSV or JSON"
 _OFF: Final = ("PAUSED", "PAUSED_BLOCKED", "COMPLETE", "ERROR", "DELETED")
@@ -17,7 +17,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 def read_quartz(text: str, *, timezone: str) -> Found:
     """`timezone`: of triggers that have none. Raises Unreadable."""
-    definitions: list[Definition] = []
+    entries: list[Entry] = []
     faults: list[Fault] = []
     for place, row in records(text, WHAT):
         one = {name.upper(): value for name, value in row.items()}
@@ -31,8 +31,8 @@ def read_quartz(text: str, *, timezone: str) -> Found:
             faults.append(Fault(place, "START_TIME and END_TIME are no milliseconds"))
             continue
         jobs = {name.lower(): one[name] for name in ("JOB_NAME", "JOB_GROUP") if one.get(name)}
-        definitions.append(
-            Definition(
+        entries.append(
+            Entry(
                 place=place,
                 name=f"{one['TRIGGER_GROUP']}.{one['TRIGGER_NAME']}",
                 written=one["CRON_EXPRESSION"],
@@ -46,7 +46,7 @@ def read_quartz(text: str, *, timezone: str) -> Found:
                 notes=("its job data is not passed on",) if one.get("JOB_DATA") else (),
             )
         )
-    return Found(definitions, faults)
+    return Found(entries, faults)
 
 
 def _instant(value: Any) -> str | None:

@@ -1,13 +1,16 @@
 """Where the calls of an import go, and what they carry. Pure."""
 
+import json
 import string
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
-from minutehand.importing.definitions import Definition
+from minutehand.importing.entries import Entry
 
+MASK: Final = "***"
+"""What the API shows instead of a credential."""
 _FIELDS: Final = frozenset({"id", "name"})
 
 
@@ -17,7 +20,7 @@ class NoReceiver(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Receiver:
-    """A URL, or a destination of the client's and a path below it. In URL and path `{name}` is the definition's name in
+    """A URL, or a destination of the client's and a path below it. In URL and path `{name}` is the entry's name in
     the source and `{id}` its id here, both as one segment of a path."""
 
     url: str | None = None
@@ -34,24 +37,46 @@ class Receiver:
             if not named <= _FIELDS:
                 raise NoReceiver(f"{text!r} names {{{min(named - _FIELDS)}}}; there are {{name}} and {{id}}")
 
-    def callback(self, definition: Definition, own_id: str) -> Mapping[str, Any]:
+    def callback(self, entry: Entry, own_id: str) -> Mapping[str, Any]:
         """The fields of a callback. Raises NoReceiver."""
-        names = {"id": quote(own_id, safe=""), "name": quote(definition.name, safe="")}
+        names = {"id": quote(own_id, safe=""), "name": quote(entry.name, safe="")}
         told: dict[str, Any] = {}
         if self.destination is not None:
             told["destination"] = self.destination
             if self.path is not None:
                 told["path"] = self.path.format(**names)
-        elif self.url is not None or definition.url:
-            told["url"] = definition.url if self.url is None else self.url.format(**names)
+        elif self.url is not None or entry.url:
+            told["url"] = entry.url if self.url is None else self.url.format(**names)
         else:
             raise NoReceiver("nothing says where the calls go: give --url-template, or --destination")
-        if definition.method:
-            told["method"] = definition.method
-        if definition.headers:
-            told["headers"] = dict(definition.headers)
-        if definition.body is not None:
-            told["body"] = definition.body
-        elif definition.payload:
-            told["json"] = dict(definition.payload)
+        if entry.method:
+            told["method"] = entry.method
+        if entry.headers:
+            told["headers"] = dict(entry.headers)
+        if entry.body is not None:
+            told["body"] = entry.body
+        elif entry.payload:
+            told["json"] = dict(entry.payload)
         return told
+
+
+def is_same_call(asked: Mapping[str, Any], shown: Mapping[str, Any]) -> bool:
+    """Whether a callback that is shown by the API is the one that is asked for. Values of headers that are masked there
+    count as the same."""
+    method = asked.get("method", "" if "destination" in asked else "POST")
+    places = all((shown.get(name) or None) == asked.get(name) for name in ("url", "destination", "path"))
+    if not places or (shown.get("method") or "") != method:
+        return False
+    headers = {name.lower(): value for name, value in (shown.get("headers") or {}).items()}
+    wanted = {name.lower(): value for name, value in asked.get("headers", {}).items()}
+    if "json" in asked:
+        headers = {name: value for name, value in headers.items() if name in wanted or name != "content-type"}
+    if headers.keys() != wanted.keys() or any(headers[name] not in (wanted[name], MASK) for name in wanted):
+        return False
+    body = shown.get("body")
+    if "json" not in asked:
+        return body == asked.get("body")
+    try:
+        return bool(json.loads(body or "") == asked["json"])
+    except json.JSONDecodeError:
+        return False

@@ -1,4 +1,4 @@
-"""`minutehand import`: nothing is stored without --apply, and with it each definition under an id of its own."""
+"""`minutehand import`: nothing is stored without --apply, and with it each entry under an id of its own."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from minutehand.cli import failures
-from tests.support.scripted_api import CRON, SCHEDULE, Script
+from tests.support.scripted_api import CRON, PROBLEM, SCHEDULE, Script, problem
 
 RULES = [
     {"Name": "nightly", "ScheduleExpression": "cron(0 9 ? * MON-FRI *)", "ScheduleExpressionTimezone": "Europe/Berlin"},
@@ -36,17 +36,18 @@ def test_without_apply_it_only_shows(script: Script, file: Path, capsys: pytest.
         assert told in shown
     assert failures.run(["import", "eventbridge", str(file), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert (document["applied"], [one["differs"] for one in document["definitions"]]) == (
+    assert (document["applied"], [one["differs"] for one in document["entries"]]) == (
         None,
         [True, True, False, False],
     )
 
 
 def test_applied_each_is_put_under_its_id(script: Script, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    script.answers = [httpx.Response(201, json={**CRON, "revision": 1}), httpx.Response(201, json=SCHEDULE)]
+    none = problem(404, {**PROBLEM, "type": "/problems/not-found", "status": 404})
+    script.answers = [httpx.Response(201, json={**CRON, "revision": 1}), none, httpx.Response(201, json=SCHEDULE)]
     assert failures.run(["import", "eventbridge", str(file), *APPLY]) == 0
     assert "1 crons put, 1 calls put" in capsys.readouterr().out
-    cron, once = script.requests
+    cron, _, once = script.requests
     assert (cron.method, cron.url.path) == ("PUT", "/v1/clients/shop/crons/eventbridge-nightly")
     asked: dict[str, Any] = script.sent(0)
     assert (asked["dialect"], asked["expression"], asked["timezone"]) == (
@@ -57,7 +58,7 @@ def test_applied_each_is_put_under_its_id(script: Script, file: Path, capsys: py
     assert asked["callback"]["url"] == "https://in.example/nightly?id=eventbridge-nightly"
     assert asked["callback"]["json"] == {"source": "eventbridge", "name": "nightly"}
     assert once.url.path.endswith("/eventbridge-later")
-    assert script.sent(1)["due"] == {"local": "2199-01-01T09:00:00", "timezone": "Europe/Berlin"}
+    assert script.sent(2)["due"] == {"local": "2199-01-01T09:00:00", "timezone": "Europe/Berlin"}
 
 
 def test_with_faults_nothing_is_put(script: Script, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,14 +10,12 @@ def test_bigben() -> None:
         'tenant,event_id,event_time,payload\nshop,e1,2027-02-01T10:00:00+05:30,"{""a"": 1}"\nshop,,2027-02-01T10:00Z,\n'
     )
     found = read_bigben(csv)
-    assert (found.definitions[0].name, found.definitions[0].body) == ("shop.e1", '{"a": 1}')
-    meant = judge(found.definitions[0], now=0).meant
+    assert (found.entries[0].name, found.entries[0].body) == ("shop.e1", '{"a": 1}')
+    meant = judge(found.entries[0], now=0).meant
     assert meant is not None
     assert [format_instant(at) for at in meant.fires] == ["2027-02-01T04:30:00.000Z"]
     assert [fault.place for fault in found.faults] == ["line 3"]
     assert (
-        read_bigben('{"tenant":"t","eventId":"e","eventTime":"2027-02-01T10:00Z","payload":{"b":2}}')
-        .definitions[0]
-        .body
+        read_bigben('{"tenant":"t","eventId":"e","eventTime":"2027-02-01T10:00Z","payload":{"b":2}}').entries[0].body
         == '{"b": 2}'
     )

@@ -1,4 +1,4 @@
-"""What readers find in the files of other schedulers: every definition with its meaning, and a fault for the rest."""
+"""What readers find in the files of other schedulers: every entry with its meaning, and a fault for the rest."""
 
 import json
 import re
@@ -9,7 +9,7 @@ import pytest
 
 from minutehand.importing.celery_beat import read_celery_beat
 from minutehand.importing.crontab import read_crontab
-from minutehand.importing.definitions import Definition, Found, Unreadable, own_id
+from minutehand.importing.entries import Entry, Found, Unreadable, own_id
 from minutehand.importing.eventbridge import read_eventbridge
 from minutehand.importing.goscheduler import read_goscheduler
 from minutehand.importing.kubernetes import read_kubernetes, translated
@@ -27,12 +27,12 @@ def fires(found: Found, place: int = 0, count: int = 2) -> list[str]:
 
 
 def judged(found: Found, place: int = 0) -> Judged:
-    return judge(found.definitions[place], now=NOW)
+    return judge(found.entries[place], now=NOW)
 
 
-def only(found: Found) -> Definition:
+def only(found: Found) -> Entry:
     assert found.faults == []
-    (one,) = found.definitions
+    (one,) = found.entries
     return one
 
 
@@ -52,7 +52,7 @@ CRON_TZ = "Europe/Berlin"
 
 def test_a_crontab_is_read_line_by_line() -> None:
     found = read_crontab(CRONTAB, timezone="America/New_York")
-    assert [(one.place, one.written, one.timezone) for one in found.definitions] == [
+    assert [(one.place, one.written, one.timezone) for one in found.entries] == [
         ("line 4", "30 2 * * *", "America/New_York"),
         ("line 5", "*/5 8-17 * * mon-fri", "America/New_York"),
         ("line 6", "@daily", "America/New_York"),
@@ -60,27 +60,27 @@ def test_a_crontab_is_read_line_by_line() -> None:
         ("line 11", "30 2 * * *", "Europe/Berlin"),
     ]
     assert [fault.place for fault in found.faults] == ["line 9", "line 10"]
-    assert found.definitions[1].payload == {
+    assert found.entries[1].payload == {
         "source": "crontab",
         "command": "curl 'https://x.example/?a=1%202'",
         "stdin": "in\nput",
     }
-    assert found.definitions[0].notes == ("the variable SHELL is not passed on",)
+    assert found.entries[0].notes == ("the variable SHELL is not passed on",)
     assert (fires(found, 0), fires(found, 3)) == (["01-02 07:30", "01-03 07:30"], ["01-02 01:30", "01-03 01:30"])
     assert not any(judged(found, place).differs for place in range(5)), "it is our default"
-    names = [one.name for one in found.definitions]
+    names = [one.name for one in found.entries]
     assert len({*names}) == len(names)
     assert [name.partition("-")[0] for name in names] == ["backup", "curl", "tidy", "backup", "backup"]
 
 
 def test_names_of_lines_stay_when_others_move() -> None:
-    moved = read_crontab("@hourly x\n30 2 * * * /usr/bin/backup --all", timezone="UTC").definitions[1]
+    moved = read_crontab("@hourly x\n30 2 * * * /usr/bin/backup --all", timezone="UTC").entries[1]
     assert moved.name == only(read_crontab("30 2 * * * /usr/bin/backup --all", timezone="UTC")).name
 
 
 def test_the_users_of_a_system_s_crontab() -> None:
     found = read_crontab("0 5 * * * root run-parts /etc/x\n0 5 * * * root", timezone="UTC", with_user=True)
-    assert found.definitions[0].payload == {"source": "crontab", "user": "root", "command": "run-parts /etc/x"}
+    assert found.entries[0].payload == {"source": "crontab", "user": "root", "command": "run-parts /etc/x"}
     assert [fault.place for fault in found.faults] == ["line 2"]
 
 
@@ -100,7 +100,7 @@ def test_jobs_of_kubernetes() -> None:
     listed = [job("0 9 * * *", timeZone="Europe/Berlin", concurrencyPolicy="Forbid"), job("@hourly", suspend=True),
               {"kind": "CronJob", "metadata": {}, "spec": {}}, {"kind": "Service"}]  # fmt: skip
     found = read_kubernetes(json.dumps({"kind": "List", "items": listed}), timezone="UTC")
-    first, second = found.definitions
+    first, second = found.entries
     assert (first.name, first.timezone, first.overlap, first.off) == ("shop.report", "Europe/Berlin", "skip", False)
     assert (first.gap, first.fold) == ("skip", "both")
     assert first.payload["containers"] == [
@@ -154,7 +154,7 @@ def test_eventbridge() -> None:
             "ScheduleExpressionTimezone": "Europe/Berlin", "State": "DISABLED"}  # fmt: skip
     bare = {"Name": "listed"}
     found = read_eventbridge(f"{json.dumps(one)}\n{json.dumps(once)}{json.dumps({'Schedules': [bare]})}")
-    first, second = found.definitions
+    first, second = found.entries
     assert (first.name, first.spread_seconds, first.body, first.off) == ("ops.Nightly", 900, '{"a": 1}', False)
     assert fires(found) == ["01-04 08:00"]
     assert judged(found).differs
@@ -164,7 +164,7 @@ def test_eventbridge() -> None:
     rules = {"Rules": [{"Name": "r", "ScheduleExpression": "rate(5 minutes)"}, {"Name": "e", "EventPattern": "{}"}]}
     found = read_eventbridge(json.dumps(rules))
     assert fires(found) == ["01-01 12:05", "01-01 12:10"]
-    assert (len(found.definitions[0].notes), len(found.faults)) == (1, 1)
+    assert (len(found.entries[0].notes), len(found.faults)) == (1, 1)
 
 
 def test_celery_beat() -> None:
@@ -188,12 +188,12 @@ def test_celery_beat() -> None:
         task(6, crontab=9),
     ]  # fmt: skip
     found = read_celery_beat(json.dumps(dump), timezone="UTC")
-    assert [(one.name, one.off, one.max_fires) for one in found.definitions] == [
+    assert [(one.name, one.off, one.max_fires) for one in found.entries] == [
         ("t1", False, 1),
         ("t2", True, None),
         ("t4", False, None),
     ]
-    assert found.definitions[0].payload["args"] == ["a"]
+    assert found.entries[0].payload["args"] == ["a"]
     assert fires(found) == ["01-04 08:00", "02-01 08:00"]
     assert judged(found).differs, "either of the two fields would do for cronie"
     assert fires(found, 1) == ["01-01 15:00", "01-01 18:00"]
@@ -211,12 +211,12 @@ def test_quartz() -> None:
         "none,ops,report,,UTC,,,WAITING\n"
     )
     found = read_quartz(csv, timezone="Asia/Tokyo")
-    assert [(one.name, one.timezone, one.off) for one in found.definitions] == [
+    assert [(one.name, one.timezone, one.off) for one in found.entries] == [
         ("ops.last", "Europe/Berlin", False),
         ("ops.held", "Asia/Tokyo", True),
         ("ops.often", "UTC", False),
     ]
-    assert found.definitions[0].starts_at == "2027-01-15T08:00:00.000Z"
+    assert found.entries[0].starts_at == "2027-01-15T08:00:00.000Z"
     assert fires(found) == ["01-29 08:00", "02-26 08:00"]
     assert fires(found, 1) == ["01-02 00:00", "01-03 00:00"]
     assert judged(found, 2).fault is not None
@@ -234,7 +234,7 @@ def test_goscheduler() -> None:
     }
     wrong = {"appId": "shop", "scheduleId": "s3", "scheduleTime": "soon"}
     found = read_goscheduler(json.dumps([{"schedule": cron}, once, {"appId": "shop"}, wrong]), timezone="Asia/Kolkata")
-    first, second = found.definitions
+    first, second = found.entries
     assert (first.name, first.url, first.method, first.headers, first.body) == (
         *("shop.s1", "https://a.example/", "PUT"),
         {"X": "1"},

@@ -20,7 +20,7 @@ class Unreadable(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Definition:
+class Entry:
     """One rule or one call of a source.
 
     `place`: where it is in the file. `name`: in the source. `written`: its rule there. `expression` in `dialect` is
@@ -62,12 +62,12 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    definitions: Sequence[Definition]
+    entries: Sequence[Entry]
     faults: Sequence[Fault]
 
 
 def own_id(source: str, name: str) -> str:
-    """The id under which a definition is stored: its name, as far as ids may have it, else with a hash that tells equal
+    """The id under which an entry is stored: its name, as far as ids may have it, else with a hash that tells equal
     remains apart."""
     plain = _UNNAMEABLE.sub("-", name.lower()).strip("-._")
     made = f"{source}-{plain}"

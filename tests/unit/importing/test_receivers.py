@@ -1,0 +1,73 @@
+"""Where the calls of an import go, and when one that waits is the same."""
+
+from typing import Any
+
+import pytest
+
+from minutehand.importing.entries import Entry
+from minutehand.importing.receivers import NoReceiver, Receiver, is_same_call
+
+
+def entry(**fields: Any) -> Entry:
+    values: dict[str, Any] = {
+        "place": "line 1",
+        "name": "a b/c",
+        "written": "x",
+        "timezone": "UTC",
+        "payload": {"a": 1},
+    }
+    return Entry(**{**values, **fields})
+
+
+@pytest.mark.parametrize(
+    ("receiver", "fields", "expected"),
+    [
+        (Receiver(url="https://x.example/{name}?{id}"), {},
+         {"url": "https://x.example/a%20b%2Fc?own", "json": {"a": 1}}),
+        (Receiver(), {"url": "https://y.example/"}, {"url": "https://y.example/", "json": {"a": 1}}),
+        (Receiver(url="https://x.example/"), {"url": "https://y.example/", "body": ""},
+         {"url": "https://x.example/", "body": ""}),
+        (Receiver(destination="jobs", path="/{id}"), {"method": "PUT", "headers": {"X": "1"}, "payload": {}},
+         {"destination": "jobs", "path": "/own", "method": "PUT", "headers": {"X": "1"}}),
+    ],
+)  # fmt: skip
+def test_what_is_called(receiver: Receiver, fields: dict[str, Any], expected: dict[str, Any]) -> None:
+    receiver.check()
+    assert receiver.callback(entry(**fields), "own") == expected
+
+
+def test_without_a_receiver_there_is_no_call() -> None:
+    with pytest.raises(NoReceiver, match="nothing says"):
+        Receiver().callback(entry(), "own")
+    for template in ("https://x.example/{job}", "https://x.example/{", "https://x.example/{}"):
+        with pytest.raises(NoReceiver):
+            Receiver(url=template).check()
+
+
+SHOWN = {"url": "https://x.example/", "destination": None, "path": None, "method": "POST",
+         "headers": {"content-type": "application/json", "authorization": "***"}, "body": '{"a":1}'}  # fmt: skip
+ASKED = {"url": "https://x.example/", "headers": {"Authorization": "Bearer x"}, "json": {"a": 1}}
+
+
+def test_a_call_that_is_shown_as_it_is_asked_for_is_the_same() -> None:
+    assert is_same_call(ASKED, SHOWN)
+    named = {"destination": "jobs", "path": "/x", "body": "b"}
+    assert is_same_call(
+        named, {"destination": "jobs", "path": "/x", "url": "", "method": "", "headers": None, "body": "b"}
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"url": "https://y.example/"},
+        {"method": "PUT"},
+        {"headers": {"content-type": "application/json"}},
+        {"headers": {**SHOWN["headers"], "x": "1"}},  # type: ignore[dict-item]
+        {"body": '{"a":2}'},
+        {"body": None},
+        {"destination": "jobs"},
+    ],
+)
+def test_a_call_that_differs_is_another(change: dict[str, Any]) -> None:
+    assert not is_same_call(ASKED, {**SHOWN, **change})
