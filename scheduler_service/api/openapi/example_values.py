@@ -107,6 +107,7 @@ LATE_REFUSED: Final = {
     },
 }
 
+CALENDAR: Final = {"country": "DE", "weekends": True, "on": "move-previous"}
 NEW_CRON: Final = {
     "expression": "30 2 * * *",
     "timezone": "Europe/Berlin",
@@ -120,6 +121,11 @@ CRON: Final = {
     "state": "active",
     "revision": 1,
     "expression": "30 2 * * *",
+    "dialect": "cronie",
+    "also": [],
+    "excluding": [],
+    "calendar": None,
+    "rule": "30 2 * * *",
     "timezone": "Europe/Berlin",
     "words": "at 02:30 every day",
     "next_fires": NIGHTS,
