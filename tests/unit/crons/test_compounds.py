@@ -42,6 +42,14 @@ def test_a_union_fires_each_instant_once() -> None:
     both = rule("0 9 * * 1-5", "0 9 L * *", "30 12 * * 6")
     found = next_fires(both, UTC_ZONE, after=ms("2026-10-30"), count=4)
     assert days(found) == ["10-30T09:00", "10-31T09:00", "10-31T12:30", "11-02T09:00"]
+    found = next_fires(both, UTC_ZONE, after=ms("2026-11-30"), count=2)
+    assert days(found) == ["11-30T09:00", "12-01T09:00"], "the last day of November is a Monday"
+
+
+def test_the_next_fires_of_a_compound_are_those_of_five_years() -> None:
+    leap_days = rule("0 9 29 2 *", "0 12 29 2 *")
+    found = next_fires(leap_days, UTC_ZONE, after=ms("2027-01-01"), count=5)
+    assert days(found) == ["02-29T09:00", "02-29T12:00"]
 
 
 def test_excluded_minutes_do_not_fire() -> None:

@@ -51,6 +51,24 @@ async def test_an_expansion_places_children_runs_and_the_next_wake_up(world: Cro
     assert world.expand.crons_expanded == 1, "it is not due"
 
 
+async def test_others_have_their_turn_before_a_rule_whose_search_may_take_long(
+    world: CronWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = await world.begin()
+    turns: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        turns.append(seconds)
+
+    monkeypatch.setattr(world.clock, "sleep", sleep)
+    compound = '{"any":["* * * * *"],"excluding":["30 * * * *"]}'
+    for cron_id, text in ((TICK, "* * * * *"), (TOCK, compound), (CronId("tuck"), compound)):
+        await world.change.put(client, cron_id, draft(text))
+    await world.expand(SHOP, [TICK, TOCK, CronId("tuck")])
+    assert world.expand.crons_expanded == 3
+    assert turns == [0, 0]
+
+
 REQUESTS = ("clients", "crons.read", "cron_runs.read", "cron_runs.insert", "schedules.insert", "crons.advance")
 
 
