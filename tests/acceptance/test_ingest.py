@@ -76,7 +76,7 @@ def test_every_kind_of_record(cluster: Deployment, kafka: RunningKafka) -> None:
 
 
 def test_kills_in_the_middle_of_a_load_lose_and_double_nothing(cluster: Deployment, kafka: RunningKafka) -> None:
-    count, kills = 12_000, 4
+    count, kills = 12_000, 3
     with feeding(cluster, kafka, partitions=2) as feed:
         expected = Counter(str(number) for number in range(count))
         produce(kafka, feed.topic, [(str(n).encode(), feed.record(str(n))) for n in range(count)])
@@ -92,17 +92,18 @@ def test_kills_in_the_middle_of_a_load_lose_and_double_nothing(cluster: Deployme
 
 
 def test_a_partition_that_moves_is_handled_once(cluster: Deployment, kafka: RunningKafka) -> None:
-    count = 8_000
+    early, late = 8_000, 4_000
     with feeding(cluster, kafka, partitions=4) as feed:
-        produce(kafka, feed.topic, [(str(n).encode(), feed.record(str(n))) for n in range(count)])
-        feed.start("first", batch_records=100)
-        eventually(lambda: feed.metric(CREATED, "first") > 100)
-        feed.start("second", batch_records=100)
+        produce(kafka, feed.topic, [(str(n).encode(), feed.record(str(n))) for n in range(early)])
+        feed.start("first", batch_records=20)
+        eventually(lambda: feed.metric(CREATED, "first") > 20)
+        feed.start("second", batch_records=20)
         eventually(lambda: feed.metric("minutehand_ingest_partitions", "second") == 2)
-        eventually(lambda: feed.metric(CREATED, "second") > 100)
+        produce(kafka, feed.topic, [(str(n).encode(), feed.record(str(n))) for n in range(early, early + late)])
+        eventually(lambda: feed.metric(CREATED, "second") > 20)
         cluster.stop_one("first")
-        eventually(lambda: sum(committed(kafka, feed.group, feed.topic).values()) == count)
-        assert feed.labels() == Counter(str(number) for number in range(count))
+        eventually(lambda: sum(committed(kafka, feed.group, feed.topic).values()) == early + late)
+        assert feed.labels() == Counter(str(number) for number in range(early + late))
         assert read_topic(kafka, feed.dead) == []
 
 

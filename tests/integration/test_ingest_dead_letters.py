@@ -1,0 +1,65 @@
+"""Records that can never succeed, in a topic of a real Kafka."""
+
+import msgspec
+import pytest
+from confluent_kafka import Producer
+
+from minutehand.client._models import Fault
+from minutehand.errors import LocalError
+from minutehand.ingest.api import Later
+from minutehand.ingest.dead_letters import DeadLetters
+from minutehand.ingest.records import Record
+from minutehand.ingest.sending import send_lines
+from minutehand.ingest.settings import IngestSettings
+from minutehand.local.kafka import RunningKafka
+from minutehand.wiring_ingest import check_topics, producer_settings
+from tests.support.kafka import make_topic, read_topic
+
+FAULTS = [Fault(pointer="/due", detail="is missing"), Fault(pointer="", detail="ü")]
+
+
+def settings(kafka: RunningKafka, **given: object) -> IngestSettings:
+    return IngestSettings(brokers=kafka.bootstrap_servers, **given)  # type: ignore[arg-type]
+
+
+async def test_a_letter_is_the_record_with_its_faults(kafka: RunningKafka) -> None:
+    topic = make_topic(kafka, "dead", max_message_bytes="2000")
+    letters = DeadLetters(Producer(producer_settings(settings(kafka))), topic)
+    await letters.send(Record("t", 3, 7, None, b"k\x00", b"v\xff", (("h", b"1"), ("h", None))), "invalid", FAULTS)
+    await letters.send(Record("t", 3, 8, None, None, b"x" * 5000), "unreadable", FAULTS)
+    await letters.close()
+    first, second = read_topic(kafka, topic)
+    assert (first.key(), first.value()) == (b"k\x00", b"v\xff")
+    assert first.headers() == [
+        ("h", b"1"),
+        ("h", None),
+        ("minutehand-kind", b"invalid"),
+        ("minutehand-faults", msgspec.json.encode([{"pointer": one.pointer, "detail": one.detail} for one in FAULTS])),
+        ("minutehand-topic", b"t"),
+        ("minutehand-partition", b"3"),
+        ("minutehand-offset", b"7"),
+    ]
+    assert second.value() is None, "the topic does not take so many bytes"
+    assert ("minutehand-left-out", b"5000") in (second.headers() or [])
+
+
+async def test_without_its_topic_no_letter_is_lost(kafka: RunningKafka) -> None:
+    letters = DeadLetters(Producer(producer_settings(settings(kafka))), "nobody-made-this")
+    with pytest.raises(Later, match="UNKNOWN_TOPIC"):
+        await letters.send(Record("t", 0, 0, None, None, b"v"), "invalid", FAULTS)
+    await letters.close()
+
+
+def test_topics_are_looked_for_at_the_start(kafka: RunningKafka) -> None:
+    topic = make_topic(kafka)
+    with pytest.raises(LocalError, match="Kafka has no topic nobody-made-this"):
+        check_topics(settings(kafka, topics=(topic,), dead_letter_topic="nobody-made-this"))
+    check_topics(settings(kafka, topics=(topic,), dead_letter_topic=make_topic(kafka)))
+
+
+def test_lines_are_records(kafka: RunningKafka) -> None:
+    topic = make_topic(kafka)
+    assert send_lines(settings(kafka), topic, [b'{"a":1}', b"  ", b"2"], key=b"k") == 2
+    assert [(one.key(), one.value()) for one in read_topic(kafka, topic)] == [(b"k", b'{"a":1}'), (b"k", b"2")]
+    with pytest.raises(LocalError, match="1 of 1 records were not written"):
+        send_lines(settings(kafka), "nobody-made-this", [b"1"])
