@@ -15,6 +15,7 @@ from minutehand.cli.options import DEFAULT_URL, AsJson, KeyText, Url, connect
 from minutehand.cli.output import fail, print_json, say
 
 if TYPE_CHECKING:
+    from minutehand.client._models import CronOptions
     from minutehand.client._sync.client_scope import ClientScope
     from minutehand.importing.entries import Found
     from minutehand.importing.meaning import Judged
@@ -249,20 +250,20 @@ def _put(client: "ClientScope", planned: _Planned) -> str:
         due: Any = LocalTime(local=one.at, timezone=one.timezone) if is_local(one) else one.at
         client.schedules.put(planned.own_id, callback, due=due, window_seconds=one.spread_seconds, label=planned.own_id)
         return "calls put"
-    cron = client.crons.put(
-        planned.own_id,
-        callback,
-        expression=one.expression,
-        dialect=one.dialect,
-        timezone=one.timezone,
-        dst=Dst(gap=one.gap, fold=one.fold),
-        overlap=one.overlap,
-        starts_at=one.starts_at,
-        ends_at=one.ends_at,
-        max_fires=one.max_fires,
-        spread_seconds=one.spread_seconds,
-        label=planned.own_id,
-    )
+    options: CronOptions = {
+        "dialect": one.dialect,
+        "dst": Dst(gap=one.gap, fold=one.fold),
+        "overlap": one.overlap,
+        "starts_at": one.starts_at,
+        "ends_at": one.ends_at,
+        "max_fires": one.max_fires,
+        "spread_seconds": one.spread_seconds,
+        "label": planned.own_id,
+    }
+    if one.catch_up_seconds is not None:
+        options["catch_up_seconds"] = one.catch_up_seconds
+    expression, timezone = one.expression, one.timezone
+    cron = client.crons.put(planned.own_id, callback, expression=expression, timezone=timezone, **options)
     return "crons put" if cron.revision == 1 else "crons that were there"
 
 

@@ -44,6 +44,7 @@ class Entry:
     ends_at: str | None = None
     max_fires: int | None = None
     spread_seconds: int = 0
+    catch_up_seconds: float | None = None
     off: bool = False
     url: str | None = None
     method: str | None = None

@@ -79,10 +79,6 @@ def _entry(place: str, job: Mapping[str, Any], timezone: str) -> Entry:
         notes.append(
             "concurrencyPolicy Replace: a call that is under way is not stopped; the next one is made beside it"
         )
-    if spec.get("startingDeadlineSeconds") is not None:
-        notes.append(
-            f"startingDeadlineSeconds {spec['startingDeadlineSeconds']} is not taken over: see --catch-up-seconds"
-        )
     return Entry(
         place=place,
         name=f"{namespace}.{metadata['name']}",
@@ -92,6 +88,7 @@ def _entry(place: str, job: Mapping[str, Any], timezone: str) -> Entry:
         gap="skip",
         fold="both",
         overlap="skip" if spec.get("concurrencyPolicy") == "Forbid" else "allow",
+        catch_up_seconds=spec.get("startingDeadlineSeconds"),
         off=bool(spec.get("suspend")),
         payload={
             "source": "kubernetes",

@@ -97,12 +97,13 @@ def job(schedule: str, **spec: Any) -> dict[str, Any]:
 
 
 def test_jobs_of_kubernetes() -> None:
-    listed = [job("0 9 * * *", timeZone="Europe/Berlin", concurrencyPolicy="Forbid"), job("@hourly", suspend=True),
+    listed = [job("0 9 * * *", timeZone="Europe/Berlin", concurrencyPolicy="Forbid", startingDeadlineSeconds=60),
+              job("@hourly", suspend=True),
               {"kind": "CronJob", "metadata": {}, "spec": {}}, {"kind": "Service"}]  # fmt: skip
     found = read_kubernetes(json.dumps({"kind": "List", "items": listed}), timezone="UTC")
     first, second = found.entries
     assert (first.name, first.timezone, first.overlap, first.off) == ("shop.report", "Europe/Berlin", "skip", False)
-    assert (first.gap, first.fold) == ("skip", "both")
+    assert (first.gap, first.fold, first.catch_up_seconds, second.catch_up_seconds) == ("skip", "both", 60, None)
     assert first.payload["containers"] == [
         {"name": "main", "image": "jobs:1", "command": ["report"], "args": ["--all"]}
     ]
