@@ -137,6 +137,7 @@ def label_of(values: Sequence[Any]) -> CronLabel:
 
 class _Overlap(msgspec.Struct, frozen=True):
     overlap: Literal["allow", "skip"] = "allow"
+    waits: Literal["buffer_one", "buffer_all", "cancel_other"] | None = None
 
 
 def standing_of(values: Sequence[Any]) -> CronStanding:
@@ -145,7 +146,8 @@ def standing_of(values: Sequence[Any]) -> CronStanding:
     key = f"{client_id}/{cron_id}"
     if revision is None or options is None:
         raise undecodable("null: revision or options", table="crons", key=key)
-    return CronStanding(client_id, cron_id, revision, decode_json(options, _Overlap, table="crons", key=key).overlap)
+    decoded = decode_json(options, _Overlap, table="crons", key=key)
+    return CronStanding(client_id, cron_id, revision, decoded.waits or decoded.overlap)
 
 
 def run_parameters(run: CronRun) -> Parameters:

@@ -115,6 +115,13 @@ Ordering keys (`minute.ordering`): rows of one key share a poller and start one 
     ends; a receiver may still get the redelivery of a call whose owner died before recording its end, but never after
     a later row of the key was called.
 
+Runs of a cron that must not overlap have an ordering key of the cron's (`domain.options.run_key`), and beyond it:
+
+37. A run that was admitted, tried or found in doubt holds the key until its end is recorded: no other run of the cron
+    is claimed meanwhile, whichever is due first, redelivered ones included. Only the owner of the poller decides what
+    becomes of the others, in memory (`minute.admission`) or, where the run before may have been cancelled since, after
+    a read or a cancel of it (`crons.fire_guard`). Both are recorded by commits under its epoch.
+
 Flow keys (`dispatch.flows`, `minute.flow_admission`): rows of one key share a poller, a rate and a parallelism.
 
 33. The owner of a key's poller knows all calls of it, so its limits are exact over all nodes without shares. A row is

@@ -111,7 +111,8 @@ def put(
         str | None,
         typer.Option(
             "--overlap",
-            help="If the previous run is still open: allow or skip. [default: allow]",
+            help="If an earlier run has not ended: allow, skip, buffer_one, buffer_all or cancel_other. "
+            "[default: allow]",
             show_default=False,
         ),
     ] = None,

@@ -28,18 +28,19 @@ class CronWork:
         runtime: NodeRuntime,
     ) -> None:
         self._clients = clients
+        cancel = CancelSchedules(schedules=stores.schedules, writer=writer, clock=runtime.clock)
         self.expand = ExpandCrons(
             crons=stores.crons,
             clients=stores.clients,
             known=self._known,
             writer=writer,
             resolve=ResolveSchedule(schedules=stores.schedules, writer=writer),
-            cancel=CancelSchedules(schedules=stores.schedules, writer=writer, clock=runtime.clock),
+            cancel=cancel,
             clock=runtime.clock,
             on_fault=runtime.on_fault,
         )
         self.expander = Expander(expand=self.expand, runtime=runtime)
-        self.fire_guard = CronFireGuard(crons=stores.crons, schedules=stores.schedules)
+        self.fire_guard = CronFireGuard(crons=stores.crons, schedules=stores.schedules, cancel=cancel)
         self.overdue_scan = OverdueScan(
             crons=stores.crons, expand=self.expand, clients=clients, pollers=pollers, runtime=runtime
         )

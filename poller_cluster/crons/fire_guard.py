@@ -11,23 +11,41 @@ that may have been called before are not checked.
     overlap: skip, and the last run    skipped, `overlap`
     that was not skipped is not over
 
+    overlap in its options, and        skip: skipped, `overlap`
+    another run is before it           cancel_other: the other one is cancelled, unless it is being called; then this
+    (`minute.ordering`)                one is deferred
+
 All fires of a window share one read. An external update after that read competes with the claim, and one of the two
 wins, as with every cancel.
 """
 
 from collections.abc import Sequence
+from typing import Protocol
 
+from poller_cluster.dispatch.outcome import BEHIND_ITS_KEY, OVERLAP, overlapping
 from scheduler_service.domain.crons.expansion import child_id, rule_of
 from scheduler_service.domain.crons.row import Cron, CronRun, CronStanding, CronState
 from scheduler_service.domain.errors import InvalidRule
-from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, RowKey, UnixMillis, due_of, key_of, partition_of
-from scheduler_service.domain.options import CronChild, Undecodable, decode_options
+from scheduler_service.domain.ids import (
+    DAY_MS,
+    ClientId,
+    CronId,
+    RowKey,
+    ScheduleId,
+    UnixMillis,
+    due_of,
+    key_of,
+    partition_of,
+)
+from scheduler_service.domain.options import CronChild, Undecodable, decode_options, is_run_key
 from scheduler_service.domain.ports import CronStore, ScheduleStore
 from scheduler_service.domain.schedules import Outcome, Row, State
 from scheduler_service.runtime.concurrently import concurrently
+from scheduler_service.usecases.cancel_schedules import AlreadyFinished, Cancelled, CancelSchedules, NoSuchSchedule
 from scheduler_service.usecases.expand_crons import CHANGED
 
-OVERLAP = "overlap"
+AGAIN_MS = 2_000
+"""Pause before another look at a run that could not be cancelled."""
 RUNS_AT_ONCE = 50
 LONGEST_RETRY_MS = 7 * DAY_MS
 """The longest retry deadline: older runs are over."""
@@ -35,16 +53,77 @@ REMEMBERED = 10_000
 _PASSED_OVER = (State.SKIPPED, State.CANCELLED)
 
 
+class RunsAhead(Protocol):
+    """Which runs are before others, as far as their owner knows (`minute.rows.Admission`)."""
+
+    def first_run(self, key: str) -> ScheduleId | None: ...
+
+    def is_over(self, key: str, schedule_id: ScheduleId) -> None: ...
+
+
+class _NoRuns:
+    def first_run(self, key: str) -> ScheduleId | None:
+        return None
+
+    def is_over(self, key: str, schedule_id: ScheduleId) -> None:
+        raise AssertionError("there is no run")
+
+
+NO_RUNS = _NoRuns()
+
+
 class CronFireGuard:
     """The check of one node. Remembers which run was still under way, so that it is read first the next time."""
 
-    def __init__(self, *, crons: CronStore, schedules: ScheduleStore) -> None:
+    def __init__(self, *, crons: CronStore, schedules: ScheduleStore, cancel: CancelSchedules | None = None) -> None:
+        """`cancel` None: no run is cancelled in favour of another."""
         self._crons = crons
+        self._cancel = cancel
         self._schedules = schedules
         self._under_way: dict[tuple[ClientId, CronId], CronRun] = {}
 
-    async def judge(self, client_id: ClientId, rows: Sequence[Row], *, now: int) -> dict[RowKey, Outcome]:
+    async def judge(
+        self, client_id: ClientId, rows: Sequence[Row], *, now: int, runs: RunsAhead = NO_RUNS
+    ) -> dict[RowKey, Outcome]:
         """The outcomes of those rows that must not be called. `now` is Unix milliseconds. Raises StoreUnavailable."""
+        outcomes = await self._judge_fires(client_id, rows, now=now)
+        for row in rows:
+            if row.key not in outcomes and is_run_key(row.ordering_key) and (policy := _policy_of(row)) is not None:
+                outcome = await self._judge_overlap(client_id, row, policy, runs, now=now)
+                if outcome is not None:
+                    outcomes[row.key] = outcome
+        return outcomes
+
+    async def _judge_overlap(
+        self, client_id: ClientId, row: Row, policy: str, runs: RunsAhead, *, now: int
+    ) -> Outcome | None:
+        """Of a run that has not started. The one before it is read, since it may have been cancelled."""
+        key = row.ordering_key
+        assert key is not None
+        first = runs.first_run(key)
+        if first is None or first == row.schedule_id:
+            return None
+        home = key_of(first)
+        found = (await self._schedules.find_rows(partition_of(client_id, first), [home])).get(home)
+        if found is None or found.ended:
+            runs.is_over(key, first)
+            return None
+        if policy == "skip":
+            return overlapping(row, now)
+        if self._cancel is None:
+            return None
+        match await self._cancel.one(client_id, first, reason=OVERLAP):
+            case Cancelled() | AlreadyFinished() | NoSuchSchedule():
+                runs.is_over(key, first)
+                return None
+            case _:
+                # It is being called, or will be: look again when that may be over.
+                at = UnixMillis(max(now, row.due) + AGAIN_MS)
+                return Outcome(
+                    state=State.RETRYING, attempts=row.attempt_base or 0, next_attempt_at=at, reason=BEHIND_ITS_KEY
+                )
+
+    async def _judge_fires(self, client_id: ClientId, rows: Sequence[Row], *, now: int) -> dict[RowKey, Outcome]:
         fires = [(row, child) for row in rows if (child := _child_of(row)) is not None]
         if not fires:
             return {}
@@ -153,6 +232,19 @@ def _child_of(row: Row) -> CronChild | None:
     except Undecodable:
         return None
     return None if options.in_doubt or options.redelivery is not None else options.cron
+
+
+def _policy_of(row: Row) -> str | None:
+    """What a run that has not started says of overlaps; None: it waits, or doesn't mind."""
+    if row.attempt_base:
+        return None
+    try:
+        options = decode_options(row.options)
+    except Undecodable:
+        return None
+    if options.in_doubt or options.redelivery is not None or options.overlap not in ("skip", "cancel_other"):
+        return None
+    return options.overlap
 
 
 def _ended(row: Row, state: State, reason: str, now: int) -> Outcome:

@@ -9,7 +9,7 @@ from scheduler_service.domain.ids import UnixMillis, due_of
 from scheduler_service.domain.options import ScheduleOptions
 from scheduler_service.domain.retry import Decision, GiveUp, RetryAt, decide
 from scheduler_service.domain.retry_rows import IN_DOUBT
-from scheduler_service.domain.schedules import Outcome, State
+from scheduler_service.domain.schedules import Outcome, Row, State
 
 RECEIVER_OPEN = "receiver-open"
 """The receiver's host keeps failing: its breaker is open."""
@@ -22,6 +22,8 @@ DESTINATION_LOCKED = "destination-locked"
 TOKEN_UNAVAILABLE = "token-unavailable"
 """The token endpoint of the row's destination gives no token now."""
 BEHIND_ITS_KEY = "ordering"
+OVERLAP = "overlap"
+"""Reason of a cron's run that was skipped, or cancelled, because of another one."""
 """An earlier row of the same ordering key has not ended."""
 FLOW_FULL = "flow"
 """The row's flow key has its calls under way, or its rate is used up."""
@@ -121,6 +123,13 @@ def until_open_again(
             last_error=claim.last_error,
         )
     return defer(claim, at=at, in_doubt=in_doubt, reason=RECEIVER_OPEN)
+
+
+def overlapping(row: Row, now: int) -> Outcome:
+    """The outcome of a cron's run that is skipped because another one has not ended."""
+    return Outcome(
+        state=State.SKIPPED, attempts=row.attempt_base or 0, finished_at=UnixMillis(max(now, row.due)), reason=OVERLAP
+    )
 
 
 def defer(claim: Claim, *, at: UnixMillis, in_doubt: bool, reason: str) -> Outcome:

@@ -14,6 +14,9 @@ behind a head that is retried later, take no room from others and let their minu
     no room          held, and claimed no sooner than when it is due if the host's room is scarce (`due_within`). Held
                      rows count for the minute's window: if the rows of one slow host fill it, the rows behind them in
                      this minute of this poller are delayed
+    run of a cron    as behind its key while another run of the cron has started. If it has not started itself, its
+                     policy may say otherwise: `skip` is skipped, and so is `buffer_one` behind two runs. `skip` and
+                     `cancel_other` are checked again (`crons.fire_guard`) while the one before is not being called
     breaker open     deferred until the host may be tried again
     destination      paused: deferred to the next look at it; locked: deferred; gone: fails (`dispatch.named_rows`). Not
                      known: held until it is certain that it is gone, since it may just have been made
@@ -24,16 +27,28 @@ from typing import Protocol
 
 from poller_cluster.clients import ServedClient
 from poller_cluster.dispatch.job import Job
-from poller_cluster.dispatch.outcome import BEHIND_ITS_KEY, defer
+from poller_cluster.dispatch.outcome import BEHIND_ITS_KEY, defer, overlapping
 from poller_cluster.dispatch.receivers import Receiver, due_within, longest_due_in, part_for
 from poller_cluster.minute.context import MinuteContext
 from poller_cluster.minute.flow_admission import FlowAdmission
 from poller_cluster.minute.ordering import OrderingKeys
-from poller_cluster.minute.rows import FLOW, HOST, KEY, LATER, UNKNOWN, Again, Hold, PendingRow, Verdict, WaitQueue
+from poller_cluster.minute.rows import (
+    FLOW,
+    HOST,
+    KEY,
+    LATER,
+    UNKNOWN,
+    Again,
+    Hold,
+    PendingRow,
+    Recheck,
+    Verdict,
+    WaitQueue,
+)
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.destinations import names_destination, read_named_url
-from scheduler_service.domain.ids import ClientId, Minute, RowKey, UnixMillis, key_of
-from scheduler_service.domain.options import says_flow
+from scheduler_service.domain.ids import ClientId, Minute, RowKey, ScheduleId, UnixMillis, key_of
+from scheduler_service.domain.options import Undecodable, decode_options, is_run_key, says_flow
 from scheduler_service.domain.retry_rows import says_in_doubt
 from scheduler_service.domain.schedules import Kind, Outcome, Row, State, SweptRow
 
@@ -168,9 +183,14 @@ class MinuteAdmission:
         if isinstance(turn, Hold | Outcome):
             return turn
         verdict = self._judge_receiver(entry, client, now) if known is None else self._judge_alike(entry, known)
-        if verdict is None and turn is not None:
+        if verdict is not None:
+            return verdict
+        if turn is not None:
             self._flows.claiming(turn)
-        return verdict
+        key = entry.row.ordering_key
+        if key is not None and is_run_key(key):
+            self._order.started(key, entry.row.schedule_id, now, calling=True)
+        return None
 
     def _judge_destination(self, entry: PendingRow, client: ServedClient) -> Verdict:
         """Before all else: a row that can't be called takes no place in a queue. Rows of one ordering key that are
@@ -194,10 +214,17 @@ class MinuteAdmission:
             return None
         order.read(row)
         order.want()
-        rank = order.rank(key, row.schedule_id)
+        if is_run_key(key):
+            if in_doubt:
+                order.started(key, row.schedule_id, row.due)
+            rank = order.ahead(key, row.schedule_id)
+        else:
+            rank = order.rank(key, row.schedule_id)
         if self._poller.knows_order(self._minute):
             if rank == 0:
                 return None
+            if is_run_key(key) and (verdict := self._judge_run(entry, key, rank, now)) is not None:
+                return verdict
             comes_at = max(order.head_at(key), now)
         else:
             comes_at = now + HOLD_MS
@@ -206,6 +233,20 @@ class MinuteAdmission:
             return Hold((KEY, key), key_of(row.schedule_id))
         at = max(comes_at, row.due) + BEHIND_MS + min(rank * DEFERRED_APART_MS, LONGEST_BEHIND_MS)
         return defer(entry.claim(), at=UnixMillis(at), in_doubt=in_doubt, reason=BEHIND_ITS_KEY)
+
+    def _judge_run(self, entry: PendingRow, key: str, ahead: int, now: int) -> Verdict:
+        """What a policy says of a run that has not started; None: it waits. `ahead` runs are before it."""
+        row, order = entry.row, self._order
+        try:
+            options = decode_options(row.options)
+        except Undecodable:
+            return None
+        if options.redelivery is not None or row.attempt_base or options.in_doubt or entry.redelivery:
+            return None
+        calling = order.calling(key)
+        if (options.overlap == "buffer_one" and ahead >= 2) or (options.overlap == "skip" and calling):
+            return overlapping(row, now)
+        return Recheck() if options.overlap in ("skip", "cancel_other") and not calling else None
 
     def _may_hold_first(self, row: Row, now: int) -> bool:
         self._free_first -= 1
@@ -275,6 +316,9 @@ class MinuteAdmission:
     def _headroom_in_queue(self, key: str, first: PendingRow, now: int) -> int:
         if not self._poller.knows_order(self._minute):
             return 1 if self._free_first < 0 and now >= first.row.due + LATE_MS else 0
+        if is_run_key(key):
+            # Which of them may start, and what becomes of the others, is judged of each by itself.
+            return 0 if self._order.calling(key) else ALL
         if self._order.rank(key, first.row.schedule_id) == 0:
             return 1
         # If the head comes late, all rows behind it are judged again, to be deferred.
@@ -283,6 +327,16 @@ class MinuteAdmission:
     def read(self, row: Row) -> None:
         if row.ordering_key is not None:
             self._order.read(row)
+
+    def in_doubt(self, row: Row) -> None:
+        if row.ordering_key is not None and is_run_key(row.ordering_key):
+            self._order.started(row.ordering_key, row.schedule_id, row.due)
+
+    def first_run(self, key: str) -> ScheduleId | None:
+        return self._order.first(key)
+
+    def is_over(self, key: str, schedule_id: ScheduleId) -> None:
+        self._order.ended(key, schedule_id)
 
     def swept(self, row: SweptRow) -> None:
         if row.ordering_key is not None and row.kind != Kind.RETRY_ROW and row.state != State.RETRYING:

@@ -403,7 +403,10 @@ class PollerMinute:
         if row.state is None and row.created_at is not None:
             if row.ordering_key is not None:
                 self._admission.read(row)
-            self.rows.add(row, redelivery=self._header.in_doubt(row))
+            in_doubt = self._header.in_doubt(row)
+            if in_doubt and row.ordering_key is not None:
+                self._admission.in_doubt(row)
+            self.rows.add(row, redelivery=in_doubt)
             return
         key, known = row.key, self.rows.get(row.key)
         self._admission.read(row)

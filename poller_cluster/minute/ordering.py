@@ -14,6 +14,11 @@ older minute, each of them and the row's own was read to its end once, and later
 Ended ids are remembered for a while, since a page read earlier may still show them open. Redeliveries are not queued:
 they were requested one by one.
 
+**Runs of a cron** whose policy forbids overlaps have a key of the cron's (`domain.options.run_key`), and a stricter
+rule: whichever of them has started, the *holder*, keeps all others waiting until its end is recorded, those with
+earlier ids and redeliveries too. A run is the holder from its admission on, or once it is found started:
+tried before, or in doubt. What becomes of the others is decided by `minute.admission`.
+
 Bound: a poller queues at most `QUEUED_IDS` ids; a row beyond that is not waited for by those behind it.
 """
 
@@ -21,7 +26,8 @@ from bisect import bisect_left, insort
 from collections.abc import Callable
 
 from scheduler_service.domain.ids import Minute, ScheduleId
-from scheduler_service.domain.retry_rows import SUPERSEDED
+from scheduler_service.domain.options import Undecodable, decode_options, is_run_key
+from scheduler_service.domain.retry_rows import IN_DOUBT, SUPERSEDED, says_in_doubt
 from scheduler_service.domain.schedules import Outcome, Row, State
 
 QUEUED_IDS = 50_000
@@ -40,6 +46,18 @@ class _WaitQueue:
         self.at: dict[ScheduleId, int] = {}
 
 
+class _Holder:
+    """The run of a cron that has started. `calling`: it is claimed, or may be; `at`: when it was admitted, or when its
+    next attempt is due (Unix ms)."""
+
+    __slots__ = ("at", "calling", "schedule_id")
+
+    def __init__(self, schedule_id: ScheduleId, at: int, *, calling: bool) -> None:
+        self.schedule_id = schedule_id
+        self.at = at
+        self.calling = calling
+
+
 class OrderingKeys:
     """The queues of one poller under one epoch. `on_change`: a row left a queue, or a head's instant has changed.
     `on_wanted`: the first row with a key was found, so the order must be learnt."""
@@ -50,6 +68,7 @@ class OrderingKeys:
         self._queues: dict[str, _WaitQueue] = {}
         self._count = 0
         self._ended: dict[ScheduleId, None] = {}
+        self._holders: dict[str, _Holder] = {}
         self.reading: set[Minute] = set()
         """Minutes that run and have not been read to their end yet."""
         self.wanted = False
@@ -69,7 +88,9 @@ class OrderingKeys:
         key = row.ordering_key
         if key is None or not row.defined or row.reason == SUPERSEDED:
             return
-        if row.redelivered_at is not None:
+        if is_run_key(key) and _has_started(row):
+            self.started(key, row.schedule_id, row.next_attempt_at or row.due)
+        if row.redelivered_at is not None and not (is_run_key(key) and row.state == State.RETRYING):
             self.ended(key, row.schedule_id)
         elif row.state is None:
             self.seen(key, row.schedule_id, row.due)
@@ -81,7 +102,13 @@ class OrderingKeys:
     def recorded(self, row: Row, outcome: Outcome) -> None:
         """A row's outcome was recorded by this owner."""
         key = row.ordering_key
-        if key is None or outcome.reason == SUPERSEDED:
+        if key is None:
+            return
+        holder = self._holders.get(key)
+        if holder is not None and holder.schedule_id == row.schedule_id:
+            holder.calling = False
+            holder.at = outcome.next_attempt_at or 0
+        if outcome.reason == SUPERSEDED:
             return
         if outcome.state is State.RETRYING:
             self.seen(key, row.schedule_id, outcome.next_attempt_at or row.due)
@@ -112,8 +139,13 @@ class OrderingKeys:
         self._ended[schedule_id] = None
         if len(self._ended) > ENDED_IDS:
             del self._ended[next(iter(self._ended))]
-        queue = self._queues.get(key)
+        holder, queue = self._holders.get(key), self._queues.get(key)
+        held = holder is not None and holder.schedule_id == schedule_id
+        if held:
+            del self._holders[key]
         if queue is None or queue.at.pop(schedule_id, None) is None:
+            if held:
+                self._on_change()
             return
         del queue.ids[bisect_left(queue.ids, schedule_id)]
         self._count -= 1
@@ -121,22 +153,81 @@ class OrderingKeys:
             del self._queues[key]
         self._on_change()
 
+    def started(self, key: str, schedule_id: ScheduleId, at: int, *, calling: bool = False) -> None:
+        """A run has started: it holds its key, unless another one does. `at`: when it was admitted, or when its next
+        attempt is due."""
+        holder = self._holders.get(key)
+        if holder is None:
+            if calling or schedule_id not in self._ended:
+                self._holders[key] = _Holder(schedule_id, at, calling=calling)
+        elif holder.schedule_id == schedule_id and (calling or not holder.calling):
+            holder.at, holder.calling = at, calling
+
+    def first(self, key: str) -> ScheduleId | None:
+        """The run that has started, else the first that waits; None: there is none."""
+        holder, queue = self._holders.get(key), self._queues.get(key)
+        if holder is not None:
+            return holder.schedule_id
+        return None if queue is None else queue.ids[0]
+
+    def calling(self, key: str) -> bool:
+        """Whether a run has started and is claimed. Otherwise it waits for its next attempt, or was cancelled since."""
+        holder = self._holders.get(key)
+        return holder is not None and holder.calling
+
+    def ahead(self, key: str, schedule_id: ScheduleId) -> int:
+        """How many runs of a cron must end before this one; at 0 it may start."""
+        holder, before = self._holders.get(key), self.rank(key, schedule_id)
+        if holder is None:
+            return before
+        if holder.schedule_id == schedule_id:
+            return 0
+        queue = self._queues.get(key)
+        counted = queue is not None and holder.schedule_id in queue.at and holder.schedule_id < schedule_id
+        return before if counted else before + 1
+
     def rank(self, key: str, schedule_id: ScheduleId) -> int:
         """How many ids are before this one; at 0 its row may start."""
         queue = self._queues.get(key)
         return 0 if queue is None else bisect_left(queue.ids, schedule_id)
 
     def head_at(self, key: str) -> int:
-        """When the head of this queue is due. The queue must not be empty."""
+        """When the head of this queue is due, 0 if it is being called. There must be a queue or a holder."""
+        holder = self._holders.get(key)
+        if holder is not None:
+            return 0 if holder.calling else holder.at
         queue = self._queues[key]
         return queue.at[queue.ids[0]]
 
     def overdue(self, now: int, *, limit: int) -> list[tuple[str, ScheduleId]]:
-        """Heads with rows behind them that are overdue by more than `OVERDUE_MS`."""
+        """Holders, and heads with rows behind them, that are overdue by more than `OVERDUE_MS`."""
         late = []
         for key, queue in self._queues.items():
             if len(queue.ids) > 1 and queue.at[queue.ids[0]] + OVERDUE_MS < now:
                 late.append((key, queue.ids[0]))
                 if len(late) >= limit:
+                    return late
+        for key, holder in self._holders.items():
+            if holder.at + OVERDUE_MS < now:
+                late.append((key, holder.schedule_id))
+                if len(late) >= limit:
                     break
         return late
+
+
+def _has_started(row: Row) -> bool:
+    """Whether an attempt was made, or may have been, since the row was created or redelivered last."""
+    if row.state is None:
+        return row.is_retry_row and (says_in_doubt(row.options) or _attempts_of(row) > 0)
+    if row.state != State.RETRYING:
+        return False
+    return row.reason == IN_DOUBT or (row.attempts or 0) > (row.redelivered_after or 0)
+
+
+def _attempts_of(row: Row) -> int:
+    """Those of a retry row that count since the last redelivery."""
+    base = row.attempt_base or 0
+    try:
+        return decode_options(row.options).attempts_counted(base) if base else 0
+    except Undecodable:
+        return base

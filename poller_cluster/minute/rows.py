@@ -80,8 +80,13 @@ class Hold(NamedTuple):
     place: RowKey
 
 
-Verdict: TypeAlias = Outcome | Hold | None
-"""On a row whose turn to be claimed has come: None to claim it, Hold, or the outcome it gets without being claimed."""
+class Recheck(NamedTuple):
+    """The row is to be checked once more before it is judged again: what it depends on may have changed."""
+
+
+Verdict: TypeAlias = Outcome | Hold | Recheck | None
+"""On a row whose turn to be claimed has come: None to claim it, Hold, Recheck, or the outcome it gets without being
+claimed."""
 
 
 class Again(NamedTuple):
@@ -204,6 +209,10 @@ class PendingRows:
                 picked.append(entry)
             elif isinstance(verdict, Hold):
                 heapq.heappush(self.held.setdefault(verdict.queue, []), (verdict.place, entry))
+            elif isinstance(verdict, Recheck):
+                entry.checked = False
+                self.unchecked[entry.key] = entry
+                unchecked.append(entry)
             else:
                 self.end(entry, verdict, at=now)
         self.put_back(unchecked)
@@ -291,6 +300,15 @@ class Admission(Judge, Protocol):
     def read(self, row: Row) -> None:
         """A row of the partition, or the original of one, as read. Rows without an ordering key may be left out: only
         the order is kept."""
+
+    def in_doubt(self, row: Row) -> None:
+        """A row of the partition that an earlier owner may have called."""
+
+    def first_run(self, key: str) -> ScheduleId | None:
+        """The run of a cron that has started, else the first that waits, by the ordering key of its runs."""
+
+    def is_over(self, key: str, schedule_id: ScheduleId) -> None:
+        """This run has ended, or was cancelled."""
 
     def swept(self, row: SweptRow) -> None:
         """A row with an outcome, as a sweep reads it; without an ordering key it may be left out. It has no follow-up,

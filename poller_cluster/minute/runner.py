@@ -213,7 +213,9 @@ class MinuteRun:
                 machine.rechecked(rows)
             case CheckRows(rows=rows):
                 originals = await self._read_originals(row for row in rows if row.is_retry_row)
-                outcomes = await self._context.fire_guard.judge(partition.client_id, rows, now=self._clock.wall_ms())
+                outcomes = await self._context.fire_guard.judge(
+                    partition.client_id, rows, now=self._clock.wall_ms(), runs=self._admission
+                )
                 machine.rows_checked(rows, originals, outcomes)
             case OpenPartition(expect_epoch=expect):
                 await self._report(

@@ -41,6 +41,19 @@ class RetryOverride(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
         return msgspec.structs.replace(settings, **asked)
 
 
+RUN_KEY_PREFIX = "$cron/"
+"""What the ordering keys of crons begin with, and no client's."""
+
+
+def run_key(cron_id: str) -> str:
+    """The ordering key of a cron's runs of which one is under way at a time."""
+    return RUN_KEY_PREFIX + cron_id
+
+
+def is_run_key(key: str | None) -> bool:
+    return key is not None and key.startswith(RUN_KEY_PREFIX)
+
+
 class CronChild(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The rule that made a child: the cron's revision, and the versions of the data that gave its instant: of zones
     and, for a rule with a country's calendar, of public holidays."""
@@ -76,7 +89,8 @@ class ScheduleOptions(msgspec.Struct, frozen=True, omit_defaults=True, gc=False)
     retry rows made by an explicit redelivery, and in their retries. `key`: of schedules that were put under one.
     `empty_body`: an empty body was asked for. Without it, a row without a body is sent with the default one. `flow`: of
     callbacks with a flow key. `wire`: of calls that came by another scheduler's wire (see `wires`). `local_due`: of
-    rows whose instant was asked for as a local time."""
+    rows whose instant was asked for as a local time. `overlap`: what becomes of a cron's run while another one is under
+    way, if that is not allowed (`crons.row.Overlap`); such runs have the ordering key of their cron (`run_key`)."""
 
     retry: RetryOverride | None = None
     timeout_seconds: float | None = None
@@ -89,6 +103,7 @@ class ScheduleOptions(msgspec.Struct, frozen=True, omit_defaults=True, gc=False)
     flow: Flow | None = None
     wire: str | None = None
     local_due: LocalDue | None = None
+    overlap: str | None = None
 
     def retry_settings(self, settings: RetrySettings) -> RetrySettings:
         """The retry policy of this schedule."""

@@ -24,7 +24,7 @@ REASONS: Final[Mapping[str, str]] = {
     "internal": "failed; a fault of Minutehand's, which the log of the node tells",
     "late": "skipped by the late policy",
     "missed": "skipped; the fire was older than the cron's catch-up",
-    "overlap": "skipped; an earlier run of the cron had not ended",
+    "overlap": "skipped, as another run of the cron had not ended; or cancelled in favour of a later one",
     "cron-changed": "cancelled; its cron was changed, paused or deleted",
     "rescheduled": "cancelled; called at another instant instead, as `rescheduled_to`",
     "rescheduled-otherwise": "cancelled; another call is made instead, as `rescheduled_to`",

@@ -10,7 +10,8 @@ The pointer is always written first, so a reader that finds a pointer without it
 pointing row.
 
 If a schedule was redelivered, its original records when and after how many attempts, and every retry row made since has
-the same in its options. Such retry rows have no ordering key: redeliveries do not queue."""
+the same in its options. Such retry rows have no ordering key, except for runs of crons of which one is
+under way at a time: redeliveries do not queue."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -30,7 +31,7 @@ from scheduler_service.domain.ids import (
     partition_of,
     poller_of,
 )
-from scheduler_service.domain.options import LocalDue, Undecodable, decode_options
+from scheduler_service.domain.options import LocalDue, Undecodable, decode_options, is_run_key
 from scheduler_service.domain.schedule_keys import KeyMark
 from scheduler_service.domain.schedules import Definition, Kind, Outcome, Row, State
 
@@ -75,7 +76,8 @@ def definition_of(partition: Partition, row: Row) -> Definition:
     options, ordering_key = row.options or "{}", row.ordering_key
     if row.redelivered_at is not None and not row.is_retry_row:
         mark = {"at": row.redelivered_at, "attempts": row.redelivered_after or 0}
-        options, ordering_key = _with_mark(options, MARK_REDELIVERY, mark), None
+        options = _with_mark(options, MARK_REDELIVERY, mark)
+        ordering_key = ordering_key if is_run_key(ordering_key) else None
     return Definition(
         client_id=partition.client_id,
         poller_id=partition.poller_id,

@@ -4,7 +4,7 @@
 schedule is.
 """
 
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -12,11 +12,11 @@ from msgspec import Meta
 from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
 from scheduler_service.domain.clients import ClientSettings
 from scheduler_service.domain.crons import Calendar, Written, in_words
-from scheduler_service.domain.crons.row import DEFAULT_CATCH_UP_SECONDS, CronCallback, CronOptions
+from scheduler_service.domain.crons.row import DEFAULT_CATCH_UP_SECONDS, CronCallback, CronOptions, Overlap
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import UnixMillis
 from scheduler_service.domain.instants import read_instant
-from scheduler_service.domain.options import RetryOverride, encode_headers
+from scheduler_service.domain.options import RetryOverride, encode_headers, is_run_key
 from scheduler_service.domain.spread import MAX_SPREAD_SECONDS
 from scheduler_service.usecases.named_destinations import CheckDestination, no_such_destination
 from scheduler_service.usecases.rule_request import RuleRequest, judge_rule, source_of, written_by
@@ -30,6 +30,7 @@ from scheduler_service.usecases.schedule_request import (
     asked_retry,
     asks_for_empty_body,
     draft_callback,
+    reserved_key,
 )
 
 MAX_FIRES = 1_000_000
@@ -55,7 +56,8 @@ class CronRequest(RuleRequest, frozen=True, forbid_unknown_fields=True, kw_only=
     reads them) and in `timezone` (an IANA name); not at minutes that one of `excluding` matches, and on days off as
     `calendar` says. It fires from `starts_at` to before `ends_at` (RFC 3339 with an offset), `max_fires` times at most.
     Each fire is delayed by up to `spread_seconds`, always by the same time for one cron. Fires missed by more than
-    `catch_up_seconds` are skipped. `overlap` skip: a fire is skipped while the previous one has not ended. Runs have
+    `catch_up_seconds` are skipped. `overlap` says what becomes of a run that is due while an
+    earlier one has not ended: allow, skip, buffer_one, buffer_all or cancel_other. Runs have
     its `ordering_key`, as schedules do.
     """
 
@@ -65,7 +67,7 @@ class CronRequest(RuleRequest, frozen=True, forbid_unknown_fields=True, kw_only=
     max_fires: Annotated[int, Meta(ge=1, le=MAX_FIRES)] | None = None
     spread_seconds: Annotated[int, Meta(ge=0, le=MAX_SPREAD_SECONDS)] = 0
     catch_up_seconds: Annotated[float, Meta(ge=0, le=MAX_CATCH_UP_SECONDS)] = DEFAULT_CATCH_UP_SECONDS
-    overlap: Literal["allow", "skip"] = "allow"
+    overlap: Overlap = "allow"
     retry: RetryOverride | None = None
     timeout_seconds: TimeoutSeconds | None = None
     label: Name | None = None
@@ -127,6 +129,10 @@ def draft_cron(
         callback, settings=settings, check_url=check_url, faults=faults, check_destination=check_destination
     )
     faults += bounds.faults_of_schedule(request.retry, request.timeout_seconds)
+    if is_run_key(request.ordering_key):
+        faults.append(reserved_key())
+    elif request.ordering_key is not None and request.overlap != "allow":
+        faults.append(FieldError("/overlap", "must be allow with an ordering_key: runs of one key wait for each other"))
     if faults or judged is None:
         raise Invalid(faults)
     method, url = callback.stored_target
@@ -141,7 +147,8 @@ def draft_cron(
             max_fires=request.max_fires,
             spread_seconds=request.spread_seconds,
             catch_up_seconds=request.catch_up_seconds,
-            overlap=request.overlap,
+            overlap="allow" if request.overlap == "allow" else "skip",
+            waits=request.overlap if request.overlap in ("buffer_one", "buffer_all", "cancel_other") else None,
             gap=request.dst.gap,
             fold=request.dst.fold,
             retry=asked_retry(request.retry),

@@ -44,6 +44,7 @@ from scheduler_service.domain.errors import (
     SecretLocked,
 )
 from scheduler_service.domain.ids import ClientId, CronId, PollerId, UnixMillis
+from scheduler_service.domain.options import run_key
 from scheduler_service.domain.ports import CronStore, SecretEncryption
 from scheduler_service.domain.preconditions import NO_PRECONDITION, Precondition
 from scheduler_service.domain.quotas import pinned_poller
@@ -307,7 +308,9 @@ class _Change(NamedTuple):
 def _poller(client: Client, cron_id: CronId, draft: CronDraft) -> PollerId:
     """The poller of a cron's children: that of their flow key or ordering key, if they have one."""
     pin = draft.options.pin
-    return pinned_poller(client.client_id, cron_id if pin is None else pin, quota=client.poller_quota)
+    if pin is None:
+        pin = cron_id if draft.options.policy == "allow" else run_key(cron_id)
+    return pinned_poller(client.client_id, pin, quota=client.poller_quota)
 
 
 def existing(known: Cron | None, cron_id: CronId) -> Cron:

@@ -37,12 +37,14 @@ from scheduler_service.domain.network import MAX_URL_LENGTH, NetworkPolicy, Refu
 from scheduler_service.domain.options import (
     NO_HEADERS,
     NO_OPTIONS_TEXT,
+    RUN_KEY_PREFIX,
     Headers,
     LocalDue,
     RetryOverride,
     ScheduleOptions,
     encode_headers,
     encode_options,
+    is_run_key,
 )
 from scheduler_service.domain.ports import SecretEncryption
 from scheduler_service.domain.schedule_keys import KEY_PATTERN
@@ -222,9 +224,15 @@ def draft(
         faults += bounds.faults_of_schedule(request.retry, request.timeout_seconds)
     if request.latest is not None:
         faults += _faults_of_latest(request)
+    if request.ordering_key is not None and is_run_key(request.ordering_key):
+        faults.append(reserved_key())
     if faults:
         raise Invalid(faults)
     return _drawn(request, asked, due if due > now else UnixMillis(now), headers, body)
+
+
+def reserved_key() -> FieldError:
+    return FieldError("/ordering_key", f"must not begin with {RUN_KEY_PREFIX!r}, as those of crons do")
 
 
 def redraft(request: ScheduleRequest, *, due: UnixMillis, now: int) -> Draft:

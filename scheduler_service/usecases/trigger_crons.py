@@ -9,6 +9,7 @@ instant derives the same run again, and writes equal values, until the cron is c
 from typing import NamedTuple
 
 from scheduler_service.domain.clients import Client
+from scheduler_service.domain.crons.expansion import overlap_option
 from scheduler_service.domain.crons.row import Cron, CronRun
 from scheduler_service.domain.errors import Conflict
 from scheduler_service.domain.ids import ClientId, CronId, ScheduleId, UnixMillis, derived_schedule_id, due_of
@@ -101,10 +102,11 @@ def _run(cron: Cron, at: UnixMillis) -> ChosenRun:
                 empty_body=cron.options.empty_body,
                 flow=cron.options.flow,
                 wire=cron.options.wire,
+                overlap=overlap_option(cron),
             )
         ),
         label=cron.options.label,
-        ordering_key=cron.options.ordering_key,
+        ordering_key=cron.runs_key,
         cron_id=cron.cron_id,
         nominal_due=at,
         created_at=at,

@@ -298,7 +298,7 @@ async def test_more_are_read_than_fit_a_request(storage: Storage, names: Names) 
         zip(wanted, crons, strict=True)
     )
     assert await storage.crons.read_standings(crons[0].client_id, [*wanted, *wanted, CronId("nobody")]) == {
-        one.cron_id: CronStanding(one.client_id, one.cron_id, one.revision, one.options.overlap) for one in crons
+        one.cron_id: CronStanding(one.client_id, one.cron_id, one.revision, one.options.policy) for one in crons
     }
 
 
@@ -313,6 +313,9 @@ async def test_a_standing_tells_the_revision_and_what_overlaps_do(storage: Stora
         "allowing": CronStanding(client, CronId("allowing"), allowing.revision, "allow"),
         "skipping": CronStanding(client, CronId("skipping"), skipping.revision, "skip"),
     }
+    waiting = cron(client, "waiting", options=CronOptions(overlap="skip", waits="buffer_one"))
+    await create(storage, waiting)
+    assert (await storage.crons.read_standings(client, [waiting.cron_id]))[waiting.cron_id].overlap == "buffer_one"
     await spoil(storage, skipping, "options", "[]")
     assert list(await storage.crons.read_standings(client, [allowing.cron_id, skipping.cron_id])) == ["allowing"]
 

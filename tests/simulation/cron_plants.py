@@ -8,15 +8,19 @@ from typing import Any
 import msgspec
 import pytest
 
+from poller_cluster.crons import fire_guard
 from poller_cluster.crons.fire_guard import CronFireGuard
 from poller_cluster.crons.overdue_scan import OverdueScan
+from poller_cluster.minute import admission
+from poller_cluster.minute.ordering import OrderingKeys
+from scheduler_service.domain import retry_rows
 from scheduler_service.domain.crons import expansion
 from scheduler_service.domain.crons.expansion import Child, Expansion, offset_ms
 from scheduler_service.domain.crons.row import Cron, CronRun
 from scheduler_service.domain.ids import ClientId, ScheduleId, UnixMillis, derived_schedule_id
-from scheduler_service.domain.schedules import State
+from scheduler_service.domain.schedules import Outcome, Row, State
 from scheduler_service.runtime.concurrently import Turn
-from scheduler_service.usecases import backfill_crons, expand_crons
+from scheduler_service.usecases import backfill_crons, expand_crons, trigger_crons
 from scheduler_service.usecases.backfill_crons import BackfillCron, Backfilled
 from scheduler_service.usecases.expand_crons import ExpandCrons
 from scheduler_service.usecases.redeliver import Terms
@@ -144,6 +148,56 @@ def overlap_ignored(patch: pytest.MonkeyPatch) -> None:
         return False
 
     patch.setattr(CronFireGuard, "_is_under_way", is_under_way)
+    patch.setattr(OrderingKeys, "ahead", lambda self, key, schedule_id: 0)
+    patch.setattr(fire_guard, "_policy_of", lambda row: None)
+
+
+def a_run_that_started_holds_nothing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(OrderingKeys, "started", lambda self, key, schedule_id, at, calling=False: None)
+
+
+def a_claimed_run_holds_nothing(patch: pytest.MonkeyPatch) -> None:
+    started = OrderingKeys.started
+
+    def only_found(self: OrderingKeys, key: str, schedule_id: ScheduleId, at: int, *, calling: bool = False) -> None:
+        if not calling:
+            started(self, key, schedule_id, at)
+
+    patch.setattr(OrderingKeys, "started", only_found)
+
+
+def a_run_holds_only_while_it_is_called(patch: pytest.MonkeyPatch) -> None:
+    recorded = OrderingKeys.recorded
+
+    def forgetful(self: OrderingKeys, row: Row, outcome: Outcome) -> None:
+        recorded(self, row, outcome)
+        self._holders.pop(row.ordering_key or "", None)
+
+    patch.setattr(OrderingKeys, "recorded", forgetful)
+
+
+def redelivered_runs_have_no_key(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(retry_rows, "is_run_key", lambda key: False)
+
+
+def triggered_runs_have_no_key(patch: pytest.MonkeyPatch) -> None:
+    run = trigger_crons._run
+
+    def keyless(cron: Cron, at: UnixMillis) -> trigger_crons.ChosenRun:
+        chosen = run(cron, at)
+        return chosen._replace(definition=msgspec.structs.replace(chosen.definition, ordering_key=None))
+
+    patch.setattr(trigger_crons, "_run", keyless)
+
+
+def buffer_one_lets_all_wait(patch: pytest.MonkeyPatch) -> None:
+    ahead = OrderingKeys.ahead
+    patch.setattr(OrderingKeys, "ahead", lambda self, key, schedule_id: min(ahead(self, key, schedule_id), 1))
+
+
+def cancel_other_cancels_nothing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(fire_guard, "_policy_of", lambda row: None)
+    patch.setattr(admission, "Recheck", lambda: None)
 
 
 def overdue_scan_finds_nothing(patch: pytest.MonkeyPatch) -> None:
@@ -169,6 +223,13 @@ CRON_PLANTS: dict[str, Plant] = {
         backfill_under_an_id_of_its_own,
         backfill_calls_what_was_made,
         overlap_ignored,
+        a_run_that_started_holds_nothing,
+        a_claimed_run_holds_nothing,
+        a_run_holds_only_while_it_is_called,
+        redelivered_runs_have_no_key,
+        triggered_runs_have_no_key,
+        buffer_one_lets_all_wait,
+        cancel_other_cancels_nothing,
         overdue_scan_finds_nothing,
     )
 }

@@ -7,6 +7,7 @@ import pytest
 
 from tests.simulation import test_cron_backfills as backfills
 from tests.simulation import test_cron_faults as faults
+from tests.simulation import test_cron_overlaps as overlaps
 from tests.simulation import test_crons as crons
 from tests.simulation.cron_plants import CRON_PLANTS
 
@@ -36,6 +37,19 @@ FINDERS: dict[str, Callable[[], None]] = {
     "backfill_calls_what_was_made": (
         backfills.test_the_fires_of_a_pause_are_made_once_however_often_and_by_how_many_they_are_asked_for
     ),
+    "a_run_that_started_holds_nothing": partial(
+        overlaps.test_a_backfill_waits_for_a_run_that_waits_for_its_retry, taken_over=True, policy="buffer_all"
+    ),
+    "a_claimed_run_holds_nothing": partial(
+        overlaps.test_a_trigger_before_a_fire_that_is_claimed_already_does_not_run_beside_it, "buffer_all"
+    ),
+    "a_run_holds_only_while_it_is_called": partial(
+        overlaps.test_a_backfill_waits_for_a_run_that_waits_for_its_retry, taken_over=False, policy="buffer_all"
+    ),
+    "redelivered_runs_have_no_key": partial(overlaps.test_triggers_and_backfills_keep_to_the_policy, "skip"),
+    "triggered_runs_have_no_key": partial(overlaps.test_triggers_and_backfills_keep_to_the_policy, "skip"),
+    "cancel_other_cancels_nothing": overlaps.test_cancel_other_cancels_the_run_that_waits_for_its_retry,
+    "buffer_one_lets_all_wait": overlaps.test_buffer_one_lets_one_wait_and_skips_the_others,
     "overlap_ignored": crons.test_overlap_skip_passes_fires_over_while_a_run_is_retried,
     "overdue_scan_finds_nothing": crons.test_a_wake_up_that_is_lost_is_made_up_for,
 }

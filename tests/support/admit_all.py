@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sized
 from dataclasses import dataclass
 
 from poller_cluster.minute.rows import Again, PendingRow, Verdict, WaitQueue
+from scheduler_service.domain.ids import ScheduleId
 from scheduler_service.domain.schedules import Outcome, Row, SweptRow
 
 
@@ -24,6 +25,15 @@ class AdmitAll:
         return
 
     def read(self, row: Row) -> None:
+        return
+
+    def in_doubt(self, row: Row) -> None:
+        return
+
+    def first_run(self, key: str) -> ScheduleId | None:
+        return None
+
+    def is_over(self, key: str, schedule_id: ScheduleId) -> None:
         return
 
     def swept(self, row: SweptRow) -> None:

@@ -137,7 +137,7 @@ def cron_view(cron: Cron, client: Client, encryption: SecretEncryption, *, now: 
         max_fires=options.max_fires,
         spread_seconds=options.spread_seconds,
         catch_up_seconds=options.catch_up_seconds,
-        overlap=options.overlap,
+        overlap=options.policy,
         dst=DstRequest(gap=options.gap, fold=options.fold),
         retry=options.retry,
         timeout_seconds=options.timeout_seconds,

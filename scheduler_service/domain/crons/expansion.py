@@ -48,6 +48,8 @@ LONGEST_SLEEP_MS = DAY_MS
 MAX_CHILDREN = 200
 """In one expansion. If there are more, the cron is due again at once."""
 PUNCTUAL_SECONDS = 60.0
+LONGEST_WAIT_SECONDS = 604_800.0
+"""How long a run may wait for those before it; then it is skipped."""
 WAKE_UP_SCHEME = "minutehand://"
 
 
@@ -208,6 +210,12 @@ def child_id(cron: Cron, nominal: int) -> ScheduleId:
     return derived_schedule_id(due=nominal + offset_ms(cron), poller_id=cron.poller_id, name=name)
 
 
+def overlap_option(cron: Cron) -> str | None:
+    """What the options of a cron's runs say of overlaps."""
+    policy = cron.options.policy
+    return None if policy == "allow" else policy
+
+
 def missed_fire(cron: Cron, nominal: int) -> Child:
     """The child of a fire of the cron's past, to be recorded as skipped."""
     return _child(cron, _child_options(cron), nominal, nominal + offset_ms(cron), skip=True)
@@ -226,7 +234,7 @@ def _child(cron: Cron, options: str, nominal: int, due: int, *, skip: bool) -> C
         body=cron.callback.body,
         options=options,
         label=cron.options.label,
-        ordering_key=cron.options.ordering_key,
+        ordering_key=cron.runs_key,
         cron_id=cron.cron_id,
         nominal_due=nominal_due,
         created_at=cron.changed_at,
@@ -240,11 +248,12 @@ def _child_options(cron: Cron) -> str:
         ScheduleOptions(
             retry=cron.options.retry,
             timeout_seconds=cron.options.timeout_seconds,
-            skip_after_seconds=_catch_up_seconds(cron),
+            skip_after_seconds=max(_catch_up_seconds(cron), LONGEST_WAIT_SECONDS if cron.options.waits else 0.0),
             cron=CronChild(cron.revision, tzdata_version(), _holidays(cron)),
             empty_body=cron.options.empty_body,
             flow=cron.options.flow,
             wire=cron.options.wire,
+            overlap=overlap_option(cron),
         )
     )
 

@@ -21,7 +21,7 @@ import msgspec
 from scheduler_service.domain.clients import CLIENT_ID_PATTERN
 from scheduler_service.domain.flows import Flow
 from scheduler_service.domain.ids import ClientId, CronId, PollerId, ScheduleId, UnixMillis
-from scheduler_service.domain.options import RetryOverride
+from scheduler_service.domain.options import RetryOverride, run_key
 
 CRON_CLIENT = ClientId("$cron")
 """The built-in client whose rows wake crons."""
@@ -29,6 +29,11 @@ CRON_ID_PATTERN = CLIENT_ID_PATTERN
 DEFAULT_CATCH_UP_SECONDS = 3600.0
 FIRST_REVISION = 1
 """The revision of a new cron, which has no older children."""
+
+
+Overlap = Literal["allow", "skip", "buffer_one", "buffer_all", "cancel_other"]
+"""What becomes of a run that is due while an earlier one has not ended: it is called beside it; skipped; it waits, if
+no other waits, or in any case; or the earlier one is cancelled."""
 
 
 class CronState(StrEnum):
@@ -62,7 +67,8 @@ class CronPause(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 class CronOptions(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A rule's options beside expression and zone. Instants are Unix milliseconds, `ends_at` is exclusive.
     `empty_body`, `flow` and `wire` as in `ScheduleOptions`, `ordering_key` as in `Definition`. `source`: only to be
-    shown; None: `expression` is what was asked for."""
+    shown; None: `expression` is what was asked for.
+    `waits`: the policy if it is neither of `overlap`, which is then skip, for programs that know only those two."""
 
     starts_at: UnixMillis | None = None
     ends_at: UnixMillis | None = None
@@ -70,6 +76,7 @@ class CronOptions(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     spread_seconds: int = 0
     catch_up_seconds: float = DEFAULT_CATCH_UP_SECONDS
     overlap: Literal["allow", "skip"] = "allow"
+    waits: Literal["buffer_one", "buffer_all", "cancel_other"] | None = None
     gap: Literal["shift", "skip"] = "shift"
     fold: Literal["first", "both"] = "first"
     retry: RetryOverride | None = None
@@ -80,6 +87,10 @@ class CronOptions(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     ordering_key: str | None = None
     source: CronSource | None = None
     wire: str | None = None
+
+    @property
+    def policy(self) -> Overlap:
+        return self.waits or self.overlap
 
     @property
     def pin(self) -> str | None:
@@ -126,6 +137,11 @@ class Cron(msgspec.Struct, frozen=True, kw_only=True):
     confirmations: int = 0
     pause: CronPause | None = None
 
+    @property
+    def runs_key(self) -> str | None:
+        """The ordering key of its runs."""
+        return self.options.ordering_key if self.options.policy == "allow" else run_key(self.cron_id)
+
 
 class CronProgress(msgspec.Struct, frozen=True, kw_only=True):
     """The progress of one cron, applied if revision, expanded_through and swept are still those of `cron`."""
@@ -166,7 +182,7 @@ class CronStanding(msgspec.Struct, frozen=True, gc=False):
     client_id: ClientId
     cron_id: CronId
     revision: int
-    overlap: Literal["allow", "skip"]
+    overlap: Overlap
 
 
 class CronRun(msgspec.Struct, frozen=True, gc=False):

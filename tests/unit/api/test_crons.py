@@ -76,7 +76,6 @@ async def test_what_was_asked_for_is_shown(api: ApiHarness, key: str) -> None:
         "retry": {"max_attempts": 3},
         "timeout_seconds": 2.5,
         "label": "weekly",
-        "ordering_key": "till-4",
     }
     shown = await made(api, key, **asked)
     assert {name: shown[name] for name in asked} == asked
@@ -160,6 +159,33 @@ async def test_all_faults_of_a_rule_are_named_at_once(api: ApiHarness, key: str)
     assert (await put(api, key, expression="0 9 * * *", excluding=["* * * * *"])).json["errors"] == [
         {"pointer": "/expression", "detail": "does not fire within five years from now"}
     ]
+
+
+@pytest.mark.parametrize("policy", ["allow", "skip", "buffer_one", "buffer_all", "cancel_other"])
+async def test_every_overlap_policy_is_kept_and_in_the_runs(api: ApiHarness, key: str, policy: str) -> None:
+    shown = await made(api, key, overlap=policy)
+    assert shown["overlap"] == policy
+    assert (await made(api, key, overlap=policy))["revision"] == 1, "a repeat changes nothing"
+    run = (await api.send("POST", f"{NIGHTLY}:trigger", key=key)).json
+    assert run["ordering_key"] == (None if policy == "allow" else "$cron/nightly")
+    stored_options = next(row["options"] for row in api.connection.rows("crons") if row["cron_id"] == "nightly")
+    assert msgspec.json.decode(stored_options).get("overlap") == (None if policy == "allow" else "skip"), (
+        "programs that know two policies skip"
+    )
+
+
+async def test_an_ordering_key_of_ones_own_goes_without_a_policy_and_not_by_the_name_of_crons(
+    api: ApiHarness, key: str
+) -> None:
+    shown = await made(api, key, ordering_key="till-4")
+    assert (shown["ordering_key"], shown["overlap"]) == ("till-4", "allow")
+    both = await put(api, key, ordering_key="till-4", overlap="buffer_one")
+    assert [fault["pointer"] for fault in both.json["errors"]] == ["/overlap"]
+    reserved = await put(api, key, ordering_key="$cron/nightly", overlap="skip", callback={"url": "ftp://x"})
+    assert [fault["pointer"] for fault in reserved.json["errors"]] == ["/callback/url", "/ordering_key"]
+    one = {"delay_seconds": 5, "callback": callback(), "ordering_key": "$cron/nightly"}
+    refused = await api.send("POST", "/v1/clients/shop/schedules", key=key, json=one)
+    assert [fault["pointer"] for fault in refused.json["errors"]] == ["/ordering_key"]
 
 
 async def test_the_same_again_changes_nothing_and_another_rule_does(api: ApiHarness, key: str) -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from poller_cluster.minute import ordering
 from poller_cluster.minute.ordering import OrderingKeys
 from scheduler_service.domain.ids import ScheduleId
+from scheduler_service.domain.options import run_key
 from scheduler_service.domain.schedules import Row, State
 from tests.unit.poller_cluster.builders import at, outcome, retry_row_key, row, with_state
 
@@ -151,3 +152,53 @@ def test_a_redelivery_is_not_in_the_queue(poller: Poller) -> None:
     again = msgspec.structs.replace(with_state(first, State.RETRYING), redelivered_at=at(50), next_attempt_at=at(50))
     poller.keys.read(again)
     assert poller.rank(second) == 0
+
+
+RUNS = run_key("nightly")
+
+
+def ahead(poller: Poller, one: Row) -> int:
+    return poller.keys.ahead(RUNS, one.schedule_id)
+
+
+def test_a_run_that_has_started_holds_off_all_others_until_it_ends(poller: Poller) -> None:
+    earlier, started, later = (keyed(seconds, key=RUNS) for seconds in (1, 2, 3))
+    for each in (started, later):
+        poller.keys.read(each)
+    poller.keys.started(RUNS, started.schedule_id, at(2), calling=True)
+    poller.keys.read(earlier)
+    assert [ahead(poller, each) for each in (earlier, started, later)] == [1, 0, 2]
+    assert poller.keys.calling(RUNS)
+    poller.keys.started(RUNS, earlier.schedule_id, at(1), calling=True)
+    assert poller.keys.first(RUNS) == started.schedule_id, "there is one holder"
+    poller.keys.recorded(started, outcome(State.RETRYING, next_attempt_at=at(60)))
+    assert not poller.keys.calling(RUNS)
+    assert (ahead(poller, earlier), poller.keys.head_at(RUNS)) == (1, at(60))
+    before = poller.changes
+    poller.keys.recorded(started, outcome())
+    assert poller.changes > before, "those that wait are judged again"
+    assert [ahead(poller, each) for each in (earlier, later)] == [0, 1]
+
+
+def test_a_new_owner_finds_the_run_that_has_started(poller: Poller) -> None:
+    waiting, tried = keyed(1, key=RUNS), keyed(2, key=RUNS)
+    poller.keys.read(waiting)
+    poller.keys.read(with_state(tried, State.RETRYING, attempts=2, next_attempt_at=at(60)))
+    assert poller.keys.first(RUNS) == tried.schedule_id
+    assert ahead(poller, waiting) == 1
+    deferred = Poller()
+    deferred.keys.read(waiting)
+    deferred.keys.read(with_state(tried, State.RETRYING, attempts=0, next_attempt_at=at(60)))
+    assert deferred.keys.first(RUNS) == waiting.schedule_id, "a run that was only deferred has not started"
+    assert ahead(deferred, waiting) == 0
+
+
+def test_a_holder_that_was_cancelled_elsewhere_is_looked_up(poller: Poller) -> None:
+    run = keyed(1, key=RUNS)
+    poller.keys.read(run)
+    poller.keys.started(RUNS, run.schedule_id, at(1), calling=True)
+    assert poller.keys.overdue(at(30), limit=9) == []
+    assert poller.keys.overdue(at(62), limit=9) == [(RUNS, run.schedule_id)]
+    poller.keys.read(with_state(run, State.CANCELLED))
+    assert poller.keys.first(RUNS) is None
+    assert poller.keys.overdue(at(62), limit=9) == []
