@@ -25,7 +25,7 @@ from scheduler_service.domain.schedules import State
 from scheduler_service.usecases.backfill_crons import FIRES_AT_ONCE, Backfilled
 from scheduler_service.usecases.schedule_request import Instant
 
-COST_OF_ONE: Final = 8.0
+COST_OF_FIRE: Final = 8.0
 """Units of one fire that is placed and redelivered."""
 
 
@@ -125,7 +125,7 @@ async def backfill_cron(context: RequestContext) -> web.Response:
     )
     called = sum(one.at is not None for one in page.items)
     context.record(start=start, end=end, dry_run=int(request.dry_run), fires=len(page.items), called=called)
-    context.spend(len(page.items) if request.dry_run else COST_OF_ONE * len(page.items))
+    context.spend(len(page.items) if request.dry_run else COST_OF_FIRE * len(page.items))
     following = None
     if page.next is not None:
         following = seal(client.client_id, _BackfillCursor(cron_id, page.next, page.called_until))

@@ -20,7 +20,7 @@ from scheduler_service.usecases.cron_request import Note
 from scheduler_service.usecases.pause_crons import CRONS_CHANGED, ChangePage, CronChange, Labelled
 from scheduler_service.usecases.schedule_request import Name
 
-COST_OF_ONE: Final = 3.0
+COST_OF_CHANGE: Final = 3.0
 """Units of one change, as if it were asked for alone."""
 
 
@@ -125,7 +125,7 @@ def _answered(
     if request.note is not None:
         context.record(note=request.note)
     if not request.dry_run:
-        context.spend(COST_OF_ONE * len(views))
+        context.spend(COST_OF_CHANGE * len(views))
         context.record(changed=sum(view.changed for view in views))
     following = None if page.next is None else seal(context.client.client_id, _ManyCursor(page.next))
     return json_response(Items(views, following))
