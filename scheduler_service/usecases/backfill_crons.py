@@ -6,13 +6,13 @@
         skipped                                    redelivered: called at an instant of its own
         made, open, cancelled by the client        left as they are
 
-A fire is placed with the same run, id and content whoever asks and however often, and a skipped schedule is redelivered
-once: that is decided by an external update of its row. So a backfill that was interrupted, or that two callers ask for
-at once, is repeated as it was. No late policy skips a redelivery. The books count each of these schedules in the minute
-of its fire, like any missed fire that is redelivered.
+A fire is placed with the same run, id and content however often and by how many callers it is asked for, and a skipped
+schedule is redelivered once: that is decided by an external update of its row. So a backfill that was interrupted, or
+that two callers ask for at once, is repeated as it was. No late policy skips a redelivery. The books count each of
+these schedules in the minute of its fire, like any missed fire that is redelivered.
 
-What an expansion still owes is left to it: of an active cron the fires beyond `expanded_through`, of another one those
-of the last `SURELY_PAST_MS`, since the clock of a process that resumes it may be behind.
+What an expansion will still place is left to it: of an active cron the fires beyond `expanded_through`, of another one
+those of the last `SURELY_PAST_MS`, since the clock of a process that resumes it may be behind.
 
 The calls are `APART_MS` apart, so that they leave half of the poller's guaranteed rate to others.
 """
@@ -147,18 +147,18 @@ class BackfillCron:
     async def _judged(self, cron: Cron, nominal: UnixMillis, run: CronRun | None) -> Backfilled:
         """With any `at` if it is to be made."""
         mine = missed_fire(cron, nominal).definition
-        anew = Backfilled(nominal_due=nominal, schedule_id=mine.schedule_id, at=nominal, placed=mine)
+        to_place = Backfilled(nominal_due=nominal, schedule_id=mine.schedule_id, at=nominal, placed=mine)
         if run is None:
-            return anew
+            return to_place
         resolved = await self._resolve(run.client_id, run.schedule_id)
         row = None if resolved is None else resolved.row
         if row is None:
             # Within the retention only a process that stopped leaves a run without its row.
-            return anew
+            return to_place
         if row.state == State.CANCELLED and row.reason == CHANGED and run.revision < cron.revision:
-            return anew
+            return to_place
         if row.state is None and resolved is not None and not resolved.in_flight:
-            # Nobody may read its minute any more: whoever placed it stopped, or its owner has not come so far.
+            # Its minute may never be read again: the process that placed it stopped, or its owner is late.
             pending = definition_of(partition_of(cron.client_id, run.schedule_id), row)
             return Backfilled(nominal_due=nominal, schedule_id=run.schedule_id, at=nominal, placed=pending)
         skipped = row.state == State.SKIPPED and row.redelivered_at is None
@@ -172,7 +172,7 @@ class BackfillCron:
             if one.placed is not None:
                 missed = missed_fire(cron, one.nominal_due)
                 if one.schedule_id == missed.run.schedule_id:
-                    # The run first: whoever asks again finds the fire by it.
+                    # The run first: a repeat finds the fire by it.
                     await self._crons.insert_runs([missed.run])
                 await self._writer.ended(one.placed, state=State.SKIPPED, reason=MISSED)
             terms = Terms(states=(State.SKIPPED,), since=EVER, at=one.at)

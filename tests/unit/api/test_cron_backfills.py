@@ -76,7 +76,9 @@ async def test_fires_that_were_made_or_cancelled_are_left_and_skipped_ones_are_m
     assert [one["reason"] for one in reply.json["items"]] == [None, None, None, None]
 
 
-async def test_fires_of_a_pause_are_made_and_those_that_an_expansion_owes_are_not(api: ApiHarness, key: str) -> None:
+async def test_fires_of_a_pause_are_made_and_those_that_an_expansion_will_place_are_not(
+    api: ApiHarness, key: str
+) -> None:
     await made(api, key, expression="*/2 * * * *", timezone="UTC")
     await expand(api)
     await api.send("POST", f"{NIGHTLY}:pause", key=key)
@@ -84,11 +86,11 @@ async def test_fires_of_a_pause_are_made_and_those_that_an_expansion_owes_are_no
     api.clock.advance(7 * 60)
     expected = [("09:32", 202), ("09:34", 202), ("09:36", 202)]
     paused = await backfill(api, key, "2026-11-21T09:31:00Z", None, dry_run=True)
-    assert [one[:2] for one in shown(paused)] == expected, "withdrawn ones are made anew"
+    assert [one[:2] for one in shown(paused)] == expected, "withdrawn ones are made again"
     await api.send("POST", f"{NIGHTLY}:resume", key=key)
     await expand(api)
     assert [one[:2] for one in shown(await backfill(api, key, "2026-11-21T09:31:00Z", None))] == expected
-    # An active cron that nobody expands: what it owes is not backfilled.
+    # An active cron that nobody expands: what it will place is not backfilled.
     api.clock.advance(3600)
     late = await backfill(api, key, "2026-11-21T09:31:00Z", None, dry_run=True)
     assert shown(late)[-1][0] == "09:46"
