@@ -330,7 +330,11 @@ def runs(
         ),
     ] = None,
     newest: Annotated[
-        bool, typer.Option("--newest", help="The last runs first, without planned ones. [default: of 30 days]")
+        bool,
+        typer.Option(
+            "--newest",
+            help="The last runs first, without planned ones; without --from and --to those of the last 30 days.",
+        ),
     ] = False,
     limit: Annotated[int, limit_of("runs")] = 100,
     url: Url = DEFAULT_URL,

@@ -228,7 +228,7 @@ def _doubled(judged: "Iterable[tuple[str, Judged]]") -> "list[Any]":
 
 
 def _apply(planned: Sequence[_Planned], options: ImportOptions) -> Counter[str]:
-    """How many were created, changed, or equal already."""
+    """How many were put, and how many were there before, equal or not."""
     done: Counter[str] = Counter()
     with connect(options.url, options.key) as api:
         client = api.client(options.client_id)

@@ -32,8 +32,8 @@ _REQUIRED: Final = ("specversion", "id", "source", "type")
 _PLAIN: Final = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')
 _TEXTS: Final = {"mhdue": "due", "mhlabel": "label", "mhorderingkey": "ordering_key", "mhlatest": "latest"}
 _NUMBERS: Final = {"mhdelayseconds": "delay_seconds", "mhskipafterseconds": "skip_after_seconds"}
-_TARGETS: Final = {"mhurl": "url", "mhdestination": "destination", "mhpath": "path", "mhmethod": "method"}
-_OURS: Final = frozenset({"mhop", "mhkey", *_TEXTS, *_NUMBERS, *_TARGETS})
+_WHERE: Final = {"mhurl": "url", "mhdestination": "destination", "mhpath": "path", "mhmethod": "method"}
+_OURS: Final = frozenset({"mhop", "mhkey", *_TEXTS, *_NUMBERS, *_WHERE})
 _encode = msgspec.json.encode
 _decode_event = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
@@ -50,7 +50,7 @@ def is_event(record: Record) -> bool:
 
 
 def read_event(record: Record, *, destination: str | None = None) -> Reading:
-    """What an event asks for. `destination`: where callbacks go of events that name no target."""
+    """What an event asks for. `destination`: where callbacks go whose event names neither a URL nor a destination."""
     try:
         headers = {name.lower(): (value or b"").decode() for name, value in record.headers}
     except UnicodeDecodeError:
@@ -110,13 +110,13 @@ def _asked(
         fields["delay_seconds"] = msgspec.Raw(b"0")
     if key is not None:
         fields["key"] = msgspec.Raw(_encode(key))
-    target = {ours: attributes[name] for name, ours in _TARGETS.items() if name in attributes}
-    if "url" not in target and "destination" not in target and destination is not None:
-        target["destination"] = destination
+    where = {ours: attributes[name] for name, ours in _WHERE.items() if name in attributes}
+    if "url" not in where and "destination" not in where and destination is not None:
+        where["destination"] = destination
     shown = {f"ce-{name}": quote(value, safe=_PLAIN) for name, value in attributes.items() if name not in _OURS}
     if content_type:
         shown["content-type"] = content_type
-    callback = {**{name: msgspec.Raw(_encode(value)) for name, value in target.items()}, **body}
+    callback = {**{name: msgspec.Raw(_encode(value)) for name, value in where.items()}, **body}
     callback["headers"] = msgspec.Raw(_encode(shown))
     return made_create(record, {**fields, "callback": msgspec.Raw(_encode(callback))}, key)
 

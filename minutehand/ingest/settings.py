@@ -28,7 +28,8 @@ class IngestSettings:
     ca_file: str | None = None
     """PEM file of the authorities that signed the API's certificate. None: the public ones."""
     event_destination: str | None = None
-    """The client's destination to which calls of CloudEvents go that name no target themselves."""
+    """The client's destination to which calls of CloudEvents go that name neither a URL nor a
+    destination."""
     begin: str = "earliest"
     """Where to begin in a partition of which the group has no offset: earliest or latest."""
     accept_past_seconds: float = 60.0

@@ -50,7 +50,7 @@ class CronChange:
 
 @dataclass(frozen=True, slots=True)
 class ChangePage:
-    """`next`: the id to continue after; None: that were all. A page may have no items and still have a next one."""
+    """`next`: the id to continue after; None: those were all. A page may have no items and still have a next one."""
 
     items: list[CronChange]
     next: CronId | None

@@ -12,8 +12,8 @@
     dryrun                          another schedule, due now, without a key; the event stays as it is
 
 Tenants are names within one client, because BigBen's programs register them while they run, under any name and
-without a credential: a tenant that were a client would be one that anybody could make. Its tenants never were kept from
-each other either. Those that must be get clients of their own, and an API process each that serves this wire for one.
+without a credential: if each were a client, anybody could make clients. BigBen's tenants never were kept from each
+other either. Those that must be get clients of their own, and an API process each that serves this wire for one.
 
 A receiver gets the same POST with the same body and headers, ours beside them. The body is made when the event is
 accepted, so its `triggeredAt` is the instant at which the event is due, not the later one at which it was sent.

@@ -1,4 +1,4 @@
-"""The five fields of an expression: their ranges, and one canonical text for all texts that mean the same. Pure."""
+"""The fields of an expression, five and the year: ranges, and one canonical text for all that mean the same. Pure."""
 
 from collections.abc import Iterable
 from itertools import pairwise
