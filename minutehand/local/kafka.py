@@ -48,6 +48,8 @@ _POLL_SECONDS = 0.05
 _FORMAT_SECONDS = 120.0
 _GRACE_SECONDS = 20.0
 _CHOICES = 3
+_PORT_SETTING = "`port`"
+"""The argument, as no command has an option for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +71,6 @@ class EmbeddedKafka:
     start_seconds: float = 120.0
     properties: Mapping[str, str] = field(default_factory=dict)
     java_options: tuple[str, ...] = ()
-    port_setting: str = "--kafka-port"
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
     def start(self, progress: Progress = silent) -> "RunningKafka":
@@ -121,8 +122,8 @@ class EmbeddedKafka:
         return RunningKafka(data_dir=directory, host=self.host, port=self.port, child=child)
 
     def _check_ports(self) -> None:
-        check_port(self.host, self.port, setting=self.port_setting)
-        check_port(self.host, self.controller_port, setting=self.port_setting)
+        check_port(self.host, self.port, setting=_PORT_SETTING)
+        check_port(self.host, self.controller_port, setting=_PORT_SETTING)
 
     def _settings(self, directory: Path) -> KafkaSettings:
         return KafkaSettings(
@@ -171,7 +172,7 @@ class EmbeddedKafka:
         text = tail(settings.console_file) + "\n" + log
         if re.search(r"Socket server failed to bind|Address already in use", text):
             port = self.controller_port if re.search(rf"bind to \S*:{self.controller_port}\b", text) else self.port
-            return PortBusy(host=self.host, port=port, setting=self.port_setting)
+            return PortBusy(host=self.host, port=port, setting=_PORT_SETTING)
         if re.search(r"No space left on device|[Dd]isk quota exceeded", text):
             return DiskFull(directory=settings.data_dir, available_mb=None, needed_mb=DISK_MB)
         reason = last_complaint(text) or f"it ended with code {exit_code} and without output."
