@@ -10,11 +10,8 @@ class IngestCounts:
     records: dict[str, int] = field(
         default_factory=lambda: dict.fromkeys(("created", "cancelled", "nothing-to-cancel", "dead-letter"), 0)
     )
-    consumed: int = 0
-    batches: int = 0
     repeated_plans: int = 0
     later: dict[str, int] = field(default_factory=lambda: {"denied": 0, "passing": 0})
-    commits: int = 0
     assigned: int = 0
     held_records: int = 0
     held_bytes: int = 0

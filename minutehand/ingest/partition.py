@@ -137,7 +137,6 @@ class PartitionWorker:
             self._counts.held_records += 1
             self._counts.held_bytes += record.size
             self._reached = record.offset + 1
-        self._counts.consumed += len(records)
         self._news.set()
 
     def reached(self, offset: int) -> None:
@@ -225,7 +224,6 @@ class PartitionWorker:
                 decided = await self._until_decided(create)
                 for at, result in zip(positions, decided, strict=True):
                     results[at] = result
-                self._counts.batches += 1
                 break
             except Unreadable as error:
                 if len(positions) == 1:
@@ -337,7 +335,6 @@ class PartitionWorker:
     async def _store(self, offset: int, metadata: str) -> None:
         await self._until_decided(lambda: self._commit(offset, metadata))
         self._committed = offset
-        self._counts.commits += 1
 
     async def _several(self, work: Callable[[T], Awaitable[None]], over: Sequence[T]) -> None:
         """Work over all of it, some at a time. An exception ends the rest."""
