@@ -105,17 +105,17 @@ def test_help_imports_nothing_slow() -> None:
     assert SLOW & set(loaded.split()) == set()
 
 
+@pytest.mark.parametrize("path", sorted(ALL.keys() - {JOBS}))
 def test_help_is_what_the_command_itself_prints(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    path: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MINUTEHAND_CA_FILE", "")
-    for path in sorted(ALL.keys() - {JOBS}):
-        words = path.split()[1:]
-        assert failures.run([*words, "--help"]) == 0
-        assert failures.run(["--ca-file", "unread.pem", *words, "-h"]) == 0
-        said = capsys.readouterr().out
-        assert said == said[: len(said) // 2] * 2
-        assert "Usage: minutehand" in said
+    words = path.split()[1:]
+    assert failures.run([*words, "--help"]) == 0
+    assert failures.run(["--ca-file", "unread.pem", *words, "-h"]) == 0
+    said = capsys.readouterr().out
+    assert said == said[: len(said) // 2] * 2
+    assert "Usage: minutehand" in said
 
 
 def test_help_of_what_is_no_command_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
