@@ -239,8 +239,11 @@ def _contradictions(rooms: Mapping[str, Any]) -> list[Fault]:
                 f"({api.request_timeout_seconds:g}), or requests time out before storage does.",
             )
         )
-    if api is not None and (wrong := rooms["goscheduler"].fault_on(api.host)) is not None:
-        faults.append(Fault("[goscheduler]", f"{wrong}."))
+    faults += [
+        Fault(f"[{wire}]", f"{wrong}.")
+        for wire in ("goscheduler", "bigben")
+        if api is not None and (wrong := rooms[wire].fault_on(api.host)) is not None
+    ]
     least_grace_ms = LATE_AFTER_MS + 2 * membership.clock_limit_ms
     if minute.grace_ms < least_grace_ms:
         faults.append(

@@ -157,8 +157,9 @@ class ApiSettings:
             raise ValueError("tls_cert_file and tls_key_file go together: give both or neither")
         if self.tls_client_ca_file is not None and self.tls_cert_file is None:
             raise ValueError("tls_client_ca_file: needs tls_cert_file and tls_key_file")
-        if (wrong := self.goscheduler.fault_on(self.host)) is not None:
-            raise ValueError(f"goscheduler: {wrong}")
+        for name, wire in (("goscheduler", self.goscheduler), ("bigben", self.bigben)):
+            if (wrong := wire.fault_on(self.host)) is not None:
+                raise ValueError(f"{name}: {wrong}")
         for origin in self.allowed_origins:
             if _ORIGIN.fullmatch(origin) is None:
                 raise ValueError(f"allowed_origins: {origin!r} is no origin such as https://console.example")

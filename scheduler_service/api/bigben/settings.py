@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from scheduler_service.api.keyless import keyless_fault
 from scheduler_service.domain.clients import CLIENT_ID_PATTERN, Scope
 
 _CLUSTER: Final = re.compile(r"[^\s,=]+:[0-9]{1,5}=[^\s,=]+")
@@ -20,8 +21,12 @@ class BigBenSettings:
 
     keyless: str | None = None
     """What requests without a key may do there, as BigBen's programs send them: read, write, or manage, which says
-    where events go, too. Everybody who reaches the API's port may then do that for `client`, except web pages; so set
-    it only where the network keeps others out. None: every request needs a key of `client`."""
+    where events go, too. Everybody who reaches the API's port may then do that for `client`, except web pages. None:
+    every request needs a key of `client`."""
+
+    open_to_network: bool = False
+    """Take requests without a key although the API listens on more than this machine. Without it, such a configuration
+    is refused."""
 
     clusters: tuple[str, ...] = ()
     """Brokers that may be registered for events that go to Kafka, each with the cluster that it belongs to in the file
@@ -38,6 +43,12 @@ class BigBenSettings:
         for entry in self.clusters:
             if _CLUSTER.fullmatch(entry) is None:
                 raise ValueError(f"clusters: {entry!r} is no broker with its cluster, such as kafka-1:9092=main")
+
+    def fault_on(self, host: str) -> str | None:
+        """Why an API that listens on `host` must not serve this; None: it may."""
+        if self.keyless is None or self.open_to_network:
+            return None
+        return keyless_fault(host, instead="leave keyless out")
 
     def cluster_of(self, brokers: str) -> str | None:
         """The cluster that all these brokers belong to, as host:port separated by commas; None: there is none."""

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from scheduler_service.api.keyless import keyless_fault
 from scheduler_service.domain.clients import CLIENT_ID_PATTERN
 from scheduler_service.domain.crons import load_zone
 from scheduler_service.domain.errors import InvalidRule
@@ -13,7 +14,6 @@ from scheduler_service.domain.ids import MAX_POLLERS, ClientId
 MAX_APPS: Final = 64
 """A schedule's id says nothing of its client, so a look-up may read once for each app."""
 MIN_KEY: Final = 16
-LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 _APP_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _is_client_id = re.compile(CLIENT_ID_PATTERN.strip("^$")).fullmatch
 
@@ -88,12 +88,9 @@ class GoSchedulerSettings:
 
     def fault_on(self, host: str) -> str | None:
         """Why an API that listens on `host` must not serve this; None: it may."""
-        if not self.on or self.key is not None or self.open_to_network or host in LOOPBACK:
+        if not self.on or self.key is not None or self.open_to_network:
             return None
-        return (
-            f"lets callers without a key in, and the API listens on {host}: set key, let the API listen on 127.0.0.1 "
-            "behind a proxy, or set open_to_network if everybody who reaches that address may use these apps"
-        )
+        return keyless_fault(host, instead="set key")
 
 
 def _named(entry: str) -> tuple[str, str]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from scheduler_service.api.bigben.settings import BigBenSettings
 from scheduler_service.api.goscheduler.operations import PREFIX, Operation
 from scheduler_service.api.goscheduler.routes import OPERATIONS, ROUTES
 from scheduler_service.api.goscheduler.settings import MAX_APPS, GoSchedulerSettings
@@ -311,3 +312,14 @@ def test_callers_without_a_key_are_for_this_machine() -> None:
         configured(host, apps=APPS, key=KEY)
         configured(host, apps=APPS, open_to_network=True)
     configured("127.0.0.1", apps=APPS)
+
+
+def test_bigben_s_callers_without_a_key_are_for_this_machine() -> None:
+    def configured(host: str, **fields: object) -> ApiSettings:
+        return ApiSettings(admin_key=ADMIN_KEY, host=host, bigben=BigBenSettings(client="shop", **fields))  # type: ignore[arg-type]
+
+    with pytest.raises(ValueError, match=r"bigben: lets callers without a key in.*0\.0\.0\.0: leave keyless out"):
+        configured("0.0.0.0", keyless="read")
+    configured("0.0.0.0")
+    configured("0.0.0.0", keyless="read", open_to_network=True)
+    configured("localhost", keyless="read")
