@@ -195,9 +195,11 @@ class OpsPort:
         counts, found = self._counts, list(self._heartbeat.reasons())
         if self.stopping:
             found.append(Reason(STOPPING, "told to end"))
-        if counts.denied is not None:
-            found.append(Reason(API_DENIES, f"records wait until somebody acts: {counts.denied}"))
-        elif counts.away_since is not None and self._clock.monotonic() - counts.away_since > AWAY_SECONDS:
+        waiting = counts.waiting.values()
+        denied = next((one.denied for one in waiting if one.denied is not None), None)
+        if denied is not None:
+            found.append(Reason(API_DENIES, f"records wait until somebody acts: {denied}"))
+        elif any(self._clock.monotonic() - one.since > AWAY_SECONDS for one in waiting):
             found.append(Reason(API_AWAY, "records wait: neither the API nor Kafka decides anything"))
         return found
 

@@ -1,6 +1,15 @@
 """What one ingest process counts, as plain numbers; `metrics` shows them."""
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Waiting(NamedTuple):
+    """Records wait, `since` then (monotonic seconds), for an answer that decides. `denied`: why there will be none
+    before somebody acts."""
+
+    since: float
+    denied: str | None
 
 
 @dataclass(slots=True)
@@ -13,10 +22,7 @@ class IngestCounts:
     repeated_plans: int = 0
     later: dict[str, int] = field(default_factory=lambda: {"denied": 0, "passing": 0})
     assigned: int = 0
-    held_records: int = 0
     held_bytes: int = 0
     lag: int = 0
-    denied: str | None = None
-    """Why the API refuses everything now, if it does."""
-    away_since: float | None = None
-    """Since when the API has decided nothing, monotonic; None: it does."""
+    waiting: dict[str, Waiting] = field(default_factory=dict)
+    """By partition."""

@@ -24,7 +24,7 @@ from uuid import UUID
 
 from minutehand.client._models import Fault
 from minutehand.ingest.api import IngestApi, Later, Refused, TokenRefused, Unreadable, pause_after
-from minutehand.ingest.counts import IngestCounts
+from minutehand.ingest.counts import IngestCounts, Waiting
 from minutehand.ingest.plans import MAX_ITEMS, Plan, body_of, fingerprint_of, ids_under, items_of, left_of, next_stretch
 from minutehand.ingest.records import Cancel, Create, Poison, Reading, Record
 from scheduler_service.domain.ids import DAY_MS, due_of
@@ -134,7 +134,6 @@ class PartitionWorker:
         for record in records:
             self._waiting.append((record, self._read(record)))
             self._bytes += record.size
-            self._counts.held_records += 1
             self._counts.held_bytes += record.size
             self._reached = record.offset + 1
         self._news.set()
@@ -329,7 +328,6 @@ class PartitionWorker:
         for _ in range(count):
             record, _ = self._waiting.popleft()
             self._bytes -= record.size
-            self._counts.held_records -= 1
             self._counts.held_bytes -= record.size
 
     async def _store(self, offset: int, metadata: str) -> None:
@@ -359,11 +357,11 @@ class PartitionWorker:
                 pause = pause_after(later, turn, fraction=self._randomness.fraction())
                 if turn in (4, 12) or (later.denied and turn == 0):
                     _log.warning("ingest-waits", partition=self.name, offset=self._position, reason=later.reason)
-                self._counts.denied = later.reason if later.denied else self._counts.denied
-                if self._counts.away_since is None:
-                    self._counts.away_since = self._clock.monotonic()
+                waiting = self._counts.waiting.get(self.name)
+                since = self._clock.monotonic() if waiting is None else waiting.since
+                self._counts.waiting[self.name] = Waiting(since, later.reason if later.denied else None)
                 turn += 1
                 await self._clock.sleep(pause)
             else:
-                self._counts.denied = self._counts.away_since = None
+                self._counts.waiting.pop(self.name, None)
                 return answer
