@@ -22,6 +22,8 @@ _LASTS: Final = (59, 23, 31, 12, 6)
 _FIRSTS: Final = (0, 0, 1, 1, 0)
 _STEP: Final = re.compile(r"([0-9A-Za-z]+)/([0-9]+)")
 _DAYS: Final = (2, 4)
+_OVERLAPS: Final = {"Forbid": "skip", "Replace": "cancel_other"}
+"""By `concurrencyPolicy`."""
 _OPEN: Final = re.compile(r"\*(?:/0*1)?")
 """A part of a day field that leaves all of it open; a step of 1 is none."""
 _ZONE: Final = re.compile(r"(?:CRON_)?TZ=(\S+)\s+(.*)")
@@ -74,10 +76,11 @@ def _entry(place: str, job: Mapping[str, Any], timezone: str) -> Entry:
         zone, written = prefixed.groups()
     namespace = metadata.get("namespace", "default")
     containers = spec["jobTemplate"]["spec"]["template"]["spec"]["containers"]
-    notes = []
-    if spec.get("concurrencyPolicy") == "Replace":
+    policy, notes = spec.get("concurrencyPolicy"), []
+    if policy == "Replace":
         notes.append(
-            "concurrencyPolicy Replace: a call that is under way is not stopped; the next one is made beside it"
+            "concurrencyPolicy Replace: a run that waits for its retry is cancelled; a call that is under way is not "
+            "stopped, and the next one waits for its end"
         )
     return Entry(
         place=place,
@@ -87,7 +90,7 @@ def _entry(place: str, job: Mapping[str, Any], timezone: str) -> Entry:
         timezone=zone,
         gap="skip",
         fold="both",
-        overlap="skip" if spec.get("concurrencyPolicy") == "Forbid" else "allow",
+        overlap=_OVERLAPS.get(policy, "allow"),
         catch_up_seconds=spec.get("startingDeadlineSeconds"),
         off=bool(spec.get("suspend")),
         payload={

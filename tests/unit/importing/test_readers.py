@@ -115,7 +115,7 @@ def test_jobs_of_kubernetes() -> None:
 def test_jobs_in_yaml() -> None:
     text = "apiVersion: batch/v1\n---\n" + json.dumps(job("CRON_TZ=Asia/Tokyo 0 9 * * *", concurrencyPolicy="Replace"))
     one = only(read_kubernetes("# jobs\n" + text.replace("apiVersion: batch/v1\n---\n", "---\n"), timezone="UTC"))
-    assert (one.timezone, one.written) == ("Asia/Tokyo", "0 9 * * *")
+    assert (one.timezone, one.written, one.overlap) == ("Asia/Tokyo", "0 9 * * *", "cancel_other")
     assert len(one.notes) == 1
 
 
