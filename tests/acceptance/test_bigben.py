@@ -14,7 +14,7 @@ from tests.support.cassandra import SuiteCassandra
 from tests.support.kafka import make_topic, read_topic
 from tests.support.processes import Deployment, deployment
 
-PROGRAM = Path(__file__).parents[1] / "examples" / "bigben_program.py"
+PROGRAM = Path(__file__).parents[2] / "examples" / "bigben_program.py"
 
 
 def run_program(base: str) -> subprocess.CompletedProcess[str]:

@@ -235,7 +235,7 @@ def bigben_lines(plan: DemoPlan) -> list[str]:
     return [
         f"Or by a program written for BigBen, which finds its API below {plan.api_url}/bigben, such as:",
         "",
-        f"  python tests/examples/bigben_program.py {plan.api_url}/bigben",
+        f"  python examples/bigben_program.py {plan.api_url}/bigben",
         "",
     ]
 
