@@ -88,9 +88,11 @@ class LogTarget:
             try:
                 await asyncio.to_thread(_append, lines)
                 end = DONE
-            except OSError as error:
-                # Some lines may be there: `nothing_sent` would be a lie.
-                end = TargetEnd(End.UNAVAILABLE, f"the file can't be written: {os.strerror(error.errno or 0)}")
+            except Exception as error:
+                # Some lines may be there: `nothing_sent` would be a lie. Any error ends its batch, but not
+                # the task: later calls would wait in vain.
+                why = os.strerror(error.errno or 0) if isinstance(error, OSError) else type(error).__name__
+                end = TargetEnd(End.UNAVAILABLE, f"the file can't be written: {why}")
             for on_end in ends:
                 on_end(end)
         self._writer = None

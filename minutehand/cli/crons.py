@@ -373,7 +373,12 @@ def runs(
 @grouped
 def preview(
     expression: Annotated[
-        str, typer.Argument(metavar="'EXPRESSION'", help="Five fields, or @hourly and the like.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="'EXPRESSION'",
+            help="Five fields, @hourly and the like, or what --dialect says.",
+            show_default=False,
+        ),
     ],
     timezone: TimeZone,
     when: RuleOptions,

@@ -135,7 +135,7 @@ def draft_cron(
         faults.append(FieldError("/overlap", "must be allow with an ordering_key: runs of one key wait for each other"))
     if faults or judged is None:
         raise Invalid(faults)
-    method, url = callback.stored_target
+    method, url = callback.stored_call
     recurrence, rule = judged
     return CronDraft(
         expression=recurrence.text,

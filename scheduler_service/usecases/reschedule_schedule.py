@@ -454,7 +454,7 @@ class RescheduleSchedule:
 
     def _calling(self, client: Client, same: Definition, callback: CallbackRequest) -> Definition:
         # It was valid when the old schedule was cancelled; refusing it now would leave neither of the two.
-        (method, url), (headers, body) = callback.stored_target, accepted_content(callback)
+        (method, url), (headers, body) = callback.stored_call, accepted_content(callback)
         sealed = self._encryption.seal_headers(client.client_id, encode_headers(headers))
         options = with_flow(with_empty_body(same.options, asked=asks_for_empty_body(callback)), asked_flow(callback))
         return msgspec.structs.replace(same, method=method, url=url, headers=sealed, body=body, options=options)

@@ -110,7 +110,7 @@ class CallbackRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     """Of subclasses: the other scheduler's wire by which the callback came (see `domain.wires`)."""
 
     @property
-    def stored_target(self) -> tuple[str, str]:
+    def stored_call(self) -> tuple[str, str]:
         """Method and URL of its row. An empty method: its destination's."""
         if self.destination is None:
             return self.method or "POST", self.url or ""
@@ -243,7 +243,7 @@ def redraft(request: ScheduleRequest, *, due: UnixMillis, now: int) -> Draft:
 
 def _drawn(request: ScheduleRequest, asked: UnixMillis, due: UnixMillis, headers: Headers, body: bytes) -> Draft:
     callback = request.callback
-    method, url = callback.stored_target
+    method, url = callback.stored_call
     return Draft(
         due,
         asked if asked < due else None,

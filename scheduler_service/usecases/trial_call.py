@@ -79,7 +79,7 @@ class SendTrialCall:
         if faults:
             raise Invalid(faults)
         now = UnixMillis(self._clock.wall_ms())
-        method, url = callback.stored_target
+        method, url = callback.stored_call
         options = ScheduleOptions(timeout_seconds=request.timeout_seconds, empty_body=asks_for_empty_body(callback))
         definition = Definition(
             client_id=client.client_id,

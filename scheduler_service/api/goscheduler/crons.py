@@ -73,7 +73,9 @@ async def goscheduler_list_crons(context: RequestContext, apps: Apps) -> web.Res
                 if status in (SCHEDULED, DELETED) and status != status_of_cron(cron.state):
                     continue
                 if len(views) == MAX_LISTED:
-                    raise WireRefusal(INVALID, f"there are more than {MAX_LISTED} crons; give app_id or status")
+                    raise WireRefusal(
+                        INVALID, f"there are more than {MAX_LISTED} crons; give app_id and status, or list them at /v1"
+                    )
                 views.append(cron_view(app_id, cron, context.services.encryption))
     if not views:
         raise WireRefusal(NOT_FOUND, "No cron schedules found")

@@ -26,7 +26,8 @@ that is longer than the field leaves just that. Where cronie is lax or ambiguous
   `@reboot`, seconds, years and `L W # ? ~ %` are refused by name; so are dates that no year has (30 February).
 - If the text of either day field begins with `*`, both day of month AND day of week must match, otherwise one of them.
   So `0 0 */2 * 1` is Mondays with an odd date, and `0 0 1 * 1` the first and every Monday.
-- `Expression.text` is a canonical form: numbers only, stars kept where they have an effect.
+- `Expression.text` is a canonical form: numbers only, stars kept where they have an effect. What other dialects can say
+  beyond these fields has a form of its own there (`canonical`, `interval`, `compound`).
 
 **Local clock and real time.** A zone's clock is divided into stretches of one offset from UTC. Between two of them it
 jumps forward (a gap: local minutes that don't exist) or back (a fold: local minutes that come twice). The rules are the
