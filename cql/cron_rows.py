@@ -135,9 +135,10 @@ def label_of(values: Sequence[Any]) -> CronLabel:
     return CronLabel(cron_id, state, label, _pause(pause, state, revision, key=cron_id))
 
 
-class _Overlap(msgspec.Struct, frozen=True):
+class _Judged(msgspec.Struct, frozen=True):
     overlap: Literal["allow", "skip"] = "allow"
     waits: Literal["buffer_one", "buffer_all", "cancel_other"] | None = None
+    pause_after_failures: int | None = None
 
 
 def standing_of(values: Sequence[Any]) -> CronStanding:
@@ -146,8 +147,8 @@ def standing_of(values: Sequence[Any]) -> CronStanding:
     key = f"{client_id}/{cron_id}"
     if revision is None or options is None:
         raise undecodable("null: revision or options", table="crons", key=key)
-    decoded = decode_json(options, _Overlap, table="crons", key=key)
-    return CronStanding(client_id, cron_id, revision, decoded.waits or decoded.overlap)
+    decoded = decode_json(options, _Judged, table="crons", key=key)
+    return CronStanding(client_id, cron_id, revision, decoded.waits or decoded.overlap, decoded.pause_after_failures)
 
 
 def run_parameters(run: CronRun) -> Parameters:

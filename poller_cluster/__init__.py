@@ -147,6 +147,11 @@ an expansion is claimed, retried, taken over and recovered like any call.
     their cron before they are claimed, by a read begun after they were found: so such a child is detected, or it was
     placed before the change's wake-up looked.
 29. A cron whose wake-up was lost for any reason is found by the overdue scan within two minutes.
+38. A cron with `pause_after_failures` is judged after each failed run of it was recorded, before the minute settles,
+    and before a fire of it is claimed (`usecases.pause_failing_crons`). So an owner that dies between a failure and the
+    pause leaves the pause to the next owner of that minute or of the next fire, whichever comes first; afterwards only
+    fires are called that were claimed before. Nodes of an older version don't judge: the next newer node that records a
+    failure, or is about to claim a fire, does.
 
 Reconciliations (`reconciliation`): one action on everything due in a window, slice by slice, by the owner of one poller
 of the client.

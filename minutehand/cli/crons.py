@@ -123,6 +123,12 @@ def put(
         str | None, typer.Option("--label", help="A name to find the cron's schedules by.", show_default=False)
     ] = None,
     ordering_key: OrderingKey = None,
+    pause_after_failures: Annotated[
+        int | None,
+        typer.Option(
+            "--pause-after-failures", help="Pause the cron after so many failed runs in a row.", show_default=False
+        ),
+    ] = None,
     revision: Revision = None,
     absent: Annotated[bool, typer.Option("--absent", help="Only if there is no such cron.")] = False,
     url: Url = DEFAULT_URL,
@@ -141,6 +147,7 @@ def put(
         "dst": _dst(dst_gap, dst_fold),
         "label": label,
         "ordering_key": ordering_key,
+        "pause_after_failures": pause_after_failures,
     }
     rule: dict[str, Any] = {"expression": expression, "timezone": timezone, **when.told(), **given(options)}
     with connect(url, key) as api:
@@ -456,6 +463,7 @@ def _show(cron: "Cron", as_json: bool) -> None:
             ("time-out seconds", cron.timeout_seconds),
             ("label", cron.label),
             ("ordering key", cron.ordering_key),
+            ("pauses after failures", cron.pause_after_failures),
             ("revision", cron.revision),
             ("created", cron.created_at),
             ("changed", cron.changed_at),

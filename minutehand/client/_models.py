@@ -156,6 +156,7 @@ class NewCron(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     timeout_seconds: float | UnsetType | None = UNSET
     label: str | UnsetType | None = UNSET
     ordering_key: str | UnsetType | None = UNSET
+    pause_after_failures: int | UnsetType | None = UNSET
 
     def __post_init__(self) -> None:
         for instant in (self.starts_at, self.ends_at):
@@ -181,6 +182,7 @@ class CronOptions(TypedDict, total=False):
     timeout_seconds: float | None
     label: str | None
     ordering_key: str | None
+    pause_after_failures: int | None
 
 
 class SentCallback(msgspec.Struct, frozen=True, kw_only=True):
@@ -246,7 +248,8 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CronPause(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a cron is paused: since when, with what note. `by` request: somebody asked for it."""
+    """Why a cron is paused: since when, with what note. `by` request: somebody asked for it; failures: its
+    last runs failed, as `pause_after_failures` says."""
 
     at: datetime
     by: str = "request"
@@ -285,6 +288,7 @@ class Cron(msgspec.Struct, frozen=True, kw_only=True):
     timeout_seconds: float | None = None
     label: str | None = None
     ordering_key: str | None = None
+    pause_after_failures: int | None = None
     pause: CronPause | None = None
 
 

@@ -11,6 +11,7 @@ from scheduler_service.domain.clients import Client
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.usecases.cancel_schedules import CancelSchedules
 from scheduler_service.usecases.expand_crons import ExpandCrons
+from scheduler_service.usecases.pause_failing_crons import PauseFailingCrons
 from scheduler_service.usecases.resolve_schedule import ResolveSchedule
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
@@ -40,7 +41,18 @@ class CronWork:
             on_fault=runtime.on_fault,
         )
         self.expander = Expander(expand=self.expand, runtime=runtime)
-        self.fire_guard = CronFireGuard(crons=stores.crons, schedules=stores.schedules, cancel=cancel)
+        pause_failing = PauseFailingCrons(
+            crons=stores.crons,
+            schedules=stores.schedules,
+            clients=stores.clients,
+            known=self._known,
+            writer=writer,
+            clock=runtime.clock,
+            on_fault=runtime.on_fault,
+        )
+        self.fire_guard = CronFireGuard(
+            crons=stores.crons, schedules=stores.schedules, cancel=cancel, pause_failing=pause_failing
+        )
         self.overdue_scan = OverdueScan(
             crons=stores.crons, expand=self.expand, clients=clients, pollers=pollers, runtime=runtime
         )

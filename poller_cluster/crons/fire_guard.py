@@ -4,8 +4,12 @@ A fire names the revision of its cron that placed it. If the cron has changed si
 fires that it finds; a fire placed afterwards, by an expander that was paused during the change, is detected here. Fires
 that may have been called before are not checked.
 
+    so many runs of the cron have      the cron is paused first (`usecases.pause_failing_crons`), which is a change
+    failed that it pauses itself
+
     the cron's revision is later       cancelled, `cron-changed`, unless it stands:
-      it was due before the change     a change does not withdraw fires due before it; the owner was only slow
+      it was due before the change     a change does not withdraw fires due before it; the owner was only slow. But a
+                                       pause on failure does
       the present rule fires then too, the change found it claimed and let it stand, but its owner gave it back
       and has no child for it
     overlap: skip, and the last run    skipped, `overlap`
@@ -19,7 +23,7 @@ All fires of a window share one read. An external update after that read compete
 wins, as with every cancel.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from poller_cluster.dispatch.outcome import BEHIND_ITS_KEY, OVERLAP, overlapping
@@ -39,10 +43,11 @@ from scheduler_service.domain.ids import (
 )
 from scheduler_service.domain.options import CronChild, Undecodable, decode_options, is_run_key
 from scheduler_service.domain.ports import CronStore, ScheduleStore
-from scheduler_service.domain.schedules import Outcome, Row, State
+from scheduler_service.domain.schedules import Definition, Outcome, Row, State
 from scheduler_service.runtime.concurrently import concurrently
 from scheduler_service.usecases.cancel_schedules import AlreadyFinished, Cancelled, CancelSchedules, NoSuchSchedule
 from scheduler_service.usecases.expand_crons import CHANGED
+from scheduler_service.usecases.pause_failing_crons import PauseFailingCrons
 
 AGAIN_MS = 2_000
 """Pause before another look at a run that could not be cancelled."""
@@ -75,10 +80,18 @@ NO_RUNS = _NoRuns()
 class CronFireGuard:
     """The check of one node. Remembers which run was still under way, so that it is read first the next time."""
 
-    def __init__(self, *, crons: CronStore, schedules: ScheduleStore, cancel: CancelSchedules | None = None) -> None:
-        """`cancel` None: no run is cancelled in favour of another."""
+    def __init__(
+        self,
+        *,
+        crons: CronStore,
+        schedules: ScheduleStore,
+        cancel: CancelSchedules | None = None,
+        pause_failing: PauseFailingCrons | None = None,
+    ) -> None:
+        """`cancel` None: no run is cancelled in favour of another. `pause_failing` None: no cron is paused."""
         self._crons = crons
         self._cancel = cancel
+        self._pause_failing = pause_failing
         self._schedules = schedules
         self._under_way: dict[tuple[ClientId, CronId], CronRun] = {}
 
@@ -93,6 +106,12 @@ class CronFireGuard:
                 if outcome is not None:
                     outcomes[row.key] = outcome
         return outcomes
+
+    async def run_failed(self, definition: Definition) -> None:
+        """The failure of this schedule is recorded: its cron is paused if that was one too many. Does nothing for other
+        schedules. May be repeated. Raises StoreUnavailable."""
+        if self._pause_failing is not None and definition.cron_id is not None and _may_pause(definition.options):
+            await self._pause_failing(definition.client_id, [definition.cron_id])
 
     async def _judge_overlap(
         self, client_id: ClientId, row: Row, policy: str, runs: RunsAhead, *, now: int
@@ -127,7 +146,7 @@ class CronFireGuard:
         fires = [(row, child) for row in rows if (child := _child_of(row)) is not None]
         if not fires:
             return {}
-        standings = await self._crons.read_standings(client_id, [row.cron_id for row, _ in fires if row.cron_id])
+        standings = await self._standings(client_id, fires)
         outcomes: dict[RowKey, Outcome] = {}
         known = [
             (standing, child, row)
@@ -145,6 +164,17 @@ class CronFireGuard:
             if before_is_busy:
                 outcomes[row.key] = _ended(row, State.SKIPPED, OVERLAP, now)
         return outcomes
+
+    async def _standings(
+        self, client_id: ClientId, fires: Sequence[tuple[Row, CronChild]]
+    ) -> Mapping[CronId, CronStanding]:
+        """Of the fires' crons, after those that have failed too often were paused."""
+        standings = await self._crons.read_standings(client_id, [row.cron_id for row, _ in fires if row.cron_id])
+        if self._pause_failing is None:
+            return standings
+        present = {row.cron_id for row, child in fires if _is_present(standings.get(row.cron_id or CronId("")), child)}
+        changed = await self._pause_failing.judge([one for one in standings.values() if one.cron_id in present])
+        return {**standings, **await self._crons.read_standings(client_id, changed)} if changed else standings
 
     async def _fallen(self, client_id: ClientId, fires: Sequence[tuple[CronChild, Row]]) -> list[Row]:
         """Of fires whose crons have changed, those that don't stand. They are rare, so the crons are read only here."""
@@ -167,6 +197,8 @@ class CronFireGuard:
             return True
         nominal = row.nominal_due
         if nominal is None or nominal > cron.expanded_through:
+            return False
+        if cron.pause is not None and cron.pause.by == "failures":
             return False
         due_before = due_of(row.schedule_id) <= cron.changed_at and child.revision == cron.revision - 1
         if not due_before and not (cron.swept == cron.revision and _fires_at(cron, nominal)):
@@ -214,6 +246,17 @@ class CronFireGuard:
         if row is None or not row.defined or row.state in _PASSED_OVER:
             return None
         return not row.ended
+
+
+def _is_present(standing: CronStanding | None, child: CronChild) -> bool:
+    return standing is not None and standing.revision == child.revision
+
+
+def _may_pause(options: str) -> bool:
+    try:
+        return decode_options(options).pauses
+    except Undecodable:
+        return False
 
 
 def _fires_at(cron: Cron, nominal: int) -> bool:

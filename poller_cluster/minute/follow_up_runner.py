@@ -1,5 +1,5 @@
 """Carries out the follow-ups of a minute's outcomes in other partitions (`follow_ups`): places retry rows, carries
-ends to originals, writes dead letters.
+ends to originals, writes dead letters, and has crons paused whose runs keep failing.
 
 Follow-ups to one partition are carried out together, up to `FOLLOW_UPS_AT_ONCE` at a time, each such group in one slot
 of the node's background budget: storage joins concurrent requests for one partition into one conditional write. Those
@@ -8,14 +8,14 @@ settle before all are acknowledged."""
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from membership.errors import StoreUnavailable
 from poller_cluster.bookkeeping import Bookkeeper
 from poller_cluster.minute.steps import FollowUp
 from poller_cluster.node_runtime import NodeRuntime
 from scheduler_service.domain.ids import Partition, ScheduleId, partition_of
-from scheduler_service.domain.schedules import Kind, State
+from scheduler_service.domain.schedules import Definition, Kind, State
 from scheduler_service.runtime.backoff import Backoff
 from scheduler_service.usecases.complete_reschedule import CompleteReschedule
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
@@ -24,7 +24,8 @@ FOLLOW_UPS_AT_ONCE = 250
 
 
 class FollowUpRunner:
-    """The follow-ups of one run of a minute. `on_acknowledged` is called with each one that is acknowledged; nothing
+    """The follow-ups of one run of a minute. `run_failed` is told of each run of a cron whose failure is recorded, and
+    asked again if it raises StoreUnavailable. `on_acknowledged` is called with each one that is acknowledged; nothing
     more is begun once `over()`."""
 
     def __init__(
@@ -35,6 +36,7 @@ class FollowUpRunner:
         books: Bookkeeper,
         runtime: NodeRuntime,
         over: Callable[[], bool],
+        run_failed: Callable[[Definition], Awaitable[None]],
         on_acknowledged: Callable[[FollowUp], None],
     ) -> None:
         self._writer = writer
@@ -45,6 +47,7 @@ class FollowUpRunner:
         self._randomness = runtime.randomness
         self._spawn = runtime.spawn
         self._over = over
+        self._run_failed = run_failed
         self._on_acknowledged = on_acknowledged
         self._waiting: dict[Partition, deque[FollowUp]] = {}
 
@@ -80,6 +83,8 @@ class FollowUpRunner:
             return False
         try:
             await carry_out(follow_up, writer=self._writer, reschedules=self._reschedules, books=self._books)
+            if follow_up.outcome.state is State.FAILED and follow_up.definition.cron_id is not None:
+                await self._run_failed(follow_up.definition)
         except StoreUnavailable:
             return False
         self._on_acknowledged(follow_up)

@@ -76,6 +76,7 @@ class MinuteRun:
             books=context.books,
             runtime=context.runtime,
             over=lambda: self.machine.phase is Phase.LOST,
+            run_failed=lambda definition: context.fire_guard.run_failed(definition),
             on_acknowledged=self._acknowledged,
         )
         self._handed_out = 0

@@ -90,7 +90,8 @@ class ScheduleOptions(msgspec.Struct, frozen=True, omit_defaults=True, gc=False)
     `empty_body`: an empty body was asked for. Without it, a row without a body is sent with the default one. `flow`: of
     callbacks with a flow key. `wire`: of calls that came by another scheduler's wire (see `wires`). `local_due`: of
     rows whose instant was asked for as a local time. `overlap`: what becomes of a cron's run while another one is under
-    way, if that is not allowed (`crons.row.Overlap`); such runs have the ordering key of their cron (`run_key`)."""
+    way, if that is not allowed (`crons.row.Overlap`); such runs have the ordering key of their cron (`run_key`).
+    `pauses`: set in runs of a cron that nodes pause after failures."""
 
     retry: RetryOverride | None = None
     timeout_seconds: float | None = None
@@ -104,6 +105,7 @@ class ScheduleOptions(msgspec.Struct, frozen=True, omit_defaults=True, gc=False)
     wire: str | None = None
     local_due: LocalDue | None = None
     overlap: str | None = None
+    pauses: bool = False
 
     def retry_settings(self, settings: RetrySettings) -> RetrySettings:
         """The retry policy of this schedule."""

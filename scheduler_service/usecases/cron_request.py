@@ -36,6 +36,7 @@ from scheduler_service.usecases.schedule_request import (
 MAX_FIRES = 1_000_000
 MAX_CATCH_UP_SECONDS = 604_800
 MAX_NOTE = 500
+MAX_FAILURES = 1_000
 MAX_PREVIEWED = 100
 DEFAULT_PREVIEWED = 5
 
@@ -58,7 +59,7 @@ class CronRequest(RuleRequest, frozen=True, forbid_unknown_fields=True, kw_only=
     Each fire is delayed by up to `spread_seconds`, always by the same time for one cron. Fires missed by more than
     `catch_up_seconds` are skipped. `overlap` says what becomes of a run that is due while an
     earlier one has not ended: allow, skip, buffer_one, buffer_all or cancel_other. Runs have
-    its `ordering_key`, as schedules do.
+    its `ordering_key`, as schedules do. After `pause_after_failures` failed runs in a row it is paused.
     """
 
     callback: CallbackRequest
@@ -72,6 +73,7 @@ class CronRequest(RuleRequest, frozen=True, forbid_unknown_fields=True, kw_only=
     timeout_seconds: TimeoutSeconds | None = None
     label: Name | None = None
     ordering_key: Name | None = None
+    pause_after_failures: Annotated[int, Meta(ge=1, le=MAX_FAILURES)] | None = None
 
 
 Note = Annotated[str, Meta(min_length=1, max_length=MAX_NOTE)]
@@ -157,6 +159,7 @@ def draft_cron(
             empty_body=asks_for_empty_body(callback),
             flow=asked_flow(callback),
             ordering_key=request.ordering_key,
+            pause_after_failures=request.pause_after_failures,
             source=source_of(request),
             wire=callback.wire,
         ),

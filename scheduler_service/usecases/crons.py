@@ -319,6 +319,12 @@ def existing(known: Cron | None, cron_id: CronId) -> Cron:
     return known
 
 
+def paused_by_failures(cron: Cron, *, note: str, now: UnixMillis) -> Cron:
+    """An active cron as it is after its last runs have failed."""
+    pause = CronPause(at=now, revision=cron.revision + 1, by="failures", note=note)
+    return _begun_again(cron, msgspec.structs.replace(cron, pause=pause), CronState.PAUSED, now)
+
+
 def _begun_again(known: Cron, changed: Cron, state: CronState, now: UnixMillis) -> Cron:
     """The next revision. Counted fires that are still to come are uncounted; the wake-up counts those that it can't
     cancel."""

@@ -103,6 +103,7 @@ def _run(cron: Cron, at: UnixMillis) -> ChosenRun:
                 flow=cron.options.flow,
                 wire=cron.options.wire,
                 overlap=overlap_option(cron),
+                pauses=cron.options.pause_after_failures is not None,
             )
         ),
         label=cron.options.label,

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
+from minutehand.local.machine import free_ports
 from tests.acceptance.test_commands import answer, sentence
 from tests.support.processes import Deployment
 
@@ -53,3 +54,24 @@ def await_runs(cluster: Deployment, key: str, reached: Callable[[list[Any]], boo
         assert time.monotonic() < deadline, found[:20]
         time.sleep(1)
     return list(found)
+
+
+def test_a_cron_whose_runs_fail_is_paused_until_it_is_resumed(cluster: Deployment) -> None:
+    cluster.start_api()
+    cluster.start_node("one")
+    key, (port,) = cluster.register("shop", poller_quota=2), free_ports(1)
+    url = f"{cluster.receiver.url.rsplit(':', 1)[0]}:{port}/"
+    rule = ("--expression", "0 0 1 1 *", "--timezone", "Etc/UTC", "--max-attempts", "1", "--pause-after-failures", "2")
+    answer(cluster, key, "crons", "put", "shop", "often", url, *rule)
+    answer(cluster, key, "crons", "trigger", "shop", "often")
+    await_runs(cluster, key, lambda runs: "failed" in {one["state"] for one in runs})
+    assert answer(cluster, key, "crons", "show", "shop", "often")["state"] == "active"
+    answer(cluster, key, "crons", "trigger", "shop", "often")
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while (shown := answer(cluster, key, "crons", "show", "shop", "often"))["state"] != "paused":
+        assert time.monotonic() < deadline, shown
+        time.sleep(0.5)
+    assert (shown["pause"]["by"], shown["revision"]) == ("failures", 2)
+    assert shown["pause"]["note"].startswith("the last 2 runs failed")
+    assert shown["pause"]["note"].endswith("with error connect-refused")
+    assert answer(cluster, key, "crons", "resume", "shop", "often")["state"] == "active"

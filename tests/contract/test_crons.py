@@ -313,9 +313,10 @@ async def test_a_standing_tells_the_revision_and_what_overlaps_do(storage: Stora
         "allowing": CronStanding(client, CronId("allowing"), allowing.revision, "allow"),
         "skipping": CronStanding(client, CronId("skipping"), skipping.revision, "skip"),
     }
-    waiting = cron(client, "waiting", options=CronOptions(overlap="skip", waits="buffer_one"))
+    waiting = cron(client, "waiting", options=CronOptions(overlap="skip", waits="buffer_one", pause_after_failures=7))
     await create(storage, waiting)
-    assert (await storage.crons.read_standings(client, [waiting.cron_id]))[waiting.cron_id].overlap == "buffer_one"
+    standing = (await storage.crons.read_standings(client, [waiting.cron_id]))[waiting.cron_id]
+    assert (standing.overlap, standing.pause_after_failures) == ("buffer_one", 7)
     await spoil(storage, skipping, "options", "[]")
     assert list(await storage.crons.read_standings(client, [allowing.cron_id, skipping.cron_id])) == ["allowing"]
 

@@ -16,13 +16,14 @@ from poller_cluster.minute.ordering import OrderingKeys
 from scheduler_service.domain import retry_rows
 from scheduler_service.domain.crons import expansion
 from scheduler_service.domain.crons.expansion import Child, Expansion, offset_ms
-from scheduler_service.domain.crons.row import Cron, CronRun
-from scheduler_service.domain.ids import ClientId, ScheduleId, UnixMillis, derived_schedule_id
+from scheduler_service.domain.crons.row import Cron, CronRun, CronStanding
+from scheduler_service.domain.ids import ClientId, CronId, ScheduleId, UnixMillis, derived_schedule_id
 from scheduler_service.domain.schedules import Outcome, Row, State
 from scheduler_service.runtime.concurrently import Turn
-from scheduler_service.usecases import backfill_crons, expand_crons, trigger_crons
+from scheduler_service.usecases import backfill_crons, crons, expand_crons, pause_failing_crons, trigger_crons
 from scheduler_service.usecases.backfill_crons import BackfillCron, Backfilled
 from scheduler_service.usecases.expand_crons import ExpandCrons
+from scheduler_service.usecases.pause_failing_crons import PauseFailingCrons
 from scheduler_service.usecases.redeliver import Terms
 from tests.simulation.plants import Plant
 from tests.support import memory
@@ -200,6 +201,52 @@ def cancel_other_cancels_nothing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(admission, "Recheck", lambda: None)
 
 
+def failures_are_judged_only_when_recorded(patch: pytest.MonkeyPatch) -> None:
+    async def judge(self: PauseFailingCrons, standings: object) -> list[CronId]:
+        return []
+
+    judged = PauseFailingCrons.judge
+
+    async def asked(self: PauseFailingCrons, client_id: ClientId, cron_ids: Sequence[CronId]) -> None:
+        await judged(self, (await self._crons.read_standings(client_id, cron_ids)).values())
+
+    patch.setattr(PauseFailingCrons, "judge", judge)
+    patch.setattr(PauseFailingCrons, "__call__", asked)
+
+
+def failures_are_judged_only_before_a_claim(patch: pytest.MonkeyPatch) -> None:
+    async def run_failed(self: CronFireGuard, definition: object) -> None:
+        return
+
+    patch.setattr(CronFireGuard, "run_failed", run_failed)
+
+
+def failures_before_a_resume_count(patch: pytest.MonkeyPatch) -> None:
+    series = PauseFailingCrons._series
+
+    class Forgetful(int):
+        def __eq__(self, other: object) -> bool:
+            return True
+
+        __hash__ = int.__hash__
+
+    async def of_all(self: PauseFailingCrons, standing: CronStanding) -> object:
+        return await series(self, msgspec.structs.replace(standing, revision=Forgetful(standing.revision)))
+
+    patch.setattr(PauseFailingCrons, "_series", of_all)
+
+
+def what_was_late_stands_after_a_pause_on_failure(patch: pytest.MonkeyPatch) -> None:
+    paused = crons.paused_by_failures
+
+    def by_request(cron: Cron, **arguments: Any) -> Cron:
+        made = paused(cron, **arguments)
+        assert made.pause is not None
+        return msgspec.structs.replace(made, pause=msgspec.structs.replace(made.pause, by="request"))
+
+    patch.setattr(pause_failing_crons, "paused_by_failures", by_request)
+
+
 def overdue_scan_finds_nothing(patch: pytest.MonkeyPatch) -> None:
     async def scan(self: OverdueScan, client_id: ClientId) -> int:
         return 0
@@ -230,6 +277,10 @@ CRON_PLANTS: dict[str, Plant] = {
         triggered_runs_have_no_key,
         buffer_one_lets_all_wait,
         cancel_other_cancels_nothing,
+        failures_are_judged_only_when_recorded,
+        failures_are_judged_only_before_a_claim,
+        failures_before_a_resume_count,
+        what_was_late_stands_after_a_pause_on_failure,
         overdue_scan_finds_nothing,
     )
 }

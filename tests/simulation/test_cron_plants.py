@@ -8,6 +8,7 @@ import pytest
 from tests.simulation import test_cron_backfills as backfills
 from tests.simulation import test_cron_faults as faults
 from tests.simulation import test_cron_overlaps as overlaps
+from tests.simulation import test_cron_pause_on_failure as failures
 from tests.simulation import test_crons as crons
 from tests.simulation.cron_plants import CRON_PLANTS
 
@@ -51,6 +52,16 @@ FINDERS: dict[str, Callable[[], None]] = {
     "cancel_other_cancels_nothing": overlaps.test_cancel_other_cancels_the_run_that_waits_for_its_retry,
     "buffer_one_lets_all_wait": overlaps.test_buffer_one_lets_one_wait_and_skips_the_others,
     "overlap_ignored": crons.test_overlap_skip_passes_fires_over_while_a_run_is_retried,
+    "failures_are_judged_only_when_recorded": (
+        failures.test_the_next_fire_is_not_called_although_the_owner_died_before_the_pause
+    ),
+    "failures_are_judged_only_before_a_claim": (
+        failures.test_after_three_failed_runs_it_is_paused_and_a_resume_counts_again
+    ),
+    "failures_before_a_resume_count": failures.test_after_three_failed_runs_it_is_paused_and_a_resume_counts_again,
+    "what_was_late_stands_after_a_pause_on_failure": (
+        failures.test_the_next_fire_is_not_called_although_the_owner_died_before_the_pause
+    ),
     "overdue_scan_finds_nothing": crons.test_a_wake_up_that_is_lost_is_made_up_for,
 }
 

@@ -113,6 +113,7 @@ NEW_CRON: Final = {
     "timezone": "Europe/Berlin",
     "callback": {"url": "https://shop.example/hooks/close-the-day"},
     "label": "books",
+    "pause_after_failures": 3,
 }
 NIGHTS: Final = [f"2026-11-{day}T01:30:00.000Z" for day in range(22, 27)]
 CRON: Final = {
@@ -141,6 +142,7 @@ CRON: Final = {
     "timeout_seconds": None,
     "label": "books",
     "ordering_key": None,
+    "pause_after_failures": 3,
     "pause": None,
     "created_at": NOW,
     "changed_at": NOW,

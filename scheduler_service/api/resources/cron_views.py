@@ -35,10 +35,11 @@ RUN_KINDS = ("scheduled", "triggered", "backfilled")
 
 
 class PauseView(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a cron is paused: since when, with what note. `by` request: somebody asked for it."""
+    """Why a cron is paused: since when, with what note. `by` request: somebody asked for it; failures: its last
+    runs failed, as `pause_after_failures` says."""
 
     at: Instant
-    by: Annotated[str, Meta(extra_json_schema={"enum": ["request"]})]
+    by: Annotated[str, Meta(extra_json_schema={"enum": ["request", "failures"]})]
     note: str | None
 
 
@@ -73,6 +74,7 @@ class CronView(msgspec.Struct, frozen=True, kw_only=True):
     timeout_seconds: float | None
     label: str | None
     ordering_key: str | None
+    pause_after_failures: int | None
     pause: PauseView | None
     created_at: Instant
     changed_at: Instant
@@ -143,6 +145,7 @@ def cron_view(cron: Cron, client: Client, encryption: SecretEncryption, *, now: 
         timeout_seconds=options.timeout_seconds,
         label=options.label,
         ordering_key=options.ordering_key,
+        pause_after_failures=options.pause_after_failures,
         pause=_pause_view(cron),
         created_at=format_instant(cron.created_at),
         changed_at=format_instant(cron.changed_at),

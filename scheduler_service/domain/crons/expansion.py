@@ -254,6 +254,7 @@ def _child_options(cron: Cron) -> str:
             flow=cron.options.flow,
             wire=cron.options.wire,
             overlap=overlap_option(cron),
+            pauses=cron.options.pause_after_failures is not None,
         )
     )
 

@@ -55,12 +55,13 @@ class CronSource(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class CronPause(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Why a cron is paused: by whom, `at` which instant (Unix milliseconds), with what note. True of one `revision`:
-    an older program that changes the cron leaves what is stored of an earlier pause."""
+    """Why a cron is paused: by whom (a request, or nodes because of `failures`), `at` which instant (Unix
+    milliseconds), with what note. True of one `revision`: an older program that changes the cron leaves what is stored
+    of an earlier pause."""
 
     at: UnixMillis
     revision: int
-    by: Literal["request"] = "request"
+    by: Literal["request", "failures"] = "request"
     note: str | None = None
 
 
@@ -68,7 +69,8 @@ class CronOptions(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     """A rule's options beside expression and zone. Instants are Unix milliseconds, `ends_at` is exclusive.
     `empty_body`, `flow` and `wire` as in `ScheduleOptions`, `ordering_key` as in `Definition`. `source`: only to be
     shown; None: `expression` is what was asked for.
-    `waits`: the policy if it is neither of `overlap`, which is then skip, for programs that know only those two."""
+    `waits`: the policy if it is neither of `overlap`, which is then skip, for programs that know only those two.
+    `pause_after_failures`: after how many failed runs in a row nodes pause the cron; None: they never do."""
 
     starts_at: UnixMillis | None = None
     ends_at: UnixMillis | None = None
@@ -85,6 +87,7 @@ class CronOptions(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     empty_body: bool = False
     flow: Flow | None = None
     ordering_key: str | None = None
+    pause_after_failures: int | None = None
     source: CronSource | None = None
     wire: str | None = None
 
@@ -183,6 +186,7 @@ class CronStanding(msgspec.Struct, frozen=True, gc=False):
     cron_id: CronId
     revision: int
     overlap: Overlap
+    pause_after_failures: int | None = None
 
 
 class CronRun(msgspec.Struct, frozen=True, gc=False):

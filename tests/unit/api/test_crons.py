@@ -53,6 +53,7 @@ async def test_put_answers_the_whole_cron(api: ApiHarness, key: str) -> None:
         "timeout_seconds": None,
         "label": None,
         "ordering_key": None,
+        "pause_after_failures": None,
         "pause": None,
         "created_at": "2026-11-21T09:30:00.000Z",
         "changed_at": "2026-11-21T09:30:00.000Z",
@@ -76,6 +77,7 @@ async def test_what_was_asked_for_is_shown(api: ApiHarness, key: str) -> None:
         "retry": {"max_attempts": 3},
         "timeout_seconds": 2.5,
         "label": "weekly",
+        "pause_after_failures": 3,
     }
     shown = await made(api, key, **asked)
     assert {name: shown[name] for name in asked} == asked

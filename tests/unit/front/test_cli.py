@@ -419,6 +419,7 @@ def test_put_sends_what_the_flags_say(script: Script) -> None:
     bounds = "--max-fires|5|--spread-seconds|60|--catch-up-seconds|0.5|--overlap|skip|--dst-gap|skip|--dst-fold|both"
     call = (
         "--method|PUT|--header|X-A: b|--body-json|[1]|--max-attempts|3|--timeout-seconds|2|--label|l|--ordering-key|k"
+        "|--pause-after-failures|3"
     )
     days = "--calendar-country|DE|--calendar-subdivision|BY|--calendar-date|2026-12-24|--calendar-weekends"
     more = f"--dialect|quartz|--also|a|--also|b|--excluding|c|{days}|--on-day-off|move-next"
@@ -440,6 +441,7 @@ def test_put_sends_what_the_flags_say(script: Script) -> None:
         "timeout_seconds": 2.0,
         "label": "l",
         "ordering_key": "k",
+        "pause_after_failures": 3,
         "dialect": "quartz",
         "also": ["a", "b"],
         "excluding": ["c"],

@@ -26,6 +26,7 @@ def test_put_sends_only_what_is_given_and_reads_instants() -> None:
             timezone="Europe/Berlin",
             ends_at=ends_at,
             max_fires=10,
+            pause_after_failures=3,
             dst=Dst(gap="skip"),
             retry=Retry(max_attempts=3),
         )
@@ -36,6 +37,7 @@ def test_put_sends_only_what_is_given_and_reads_instants() -> None:
         **least,
         "ends_at": "2027-01-01T01:00:00+01:00",
         "max_fires": 10,
+        "pause_after_failures": 3,
         "dst": {"gap": "skip"},
         "retry": {"max_attempts": 3},
     }

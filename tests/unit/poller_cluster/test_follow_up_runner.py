@@ -4,10 +4,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
+
 from membership.errors import StoreUnavailable
 from poller_cluster.minute.follow_up_runner import FOLLOW_UPS_AT_ONCE, FollowUpRunner
 from poller_cluster.minute.steps import FollowUp
 from poller_cluster.settings import BackgroundSettings
+from scheduler_service.domain.ids import CronId
 from scheduler_service.domain.schedules import Definition, Outcome, State
 from scheduler_service.runtime.lifecycle import Tasks
 from tests.simulation.sim_clock import SimClock
@@ -32,6 +35,8 @@ class Bench:
         self.asked: list[tuple[float, Definition]] = []
         self.acknowledged: list[FollowUp] = []
         self.letters = 0
+        self.failed_runs: list[Definition] = []
+        self.judged_in_vain = 0
         stand_in: Any = self
         self.runner = FollowUpRunner(
             writer=stand_in,
@@ -39,8 +44,15 @@ class Bench:
             books=stand_in,
             runtime=node_runtime(self.clock, spawn=self.tasks.spawn, budget=self.budget),
             over=lambda: self.over,
+            run_failed=self.run_failed,
             on_acknowledged=self.acknowledged.append,
         )
+
+    async def run_failed(self, definition: Definition) -> None:
+        self.failed_runs.append(definition)
+        if self.judged_in_vain:
+            self.judged_in_vain -= 1
+            raise StoreUnavailable("planted")
 
     async def move_original(self, definition: Definition, outcome: Outcome) -> bool:
         self.asked.append((asyncio.get_running_loop().time(), definition))
@@ -126,6 +138,24 @@ def test_no_follow_up_begins_after_the_minute_is_lost() -> None:
         await virtual_loop().advance(5.0)
         assert len(bench.asked) == FOLLOW_UPS_AT_ONCE
         assert len(bench.tasks) == 0
+
+    on_bench(scenario)
+
+
+def test_a_failed_run_of_a_cron_is_judged_before_its_follow_up_is_acknowledged() -> None:
+    async def scenario(bench: Bench) -> None:
+        original = msgspec.structs.replace(definition(0.0, minute=MINUTE), cron_id=CronId("nightly"))
+        row, failed = retry_row(original, original.due + 90_000), Outcome(state=State.FAILED, attempts=3)
+        bench.judged_in_vain = 1
+        bench.runner.submit(FollowUp(row, failed))
+        await virtual_loop().advance(1.5 * ANSWER_SECONDS)
+        assert (len(bench.failed_runs), bench.acknowledged) == (1, [])
+        await virtual_loop().advance(10.0)
+        assert (bench.failed_runs, len(bench.acknowledged)) == ([row, row], 1)
+        bench.runner.submit(FollowUp(row, DELIVERED))
+        bench.submit(1, outcome=failed)
+        await virtual_loop().advance(1.0)
+        assert (len(bench.failed_runs), len(bench.acknowledged)) == (2, 3), "it was delivered, or is no run"
 
     on_bench(scenario)
 

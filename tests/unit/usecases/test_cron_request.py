@@ -65,6 +65,7 @@ def test_everything_that_is_asked_for_is_stored() -> None:
         retry={"max_attempts": 2},
         timeout_seconds=2.5,
         label="nightly",
+        pause_after_failures=1_000,
     )
     assert drafted(request) == CronDraft(
         expression="0 * * * *",
@@ -87,6 +88,7 @@ def test_everything_that_is_asked_for_is_stored() -> None:
             retry=RetryOverride(max_attempts=2),
             timeout_seconds=2.5,
             label="nightly",
+            pause_after_failures=1_000,
         ),
     )
 
@@ -171,6 +173,8 @@ def test_every_fault_is_named_at_once() -> None:
         {"catch_up_seconds": 604_801},
         {"catch_up_seconds": -1},
         {"overlap": "queue"},
+        {"pause_after_failures": 0},
+        {"pause_after_failures": 1_001},
         {"dst": {"gap": "first"}},
         {"dst": {"jump": "skip"}},
         {"timeout_seconds": 61},

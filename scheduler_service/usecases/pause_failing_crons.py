@@ -1,0 +1,180 @@
+"""Pause on failure: a cron whose last runs have all failed is paused, with a note that says why.
+
+    the last runs, newest first -> as many failed as the cron says, and none was delivered
+        -> the cron IF it is still at the revision of these runs -> its wake-up
+
+Asked after the end of a failed run was recorded, and before fires are claimed, by any process and any number of times:
+the pause is decided once, by the conditional write on the revision of the judged runs. A caller that asks again after a
+lost answer finds the next revision, which has no runs; then the overdue scan places the wake-up.
+
+Only runs of the present revision count, so a resume, like every change, begins the count again. A run counts by its
+final end, in the order of nominal instants. Runs that were skipped (missed fires too) or cancelled, and those that have
+not ended, neither count nor end the series; a delivered one ends it. Of the newest `RUNS_LOOKED_AT` runs only.
+
+Fires that were due before the pause and have not been claimed are not called either, unlike after a request to pause:
+`poller_cluster.crons.fire_guard` ends them.
+
+Cost: one read of the runs since the last one known to be delivered, and of their rows once they are as many as the cron
+says.
+"""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from membership.conditional import Applied, Rejected, Unknown
+from membership.errors import StoreUnavailable
+from scheduler_service.domain.clients import Client
+from scheduler_service.domain.crons.expansion import wake_up
+from scheduler_service.domain.crons.row import CRON_CLIENT, CronRun, CronStanding, CronState
+from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, UnixMillis, due_of, key_of, partition_of
+from scheduler_service.domain.instants import format_instant
+from scheduler_service.domain.ports import ClientStore, CronStore, ScheduleStore
+from scheduler_service.domain.schedules import Row, State
+from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.concurrently import concurrently
+from scheduler_service.usecases.crons import MAX_CRON_TURNS, paused_by_failures
+from scheduler_service.usecases.expand_crons import RUNS_KEPT_DAYS
+from scheduler_service.usecases.schedule_writer import ScheduleWriter
+
+RUNS_LOOKED_AT = 2_000
+ROWS_AT_ONCE = 50
+REMEMBERED = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """As many failed runs as a cron says, without a delivered one between them. `last` is the newest of them."""
+
+    failures: int
+    last: Row
+
+
+class PauseFailingCrons:
+    """`known` answers a client from memory, if it is there. `on_fault` is told of crons that can't be paused."""
+
+    def __init__(
+        self,
+        *,
+        crons: CronStore,
+        schedules: ScheduleStore,
+        clients: ClientStore,
+        known: Callable[[ClientId], Client | None],
+        writer: ScheduleWriter,
+        clock: Clock,
+        on_fault: Callable[[str, BaseException], None],
+    ) -> None:
+        self._crons = crons
+        self._schedules = schedules
+        self._clients = clients
+        self._known = known
+        self._writer = writer
+        self._clock = clock
+        self._on_fault = on_fault
+        self._delivered: dict[tuple[ClientId, CronId], UnixMillis] = {}
+        """Nominal instants of runs that are known to be delivered: a series begins behind them."""
+
+    async def __call__(self, client_id: ClientId, cron_ids: Collection[CronId]) -> None:
+        """Raises StoreUnavailable; then repeat."""
+        standings = await self._crons.read_standings(client_id, list(cron_ids))
+        await self.judge(standings.values())
+
+    async def judge(self, standings: Collection[CronStanding]) -> list[CronId]:
+        """Pause those that have failed too often; answers those that are not as they were read any more. Raises
+        StoreUnavailable; then repeat."""
+        asked = [standing for standing in standings if standing.pause_after_failures is not None]
+        done = await concurrently(self._judge, asked)
+        return [standing.cron_id for standing, changed in zip(asked, done, strict=True) if changed]
+
+    async def _judge(self, standing: CronStanding) -> bool:
+        try:
+            series = await self._series(standing)
+            return series is not None and await self._pause(standing, series)
+        except StoreUnavailable:
+            raise
+        except Exception as error:
+            self._on_fault(f"pause on failure of cron {standing.client_id}/{standing.cron_id}", error)
+            return False
+
+    async def _series(self, standing: CronStanding) -> Series | None:
+        wanted = standing.pause_after_failures
+        assert wanted is not None
+        name = (standing.client_id, standing.cron_id)
+        last = UnixMillis(self._clock.wall_ms())
+        first = max(last - RUNS_KEPT_DAYS * DAY_MS, self._delivered.get(name, 0) + 1)
+        failed: list[Row] = []
+        looked_at, limit = 0, wanted
+        while looked_at < RUNS_LOOKED_AT and last >= first:
+            read = await self._crons.read_runs(
+                *name, first=UnixMillis(first), last=last, limit=limit, newest_first=True
+            )
+            runs = [run for run in read if run.revision == standing.revision]
+            was_last = len(read) < limit
+            if not runs or (was_last and len(runs) < wanted - len(failed)):
+                return None
+            for start in range(0, len(runs), ROWS_AT_ONCE):
+                some = runs[start : start + ROWS_AT_ONCE]
+                for run, row in zip(some, await concurrently(self._row, some), strict=True):
+                    looked_at += 1
+                    if row is None or not row.defined or row.state in (State.SKIPPED, State.CANCELLED):
+                        continue
+                    if row.state == State.DELIVERED:
+                        self._remember(name, run.nominal_due)
+                        return None
+                    if row.state == State.FAILED:
+                        failed.append(row)
+                    if len(failed) == wanted:
+                        return Series(wanted, failed[0])
+            if was_last:
+                return None
+            last, limit = UnixMillis(read[-1].nominal_due - 1), max(wanted - len(failed), ROWS_AT_ONCE)
+        return None
+
+    async def _row(self, run: CronRun) -> Row | None:
+        key = key_of(run.schedule_id)
+        return (await self._schedules.find_rows(partition_of(run.client_id, run.schedule_id), [key])).get(key)
+
+    def _remember(self, name: tuple[ClientId, CronId], nominal_due: UnixMillis) -> None:
+        if name not in self._delivered and len(self._delivered) >= REMEMBERED:
+            del self._delivered[next(iter(self._delivered))]
+        self._delivered[name] = nominal_due
+
+    async def _pause(self, standing: CronStanding, series: Series) -> bool:
+        """True: it is paused, or was changed after it was judged."""
+        note = _note(series)
+        for _ in range(MAX_CRON_TURNS):
+            found = await self._crons.read(standing.client_id, [standing.cron_id], serial=True)
+            cron = found.get(standing.cron_id)
+            if cron is None or cron.revision != standing.revision:
+                return True
+            if cron.state is not CronState.ACTIVE:
+                return False
+            now = UnixMillis(self._clock.wall_ms())
+            paused = paused_by_failures(cron, note=note, now=now)
+            match await self._crons.write(paused, expected_revision=cron.revision):
+                case Applied():
+                    await self._writer(wake_up(paused, at=now, quota=await self._wake_quota()))
+                    return True
+                case Rejected():
+                    # Changed, or confirmed by a request: it is read again.
+                    continue
+                case Unknown(reason=reason):
+                    raise StoreUnavailable(reason)
+        raise StoreUnavailable("others keep changing this cron")
+
+    async def _wake_quota(self) -> int:
+        wakers = self._known(CRON_CLIENT) or await self._clients.read_client(CRON_CLIENT)
+        if wakers is None:
+            raise StoreUnavailable(f"the built-in client {CRON_CLIENT!r} does not exist yet")
+        return wakers.poller_quota
+
+
+def _note(series: Series) -> str:
+    last, runs = series.last, "the last run" if series.failures == 1 else f"the last {series.failures:,} runs"
+    if last.last_status is not None:
+        why = f"status {last.last_status}"
+    elif last.last_error is not None:
+        why = f"error {last.last_error}"
+    else:
+        why = f"reason {last.reason}"
+    instant = format_instant(due_of(last.schedule_id))
+    return f"{runs} failed; the one due {instant} with {why}"
