@@ -46,8 +46,8 @@ def read_crontab(text: str, *, timezone: str, with_user: bool = False) -> Found:
             continue
         payload = {"source": "crontab"}
         if with_user:
-            user, _, command = command.partition(" ")
-            payload["user"] = user
+            user, *commands = command.split(None, 1)
+            payload["user"], command = user, "".join(commands)
         command, *given = _INPUT.split(command.strip(), maxsplit=1)
         if not command:
             faults.append(Fault(place, "has no command after its user"))

@@ -79,8 +79,11 @@ def test_names_of_lines_stay_when_others_move() -> None:
 
 
 def test_the_users_of_a_system_s_crontab() -> None:
-    found = read_crontab("0 5 * * * root run-parts /etc/x\n0 5 * * * root", timezone="UTC", with_user=True)
+    found = read_crontab(
+        "0 5 * * * root run-parts /etc/x\n0 5 * * * root\n0 5\t* * *\troot\ttest -x /a", timezone="UTC", with_user=True
+    )
     assert found.entries[0].payload == {"source": "crontab", "user": "root", "command": "run-parts /etc/x"}
+    assert found.entries[1].payload == {"source": "crontab", "user": "root", "command": "test -x /a"}
     assert [fault.place for fault in found.faults] == ["line 2"]
 
 
