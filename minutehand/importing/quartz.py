@@ -30,6 +30,9 @@ def read_quartz(text: str, *, timezone: str) -> Found:
         except (ValueError, OverflowError):
             faults.append(Fault(place, "START_TIME and END_TIME are no milliseconds"))
             continue
+        notes = ["its job data is not passed on"] if one.get("JOB_DATA") else []
+        if one.get("CALENDAR_NAME"):
+            notes.append(f"its calendar {one['CALENDAR_NAME']} is not taken over: it fires on days off, too")
         jobs = {name.lower(): one[name] for name in ("JOB_NAME", "JOB_GROUP") if one.get(name)}
         entries.append(
             Entry(
@@ -43,7 +46,7 @@ def read_quartz(text: str, *, timezone: str) -> Found:
                 ends_at=ends_at,
                 off=str(one.get("TRIGGER_STATE", "WAITING")) in _OFF,
                 payload={"source": "quartz", "group": one["TRIGGER_GROUP"], "trigger": one["TRIGGER_NAME"], **jobs},
-                notes=("its job data is not passed on",) if one.get("JOB_DATA") else (),
+                notes=tuple(notes),
             )
         )
     return Found(entries, faults)

@@ -19,3 +19,14 @@ def test_bigben() -> None:
         read_bigben('{"tenant":"t","eventId":"e","eventTime":"2027-02-01T10:00Z","payload":{"b":2}}').entries[0].body
         == '{"b": 2}'
     )
+
+
+def test_the_columns_of_its_tables() -> None:
+    events = "event_time,id,payload,tenant,xref_id\n2027-02-01 10:00:00.000000+0000,u1,{},shop,order-17\n"
+    lookups = "tenant,xref_id,event_id,event_time,payload\nshop,order-17,u1,2027-02-01T10:00:00Z,{}\n"
+    for csv in (events, lookups):
+        (one,) = read_bigben(csv).entries
+        assert one.name == "shop.order-17"
+        meant = judge(one, now=0).meant
+        assert meant is not None
+        assert [format_instant(at) for at in meant.fires] == ["2027-02-01T10:00:00.000Z"]

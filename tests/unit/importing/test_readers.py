@@ -220,11 +220,34 @@ def test_quartz() -> None:
         ("ops.held", "Asia/Tokyo", True),
         ("ops.often", "UTC", False),
     ]
+    assert found.entries[0].notes == ()
     assert found.entries[0].starts_at == "2027-01-15T08:00:00.000Z"
     assert fires(found) == ["01-29 08:00", "02-26 08:00"]
     assert fires(found, 1) == ["01-02 00:00", "01-03 00:00"]
     assert judged(found, 2).fault is not None
     assert [fault.place for fault in found.faults] == ["line 5"]
+
+
+def test_a_trigger_s_calendar_is_told() -> None:
+    head = "TRIGGER_NAME,TRIGGER_GROUP,CRON_EXPRESSION,CALENDAR_NAME"
+    one = only(read_quartz(f"{head}\nlast,ops,0 0 9 ? * 6L,holidays\n", timezone="UTC"))
+    assert "holidays" in one.notes[0]
+
+
+def test_answers_of_goscheduler_s_api() -> None:
+    details = {"url": "https://a.example/", "method": "GET", "headers": {}}
+    cron = {
+        "appId": "shop",
+        "scheduleId": "s1",
+        "payload": "{}",
+        "cronExpression": "0 9 * * *",
+        "callback": {"type": "http", "details": details},
+    }
+    status = {"statusCode": 200}
+    for data in ({"schedules": [cron], "continuationToken": ""}, {"schedule": cron}, [cron]):
+        one = only(read_goscheduler(json.dumps({"status": status, "data": data}), timezone="UTC"))
+        assert (one.name, one.url) == ("shop.s1", "https://a.example/")
+        assert (one.body, len(one.notes)) == (None, 1), "a GET request has no body here"
 
 
 def test_goscheduler() -> None:
