@@ -5,12 +5,12 @@
 #     sh examples/goscheduler.sh                                     # what listens on port 8080
 #     GOSCHEDULER=http://localhost:18080 sh examples/goscheduler.sh
 #
-# RECEIVER is called; without it, the server itself is. SECONDS_AHEAD is when, CRON a rule for calls of a cron, which is
-# left to its user to delete.
+# CALLED is the URL that is called; without it, the server itself is. SECONDS_AHEAD is when, CRON a rule for calls of a
+# cron, which is left to its user to delete.
 set -eu
 
 server=${GOSCHEDULER:-http://localhost:8080}
-receiver=${RECEIVER:-$server/goscheduler/healthcheck}
+receiver=${CALLED:-$server/goscheduler/healthcheck}
 method=${METHOD:-GET}
 due=$(($(date +%s) + ${SECONDS_AHEAD:-5}))
 callback='{"type": "http", "details": {"url": "'$receiver'", "method": "'$method'",

@@ -82,7 +82,7 @@ def test_the_program_of_the_readme(cluster: Deployment) -> None:
 def test_its_receiver_is_called_once_and_on_time(cluster: Deployment) -> None:
     calls: list[Call] = []
     with receiver(calls) as url:
-        id_, due, status = run(cluster, RECEIVER=url, METHOD="POST", CRON="* * * * *")
+        id_, due, status = run(cluster, CALLED=url, METHOD="POST", CRON="* * * * *")
         assert status == "SUCCESS"
         (first,) = (call for call in calls if "Parent-Schedule-Id" not in call[2])
         at, method, headers, body = first
