@@ -78,7 +78,8 @@ def put(
         typer.Option(
             "--expression",
             metavar="'FIELDS'",
-            help="Minute, hour, day of month, month, day of week: '30 2 * * *'; or @hourly and the like.",
+            help="Minute, hour, day of month, month, day of week: '30 2 * * *'; or @hourly and the like; "
+            "or as --dialect reads it.",
             show_default=False,
         ),
     ],
@@ -383,7 +384,7 @@ def preview(
         str,
         typer.Argument(
             metavar="'EXPRESSION'",
-            help="Five fields, @hourly and the like, or what --dialect says.",
+            help="Five fields, or @hourly and the like; or as --dialect reads it.",
             show_default=False,
         ),
     ],

@@ -23,7 +23,10 @@ def run(
     memory: Annotated[str, typer.Option("--memory", help="Memory of Spark's Java heap, as Java writes it.")] = "1g",
     as_json: AsJson = False,
 ) -> None:
-    """Run a job and print its report. `minutehand spark run JOB --help` shows a job's arguments."""
+    """Run a job and print its report. `minutehand spark run JOB --help` shows a job's arguments.
+
+    JOB: audit_books, usage, capacity, archive, restore, bulk_load or tz_audit.
+    """
     from minutehand.config import FOR_STORAGE, load_settings
     from minutehand.local import ProgressLines
     from minutehand.local.spark import prepare_spark

@@ -1,15 +1,18 @@
 """A job that cannot begin says why in a sentence."""
 
 import os
+import re
 import subprocess
 import sys
 
 import pytest
 from pyspark.errors import AnalysisException
 
+from minutehand.cli import failures
 from minutehand.local.machine import free_ports
 from minutehand.processes.programs import clean_environment
 from spark.errors import cause_of
+from spark.jobs import JOBS
 
 
 @pytest.mark.parametrize(
@@ -27,6 +30,11 @@ from spark.errors import cause_of
 )
 def test_a_cause_in_a_sentence(said: str, cause: str) -> None:
     assert cause_of(AnalysisException(said)) == cause
+
+
+def test_the_help_names_every_job(capsys: pytest.CaptureFixture[str]) -> None:
+    assert failures.run(["spark", "run", "--help"]) == 0
+    assert {job.name for job in JOBS} <= set(re.findall(r"\w+", capsys.readouterr().out))
 
 
 def test_a_cassandra_that_is_not_there() -> None:
