@@ -173,7 +173,9 @@ def _import(source: str, file: Path, read: "Callable[[str], Found]", options: Im
     try:
         receiver.check()
         found = read(file.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        fail(f"{file} can't be read: {error.strerror or error}")
+    except UnicodeDecodeError as error:
         fail(f"{file} can't be read: {error}")
     except (Unreadable, NoReceiver) as error:
         fail(f"{file}: {error}" if isinstance(error, Unreadable) else str(error))
@@ -309,7 +311,8 @@ def _show(
     left_out = len(planned) - put
     say(f"{put:,} to import, {left_out:,} left out, {len(faults):,} faults; {differing:,} differ without a dialect.")
     if applied is None:
-        say("Nothing was put; --apply puts them.")
+        if not options.apply:
+            say("Nothing was put; --apply puts them.")
     else:
         say(", ".join(f"{count:,} {what}" for what, count in applied.items()) or "There was nothing to put.")
 

@@ -67,6 +67,7 @@ def test_with_faults_nothing_is_put(script: Script, tmp_path: Path, capsys: pyte
     assert failures.run(["import", "crontab", str(file), *APPLY]) == 1
     told = capsys.readouterr()
     assert "line 2: " in told.out
+    assert "--apply puts them" not in told.out
     assert "Nothing was put" in told.err
     assert failures.run(["import", "crontab", str(file)]) == 1
     assert script.requests == []
