@@ -120,4 +120,4 @@ def send(
     if as_json:
         print_json({"topic": topic, "records": count})
     else:
-        say(f"{count} records are in {topic}.")
+        say(f"Put into {topic}: {count} record{'s' * (count != 1)}.")
