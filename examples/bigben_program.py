@@ -1,7 +1,7 @@
 """A program written for BigBen, by the README of BigBen alone: it knows nothing of the server that answers it.
 
-    python examples/bigben_program.py http://127.0.0.1:8080          # BigBen's own port
-    python examples/bigben_program.py http://127.0.0.1:8080/bigben   # here
+    python3 examples/bigben_program.py http://127.0.0.1:8080          # BigBen's own port
+    python3 examples/bigben_program.py http://127.0.0.1:8080/bigben   # here
 
 It registers tenants over a receiver of its own, uses every call once, and ends with 1 if something is not as it was.
 """

@@ -175,7 +175,8 @@ class DemoShow:
                     *goscheduler_lines(self._plan),
                     *self._kafka_lines(),
                     "Callbacks are shown here as they come; those signed by another secret than the one above are",
-                    "refused. Keys, secret and ports stay the same at the next start. Ctrl-C stops everything.",
+                    "refused. Keys, secret and the ports of API and receiver stay the same at the next start. Ctrl-C",
+                    "stops everything.",
                     f"The next demo goes on with what is stored in {self._directory.path};",
                     "`make demo ARGS=--fresh` deletes it first.",
                     "",
@@ -235,7 +236,7 @@ def bigben_lines(plan: DemoPlan) -> list[str]:
     return [
         f"Or by a program written for BigBen, which finds its API below {plan.api_url}/bigben, such as:",
         "",
-        f"  python examples/bigben_program.py {plan.api_url}/bigben",
+        f"  python3 examples/bigben_program.py {plan.api_url}/bigben",
         "",
     ]
 
