@@ -31,7 +31,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(LOCAL) ## Start everything on this machine and watch callbacks arrive (ARGS=--once: end by itself; ARGS=--fresh: delete old data first)
+demo: $(LOCAL) ## Start everything on this machine and watch callbacks arrive (ARGS=--once: end by itself; ARGS=--fresh: delete old data first; ARGS=--help: Kafka and more)
 	@$(BIN)/minutehand demo $(ARGS)
 
 test: ## Run the whole suite, against a real Cassandra that it starts itself
