@@ -156,8 +156,7 @@ def parse_expression(text: str) -> Expression:
     written = _written_out(text.strip(" \t"))
     texts = _BLANKS.split(written) if written else []
     if len(texts) != len(FIELDS):
-        more = "; there are no seconds, and years are for the dialect minutehand, behind these five"
-        also = more if len(texts) > len(FIELDS) else ""
+        also = "; for seconds or years choose the dialect, such as quartz" if len(texts) > len(FIELDS) else ""
         raise refused(f"needs five fields (minute, hour, day of month, month, day of week), not {len(texts)}{also}")
     return assemble(*(parse_field(field, part) for field, part in zip(FIELDS, texts, strict=True)))
 
