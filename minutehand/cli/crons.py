@@ -341,7 +341,8 @@ def runs(
         bool,
         typer.Option(
             "--newest",
-            help="The last runs first, without planned ones; without --from and --to those of the last 30 days.",
+            help="The newest first, of those that have a schedule: the next minutes' too; without --from and --to "
+            "those of the last 30 days.",
         ),
     ] = False,
     limit: Annotated[int, limit_of("runs")] = 100,
