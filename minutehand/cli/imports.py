@@ -12,7 +12,7 @@ import typer
 from minutehand.cli.callbacks import CallbackPath, Destination
 from minutehand.cli.option_groups import grouped
 from minutehand.cli.options import DEFAULT_URL, AsJson, KeyText, Url, connect
-from minutehand.cli.output import fail, print_json, say
+from minutehand.cli.output import fail, print_json, printable, say
 
 if TYPE_CHECKING:
     from minutehand.client._models import CronOptions
@@ -230,13 +230,20 @@ def _doubled(judged: "Iterable[tuple[str, Judged]]") -> "list[Any]":
 
 
 def _apply(planned: Sequence[_Planned], options: ImportOptions) -> Counter[str]:
-    """How many were put, and how many were there before, equal or not."""
+    """How many were put, and how many were there before, equal or not. Says where it stopped if the API refuses one."""
+    from minutehand.client import MinutehandClientError
+
     done: Counter[str] = Counter()
     with connect(options.url, options.key) as api:
         client = api.client(options.client_id)
         for one in planned:
             if one.left_out is None:
-                done[_put(client, one)] += 1
+                try:
+                    done[_put(client, one)] += 1
+                except MinutehandClientError:
+                    stopped = f"Stopped at {one.own_id}, {one.judged.entry.place}; before it:"
+                    typer.echo(printable(f"{stopped} {_told(done) or 'nothing was put'}."), err=True)
+                    raise
     return done
 
 
@@ -314,7 +321,11 @@ def _show(
         if not options.apply:
             say("Nothing was put; --apply puts them.")
     else:
-        say(", ".join(f"{count:,} {what}" for what, count in applied.items()) or "There was nothing to put.")
+        say(_told(applied) or "There was nothing to put.")
+
+
+def _told(applied: Counter[str]) -> str:
+    return ", ".join(f"{count:,} {what}" for what, count in applied.items())
 
 
 def _show_one(planned: _Planned) -> None:

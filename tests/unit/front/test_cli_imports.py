@@ -61,6 +61,14 @@ def test_applied_each_is_put_under_its_id(script: Script, file: Path, capsys: py
     assert script.sent(2)["due"] == {"local": "2199-01-01T09:00:00", "timezone": "Europe/Berlin"}
 
 
+def test_a_refusal_names_what_it_stopped_at(script: Script, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    refusal = problem(422, {**PROBLEM, "type": "/problems/invalid", "status": 422})
+    script.answers = [httpx.Response(201, json={**CRON, "revision": 1}), refusal]
+    assert failures.run(["import", "eventbridge", str(file), *APPLY]) == 1
+    assert "Stopped at eventbridge-later, item " in (told := capsys.readouterr().err)
+    assert "before it: 1 crons put." in told
+
+
 def test_with_faults_nothing_is_put(script: Script, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "crontab"
     file.write_text("@daily x\n@reboot y\n")
