@@ -302,6 +302,8 @@ def test_a_skipped_fire_of_a_cron_that_has_changed_since_is_called() -> None:
         world.asked[str(asked.schedule_id)] = asked
         assert isinstance(await Redeliveries(world).answered(asked), Redelivering)
         await world.advance(20)
+        assert asked.calls == [], "the run before it is still retried"
+        await world.advance(400)
         assert [each.attempt for each in asked.calls] == [1]
         assert (await found(world, asked)).state == "delivered"
 
