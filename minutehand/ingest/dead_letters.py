@@ -3,7 +3,8 @@
 Key, value and headers stay as they are. Added headers: `minutehand-kind` (`unreadable`, or the kind of the API's
 problem), `minutehand-faults` (a JSON array of `{"pointer": …, "detail": …}`), and `minutehand-topic`,
 `minutehand-partition` and `minutehand-offset`, by which a reader recognises a letter that a repeat has written again.
-A value that the topic does not take is left out, and `minutehand-left-out` says how many bytes it had.
+What the topic does not take is left out, and `minutehand-left-out` says how many bytes it had: the value and then, if
+the rest is too much still, the key and the record's own headers. Of many faults the first are told.
 """
 
 import asyncio
@@ -18,6 +19,10 @@ from minutehand.ingest.api import Later
 from minutehand.ingest.records import Record
 
 _POLL_SECONDS = 0.05
+MAX_LETTER_FAULTS = 100
+MAX_LETTER_DETAIL = 500
+"""Characters of a fault's pointer, and of its detail: a record has room for a fault in every few bytes."""
+_TOO_LARGE = ("MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE")
 _encode = msgspec.json.encode
 Headers = list[tuple[str, bytes | None]]
 
@@ -46,9 +51,14 @@ class DeadLetters:
         """Return when it is durable. Raises Later."""
         headers = headers_of(record, kind, faults)
         error = await self._sent(record.value, record.key, headers)
-        if error is not None and error.name() == "MSG_SIZE_TOO_LARGE":
+        if error is not None and error.name() in _TOO_LARGE:
             size = len(record.value or b"")
             error = await self._sent(None, record.key, [*headers, ("minutehand-left-out", str(size).encode())])
+        if error is not None and error.name() in _TOO_LARGE:
+            size = len(record.value or b"") + len(record.key or b"")
+            size += sum(len(name.encode()) + len(value or b"") for name, value in record.headers)
+            ours = headers[len(record.headers) :]
+            error = await self._sent(None, None, [*ours, ("minutehand-left-out", str(size).encode())])
         if error is not None:
             raise Later(f"dead letters are not taken: {error.name()}", denied=not error.retriable())
 
@@ -88,7 +98,10 @@ class DeadLetters:
 
 def headers_of(record: Record, kind: str, faults: Sequence[Fault]) -> Headers:
     """The headers of a dead letter."""
-    told = [{"pointer": one.pointer, "detail": one.detail} for one in faults]
+    told = [
+        {"pointer": one.pointer[:MAX_LETTER_DETAIL], "detail": one.detail[:MAX_LETTER_DETAIL]}
+        for one in faults[:MAX_LETTER_FAULTS]
+    ]
     return [
         *record.headers,
         ("minutehand-kind", kind.encode()),

@@ -7,7 +7,7 @@ from confluent_kafka import Producer
 from minutehand.client._models import Fault
 from minutehand.errors import LocalError
 from minutehand.ingest.api import Later
-from minutehand.ingest.dead_letters import DeadLetters
+from minutehand.ingest.dead_letters import MAX_LETTER_FAULTS, DeadLetters
 from minutehand.ingest.records import Record
 from minutehand.ingest.sending import send_lines
 from minutehand.ingest.settings import IngestSettings
@@ -63,3 +63,19 @@ def test_lines_are_records(kafka: RunningKafka) -> None:
     assert [(one.key(), one.value()) for one in read_topic(kafka, topic)] == [(b"k", b'{"a":1}'), (b"k", b"2")]
     with pytest.raises(LocalError, match="1 of 1 records were not written"):
         send_lines(settings(kafka), "nobody-made-this", [b"1"])
+
+
+async def test_a_letter_is_taken_whatever_the_record_is(kafka: RunningKafka) -> None:
+    """One that no topic takes would stop its partition for ever."""
+    topic = make_topic(kafka, "dead")
+    letters = DeadLetters(Producer(producer_settings(settings(kafka))), topic)
+    many = [Fault(pointer=f"/{at}", detail="is no field of a cancel") for at in range(60_000)]
+    await letters.send(Record("t", 0, 1, None, None, b"v"), "unreadable", many)
+    await letters.send(Record("t", 0, 2, None, b"k" * 1_048_400, None, (("h", b"1"),)), "unreadable", FAULTS)
+    await letters.close()
+    first, second = read_topic(kafka, topic)
+    assert len(msgspec.json.decode(dict(first.headers() or [])["minutehand-faults"])) == MAX_LETTER_FAULTS
+    assert first.value() == b"v"
+    told = dict(second.headers() or [])
+    assert (second.key(), second.value(), told["minutehand-left-out"]) == (None, None, b"1048402")
+    assert told["minutehand-offset"] == b"2"
