@@ -192,6 +192,8 @@ class KafkaConsumer:
             found.append(((at.topic, at.partition), offset, plan))
         self._in_loop(self._hold(found))
         consumer.incremental_assign([TopicPartition(topic, partition, at) for (topic, partition), at, _ in found])
+        # The library keeps a pause of the last time that this member had a partition.
+        consumer.resume([TopicPartition(topic, partition) for (topic, partition), _, _ in found])
 
     def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """In the thread that polls."""

@@ -34,8 +34,10 @@ class Committing(PartitionWorker):
         self._arrived = asyncio.Event()
         self._offsets: list[int] = []
 
-    full = property(lambda self: False)  # type: ignore[assignment]
-    has_room = busy = property(lambda self: True)  # type: ignore[assignment]
+    crowded = False
+    full = property(lambda self: self.crowded)  # type: ignore[assignment]
+    has_room = property(lambda self: not self.crowded)  # type: ignore[assignment]
+    busy = property(lambda self: True)  # type: ignore[assignment]
     uncommitted = property(lambda self: False)  # type: ignore[assignment]
 
     def feed(self, records: "list[Record]") -> None:  # type: ignore[override]
@@ -132,3 +134,64 @@ async def test_a_commit_for_a_partition_that_was_given_up_is_refused(kafka: Runn
     with pytest.raises(PartitionLost):
         await alone.workers[0]._commits(0, "")
     assert committed(kafka, f"{topic}-group", topic) == {0: 1}
+
+
+async def test_a_partition_that_was_paused_comes_back_unpaused(kafka: RunningKafka) -> None:
+    topic = make_topic(kafka, partitions=2)
+    async with member(kafka, topic) as first:
+        await until(lambda: len(first.workers) == 2)
+        for worker in first.workers:
+            worker.crowded = True
+        await until(lambda: all(worker.paused for worker in first.workers))
+        async with member(kafka, topic) as second:
+            await until(lambda: len(second.workers) == 1)
+        await until(lambda: len(first.workers) == 3)
+        produce(kafka, topic, [(None, b"x")] * 5, partition=int(first.workers[2].name[-1]))
+        await until(lambda: len(first.workers[2].taken) == 5)
+
+
+async def test_what_retention_has_left_is_read_wherever_the_group_begins(kafka: RunningKafka) -> None:
+    topic = make_topic(kafka)
+    produce(kafka, topic, [(None, b"x")] * 8)
+    commit_at(kafka, topic, 2)
+    admin = AdminClient(client_settings(kafka))
+    for future in admin.delete_records([TopicPartition(topic, 0, 5)]).values():
+        future.result(PATIENCE_SECONDS)
+    async with member(kafka, topic, begin="latest") as alone:
+        await until(lambda: bool(alone.workers) and len(alone.workers[0].taken) == 3)
+    assert alone.workers[0].taken == [5, 6, 7]
+
+
+async def test_an_offset_ahead_of_the_log_waits_for_an_operator(kafka: RunningKafka) -> None:
+    """After an unclean election, or over a restored broker: all records of the log would be made again."""
+    topic = make_topic(kafka)
+    produce(kafka, topic, [(None, b"x")] * 5)
+    commit_at(kafka, topic, 100)
+    made = Member(kafka, topic)
+    crashes: list[BaseException] = []
+    made.consumer._tasks = Tasks(lambda name, error: crashes.append(error))
+    await made.consumer.start()
+    await until(lambda: bool(crashes))
+    assert made.workers == []
+    await made.consumer.stop()
+    assert committed(kafka, f"{topic}-group", topic) == {0: 100}
+
+
+def test_a_header_that_is_no_text_is_a_fault_of_its_record() -> None:
+    class Odd:
+        def headers(self) -> object:
+            raise SystemError("<method 'headers'> returned a result with an exception set")
+
+        topic = staticmethod(lambda: "t")
+        partition = offset = staticmethod(lambda: 0)
+        key = value = staticmethod(lambda: b"{}")
+        timestamp = staticmethod(lambda: (1, 5))
+
+    record = record_of(Odd())  # type: ignore[arg-type]
+    assert record.headers == ()
+    assert isinstance(read_record(record), Poison)
+
+
+def commit_at(kafka: RunningKafka, topic: str, offset: int) -> None:
+    with reader(kafka, f"{topic}-group") as consumer:
+        consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
