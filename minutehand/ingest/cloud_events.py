@@ -185,6 +185,8 @@ def _number(text: str) -> msgspec.Raw | None:
 
 def read_record(record: Record, *, destination: str | None = None) -> Reading:
     """What a record asks for, in either form."""
+    if record.fault is not None:
+        return poison(record.fault)
     if record.value is not None and is_event(record):
         return read_event(record, destination=destination)
     return read_document(record)

@@ -10,6 +10,10 @@ of a rebalance run in that thread too, and wait for the event loop:
     lost      cancel the worker; another member has the partition already
 
 Rebalances are cooperative, so partitions that stay are not interrupted.
+
+Where the broker has deleted the group's offset, a partition goes on with the first record that is left. Where its log
+ends before that offset, the process ends until an operator has set another one: to go on could make records twice, or
+lose some.
 """
 
 import asyncio
@@ -17,6 +21,7 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from operator import methodcaller
 from typing import Any, Final, TypeVar
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -39,6 +44,9 @@ _ASK_SECONDS: Final = 10.0
 _LOST: Final = frozenset({KafkaError.FENCED_INSTANCE_ID, KafkaError._STATE, KafkaError._FENCED})
 """Errors of a commit that no later one can succeed after. One of an old generation can: the partition may stay with
 this member over the rebalance, and if not, a callback says so before another member has it."""
+_headers_of: Final = methodcaller("headers")
+"""Called so, a failure of the library is raised here. The interpreter's quick way to call a method leaves it to what is
+called next, and answers a list with holes."""
 Place = tuple[str, int]
 T = TypeVar("T")
 MakeWorker = Callable[[str, int, Plan | None, Commit], PartitionWorker]
@@ -97,7 +105,8 @@ class KafkaConsumer:
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
             "enable.partition.eof": True,
-            "auto.offset.reset": self._settings.begin,
+            # An offset that the broker does not have ends the process; the next one decides in `_assigned`.
+            "auto.offset.reset": "error",
             "partition.assignment.strategy": "cooperative-sticky",
             "session.timeout.ms": int(self._settings.session_seconds * 1000),
             "heartbeat.interval.ms": min(int(self._settings.session_seconds * 250), 3000),
@@ -149,6 +158,8 @@ class KafkaConsumer:
                 records.setdefault(place, []).append(record_of(message))
             elif error.code() == KafkaError._PARTITION_EOF:
                 ends[place] = int(message.offset() or 0)
+            elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+                raise KafkaException(error)
             else:
                 _log.warning("ingest-kafka-said", reason=error.name(), detail=error.str())
         for place, some in records.items():
@@ -174,7 +185,8 @@ class KafkaConsumer:
         self._counts.lag = lag
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        """In the thread that polls. Raises KafkaException where the group's offsets can't be read: the process ends."""
+        """In the thread that polls. Raises KafkaException where the group's offsets can't be read, or are ahead of a
+        log: the process ends."""
         if not partitions:
             self._in_loop(self._hold([]))
             return
@@ -189,6 +201,11 @@ class KafkaConsumer:
             elif offset < first:
                 # The broker has deleted records that were never read.
                 _log.error("ingest-records-gone", partition=_name((at.topic, at.partition)), offset=offset, first=first)
+                offset = first
+            elif offset > end:
+                # An election or a restore has cut the log off: from where on records are new, nobody knows here.
+                _log.error("ingest-offset-ahead", partition=_name((at.topic, at.partition)), offset=offset, end=end)
+                raise KafkaException(KafkaError(KafkaError.OFFSET_OUT_OF_RANGE, "set the group's offset by hand"))
             found.append(((at.topic, at.partition), offset, plan))
         self._in_loop(self._hold(found))
         consumer.incremental_assign([TopicPartition(topic, partition, at) for (topic, partition), at, _ in found])
@@ -302,7 +319,12 @@ def _tell(done: "asyncio.Future[None]", error: KafkaError | None) -> None:
 
 def record_of(message: Message) -> Record:
     kind, timestamp = message.timestamp()
-    headers: Any = message.headers() or ()
+    try:
+        headers: Any = _headers_of(message) or ()
+        fault = None
+    except (SystemError, ValueError):
+        # The library wants names in UTF-8, and brokers take any bytes.
+        headers, fault = (), "a header's name is not UTF-8"
     return Record(
         topic=str(message.topic()),
         partition=int(message.partition() or 0),
@@ -313,6 +335,7 @@ def record_of(message: Message) -> Record:
         headers=tuple(
             (name, value if value is None or isinstance(value, bytes) else value.encode()) for name, value in headers
         ),
+        fault=fault,
     )
 
 

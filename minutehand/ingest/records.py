@@ -30,7 +30,8 @@ _encode = msgspec.json.encode
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record as it was consumed. `timestamp`: Unix milliseconds, None where the broker gives none."""
+    """A record as it was consumed. `timestamp`: Unix milliseconds, None where the broker gives none. `fault`: why it
+    can't be read; what could not be read of it is left out."""
 
     topic: str
     partition: int
@@ -39,6 +40,7 @@ class Record:
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...] = ()
+    fault: str | None = None
 
     @property
     def size(self) -> int:

@@ -25,6 +25,7 @@ ACTIONS = {
     "ingest-waits": "Records of a partition wait, because the API or Kafka decides nothing; nothing is lost.",
     "ingest-token-over": "A batch was repeated after more than 15 minutes; what it made before is looked up.",
     "ingest-plan-broken": "The records of an unfinished batch have changed; they become dead letters, in doubt.",
+    "ingest-offset-ahead": "Kafka has fewer records than were read: set the group's offset by hand.",
     "ingest-records-gone": "Kafka has deleted records that were never read.",
     "ingest-commit-refused": "An offset was not stored when a partition was given up; its next owner repeats a batch.",
     "ingest-kafka-said": "Kafka reported an error to the consumer.",

@@ -3,19 +3,24 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from minutehand.ingest.api import Later
-from minutehand.ingest.consumer import KafkaConsumer
+from minutehand.ingest.cloud_events import read_record
+from minutehand.ingest.consumer import KafkaConsumer, record_of
 from minutehand.ingest.counts import IngestCounts
 from minutehand.ingest.partition import Commit, PartitionLost, PartitionWorker
 from minutehand.ingest.plans import Plan
-from minutehand.ingest.records import Record
+from minutehand.ingest.records import Poison, Record
 from minutehand.ingest.settings import IngestSettings
 from minutehand.local.kafka import RunningKafka
 from scheduler_service.runtime.clock import SystemClock
-from tests.support.kafka import committed, make_topic, produce
+from scheduler_service.runtime.lifecycle import Tasks
+from tests.support.kafka import client_settings, committed, make_topic, produce, reader
 
 PATIENCE_SECONDS = 60.0
 PLAN = Plan(9, "1795253400000.3.1.0123456789abcdef", 0, "d")
@@ -70,10 +75,15 @@ class Committing(PartitionWorker):
 class Member:
     """A consumer, and its workers so far."""
 
-    def __init__(self, kafka: RunningKafka, topic: str) -> None:
+    def __init__(self, kafka: RunningKafka, topic: str, **more: Any) -> None:
         self.workers: list[Committing] = []
         settings = IngestSettings(
-            brokers=kafka.bootstrap_servers, topics=(topic,), group=f"{topic}-group", session_seconds=6, stop_seconds=5
+            brokers=kafka.bootstrap_servers,
+            topics=(topic,),
+            group=f"{topic}-group",
+            session_seconds=6,
+            stop_seconds=5,
+            **more,
         )
         self.counts = IngestCounts()
         self.consumer = KafkaConsumer(
@@ -89,8 +99,8 @@ class Member:
 
 
 @asynccontextmanager
-async def member(kafka: RunningKafka, topic: str) -> AsyncIterator[Member]:
-    made = Member(kafka, topic)
+async def member(kafka: RunningKafka, topic: str, **more: Any) -> AsyncIterator[Member]:
+    made = Member(kafka, topic, **more)
     await made.consumer.start()
     try:
         yield made
@@ -134,20 +144,6 @@ async def test_a_commit_for_a_partition_that_was_given_up_is_refused(kafka: Runn
     with pytest.raises(PartitionLost):
         await alone.workers[0]._commits(0, "")
     assert committed(kafka, f"{topic}-group", topic) == {0: 1}
-
-
-async def test_a_partition_that_was_paused_comes_back_unpaused(kafka: RunningKafka) -> None:
-    topic = make_topic(kafka, partitions=2)
-    async with member(kafka, topic) as first:
-        await until(lambda: len(first.workers) == 2)
-        for worker in first.workers:
-            worker.crowded = True
-        await until(lambda: all(worker.paused for worker in first.workers))
-        async with member(kafka, topic) as second:
-            await until(lambda: len(second.workers) == 1)
-        await until(lambda: len(first.workers) == 3)
-        produce(kafka, topic, [(None, b"x")] * 5, partition=int(first.workers[2].name[-1]))
-        await until(lambda: len(first.workers[2].taken) == 5)
 
 
 async def test_what_retention_has_left_is_read_wherever_the_group_begins(kafka: RunningKafka) -> None:
