@@ -22,6 +22,7 @@ from uuid import UUID
 
 import aiohttp
 import msgspec
+from yarl import URL
 
 from membership.errors import MinutehandError
 from minutehand.client._calls import address_of, headers_for
@@ -159,13 +160,13 @@ class IngestApi:
 
     async def exists(self, schedule_id: UUID) -> bool:
         """Raises Later."""
-        status, _, _ = await self._ask("GET", f"{self._schedules_url}/{schedule_id}", found=(404,))
-        return status != 404
+        status, headers, body = await self._ask("GET", f"{self._schedules_url}/{schedule_id}", found=(404,))
+        return not _is_missing(status, headers, body)
 
     async def named(self, key: str) -> UUID | None:
         """The schedule that a key of the client names. Raises Later."""
-        status, _, body = await self._ask("GET", self._by_key(key), found=(404,))
-        return None if status == 404 else _decode_shown(body).schedule_id
+        status, headers, body = await self._ask("GET", self._by_key(key), found=(404,))
+        return None if _is_missing(status, headers, body) else _decode_shown(body).schedule_id
 
     async def cancel(self, *, key: str | None, schedule_id: str | None) -> Refused | None:
         """None: it is cancelled. Raises Later."""
@@ -198,7 +199,9 @@ class IngestApi:
         assert self._http is not None
         sent = self._clock.monotonic()
         try:
-            async with self._http.request(method, url, data=body, allow_redirects=False) as response:
+            # As it is: else the keys `.` and `..` would be steps of the path.
+            address = URL(url, encoded=True)
+            async with self._http.request(method, address, data=body, allow_redirects=False) as response:
                 content = await response.read()
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise Later(f"no answer from the API ({type(error).__name__})") from error
@@ -227,6 +230,17 @@ def _error(status: int, headers: Mapping[str, str], body: bytes) -> MinutehandAp
     if isinstance(error, MinutehandApiError):
         return error
     raise Later(f"{status}, and no answer of Minutehand's: is the address right?", denied=status < 500)
+
+
+def _is_missing(status: int, headers: Mapping[str, str], body: bytes) -> bool:
+    """Whether the API says that there is no such schedule. Raises Later for a 404 of somebody in between, such as a
+    proxy that has no API to ask: taken for the API's, it would have a batch made twice."""
+    if status != 404:
+        return False
+    error = _error(status, headers, body)
+    if error.kind != "not-found":
+        raise Later(f"404 {error.kind}", denied=True)
+    return True
 
 
 def _refused(problem: Problem) -> Refused:
