@@ -24,7 +24,9 @@ HOUR: Final = Field("hour", 0, 23, 24)
 DAY: Final = Field("day of month", 1, 31, 31)
 MONTH: Final = Field("month", 1, 12, 12, tuple("jan feb mar apr may jun jul aug sep oct nov dec".split()))
 WEEKDAY: Final = Field("day of week", 0, SUNDAY_AT_THE_END, 7, tuple("sun mon tue wed thu fri sat".split()))
-YEAR: Final = Field("year", 1970, 9998, 9029)
+YEAR: Final = Field("year", 1970, 2199, 230)
+"""As far as other schedulers have years. With all 9,029 that instants may have, a rule of 500 bytes took 7 MB, and each
+look at one of its months 0.1 ms."""
 FIELDS: Final = (MINUTE, HOUR, DAY, MONTH, WEEKDAY)
 
 
