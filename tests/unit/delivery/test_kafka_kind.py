@@ -174,3 +174,17 @@ def test_a_time_out_says_what_the_cluster_last_said() -> None:
 def test_topics_of_a_client_may_carry_its_id() -> None:
     cluster = ClusterSettings(brokers=("a:1",), clients=("*",), topic_prefixes=("{client}-",))
     assert cluster.prefixes_for("shop") == ("shop-",)
+
+
+@pytest.mark.parametrize("client_id", ["shop.eu", "shop.", "a.b.c"])
+def test_topics_of_one_client_do_not_begin_as_those_of_another(client_id: str) -> None:
+    """`mh.shop.` is what topics of shop.eu begin with, too."""
+    everybody = kind(clients=["*"])
+    with pytest.raises(Invalid, match=r"must begin with 'shared\.'"):
+        everybody.judge({"cluster": "main", "topic": f"mh.{client_id}.x"}, client_id=ClientId(client_id))
+    assert everybody.judge({"cluster": "main", "topic": "mh.s-e_u.x"}, client_id=ClientId("s-e_u")).address
+
+
+def test_a_prefix_ends_the_clients_id() -> None:
+    with pytest.raises(ValueError, match=r"end \{client\} with a character"):
+        kind(topic_prefixes=["mh.{client}"])

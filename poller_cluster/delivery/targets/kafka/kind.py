@@ -80,6 +80,8 @@ class KafkaKind:
         if topic.startswith(_INTERNAL):
             return [FieldError("/topic", "is internal to Kafka")]
         prefixes = cluster.prefixes_for(client_id)
+        if not prefixes:
+            return [FieldError("/topic", "must be one that the operator admits: none is admitted for this client's id")]
         if not topic.startswith(prefixes):
             return [FieldError("/topic", f"must begin with {' or '.join(map(repr, prefixes))} for this client")]
         return []

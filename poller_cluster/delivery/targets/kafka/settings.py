@@ -36,7 +36,8 @@ class ClusterSettings:
     """Ids of the clients whose destinations may name the cluster; "*" for all."""
     topic_prefixes: tuple[str, ...]
     """What the names of their topics must begin with, one of these; {client} stands for the client's id, and "" admits
-    all topics but internal ones."""
+    all topics but internal ones. Behind {client} stands a character that no client's id with such topics may have, such
+    as the dot of "minutehand.{client}.": else the topics of `shop.eu` would begin as those of `shop` do."""
     tls: bool = False
     """Whether connections are encrypted, and brokers' certificates verified."""
     ca_file: str | None = None
@@ -70,6 +71,8 @@ class ClusterSettings:
             raise ValueError('clients: name those that may use the cluster, or ["*"]')
         if not self.topic_prefixes:
             raise ValueError('topic_prefixes: name what topics begin with, or [""] for all')
+        if any(prefix.endswith(CLIENT_PART) for prefix in self.topic_prefixes):
+            raise ValueError("topic_prefixes: end {client} with a character, such as {client}. with a dot")
         if (self.certificate_file is None) != (self.key_file is None):
             raise ValueError("give certificate_file and key_file, or neither")
         if not self.tls and (self.ca_file is not None or self.certificate_file is not None):
@@ -93,7 +96,12 @@ class ClusterSettings:
         return ANY_CLIENT in self.clients or client_id in self.clients
 
     def prefixes_for(self, client_id: str) -> tuple[str, ...]:
-        return tuple(prefix.replace(CLIENT_PART, client_id) for prefix in self.topic_prefixes)
+        """Without those with which the topics of another client begin, too."""
+        return tuple(
+            prefix.replace(CLIENT_PART, client_id)
+            for prefix in self.topic_prefixes
+            if all(behind[:1] not in client_id for behind in prefix.split(CLIENT_PART)[1:])
+        )
 
     def producer(self) -> dict[str, Any]:
         """The configuration of the library's producer."""
