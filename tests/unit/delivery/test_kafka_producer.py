@@ -232,3 +232,18 @@ def test_stop_ends_all_records() -> None:
         assert bench.ends["late"].nothing_sent
 
     scenario(test)
+
+
+def test_what_the_library_may_have_sent_before_is_not_said_to_be_unsent() -> None:
+    """It queues again what it had sent when the connection broke."""
+
+    async def test(bench: Bench) -> None:
+        bench.send("trusted")
+        bench.send("lost", lambda: False)
+        bench.library.configuration["error_cb"](KafkaError(KafkaError._TRANSPORT, "a:1: Disconnected"))
+        bench.send("behind")
+        await virtual_loop().advance(1)
+        assert bench.ends == {"lost": TargetEnd(End.STOPPED, bench.ends["lost"].detail, nothing_sent=False)}
+        assert bench.held() == [b"trusted", b"behind"]
+
+    scenario(test)

@@ -17,7 +17,8 @@ Promises
    retries write a record once, in order. There is one for each cluster and process (`producer`).
 2. A record waits in the library's queue while it is batched (`linger_ms`), or while its partition has no leader. Ten
    times a second `may_start` is asked for every record without a report. If one may not be sent any more, the queue is
-   purged: records that were not sent are withdrawn, or queued again if they still may be sent.
+   purged: records that were not sent are withdrawn, or queued again if they still may be sent. Those that were queued
+   before the cluster failed are in doubt: the library takes back what it had sent, and says no more of it.
 3. A record that was sent is not taken back: the library may send it again, until `message_timeout_seconds` after it was
    queued at most. So a record can be written that long after the lease of its row was lost. Its header
    `Minutehand-Fence` is lower than that of the next owner's.

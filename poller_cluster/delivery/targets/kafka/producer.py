@@ -22,6 +22,7 @@ POLL_SECONDS: Final = 0.005
 TRUST_SECONDS: Final = 0.1
 """From one question whether records may still be sent to the next."""
 _TOO_LARGE: Final = TargetEnd(End.REFUSED, "the record is larger than the operator admits", nothing_sent=True)
+_DOUBTED: Final = TargetEnd(End.UNAVAILABLE, "it may have been written before the connection broke")
 _log = get_logger("minutehand.kafka")
 
 
@@ -81,17 +82,30 @@ def record_headers(request: CallbackRequest) -> RecordHeaders:
 
 class _Record:
     """A call on its way. `until`: monotonic seconds after which it is not queued again. `unwanted`: it was asked for
-    and may not be sent any more."""
+    and may not be sent any more. `doubted`: the cluster has failed since it was queued, so the library may have sent
+    it, and queued it again because no answer came."""
 
-    __slots__ = ("body", "headers", "key", "may_start", "on_end", "timeout_seconds", "topic", "until", "unwanted")
+    __slots__ = (
+        "at_most_once",
+        "body",
+        "doubted",
+        "headers",
+        "key",
+        "may_start",
+        "on_end",
+        "timeout_seconds",
+        "topic",
+        "until",
+        "unwanted",
+    )
 
     def __init__(self, request: CallbackRequest, topic: str, key: bytes, on_end: OnEnd, may_start: MayStart) -> None:
         self.topic, self.key, self.body = topic, key, request.body
         self.headers = record_headers(request)
-        self.timeout_seconds = request.timeout_seconds
+        self.timeout_seconds, self.at_most_once = request.timeout_seconds, request.at_most_once
         self.on_end, self.may_start = on_end, may_start
         self.until = 0.0
-        self.unwanted = False
+        self.unwanted = self.doubted = False
 
 
 class _Cluster:
@@ -176,12 +190,15 @@ class _Cluster:
         """It was taken back before it was sent, for its own sake or for another record's."""
         if record not in self._under_way:
             return
+        unsent = not record.doubted
         if self._stopped:
-            self._end(record, STOPPED._replace(nothing_sent=True))
+            self._end(record, STOPPED._replace(nothing_sent=unsent))
         elif not record.may_start():
-            self._end(record, WITHDRAWN)
+            self._end(record, WITHDRAWN if unsent else STOPPED)
         elif self._clock.monotonic() >= record.until:
-            self._end(record, TargetEnd(End.TIMED_OUT, "it was not sent within its time-out", nothing_sent=True))
+            self._end(record, TargetEnd(End.TIMED_OUT, "it was not sent within its time-out", nothing_sent=unsent))
+        elif record.doubted and record.at_most_once:
+            self._end(record, _DOUBTED)
         else:
             self._queue(record)
 
@@ -235,6 +252,10 @@ class _Cluster:
         name = error.name()
         if error.fatal():
             self._spoilt = True
+        else:
+            # Where a connection breaks, often only the failure to connect again is told.
+            for record in self._under_way:
+                record.doubted = True
         if name != self._last_error:
             _log.warning("kafka-cluster-failed", cluster=self._name, error=name)
         self._last_error = name
