@@ -5,6 +5,7 @@
         placed and never read                      recorded as skipped, unless its owner claims it first
         skipped                                    redelivered: called at an instant of its own
         made, open, cancelled by the client        left as they are
+        without a run, of a cron with `max_fires`  not made: no more fires than that
 
 A fire is placed with the same run, id and content however often and by how many callers it is asked for, and a skipped
 schedule is redelivered once: that is decided by an external update of its row. So a backfill that was interrupted, or
@@ -112,7 +113,9 @@ class BackfillCron:
         last = min(end - 1, _passed(cron, now))
         fires = _fires(cron, start, last, limit)
         runs = await self._runs(cron, fires)
-        found = await concurrently(lambda nominal: self._judged(cron, nominal, runs.get(nominal)), fires)
+        # With `max_fires`, the cron itself has made as many as it may, or still will.
+        made = fires if cron.options.max_fires is None else [nominal for nominal in fires if nominal in runs]
+        found = await concurrently(lambda nominal: self._judged(cron, nominal, runs.get(nominal)), made)
         at = max(called_from or 0, now)
         items: list[Backfilled] = []
         for one in found:

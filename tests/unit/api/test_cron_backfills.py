@@ -97,6 +97,15 @@ async def test_fires_of_a_pause_are_made_and_those_that_an_expansion_will_place_
     assert all(one["schedule_id"] for one in late.json["items"])
 
 
+async def test_no_more_fires_are_made_than_the_cron_may_have(api: ApiHarness, key: str) -> None:
+    await made(api, key, **HOURLY, max_fires=1)
+    await expand(api)
+    api.clock.advance(6 * 3600)
+    await expand(api)
+    assert (await api.send("GET", NIGHTLY, key=key)).json["state"] == "finished"
+    assert [one[0] for one in shown(await backfill(api, key, "2026-11-21T00:00:00Z", None))] == ["10:00"]
+
+
 async def test_it_goes_page_by_page_and_the_calls_stay_apart(
     api: ApiHarness, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
