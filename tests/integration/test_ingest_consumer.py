@@ -146,6 +146,20 @@ async def test_a_commit_for_a_partition_that_was_given_up_is_refused(kafka: Runn
     assert committed(kafka, f"{topic}-group", topic) == {0: 1}
 
 
+async def test_a_partition_that_was_paused_comes_back_unpaused(kafka: RunningKafka) -> None:
+    topic = make_topic(kafka, partitions=2)
+    async with member(kafka, topic) as first:
+        await until(lambda: len(first.workers) == 2)
+        for worker in first.workers:
+            worker.crowded = True
+        await until(lambda: all(worker.paused for worker in first.workers))
+        async with member(kafka, topic) as second:
+            await until(lambda: len(second.workers) == 1)
+        await until(lambda: len(first.workers) == 3)
+        produce(kafka, topic, [(None, b"x")] * 5, partition=int(first.workers[2].name[-1]))
+        await until(lambda: len(first.workers[2].taken) == 5)
+
+
 async def test_what_retention_has_left_is_read_wherever_the_group_begins(kafka: RunningKafka) -> None:
     topic = make_topic(kafka)
     produce(kafka, topic, [(None, b"x")] * 8)
