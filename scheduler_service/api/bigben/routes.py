@@ -68,7 +68,14 @@ def wire(settings: BigBenSettings) -> Wire | None:
     if settings.client is None:
         return None
     keyless = None if settings.keyless is None else Scope(settings.keyless)
-    return Wire(name="bigben", prefix=PREFIX, client_id=ClientId(settings.client), keyless=keyless, refusal=refusal)
+    return Wire(
+        name="bigben",
+        prefix=PREFIX,
+        client_id=ClientId(settings.client),
+        keyless=keyless,
+        open_to_network=settings.open_to_network,
+        refusal=refusal,
+    )
 
 
 class _Echo(msgspec.Struct, frozen=True, rename="camel"):

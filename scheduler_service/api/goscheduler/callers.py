@@ -19,7 +19,7 @@ from aiohttp import web
 
 from scheduler_service.api.goscheduler.envelope import UNKNOWN_APP, WireRefusal
 from scheduler_service.api.goscheduler.settings import GoSchedulerSettings
-from scheduler_service.api.http.wire import is_of_a_page
+from scheduler_service.api.http.wire import refuse_pages
 from scheduler_service.domain.clients import Client, Scope
 from scheduler_service.domain.errors import NotFound
 from scheduler_service.domain.ids import ClientId
@@ -76,6 +76,7 @@ class GoSchedulerCallers:
     def __init__(self, *, settings: GoSchedulerSettings, authenticate: Authenticate, catalog: Catalog) -> None:
         self._key_hash = None if settings.key is None else hash_secret(settings.key)
         self._clients = settings.clients()
+        self._open_to_network = settings.open_to_network
         self._authenticate = authenticate
         self._catalog = catalog
 
@@ -87,8 +88,7 @@ class GoSchedulerCallers:
         if scheme.lower() != "bearer":
             if self._key_hash is not None:
                 raise Unauthenticated("send the key of this wire: Authorization: Bearer KEY")
-            if is_of_a_page(request):
-                raise Forbidden("requests without a key are not taken from web pages")
+            refuse_pages(request, any_host=self._open_to_network)
             return WITHOUT_KEY, self._apps(self._clients)
         if self._key_hash is not None and hmac.compare_digest(hash_secret(key.strip()), self._key_hash):
             return WITH_KEY, self._apps(self._clients)

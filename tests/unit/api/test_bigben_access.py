@@ -104,11 +104,27 @@ async def test_without_a_key_as_far_as_the_operator_says(route: Route, scope: Sc
         assert route.scope is not None
         for header in ("Origin", "Sec-Fetch-Site"):
             await refused(api, route, None, 403, **{header: "cross-site"})
+        await refused(api, route, None, 403, Host="page.example")
         await refused(api, route, "nonsense", 401)
         if scope.includes(route.scope):
             assert (await use(api, route, None)).status == 200
         else:
             await refused(api, route, None, 403)
+
+
+@pytest.mark.parametrize("host", ["localhost:8080", "127.0.0.1", "[::1]:8080", "10.0.0.7:80"])
+async def test_without_a_key_to_an_address_or_localhost(host: str) -> None:
+    async with ApiHarness(bigben=BigBenSettings(client="shop", keyless="read")) as api:
+        await prepare(api)
+        assert (await api.send("GET", "/bigben/events/tenants", key=None, headers={"Host": host})).status == 200
+
+
+async def test_without_a_key_to_any_name_where_the_operator_says_so() -> None:
+    settings = BigBenSettings(client="shop", keyless="read", open_to_network=True)
+    async with ApiHarness(bigben=settings) as api:
+        await prepare(api)
+        reply = await api.send("GET", "/bigben/events/tenants", key=None, headers={"Host": "bigben.internal"})
+        assert reply.status == 200
 
 
 @pytest.mark.parametrize("route", WIRED, ids=IDS)

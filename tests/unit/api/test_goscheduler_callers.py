@@ -175,7 +175,10 @@ async def test_another_scheme_is_ignored_where_no_key_is_needed(api: ApiHarness)
     assert (await send(api, "GET", "/apps", key="wrong")).status == 401
 
 
-@pytest.mark.parametrize("header", [{"Origin": "http://localhost:8080"}, {"Sec-Fetch-Site": "same-origin"}])
+@pytest.mark.parametrize(
+    "header",
+    [{"Origin": "http://localhost:8080"}, {"Sec-Fetch-Site": "same-origin"}, {"Host": "page.example:8080"}],
+)
 @pytest.mark.parametrize("operation", OPERATIONS, ids=NAMES)
 async def test_a_web_page_is_refused_without_a_key(
     api: ApiHarness, operation: Operation, header: dict[str, str]
