@@ -161,7 +161,11 @@ class _Call:
         self._timer = self._loop.call_later(self._timeout_seconds, self._timed_out)
 
     def ended(self, end: TargetEnd) -> None:
-        """The target's end, or that of `Deliveries`."""
+        """The target's end, or that of `Deliveries`. A target that breaks its promise and calls this in another thread
+        does no harm: it counts on the loop."""
+        if not _runs_here(self._loop):
+            self._loop.call_soon_threadsafe(self.ended, end)
+            return
         if self.held is not None:
             self.held.calls -= 1
             self.held = None
@@ -183,3 +187,10 @@ class _Call:
     def _tell(self, end: TargetEnd) -> None:
         self._deliveries.over(self)
         self._deliveries.result_of(self, end)
+
+
+def _runs_here(loop: asyncio.AbstractEventLoop) -> bool:
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False

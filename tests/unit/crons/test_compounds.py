@@ -290,7 +290,7 @@ def test_a_search_that_finds_nothing_ends_soon() -> None:
 
 
 def test_many_exclusions_are_looked_through_at_once() -> None:
-    """Every minute of five years, in hundreds of combinations of days: it took 0.9 s, and blocks whoever else is
+    """Every minute of five years, in hundreds of combinations of days: it took 0.9 s, and blocks every request that is
     served; in 9,000 years more."""
     many = [f"0-58 * {','.join(str(day) for day in range(1, 32) if day >> at % 5 & 1)} * {at % 7}" for at in range(9)]
     years = [f"{at} * * * * 2040-2199" for at in range(9)]

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from threading import get_ident
 from typing import Any, Final
 
 import pytest
@@ -80,6 +81,7 @@ class Bench:
         self.http, self.box = Http(), Box()
         self.deliveries = Deliveries(calls=self.http, kinds={"box": self.box}, clock=CLOCK, grace_seconds=0.0)
         self.results: list[AttemptResult] = []
+        self.threads: set[int] = set()
         self.errors: list[str] = []
         self.all_ended = asyncio.Event()
 
@@ -90,6 +92,7 @@ class Bench:
 
     def _done(self, result: AttemptResult) -> None:
         self.results.append(result)
+        self.threads.add(get_ident())
         if not self.deliveries.in_flight:
             self.all_ended.set()
 
@@ -153,6 +156,15 @@ async def test_a_call_ends_once() -> None:
         for _ in range(3):
             made.box.held[0][1](DONE)
         assert made.only()[3]
+
+
+async def test_an_end_from_another_thread_counts_on_the_loop() -> None:
+    async with bench() as made:
+        made.start(request())
+        await asyncio.to_thread(made.box.held[0][1], DONE)
+        await asyncio.sleep(0)
+        assert made.only()[3]
+        assert made.threads == {get_ident()}
 
 
 async def test_nothing_is_sent_without_trust() -> None:
