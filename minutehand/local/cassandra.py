@@ -2,13 +2,10 @@
 
 import os
 import shutil
-import signal
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from minutehand.errors import LocalError
 from minutehand.local.cql_handshake import answers_cql
@@ -21,11 +18,11 @@ from minutehand.local.lock_file import read_lock
 from minutehand.local.machine import available_memory_mb, check_disk, check_loopback, check_memory, check_port
 from minutehand.local.maven import MavenRepository
 from minutehand.local.progress import Progress, silent
+from minutehand.local.running_server import RunningServer
 from minutehand.local.settings import DATACENTER, ServerSettings, java_command, write_configuration
 from minutehand.local.stages import StartStages
 from minutehand.local.state import ServerState, clear_state, holder_of, lock_path, read_state, write_state
 from minutehand.processes.children import Child, DetachedChild, FoundChild, TiedChild
-from minutehand.processes.identity import freeze, send_signal
 
 JAR_SET = "cassandra"
 _POLL_SECONDS = 0.1
@@ -161,16 +158,16 @@ class EmbeddedCassandra:
         progress(100, 100, what)
 
 
-class RunningCassandra:
-    """A server that has answered. As a context manager it stops at the end of the block."""
+class RunningCassandra(RunningServer):
+    """A server that has answered. Killed, it flushes nothing (see `durable`)."""
 
     datacenter = DATACENTER
 
     def __init__(self, *, data_dir: Path, state: ServerState, child: Child, ours: bool, tls: bool = False) -> None:
+        super().__init__(child)
         self._tls = tls
         self.data_dir = data_dir
         self._state = state
-        self._child = child
         self._ours = ours
 
     @property
@@ -188,17 +185,8 @@ class RunningCassandra:
         return self._state.storage_port
 
     @property
-    def pid(self) -> int:
-        """The pid of the Java process itself."""
-        return self._state.pid
-
-    @property
     def log_file(self) -> Path:
         return self.data_dir / "logs" / "system.log"
-
-    def is_running(self) -> bool:
-        """Whether the process is alive."""
-        return self._child.exit_code() is None
 
     def answers(self, *, timeout_seconds: float = 2.0) -> bool:
         """Whether it speaks CQL now."""
@@ -217,26 +205,6 @@ class RunningCassandra:
             )
         self._child.end(grace_seconds)
         clear_state(self.data_dir)
-
-    def kill(self) -> None:
-        """Kill it: nothing is flushed (see `durable`). Idempotent."""
-        self.stop(0.0)
-
-    def pause(self) -> None:
-        """Freeze it. Once this returns, connections stay open and nothing is answered."""
-        freeze(self._child.identity)
-
-    def resume(self) -> None:
-        """Resume a paused server."""
-        send_signal(self._child.identity, signal.SIGCONT)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
 
 def find_cassandra(data_dir: Path) -> RunningCassandra | None:

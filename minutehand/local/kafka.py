@@ -6,14 +6,11 @@ The broker is its own controller (KRaft), so one process is a whole cluster. It 
 import os
 import re
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from minutehand.errors import LocalError
 from minutehand.local.diagnosis import last_complaint, tail
@@ -35,9 +32,9 @@ from minutehand.local.machine import (
 )
 from minutehand.local.maven import MavenRepository
 from minutehand.local.progress import Progress, silent
+from minutehand.local.running_server import RunningServer
 from minutehand.local.state import lock_path
 from minutehand.processes.children import TiedChild
-from minutehand.processes.identity import freeze, send_signal
 
 JAR_SETS = ("kafka", "kafka-logging")
 SERVER = "Kafka"
@@ -179,14 +176,14 @@ class EmbeddedKafka:
         return StartFailed(reason=reason, log_file=settings.log_file if log else settings.console_file, server=SERVER)
 
 
-class RunningKafka:
-    """A broker that has answered. As a context manager it stops at the end of the block."""
+class RunningKafka(RunningServer):
+    """A broker that has answered."""
 
     def __init__(self, *, data_dir: Path, host: str, port: int, child: TiedChild) -> None:
+        super().__init__(child)
         self.data_dir = data_dir
         self.host = host
         self.port = port
-        self._child = child
 
     @property
     def bootstrap_servers(self) -> str:
@@ -194,17 +191,8 @@ class RunningKafka:
         return f"{self.host}:{self.port}"
 
     @property
-    def pid(self) -> int:
-        """The pid of the Java process itself."""
-        return self._child.identity.pid
-
-    @property
     def log_file(self) -> Path:
         return self.data_dir / "logs" / "server.log"
-
-    def is_running(self) -> bool:
-        """Whether the process is alive."""
-        return self._child.exit_code() is None
 
     def answers(self, *, timeout_seconds: float = 2.0) -> bool:
         """Whether it serves clients now."""
@@ -213,26 +201,6 @@ class RunningKafka:
     def stop(self, grace_seconds: float = _GRACE_SECONDS) -> None:
         """Let it close its files and end; kill it after the grace. Idempotent."""
         self._child.end(grace_seconds)
-
-    def kill(self) -> None:
-        """Kill it. Idempotent."""
-        self.stop(0.0)
-
-    def pause(self) -> None:
-        """Freeze it. Once this returns, connections stay open and nothing is answered."""
-        freeze(self._child.identity)
-
-    def resume(self) -> None:
-        """Resume a paused broker."""
-        send_signal(self._child.identity, signal.SIGCONT)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
 
 def start_kafka(
