@@ -50,6 +50,7 @@ from spark.jobs.job import Context, Job, JobRefused, Report
 from spark.transforms import findings
 from spark.transforms.books import COUNTS
 from spark.window import Window, add_clients, add_window
+from spark.writer import unhinted_writer
 
 AGAIN_AFTER_SECONDS = 10.0
 
@@ -84,14 +85,7 @@ async def repair(storage: Storage, rows: Sequence[Broken], *, clock: Clock, rand
     its outcome was lost, so it is requeued in doubt: at-most-once clients get no call. Rows for which the books have an
     outcome (lost-outcome) are left to a person.
     """
-    writer = ScheduleWriter(
-        schedules=storage.schedules,
-        keys=storage.schedule_keys,
-        leases=storage.leases,
-        clock=clock,
-        randomness=randomness,
-        hints=_Unsaid(),
-    )
+    writer = unhinted_writer(storage, clock=clock, randomness=randomness)
 
     async def one(row: Broken) -> str:
         return await _repair(storage, writer, row)
@@ -112,12 +106,6 @@ async def _repair(storage: Storage, writer: ScheduleWriter, broken: Broken) -> s
         await writer.complete(definition, outcome)
         return "completed"
     return "moved-on"
-
-
-class _Unsaid:
-    """Sends no hints of retry rows: the sweep of their minute finds them."""
-
-    def hint(self, partition: Partition, key: RowKey) -> None: ...
 
 
 def _add_arguments(parser: ArgumentParser) -> None:

@@ -21,7 +21,6 @@ from scheduler_service.domain.bulk_loads import BulkLoad
 from scheduler_service.domain.client_bounds import ClientBounds
 from scheduler_service.domain.clients import Client, ClientState
 from scheduler_service.domain.errors import ClientSuspended, FieldError, Invalid
-from scheduler_service.domain.ids import Partition, RowKey
 from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.late_bound import LateBound
@@ -29,10 +28,10 @@ from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.usecases.bulk_load import Item, JudgeItems, Loaded, LoadSchedules, LoadThrottle, Result
 from scheduler_service.usecases.named_destinations import ListedDestinations
 from scheduler_service.usecases.schedule_request import CallbackPolicy, ScheduleRequest
-from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from scheduler_service.usecases.secret_encryption import SecretSettings, secret_encryption
 from spark.jobs.bulk_rows import Line, Reader
 from spark.transforms.bulk import OTHER, SAME
+from spark.writer import unhinted_writer
 
 CHUNK_ROWS = 1000
 CHUNK_BYTES = 4 << 20
@@ -103,14 +102,7 @@ async def _load(work: Work, rows: Iterable[bytes]) -> Part:
         if found is None or found.state is not ClientState.ACTIVE:
             raise ClientSuspended(f"client {work.client.client_id!r} was suspended or deleted meanwhile")
         judge = judging(await storage.destinations.list_names(found.client_id))
-        writer = ScheduleWriter(
-            schedules=storage.schedules,
-            keys=storage.schedule_keys,
-            leases=storage.leases,
-            clock=clock,
-            randomness=randomness,
-            hints=_Unsaid(),
-        )
+        writer = unhinted_writer(storage, clock=clock, randomness=randomness)
         pace = LoadThrottle(clock=clock, rate=work.rate)
         load = LoadSchedules(judge=judge, writer=writer, schedules=storage.schedules, clock=clock, pace=pace)
         return await _Task(work, judge, load, work.bounds.in_force(found))(rows)
@@ -199,9 +191,3 @@ class _Task:
             errors = result.errors if isinstance(result, Invalid) else [FieldError("", str(result))]
             self._counts["rejected"] += 1
             self._rejects.append(Reject(line.id, line.key, self._reader.reasons(errors)))
-
-
-class _Unsaid:
-    """Sends no hints: none of the rows is near."""
-
-    def hint(self, partition: Partition, key: RowKey) -> None: ...

@@ -12,7 +12,7 @@ from cql.storage import Storage, open_storage
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.crons.row import Cron, CronState
 from scheduler_service.domain.errors import InvalidRule, NotFound
-from scheduler_service.domain.ids import ClientId, CronId, Partition, RowKey, ScheduleId, UnixMillis, partition_of
+from scheduler_service.domain.ids import ClientId, CronId, Partition, ScheduleId, UnixMillis, partition_of
 from scheduler_service.domain.quotas import PollerChooser
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.concurrently import concurrently
@@ -23,11 +23,11 @@ from scheduler_service.usecases.crons import ChangeCrons
 from scheduler_service.usecases.reschedule_schedule import LocalTimeReplacement, Rescheduled, RescheduleSchedule
 from scheduler_service.usecases.resolve_schedule import ResolveSchedule
 from scheduler_service.usecases.schedule_request import CallbackPolicy
-from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from scheduler_service.usecases.secret_encryption import secret_encryption
 from spark.io.submitted import patient
 from spark.jobs.job import Context
 from spark.transforms.zone_moves import CronRule, ZoneChange, must_expand_again
+from spark.writer import unhinted_writer
 
 AT_ONCE = 16
 SAID_EVERY = 5_000
@@ -66,14 +66,7 @@ class ReplaceLocalTimes:
     def __init__(self, context: Context, storage: Storage, *, version: str) -> None:
         clock, randomness = SystemClock(), SystemRandomness()
         encryption = secret_encryption(context.secrets, randomness=randomness)
-        writer = ScheduleWriter(
-            schedules=storage.schedules,
-            keys=storage.schedule_keys,
-            leases=storage.leases,
-            clock=clock,
-            randomness=randomness,
-            hints=_Unsaid(),
-        )
+        writer = unhinted_writer(storage, clock=clock, randomness=randomness)
         self._storage = storage
         self._say = context.say
         self._now = int(context.now.timestamp() * 1000)
@@ -189,9 +182,3 @@ def _rule(cron: Cron) -> CronRule:
         fires=cron.fires,
         wake_at=cron.wake_at,
     )
-
-
-class _Unsaid:
-    """Sends no hints: the read or the sweep of their minute finds the rows."""
-
-    def hint(self, partition: Partition, key: RowKey) -> None: ...
