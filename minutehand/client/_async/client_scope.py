@@ -2,16 +2,17 @@
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import date, datetime
+from functools import partial
 from typing import Unpack
 
 from minutehand.client import _calls as calls
 from minutehand.client._async.bulk import AsyncBulk
 from minutehand.client._async.destinations import AsyncDestinations
-from minutehand.client._async.parts import AsyncPart, AsyncPerform, every
+from minutehand.client._async.parts import AsyncPart, AsyncPerform, all_items, every
 from minutehand.client._async.reconciliations import AsyncReconciliations
 from minutehand.client._audits import Audit, list_audits
 from minutehand.client._bulk import DEFAULT_BYTES, DEFAULT_IN_FLIGHT, DEFAULT_WAIT_SECONDS, MAX_ITEMS
-from minutehand.client._calls import instant
+from minutehand.client._calls import Operation, instant
 from minutehand.client._filters import (
     ScheduleFilter,
     cancel_further,
@@ -36,6 +37,7 @@ from minutehand.client._models import (
     NewKey,
     NewSchedule,
     NewSigningSecret,
+    Page,
     Poller,
     PublicKey,
     Schedule,
@@ -271,12 +273,8 @@ class AsyncSchedules(AsyncPart):
     ) -> tuple[CancelItem, ...]:
         """Cancel whatever has not ended, is due from `start` until before `end` and matches the filters. Schedules that
         were rescheduled to an instant outside are not included."""
-        page = await self._perform(cancel_window(self._client_id, start=start, end=end, filters=filters))
-        items = page.items
-        while page.next_cursor is not None:
-            page = await self._perform(cancel_further(self._client_id, page.next_cursor))
-            items += page.items
-        return items
+        operation = cancel_window(self._client_id, start=start, end=end, filters=filters)
+        return await all_items(self._perform, operation, partial(cancel_further, self._client_id))
 
     async def reschedule_window(
         self,
@@ -303,12 +301,7 @@ class AsyncSchedules(AsyncPart):
         operation = reschedule_window(
             self._client_id, start=start, end=end, move=move, filters=filters, key=idempotency_key
         )
-        page = await self._perform(operation)
-        items = page.items
-        while page.next_cursor is not None:
-            page = await self._perform(reschedule_further(self._client_id, page.next_cursor))
-            items += page.items
-        return items
+        return await all_items(self._perform, operation, partial(reschedule_further, self._client_id))
 
     async def reschedule(
         self,
@@ -476,32 +469,21 @@ class AsyncCrons(AsyncPart):
         return await self._change_all("resume", label, note, dry_run)
 
     async def _change_all(self, verb: str, label: str, note: str | None, dry_run: bool) -> tuple[CronChange, ...]:
-        items: tuple[CronChange, ...] = ()
-        cursor: str | None = None
-        while True:
-            page = await self._perform(
-                calls.change_crons(self._client_id, verb, label=label, note=note, dry_run=dry_run, cursor=cursor)
-            )
-            items += page.items
-            cursor = page.next_cursor
-            if cursor is None:
-                return items
+        def page(cursor: str | None) -> Operation[Page[CronChange]]:
+            return calls.change_crons(self._client_id, verb, label=label, note=note, dry_run=dry_run, cursor=cursor)
+
+        return await all_items(self._perform, page(None), page)
 
     async def backfill(
         self, cron_id: str, *, start: datetime | str, end: datetime | str | None = None, dry_run: bool = False
     ) -> tuple[BackfillItem, ...]:
         """Make the fires from `start` until before `end` (None: now) that were not made, once each. `dry_run`: only
         answer which ones."""
-        items: tuple[BackfillItem, ...] = ()
-        cursor: str | None = None
-        while True:
-            page = await self._perform(
-                calls.backfill_cron(self._client_id, cron_id, start=start, end=end, dry_run=dry_run, cursor=cursor)
-            )
-            items += page.items
-            cursor = page.next_cursor
-            if cursor is None:
-                return items
+
+        def page(cursor: str | None) -> Operation[Page[BackfillItem]]:
+            return calls.backfill_cron(self._client_id, cron_id, start=start, end=end, dry_run=dry_run, cursor=cursor)
+
+        return await all_items(self._perform, page(None), page)
 
     async def trigger(self, cron_id: str, *, idempotency_key: str | None = None) -> Schedule:
         """Run it once now, beside the rule. Raises MinutehandApiError: cron-changed, where a repeat finds no run and

@@ -1,6 +1,6 @@
 """What the parts of a client share: a port that sends operations, a client's id, paging."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Protocol, TypeVar
 
 from minutehand.client._calls import Operation, following
@@ -30,3 +30,15 @@ async def every(perform: AsyncPerform, operation: Operation[Page[T]] | None) -> 
         for item in page.items:
             yield item
         operation = following(operation, page)
+
+
+async def all_items(
+    perform: AsyncPerform, operation: Operation[Page[T]], further: Callable[[str], Operation[Page[T]]]
+) -> tuple[T, ...]:
+    """The items of this page and of those that `further` asks for by their cursors, which are all requested."""
+    page = await perform(operation)
+    items = page.items
+    while page.next_cursor is not None:
+        page = await perform(further(page.next_cursor))
+        items += page.items
+    return items

@@ -3,12 +3,13 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime
+from functools import partial
 from typing import Unpack
 
 from minutehand.client import _calls as calls
 from minutehand.client._audits import Audit, list_audits
 from minutehand.client._bulk import DEFAULT_BYTES, DEFAULT_IN_FLIGHT, DEFAULT_WAIT_SECONDS, MAX_ITEMS
-from minutehand.client._calls import instant
+from minutehand.client._calls import Operation, instant
 from minutehand.client._filters import (
     ScheduleFilter,
     cancel_further,
@@ -33,6 +34,7 @@ from minutehand.client._models import (
     NewKey,
     NewSchedule,
     NewSigningSecret,
+    Page,
     Poller,
     PublicKey,
     Schedule,
@@ -58,7 +60,7 @@ from minutehand.client._outcomes import (
 from minutehand.client._settings import OwnSettings
 from minutehand.client._sync.bulk import Bulk
 from minutehand.client._sync.destinations import Destinations
-from minutehand.client._sync.parts import Part, Perform, every
+from minutehand.client._sync.parts import Part, Perform, all_items, every
 from minutehand.client._sync.reconciliations import Reconciliations
 from minutehand.client._usage import DayUsage, list_usage
 
@@ -272,12 +274,8 @@ class Schedules(Part):
     ) -> tuple[CancelItem, ...]:
         """Cancel whatever has not ended, is due from `start` until before `end` and matches the filters. Schedules that
         were rescheduled to an instant outside are not included."""
-        page = self._perform(cancel_window(self._client_id, start=start, end=end, filters=filters))
-        items = page.items
-        while page.next_cursor is not None:
-            page = self._perform(cancel_further(self._client_id, page.next_cursor))
-            items += page.items
-        return items
+        operation = cancel_window(self._client_id, start=start, end=end, filters=filters)
+        return all_items(self._perform, operation, partial(cancel_further, self._client_id))
 
     def reschedule_window(
         self,
@@ -304,12 +302,7 @@ class Schedules(Part):
         operation = reschedule_window(
             self._client_id, start=start, end=end, move=move, filters=filters, key=idempotency_key
         )
-        page = self._perform(operation)
-        items = page.items
-        while page.next_cursor is not None:
-            page = self._perform(reschedule_further(self._client_id, page.next_cursor))
-            items += page.items
-        return items
+        return all_items(self._perform, operation, partial(reschedule_further, self._client_id))
 
     def reschedule(
         self,
@@ -475,32 +468,21 @@ class Crons(Part):
         return self._change_all("resume", label, note, dry_run)
 
     def _change_all(self, verb: str, label: str, note: str | None, dry_run: bool) -> tuple[CronChange, ...]:
-        items: tuple[CronChange, ...] = ()
-        cursor: str | None = None
-        while True:
-            page = self._perform(
-                calls.change_crons(self._client_id, verb, label=label, note=note, dry_run=dry_run, cursor=cursor)
-            )
-            items += page.items
-            cursor = page.next_cursor
-            if cursor is None:
-                return items
+        def page(cursor: str | None) -> Operation[Page[CronChange]]:
+            return calls.change_crons(self._client_id, verb, label=label, note=note, dry_run=dry_run, cursor=cursor)
+
+        return all_items(self._perform, page(None), page)
 
     def backfill(
         self, cron_id: str, *, start: datetime | str, end: datetime | str | None = None, dry_run: bool = False
     ) -> tuple[BackfillItem, ...]:
         """Make the fires from `start` until before `end` (None: now) that were not made, once each. `dry_run`: only
         answer which ones."""
-        items: tuple[BackfillItem, ...] = ()
-        cursor: str | None = None
-        while True:
-            page = self._perform(
-                calls.backfill_cron(self._client_id, cron_id, start=start, end=end, dry_run=dry_run, cursor=cursor)
-            )
-            items += page.items
-            cursor = page.next_cursor
-            if cursor is None:
-                return items
+
+        def page(cursor: str | None) -> Operation[Page[BackfillItem]]:
+            return calls.backfill_cron(self._client_id, cron_id, start=start, end=end, dry_run=dry_run, cursor=cursor)
+
+        return all_items(self._perform, page(None), page)
 
     def trigger(self, cron_id: str, *, idempotency_key: str | None = None) -> Schedule:
         """Run it once now, beside the rule. Raises MinutehandApiError: cron-changed, where a repeat finds no run and
