@@ -25,7 +25,7 @@ from minutehand.version import VERSION
 from scheduler_service.runtime.clock import Clock, SystemClock
 from scheduler_service.runtime.health import API_AWAY, API_DENIES, STOPPING, LoopHeartbeat, Reason
 from scheduler_service.runtime.lifecycle import Tasks
-from scheduler_service.runtime.listening import CannotListen, OpsRunner, health_response
+from scheduler_service.runtime.listening import SidePort, health_response
 from scheduler_service.runtime.logging import get_logger
 from scheduler_service.runtime.metrics import CONTENT_TYPE, Metrics
 from scheduler_service.runtime.randomness import SystemRandomness
@@ -147,48 +147,20 @@ def _trusted(settings: IngestSettings) -> ssl.SSLContext | None:
         raise ConfigurationInvalid([Fault("ingest.ca_file", f"can't be read ({error.strerror or error}).")]) from error
 
 
-class OpsPort:
+class OpsPort(SidePort):
     """Answers /livez, /readyz and /metrics."""
 
     def __init__(
         self, settings: IngestSettings, counts: IngestCounts, heartbeat: LoopHeartbeat, *, clock: Clock
     ) -> None:
+        routes = {"/livez": self._livez, "/readyz": self._readyz, "/metrics": self._show}
+        super().__init__(routes, host=settings.host, port=settings.port, what="Health", setting="ingest.port.")
         self.stopping = False
-        self._settings = settings
         self._counts = counts
         self._heartbeat = heartbeat
         self._clock = clock
         self._metrics = Metrics(program="ingest", version=VERSION)
         self._metrics.show(METRICS, of=counts)
-        self._runner: OpsRunner | None = None
-
-    @property
-    def port(self) -> int:
-        """The port it listens on, once started."""
-        assert self._runner is not None
-        return int(self._runner.addresses[0][1])
-
-    async def start(self) -> None:
-        """Raises CannotListen."""
-        app = web.Application()
-        app.router.add_get("/livez", self._livez)
-        app.router.add_get("/readyz", self._readyz)
-        app.router.add_get("/metrics", self._show)
-        runner = self._runner = OpsRunner(app, access_log=None, shutdown_timeout=1.0)
-        await runner.setup()
-        host, port = self._settings.host, self._settings.port
-        try:
-            await web.TCPSite(runner, host, port).start()
-        except OSError as error:
-            await self.stop()
-            raise CannotListen(
-                f"Health can't be served on {host}:{port} ({error.strerror}): choose another ingest.port."
-            ) from error
-
-    async def stop(self) -> None:
-        runner, self._runner = self._runner, None
-        if runner is not None:
-            await runner.cleanup()
 
     def reasons(self) -> Sequence[Reason]:
         """Why this process is not ready."""

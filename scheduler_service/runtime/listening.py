@@ -1,10 +1,11 @@
 """The ports on which a process answers beside its API: health, metrics, and what a node is told."""
 
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 from aiohttp.web_protocol import RequestHandler
 
 from membership.errors import MinutehandError
@@ -54,6 +55,45 @@ class OpsRunner(web.AppRunner):
     async def _make_server(self) -> web.Server:
         built = await super()._make_server()
         return _Server(self.app._handle, request_factory=built.request_factory, **self._kwargs)
+
+
+class SidePort:
+    """A `Service`: answers GET on these paths over plain HTTP, and nothing else. `port` 0: a free one. `setting`: what
+    to change where it can't listen."""
+
+    def __init__(self, routes: Mapping[str, Handler], *, host: str, port: int, what: str, setting: str) -> None:
+        self._routes = routes
+        self._host = host
+        self._asked_port = port
+        self._what, self._setting = what, setting
+        self._runner: OpsRunner | None = None
+
+    @property
+    def port(self) -> int:
+        """The port it listens on, once started."""
+        assert self._runner is not None
+        return int(self._runner.addresses[0][1])
+
+    async def start(self) -> None:
+        """Raises CannotListen."""
+        app = web.Application()
+        for path, handler in self._routes.items():
+            app.router.add_get(path, handler)
+        runner = self._runner = OpsRunner(app, access_log=None, shutdown_timeout=1.0)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, self._host, self._asked_port).start()
+        except OSError as error:
+            await self.stop()
+            raise CannotListen(
+                f"{self._what} can't be served on {self._host}:{self._asked_port} ({error.strerror}): "
+                f"choose another {self._setting}"
+            ) from error
+
+    async def stop(self) -> None:
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            await runner.cleanup()
 
 
 class _Server(web.Server):
