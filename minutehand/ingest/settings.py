@@ -3,8 +3,7 @@
 from dataclasses import dataclass, field
 
 from minutehand.ingest.plans import MAX_ITEMS
-
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+from scheduler_service.runtime.kafka_access import MECHANISMS, kafka_access
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,19 +102,14 @@ class IngestSettings:
         """What consumer and producer are told alike, in librdkafka's names. Raises ValueError without brokers."""
         if not self.brokers:
             raise ValueError("brokers: name at least one")
-        protocol = ("SASL_" if self.sasl_mechanism else "") + ("SSL" if self.tls else "PLAINTEXT")
-        given = {
-            "ssl.ca.location": self.tls_ca_file,
-            "ssl.certificate.location": self.tls_certificate_file,
-            "ssl.key.location": self.tls_private_key_file,
-            "sasl.mechanism": self.sasl_mechanism,
-            "sasl.username": self.sasl_username,
-            "sasl.password": self.sasl_password,
-        }
-        return {
-            "bootstrap.servers": self.brokers,
-            "security.protocol": protocol,
-            "client.id": "minutehand-ingest",
-            "log.connection.close": False,
-            **{name: value for name, value in given.items() if value is not None},
-        }
+        access = kafka_access(
+            self.brokers,
+            tls=self.tls,
+            ca_file=self.tls_ca_file,
+            certificate_file=self.tls_certificate_file,
+            key_file=self.tls_private_key_file,
+            sasl_mechanism=self.sasl_mechanism,
+            username=self.sasl_username,
+            password=self.sasl_password,
+        )
+        return {**access, "client.id": "minutehand-ingest", "log.connection.close": False}

@@ -16,11 +16,12 @@ from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, get_type_hints
 
+from scheduler_service.runtime.kafka_access import MECHANISMS, kafka_access
+
 CLUSTER_PATTERN: Final = r"[a-z0-9][a-z0-9._-]{0,62}"
 ANY_CLIENT: Final = "*"
 CLIENT_PART: Final = "{client}"
 _BROKER: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+):[0-9]{1,5}")
-_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _COMPRESSIONS: Final = ("none", "gzip", "lz4", "snappy", "zstd")
 _LIST: Final = "a list of texts"
 _WORDS: Final = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
@@ -77,8 +78,8 @@ class ClusterSettings:
             raise ValueError("give certificate_file and key_file, or neither")
         if not self.tls and (self.ca_file is not None or self.certificate_file is not None):
             raise ValueError("ca_file and certificate_file are for tls = true")
-        if self.sasl_mechanism is not None and self.sasl_mechanism not in _MECHANISMS:
-            raise ValueError(f"sasl_mechanism: use one of {', '.join(_MECHANISMS)}")
+        if self.sasl_mechanism is not None and self.sasl_mechanism not in MECHANISMS:
+            raise ValueError(f"sasl_mechanism: use one of {', '.join(MECHANISMS)}")
         if (self.sasl_mechanism is None) != (self.login is None):
             raise ValueError("give sasl_mechanism, username_file and password_file, or none of them")
         if not 1 <= self.message_timeout_seconds <= 300:
@@ -105,9 +106,19 @@ class ClusterSettings:
 
     def producer(self) -> dict[str, Any]:
         """The configuration of the library's producer."""
-        secured = "SSL" if self.tls else "PLAINTEXT"
-        made: dict[str, Any] = {
-            "bootstrap.servers": ",".join(self.brokers),
+        username, password = self.login or (None, None)
+        access = kafka_access(
+            ",".join(self.brokers),
+            tls=self.tls,
+            ca_file=self.ca_file,
+            certificate_file=self.certificate_file,
+            key_file=self.key_file,
+            sasl_mechanism=self.sasl_mechanism,
+            username=username,
+            password=password,
+        )
+        return {
+            **access,
             "client.id": "minutehand",
             "enable.idempotence": True,
             "acks": "all",
@@ -120,16 +131,9 @@ class ClusterSettings:
             "queue.buffering.max.kbytes": self.buffer_mb * 1024,
             "queue.buffering.max.messages": 0,
             "compression.type": self.compression,
-            "security.protocol": secured if self.sasl_mechanism is None else f"SASL_{secured}",
             "allow.auto.create.topics": False,
             "log_level": 0,
         }
-        files = {"ssl.ca": self.ca_file, "ssl.certificate": self.certificate_file, "ssl.key": self.key_file}
-        made |= {f"{name}.location": path for name, path in files.items() if path is not None}
-        if self.login is not None:
-            username, password = self.login
-            made |= {"sasl.mechanism": self.sasl_mechanism, "sasl.username": username, "sasl.password": password}
-        return made
 
 
 def read_clusters(settings: Mapping[str, Any]) -> dict[str, ClusterSettings]:
