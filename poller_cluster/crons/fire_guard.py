@@ -38,8 +38,6 @@ from scheduler_service.domain.ids import (
     ScheduleId,
     UnixMillis,
     due_of,
-    key_of,
-    partition_of,
 )
 from scheduler_service.domain.options import CronChild, Undecodable, decode_options, is_run_key
 from scheduler_service.domain.ports import CronStore, ScheduleStore
@@ -48,6 +46,7 @@ from scheduler_service.runtime.concurrently import concurrently
 from scheduler_service.usecases.cancel_schedules import AlreadyFinished, Cancelled, CancelSchedules, NoSuchSchedule
 from scheduler_service.usecases.expand_crons import CHANGED
 from scheduler_service.usecases.pause_failing_crons import PauseFailingCrons
+from scheduler_service.usecases.resolve_schedule import read_original
 
 AGAIN_MS = 2_000
 """Pause before another look at a run that could not be cancelled."""
@@ -122,8 +121,7 @@ class CronFireGuard:
         first = runs.first_run(key)
         if first is None or first == row.schedule_id:
             return None
-        home = key_of(first)
-        found = (await self._schedules.find_rows(partition_of(client_id, first), [home])).get(home)
+        found = await read_original(self._schedules, client_id, first)
         if found is None or found.ended:
             runs.is_over(key, first)
             return None
@@ -203,9 +201,7 @@ class CronFireGuard:
         due_before = due_of(row.schedule_id) <= cron.changed_at and child.revision == cron.revision - 1
         if not due_before and not (cron.swept == cron.revision and _fires_at(cron, nominal)):
             return False
-        replaced = child_id(cron, nominal)
-        key = key_of(replaced)
-        return key not in await self._schedules.find_rows(partition_of(cron.client_id, replaced), [key])
+        return await read_original(self._schedules, cron.client_id, child_id(cron, nominal)) is None
 
     async def _is_under_way(self, fire: tuple[CronStanding, Row]) -> bool:
         """Whether the last run before this one that was not skipped has not ended."""
@@ -240,9 +236,7 @@ class CronFireGuard:
 
     async def _open(self, run: CronRun) -> bool | None:
         """Whether a run has not ended. None: it was skipped, cancelled, or never created."""
-        key = key_of(run.schedule_id)
-        rows = await self._schedules.find_rows(partition_of(run.client_id, run.schedule_id), [key])
-        row = rows.get(key)
+        row = await read_original(self._schedules, run.client_id, run.schedule_id)
         if row is None or not row.defined or row.state in _PASSED_OVER:
             return None
         return not row.ended

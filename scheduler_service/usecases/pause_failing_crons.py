@@ -26,7 +26,7 @@ from membership.errors import StoreUnavailable
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.crons.expansion import wake_up
 from scheduler_service.domain.crons.row import CRON_CLIENT, CronRun, CronStanding, CronState
-from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, UnixMillis, due_of, key_of, partition_of
+from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, UnixMillis, due_of
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.ports import ClientStore, CronStore, ScheduleStore
 from scheduler_service.domain.schedules import Row, State
@@ -34,6 +34,7 @@ from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
 from scheduler_service.usecases.crons import MAX_CRON_TURNS, paused_by_failures
 from scheduler_service.usecases.expand_crons import RUNS_KEPT_DAYS
+from scheduler_service.usecases.resolve_schedule import read_original
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
 RUNS_LOOKED_AT = 2_000
@@ -130,8 +131,7 @@ class PauseFailingCrons:
         return None
 
     async def _row(self, run: CronRun) -> Row | None:
-        key = key_of(run.schedule_id)
-        return (await self._schedules.find_rows(partition_of(run.client_id, run.schedule_id), [key])).get(key)
+        return await read_original(self._schedules, run.client_id, run.schedule_id)
 
     def _remember(self, name: tuple[ClientId, CronId], nominal_due: UnixMillis) -> None:
         if name not in self._delivered and len(self._delivered) >= REMEMBERED:

@@ -25,6 +25,12 @@ class Resolved:
     header: PartitionHeader | None = field(default=None, compare=False)
 
 
+async def read_original(schedules: ScheduleStore, client_id: ClientId, schedule_id: ScheduleId) -> Row | None:
+    """The original row of a schedule as it stands: nothing is completed. Raises StoreUnavailable."""
+    key = key_of(schedule_id)
+    return (await schedules.find_rows(partition_of(client_id, schedule_id), [key])).get(key)
+
+
 class ResolveSchedule:
     """Reads schedules one at a time."""
 
