@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from scheduler_service.domain.ids import ClientId, CronId, ScheduleId, key_of, partition_of
-from scheduler_service.domain.schedules import Outcome, OwnerCommit, RowWrite
+from scheduler_service.domain.ids import ClientId, CronId, ScheduleId
+from scheduler_service.domain.schedules import Outcome
 from scheduler_service.usecases.expand_crons import ExpandCrons
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from tests.support.api import ApiHarness, Reply, SeededRandomness, cron
+from tests.support.outcomes import record
 
 CRONS = "/v1/clients/shop/crons"
 NIGHTLY = f"{CRONS}/nightly"
@@ -50,21 +51,7 @@ async def expand(api: ApiHarness, cron_id: str = "nightly", *, client_id: str = 
 
 async def end(api: ApiHarness, schedule_id: str, outcome: Outcome) -> None:
     """Record the end, as the poller's owner does."""
-    id_ = ScheduleId(UUID(schedule_id))
-    partition = partition_of(ClientId("shop"), id_)
-    header, _ = await api.storage.schedules.read_rows(partition, [key_of(id_)])
-    await api.storage.schedules.commit(
-        OwnerCommit(
-            partition=partition,
-            epoch=1,
-            expect_epoch=header.claim_epoch,
-            version=header.version,
-            edits=header.edits,
-            edits_known=True,
-            in_flight=frozenset(),
-            writes=(RowWrite(key=key_of(id_), outcome=outcome),),
-        )
-    )
+    await record(api, ScheduleId(UUID(schedule_id)), outcome)
 
 
 async def pages(api: ApiHarness, key: str, path: str, query: Mapping[str, str], *, limit: int) -> list[Any]:

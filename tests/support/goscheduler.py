@@ -7,9 +7,10 @@ from uuid import UUID
 import msgspec
 
 from scheduler_service.api.goscheduler.settings import GoSchedulerSettings
-from scheduler_service.domain.ids import ClientId, ScheduleId, key_of, partition_of
-from scheduler_service.domain.schedules import Outcome, OwnerCommit, RowWrite
+from scheduler_service.domain.ids import ClientId, ScheduleId
+from scheduler_service.domain.schedules import Outcome
 from tests.support.api import NOW, ApiHarness, Reply
+from tests.support.outcomes import record
 
 APPS = ("test", "Athena=athena")
 NOW_SECONDS = NOW // 1000
@@ -81,27 +82,9 @@ async def create(api: ApiHarness, **fields: object) -> dict[str, Any]:
 
 async def claim(api: ApiHarness, client_id: str, schedule_id: str) -> None:
     """Claim it, as the poller's owner does before it calls."""
-    await _commit(api, client_id, schedule_id, None)
+    await record(api, ScheduleId(UUID(schedule_id)), None, in_flight=True, client_id=ClientId(client_id))
 
 
 async def end(api: ApiHarness, client_id: str, schedule_id: str, outcome: Outcome) -> None:
     """Record an outcome, as the poller's owner does."""
-    await _commit(api, client_id, schedule_id, outcome)
-
-
-async def _commit(api: ApiHarness, client_id: str, schedule_id: str, outcome: Outcome | None) -> None:
-    id_ = ScheduleId(UUID(schedule_id))
-    partition = partition_of(ClientId(client_id), id_)
-    header, _ = await api.storage.schedules.read_rows(partition, [key_of(id_)])
-    await api.storage.schedules.commit(
-        OwnerCommit(
-            partition=partition,
-            epoch=1,
-            expect_epoch=header.claim_epoch,
-            version=header.version,
-            edits=header.edits,
-            edits_known=True,
-            in_flight=frozenset() if outcome is not None else frozenset({id_}),
-            writes=() if outcome is None else (RowWrite(key=key_of(id_), outcome=outcome),),
-        )
-    )
+    await record(api, ScheduleId(UUID(schedule_id)), outcome, client_id=ClientId(client_id))

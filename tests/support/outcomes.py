@@ -21,9 +21,16 @@ async def created(api: ApiHarness, key: str, **fields: object) -> ScheduleId:
     return ScheduleId(UUID(reply.json["schedule_id"]))
 
 
-async def record(api: ApiHarness, schedule_id: ScheduleId, outcome: Outcome | None, *, in_flight: bool = False) -> None:
+async def record(
+    api: ApiHarness,
+    schedule_id: ScheduleId,
+    outcome: Outcome | None,
+    *,
+    in_flight: bool = False,
+    client_id: ClientId = SHOP,
+) -> None:
     """Make an owner commit of epoch 1, as a process of its own; without an outcome it only claims."""
-    partition, key = partition_of(SHOP, schedule_id), key_of(schedule_id)
+    partition, key = partition_of(client_id, schedule_id), key_of(schedule_id)
     schedules = Storage.over(api.storage.connection).schedules
     header, _ = await schedules.read_rows(partition, [key], serial=True)
     answer = await schedules.commit(

@@ -10,12 +10,11 @@ from scheduler_service.domain.ids import (
     ScheduleId,
     UnixMillis,
     compose_schedule_id,
-    key_of,
-    partition_of,
 )
 from scheduler_service.domain.instants import format_instant
-from scheduler_service.domain.schedules import Definition, Outcome, OwnerCommit, RowWrite, State
+from scheduler_service.domain.schedules import Definition, Outcome, State
 from tests.support.api import NOW, ApiHarness, callback, schedule
+from tests.support.outcomes import record
 
 SCHEDULES = "/v1/clients/shop/schedules"
 
@@ -28,21 +27,7 @@ async def create(api: ApiHarness, key: str, **fields: Any) -> dict[str, Any]:
 
 async def advance(api: ApiHarness, schedule_id: str, outcome: Outcome | None, *, in_flight: bool = False) -> None:
     """Make the owner commit of the poller's owner."""
-    id_ = ScheduleId(UUID(schedule_id))
-    partition = partition_of(ClientId("shop"), id_)
-    header, _ = await api.storage.schedules.read_rows(partition, [key_of(id_)])
-    await api.storage.schedules.commit(
-        OwnerCommit(
-            partition=partition,
-            epoch=1,
-            expect_epoch=header.claim_epoch,
-            version=header.version,
-            edits=header.edits,
-            edits_known=True,
-            in_flight=frozenset([id_]) if in_flight else frozenset(),
-            writes=(RowWrite(key=key_of(id_), outcome=outcome),) if outcome is not None else (),
-        )
-    )
+    await record(api, ScheduleId(UUID(schedule_id)), outcome, in_flight=in_flight)
 
 
 async def test_create_answers_the_whole_schedule(api: ApiHarness, key: str) -> None:
