@@ -1,5 +1,6 @@
 """Clients: quota, state, settings with their defaults and bounds, keys and signing secrets."""
 
+import re
 from enum import StrEnum
 from typing import Annotated, Final, Literal, TypeAlias
 
@@ -10,6 +11,7 @@ from scheduler_service.domain.flows import FlowRules
 from scheduler_service.domain.ids import ClientId, UnixMillis
 
 CLIENT_ID_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,62}$"
+is_client_id = re.compile(CLIENT_ID_PATTERN.strip("^$")).fullmatch
 GUARANTEED_CALLS_PER_MINUTE = 1000
 """What each poller of a quota guarantees."""
 

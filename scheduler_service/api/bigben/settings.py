@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from scheduler_service.api.keyless import keyless_fault
-from scheduler_service.domain.clients import CLIENT_ID_PATTERN, Scope
+from scheduler_service.domain.clients import CLIENT_ID_PATTERN, Scope, is_client_id
 
 _CLUSTER: Final = re.compile(r"[^\s,=]+:[0-9]{1,5}=[^\s,=]+")
-_is_client_id: Final = re.compile(CLIENT_ID_PATTERN.strip("^$")).fullmatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +33,7 @@ class BigBenSettings:
     so events can go to URLs only."""
 
     def __post_init__(self) -> None:
-        if self.client is not None and _is_client_id(self.client) is None:
+        if self.client is not None and is_client_id(self.client) is None:
             raise ValueError(f"client: {self.client!r} is no client's id, which matches {CLIENT_ID_PATTERN}")
         if self.keyless is not None and self.keyless not in list(Scope):
             raise ValueError(f"keyless: must be one of {', '.join(Scope)}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from scheduler_service.api.keyless import keyless_fault
-from scheduler_service.domain.clients import CLIENT_ID_PATTERN
+from scheduler_service.domain.clients import is_client_id
 from scheduler_service.domain.crons import load_zone
 from scheduler_service.domain.errors import InvalidRule
 from scheduler_service.domain.ids import MAX_POLLERS, ClientId
@@ -15,7 +15,6 @@ MAX_APPS: Final = 64
 """A schedule's id says nothing of its client, so a look-up may read once for each app."""
 MIN_KEY: Final = 16
 _APP_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-_is_client_id = re.compile(CLIENT_ID_PATTERN.strip("^$")).fullmatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +54,7 @@ class GoSchedulerSettings:
             raise ValueError(f"apps: may name at most {MAX_APPS}")
         for entry in self.apps:
             name, client_id = _named(entry)
-            if _APP_ID.fullmatch(name) is None or _is_client_id(client_id) is None:
+            if _APP_ID.fullmatch(name) is None or is_client_id(client_id) is None:
                 raise ValueError(
                     f"apps: {entry!r} is no client's id, nor an app's name with one, such as Athena=athena"
                 )

@@ -27,6 +27,7 @@ from scheduler_service.domain.clients import (
     ClientSettings,
     OwnSettings,
     Scope,
+    is_client_id,
 )
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.instants import format_instant
@@ -34,7 +35,6 @@ from scheduler_service.domain.instants import format_instant
 _BODY = Body(ClientRequest)
 _OWN = Body(OwnSettings)
 _HOST = re.compile(r"(?:[a-z0-9_](?:[a-z0-9._-]{0,252})|\[[0-9a-f:.]{2,45}\])(?::[0-9]{1,5})?")
-_MAY_BE_REGISTERED = re.compile(CLIENT_ID_PATTERN.strip("^$"))
 
 
 def client_view(client: Client, bounds: ClientBounds) -> ClientView:
@@ -132,7 +132,7 @@ async def delete_client(context: RequestContext) -> web.Response:
 
 def _id_faults(client_id: str) -> list[FieldError]:
     # An id with "$" is a built-in client's: an administrator may change its quota.
-    if client_id.startswith("$") or _MAY_BE_REGISTERED.fullmatch(client_id) is not None:
+    if client_id.startswith("$") or is_client_id(client_id) is not None:
         return []
     detail = f"a client's id must match {CLIENT_ID_PATTERN}: lower-case letters, digits, '.', '_' and '-'"
     return [FieldError("", detail)]
