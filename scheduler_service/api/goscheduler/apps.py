@@ -1,7 +1,8 @@
 """Apps: register, list, deactivate, activate; and the health check.
 
 An app is a client: its partitions are the client's poller quota, and an app that is not active is a suspended client.
-Registering one that exists sets its quota and state, and those settings that the configuration names.
+Registering one that exists sets its quota and state, and those settings that the configuration names. So all of that is
+for operators; a client's key may look at its own app, if it may look at its client (`manage`).
 """
 
 from typing import Final
@@ -133,16 +134,16 @@ OPERATIONS = (
         methods=("POST",),
         paths=("/apps", "/app"),
         handler=goscheduler_register_app,
-        scope=Scope.MANAGE,
+        scope=None,
         cost=4,
         audited=True,
     ),
-    Operation(methods=("GET",), paths=("/apps",), handler=goscheduler_list_apps, scope=Scope.READ, cost=5),
+    Operation(methods=("GET",), paths=("/apps",), handler=goscheduler_list_apps, scope=Scope.MANAGE, cost=5),
     Operation(
         methods=("POST",),
         paths=("/apps/{app_id}/deactivate",),
         handler=goscheduler_deactivate_app,
-        scope=Scope.MANAGE,
+        scope=None,
         cost=4,
         audited=True,
     ),
@@ -150,7 +151,7 @@ OPERATIONS = (
         methods=("POST",),
         paths=("/apps/{app_id}/activate",),
         handler=goscheduler_activate_app,
-        scope=Scope.MANAGE,
+        scope=None,
         cost=4,
         audited=True,
     ),

@@ -3,7 +3,8 @@
     Authorization                       without `key`                      with `key`
     none, or another scheme             every app                          401
     Bearer, the configured key          -                                  every app
-    Bearer, a client's key              that client, if its app is served, as far as the key's scope goes
+    Bearer, a client's key              that client, if its app is served, as far as the key's scope goes; it may not
+                                        register, deactivate and activate it, which our own API leaves to operators, too
     Bearer, an administrator's key      every app
     Bearer, anything else               401                                401
 
@@ -80,9 +81,9 @@ class GoSchedulerCallers:
         self._authenticate = authenticate
         self._catalog = catalog
 
-    async def __call__(self, request: web.Request, scope: Scope) -> tuple[Principal, Apps]:
-        """Who sends a request that needs `scope`, and what it reaches. Raises Unauthenticated, Forbidden,
-        StoreUnavailable."""
+    async def __call__(self, request: web.Request, scope: Scope | None) -> tuple[Principal, Apps]:
+        """Who sends a request, and what it reaches. `scope`: the one that it needs of a client's key; None: no client's
+        key will do. Raises Unauthenticated, Forbidden, StoreUnavailable."""
         authorization = request.headers.get("Authorization")
         scheme, _, key = (authorization or "").partition(" ")
         if scheme.lower() != "bearer":
@@ -95,6 +96,10 @@ class GoSchedulerCallers:
         principal = await self._authenticate(authorization)
         if principal.client_id is None:
             return principal, self._apps(self._clients)
+        if scope is None:
+            raise Forbidden(
+                "apps are registered, deactivated and activated with an operator's key; this is a key of a client"
+            )
         if principal.scope is None or not principal.scope.includes(scope):
             raise Forbidden(f"this needs a key with the scope {scope}; the scope of this one is {principal.scope}")
         own = {name: client_id for name, client_id in self._clients.items() if client_id == principal.client_id}

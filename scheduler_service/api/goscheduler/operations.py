@@ -27,13 +27,13 @@ Handler = Callable[[RequestContext, Apps], Awaitable[web.Response]]
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Operation:
     """`paths`: that of GoScheduler's program, then that of its README where it differs. `scope`: what a client's key
-    needs. `cost`, `reads_much`: as of `Route`. `audited`: the audit log has every use of it, by any caller; its handler
-    sees to that."""
+    needs; None: no client's key will do. `cost`, `reads_much`: as of `Route`. `audited`: the audit log has every use of
+    it, by any caller; its handler sees to that."""
 
     methods: tuple[str, ...]
     paths: tuple[str, ...]
     handler: Handler
-    scope: Scope
+    scope: Scope | None
     cost: float = 1.0
     reads_much: bool = False
     audited: bool = False

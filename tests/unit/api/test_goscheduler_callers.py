@@ -132,10 +132,10 @@ async def test_a_clients_key_reaches_that_client(api: ApiHarness, operation: Ope
     own, others = await key_of(api, "athena"), await key_of(api, "test")
     for reply in await attempts(api, operation, ids, others):
         if operation.handler.__name__ != HEALTH:
-            assert reply.status in (400, 404), reply.body
+            assert reply.status in ((403,) if operation.scope is None else (400, 404)), reply.body
     for reply in await attempts(api, operation, ids, own):
         assert reply.json.get("status") != 401
-        assert reply.status in (200, 400, 404), reply.body
+        assert reply.status in ((403,) if operation.scope is None else (200, 400, 404)), reply.body
         assert b"not registered" not in reply.body
     found = (await send(api, "GET", "/apps", key=own)).json["data"]["apps"]
     assert [app["appId"] for app in found] == ["Athena"]
@@ -150,7 +150,7 @@ async def key_of(api: ApiHarness, client_id: str, scope: Scope = Scope.MANAGE) -
 async def test_a_key_of_less_scope_is_refused(api: ApiHarness, operation: Operation) -> None:
     ids = await ids_of(api)
     for scope in Scope:
-        if not scope.includes(operation.scope):
+        if operation.scope is None or not scope.includes(operation.scope):
             key = await key_of(api, "test", scope)
             for reply in await attempts(api, operation, ids, key):
                 assert (reply.status, reply.json["status"]["statusCode"]) == (403, 403)
@@ -167,7 +167,34 @@ async def test_where_a_key_is_needed(keyed: ApiHarness, operation: Operation) ->
     assert basic.status == 401
     for key in (KEY, ADMIN_KEY, await key_of(keyed, "test")):
         for reply in await attempts(keyed, operation, ids, key):
-            assert reply.status in (200, 400, 404), reply.body
+            refused = operation.scope is None and key not in (KEY, ADMIN_KEY)
+            assert reply.status in ((403,) if refused else (200, 400, 404)), reply.body
+
+
+def test_what_is_for_operators_only() -> None:
+    named = {operation.handler.__name__ for operation in OPERATIONS if operation.scope is None}
+    assert named == {"goscheduler_register_app", "goscheduler_deactivate_app", "goscheduler_activate_app"}
+
+
+async def test_a_clients_key_changes_neither_its_quota_nor_its_suspension(api: ApiHarness) -> None:
+    key = await key_of(api, "test")
+    assert (await api.send("POST", "/v1/clients/test:suspend")).status == 200
+    before = (await api.send("GET", "/v1/clients/test")).json
+    app = {"appId": "test", "partitions": 64, "active": True, "configuration": {"payloadSize": 9}}
+    for path in ("/apps", "/app", "/apps/test/activate", "/apps/test/deactivate"):
+        reply = await send(api, "POST", path, app, key=key)
+        assert (reply.status, reply.json["status"]["statusCode"]) == (403, 403)
+        assert "with an operator's key" in reply.json["status"]["statusMessage"]
+    assert (await api.send("GET", "/v1/clients/test")).json == before
+    assert (await send(api, "POST", "/apps", app, key=ADMIN_KEY)).json["data"]["partitions"] == 64
+    assert (await send(api, "POST", "/apps/test/deactivate", key=ADMIN_KEY)).status == 200
+
+
+async def test_a_client_is_shown_to_the_keys_to_which_our_api_shows_it(api: ApiHarness) -> None:
+    for scope in Scope:
+        key = await key_of(api, "test", scope)
+        shown = (await api.send("GET", "/v1/clients/test", key=key)).status
+        assert (await send(api, "GET", "/apps", key=key)).status == shown
 
 
 async def test_another_scheme_is_ignored_where_no_key_is_needed(api: ApiHarness) -> None:
