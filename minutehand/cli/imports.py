@@ -1,7 +1,7 @@
 """`minutehand import`: what other schedulers have, as crons and schedules of a client."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -160,7 +160,7 @@ def bigben(file: ImportedFile, options: ImportOptions) -> None:
 
 
 def _import(source: str, file: Path, read: "Callable[[str], Found]", options: ImportOptions) -> None:
-    from minutehand.importing.entries import Fault, Unreadable, own_id
+    from minutehand.importing.entries import Fault, Unreadable, doubled, own_id
     from minutehand.importing.meaning import judge
     from minutehand.importing.receivers import NoReceiver, Receiver
     from scheduler_service.runtime.clock import SystemClock
@@ -180,9 +180,9 @@ def _import(source: str, file: Path, read: "Callable[[str], Found]", options: Im
     except (Unreadable, NoReceiver) as error:
         fail(f"{file}: {error}" if isinstance(error, Unreadable) else str(error))
     now = SystemClock().wall_ms()
-    judged = [(own_id(source, one.name), judge(one, now=now)) for one in found.entries]
+    judged = [(own_id(source, one), judge(one, now=now)) for one in found.entries]
     faults = [*found.faults, *(Fault(one.entry.place, one.fault) for _, one in judged if one.fault is not None)]
-    faults += _doubled(judged)
+    faults += doubled((name, one.entry) for name, one in judged)
     try:
         planned = [
             _Planned(name, one, receiver.callback(one.entry, name), _left_out(one, now))
@@ -218,15 +218,6 @@ def _left_out(one: "Judged", now: int) -> str | None:
     if one.entry.at is not None and one.meant is not None and one.meant.fires[0] <= now:
         return "its time has passed"
     return None
-
-
-def _doubled(judged: "Iterable[tuple[str, Judged]]") -> "list[Any]":
-    from minutehand.importing.entries import Fault
-
-    places: dict[str, list[str]] = {}
-    for name, one in judged:
-        places.setdefault(name, []).append(one.entry.place)
-    return [Fault(others[-1], f"has the name of {others[0]}") for others in places.values() if len(others) > 1]
 
 
 def _apply(planned: Sequence[_Planned], options: ImportOptions) -> Counter[str]:

@@ -29,6 +29,7 @@ def read_bigben(text: str) -> Found:
             Entry(
                 place=place,
                 name=f"{tenant}.{name}",
+                parts=(str(tenant), str(name)),
                 written=at,
                 at=at,
                 timezone="UTC",

@@ -1,11 +1,12 @@
 """What a reader finds in a file. Pure."""
 
+import base64
 import csv
 import hashlib
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -13,6 +14,9 @@ from scheduler_service.domain.crons.dialects import DEFAULT_DIALECT, Dialect
 
 LONGEST_ID: Final = 63
 _UNNAMEABLE: Final = re.compile(r"[^a-z0-9._-]+")
+_DIGEST_BYTES: Final = 10
+_HASHED: Final = re.compile(r".*--[a-z2-7]{16}")
+"""The form of ids with a hash; names that look like it get one, too."""
 
 
 class Unreadable(ValueError):
@@ -23,10 +27,12 @@ class Unreadable(ValueError):
 class Entry:
     """One rule or one call of a source.
 
-    `place`: where it is in the file. `name`: in the source. `written`: its rule there. `expression` in `dialect` is
-    what is imported; None for a single call `at` an instant (RFC 3339) or, without an offset, a local time in
-    `timezone`. `off`: the source does not fire it, so it is not imported. `payload`: what a call carries, as JSON; with
-    `body` that text instead. `url`, `method` and `headers`: how the source calls.
+    `place`: where it is in the file. `name`: in the source. `parts` of that name, from the widest on, such as
+    namespace and name; an empty one is the default, which the name does not show; none: the name has no parts.
+    `written`: its rule there. `expression` in `dialect` is what is imported; None for a single call `at` an instant
+    (RFC 3339) or, without an offset, a local time in `timezone`. `off`: the source does not fire it, so it is not
+    imported. `payload`: what a call carries, as JSON; with `body` that text instead. `url`, `method` and `headers`:
+    how the source calls.
     """
 
     place: str
@@ -34,6 +40,7 @@ class Entry:
     written: str
     timezone: str
     payload: Mapping[str, Any]
+    parts: tuple[str, ...] = ()
     expression: str | None = None
     dialect: Dialect = DEFAULT_DIALECT
     at: str | None = None
@@ -67,15 +74,32 @@ class Found:
     faults: Sequence[Fault]
 
 
-def own_id(source: str, name: str) -> str:
-    """The id under which an entry is stored: its name, as far as ids may have it, else with a hash that tells equal
-    remains apart."""
-    plain = _UNNAMEABLE.sub("-", name.lower()).strip("-._")
+def own_id(source: str, entry: Entry) -> str:
+    """The id under which an entry is stored: its name, where ids may have it and no other parts of a name are written
+    like it (`a.b` in `c`, `b` in `c.a`); else what remains of it, and a hash of the parts. So two names of a source
+    have two ids, whichever files they are in."""
+    parts = entry.parts or (entry.name,)
+    shown = ".".join(filter(None, parts))
+    plain = _UNNAMEABLE.sub("-", shown.lower()).strip("-._")
     made = f"{source}-{plain}"
-    if plain == name and len(made) <= LONGEST_ID:
+    parted = not any("." in part for part in parts[:-1]) and (all(parts[:-1]) or "." not in shown)
+    if plain == shown and parted and len(made) <= LONGEST_ID and not _HASHED.fullmatch(made):
         return made
-    digest = hashlib.blake2b(name.encode(), digest_size=5).hexdigest()
-    return f"{made[: LONGEST_ID - len(digest) - 1].rstrip('-._')}-{digest}"
+    digest = hashlib.blake2b(json.dumps(parts).encode(), digest_size=_DIGEST_BYTES).digest()
+    told = base64.b32encode(digest).decode().lower()
+    return f"{made[: LONGEST_ID - len(told) - 2].rstrip('-._')}--{told}"
+
+
+def doubled(named: Iterable[tuple[str, Entry]]) -> list[Fault]:
+    """A fault for each entry whose id (given beside it) another one before it has."""
+    first: dict[str, Entry] = {}
+    faults: list[Fault] = []
+    for own, entry in named:
+        other = first.setdefault(own, entry)
+        if other is not entry:
+            same = f"{entry.name} has the id {own}, as {other.name} of {other.place} has"
+            faults.append(Fault(entry.place, f"{same}: leave one of them in the file"))
+    return faults
 
 
 def documents(text: str, what: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -56,6 +56,7 @@ def _entry(place: str, name: str, written: str, one: Mapping[str, Any]) -> Entry
     return Entry(
         place=place,
         name=f"{group}.{name}" if group and group != "default" else name,
+        parts=("" if not group or group == "default" else group, name),
         written=written,
         expression=None if at else written,
         dialect="aws",

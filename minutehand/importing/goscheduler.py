@@ -38,6 +38,7 @@ def read_goscheduler(text: str, *, timezone: str) -> Found:
             Entry(
                 place=place,
                 name=f"{app}.{name}",
+                parts=(str(app), str(name)),
                 written=str(rule or due),
                 expression=str(rule) if rule else None,
                 dialect="goscheduler",

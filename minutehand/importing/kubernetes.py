@@ -85,6 +85,7 @@ def _entry(place: str, job: Mapping[str, Any], timezone: str) -> Entry:
     return Entry(
         place=place,
         name=f"{namespace}.{metadata['name']}",
+        parts=(namespace, metadata["name"]),
         written=written,
         expression=translated(written),
         timezone=zone,

@@ -38,6 +38,7 @@ def read_quartz(text: str, *, timezone: str) -> Found:
             Entry(
                 place=place,
                 name=f"{one['TRIGGER_GROUP']}.{one['TRIGGER_NAME']}",
+                parts=(str(one["TRIGGER_GROUP"]), str(one["TRIGGER_NAME"])),
                 written=one["CRON_EXPRESSION"],
                 expression=one["CRON_EXPRESSION"],
                 dialect="quartz",

@@ -1,7 +1,6 @@
 """What readers find in the files of other schedulers: every entry with its meaning, and a fault for the rest."""
 
 import json
-import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,13 +8,12 @@ import pytest
 
 from minutehand.importing.celery_beat import read_celery_beat
 from minutehand.importing.crontab import read_crontab
-from minutehand.importing.entries import Entry, Found, Unreadable, own_id
+from minutehand.importing.entries import Entry, Found, Unreadable
 from minutehand.importing.eventbridge import read_eventbridge
 from minutehand.importing.goscheduler import read_goscheduler
 from minutehand.importing.kubernetes import read_kubernetes, translated
 from minutehand.importing.meaning import Judged, judge
 from minutehand.importing.quartz import read_quartz
-from scheduler_service.domain.clients import CLIENT_ID_PATTERN
 
 NOW = int(datetime(2027, 1, 1, 12, tzinfo=UTC).timestamp()) * 1000
 
@@ -277,11 +275,3 @@ def test_goscheduler() -> None:
 def test_what_is_no_export_is_refused(text: str) -> None:
     with pytest.raises(Unreadable):
         read_quartz(text, timezone="UTC")
-
-
-def test_ids_are_names_where_they_can_be() -> None:
-    names = ["shop.report", "Shop.report", "shop/report", "shop report", "x" * 90, "x" * 91, "ä", "-"]
-    made = [own_id("k8s", name) for name in names]
-    assert made[0] == "k8s-shop.report"
-    assert len({*made}) == len(made)
-    assert all(re.fullmatch(CLIENT_ID_PATTERN, one) for one in made), made
