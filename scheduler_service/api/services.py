@@ -42,6 +42,7 @@ from scheduler_service.domain.ports import (
 from scheduler_service.domain.quotas import PollerChooser
 from scheduler_service.domain.revisions import REVISED_SINCE
 from scheduler_service.domain.targets import NO_KINDS, TargetKinds
+from scheduler_service.domain.wires import WIRES_SINCE
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.admission import AdmitCreates, JudgeClock
@@ -345,7 +346,7 @@ def build_services(
     secrets = SigningSecrets(store=clients, encryption=encryption, clock=clock, randomness=randomness)
     key_uses = RecordKeyUses(store=clients, clock=clock)
     judge_clock = JudgeClock(clock=clock, compared=members, limit_ms=clock_limit_ms)
-    admit = AdmitCreates(judge_clock=judge_clock)
+    admit = AdmitCreates(judge_clock=judge_clock, older_nodes=lambda: 0 < members.knows < WIRES_SINCE)
     policy = CallbackPolicy(
         network=settings.network,
         bounds=settings.clients,

@@ -1,5 +1,6 @@
 """Whether creates are accepted now: by the client's state, and by the clock."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 from scheduler_service.domain.clients import Client, ClientState
@@ -66,17 +67,28 @@ class JudgeClock:
 class AdmitCreates:
     """Admit: whether anything new may be created for a client right now.
 
-    Judges clients that the caller has looked up, and this process's clock.
+    Judges clients that the caller has looked up, and this process's clock. `older_nodes()`: whether nodes run that
+    would make calls of wires otherwise (`domain.wires`).
     """
 
-    def __init__(self, *, judge_clock: JudgeClock) -> None:
+    def __init__(self, *, judge_clock: JudgeClock, older_nodes: Callable[[], bool] = lambda: False) -> None:
         self._judge_clock = judge_clock
+        self._older_nodes = older_nodes
 
     def __call__(self, client: Client) -> None:
         """Raises ClientSuspended; Conflict for built-in clients, whose rows Minutehand creates itself; ClockInDoubt."""
         if client.state is ClientState.SUSPENDED:
             raise ClientSuspended(f"client {client.client_id!r} is suspended: an administrator must resume it first")
         self.work(client)
+
+    def by_wire(self, client: Client) -> None:
+        """The same for calls that nodes make as another scheduler does. Raises Conflict (older-nodes), too."""
+        self(client)
+        if self._older_nodes():
+            raise Conflict(
+                "older-nodes",
+                "nodes run that would send such calls without the headers of this API: upgrade them first",
+            )
 
     def work(self, client: Client) -> None:
         """The same for work that makes no calls, which a suspended client may request."""

@@ -23,5 +23,8 @@ key does: 1,000 events in one request took 0.25 to 0.38 s of CPU, API and caller
 schedules with keys in a batch 0.22 to 0.31. A quarter of the request's time is kept for the answer: events that were
 not begun by then are answered as errors, one by one.
 
+A node needs to know nothing of this wire: events are calls that name a destination. A node that knows no destinations
+lets no tenant be registered (`usecases.destinations`), one that knows no targets lets events for Kafka wait.
+
 What is not the same: docs/how-to/move-from-bigben.md.
 """

@@ -36,7 +36,7 @@ AHEAD_MS: Final = DAY_MS
 async def create_cron(context: RequestContext, client: Client, asked: AskedSchedule) -> View:
     """Raises what a put of a cron raises, with the names of the caller's fields."""
     crons = context.services.crons.request
-    crons.admit(client)
+    crons.admit.by_wire(client)
     context.services.rate_limit.take(client)
     request = cron_request(asked, timezone=context.settings.goscheduler.timezone)
     if asked.faults:

@@ -61,7 +61,7 @@ async def goscheduler_create_schedule(context: RequestContext, apps: Apps) -> we
         view = await create_cron(context, client, asked)
         return json_response(success({"schedule": view, **view}, code=MADE, count=1))
     create = context.services.schedules.create
-    create.admit(client)
+    create.admit.by_wire(client)
     rate = context.services.rate_limit.take(client)
     request, faults = schedule_request(asked, client, now=context.services.clock.wall_ms())
     if faults:

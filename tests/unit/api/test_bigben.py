@@ -10,12 +10,14 @@ import pytest
 from scheduler_service.api.bigben.processors import destination_name
 from scheduler_service.api.bigben.settings import BigBenSettings
 from scheduler_service.domain.clients import Client
+from scheduler_service.domain.destinations import DESTINATIONS_SINCE
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import ClientId, ScheduleId
 from scheduler_service.domain.schedules import State
 from scheduler_service.domain.targets import JudgedTarget
 from scheduler_service.usecases.schedule_request import ScheduleRequest
 from tests.support.api import ApiHarness, Reply
+from tests.support.nodes import Nodes
 from tests.support.outcomes import ended, record
 
 TENANT = "TenantB/ProgramB/EnvC"
@@ -477,3 +479,14 @@ async def test_puts_count_for_the_rate_of_creates_and_removals_for_the_budget(ap
     assert statuses(await post(api, "/events/schedule", removals)) == ["DELETED"] * 1000
     assert statuses(await post(api, "/events/schedule", removals)) == ["DELETED"] * 1000
     assert (await api.send("GET", "/bigben/events/find?id=a&tenant=b", key=None)).status == 429
+
+
+@pytest.mark.parametrize(("knows", "status"), [(DESTINATIONS_SINCE - 1, 409), (DESTINATIONS_SINCE, 200)])
+async def test_no_tenant_is_registered_while_nodes_run_that_would_end_its_events(
+    api: ApiHarness, knows: int, status: int
+) -> None:
+    nodes = Nodes(api)
+    await nodes.beat(await nodes.add("older", knows=knows), seconds=3)
+    made = await register(api, "new")
+    assert made.status == status
+    assert status == 200 or "upgrade them first" in made.json["message"]

@@ -11,6 +11,7 @@ from membership.errors import StoreUnavailable
 from scheduler_service.domain.ids import ClientId, ScheduleId
 from scheduler_service.domain.options import decode_options
 from scheduler_service.domain.schedules import Outcome, State
+from scheduler_service.domain.wires import WIRES_SINCE
 from tests.support.api import NOW, ApiHarness, replace_insert
 from tests.support.goscheduler import (
     NOW_SECONDS,
@@ -24,6 +25,7 @@ from tests.support.goscheduler import (
     send,
     settings,
 )
+from tests.support.nodes import Nodes
 
 UNKNOWN = "01a1fd71-dc20-8000-91e3-79615487ce1e"
 DETAILS = {"url": "https://receiver.example/hook", "method": "POST", "headers": {"Accept": "application/json"}}
@@ -438,3 +440,18 @@ async def test_all_faults_of_a_cron_are_named(api: ApiHarness) -> None:
 
 
 OWN = {"expression": "@daily", "timezone": "UTC", "callback": {"url": "https://receiver.example/hook"}}
+
+
+@pytest.mark.parametrize(("knows", "status"), [(WIRES_SINCE - 1, 409), (WIRES_SINCE, 200)])
+@pytest.mark.parametrize("body", [schedule(), cron()], ids=["schedule", "cron"])
+async def test_nothing_is_created_while_nodes_run_that_would_call_it_otherwise(
+    api: ApiHarness, body: dict[str, object], knows: int, status: int
+) -> None:
+    await register(api)
+    nodes = Nodes(api)
+    await nodes.beat(await nodes.add("older", knows=knows), await nodes.add("new", knows=WIRES_SINCE + 1), seconds=3)
+    reply = await send(api, "POST", "/schedules", body)
+    assert (reply.status, reply.json["status"]["statusCode"]) == (status, 201 if status == 200 else status)
+    assert status == 200 or "upgrade them first" in reply.json["status"]["statusMessage"]
+    stored = [one for table in ("schedules", "crons") for one in api.connection.rows(table)]
+    assert bool(stored) == (status == 200)
