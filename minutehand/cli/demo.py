@@ -15,8 +15,18 @@ def demo(
         bool, typer.Option("--fresh", help="Delete what earlier demos stored in DIR, and begin with nothing.")
     ] = False,
     kafka: Annotated[
-        bool, typer.Option("--kafka", help="Also start a Kafka, with a topic whose records become schedules.")
+        bool,
+        typer.Option("--kafka", help="Also start a Kafka, whose records become schedules, and to which calls may go."),
     ] = False,
+    targets: Annotated[
+        Path | None,
+        typer.Option(
+            "--targets",
+            metavar="FILE",
+            help="What calls may go to beside HTTP, as `targets.file` of the configuration.",
+            show_default=False,
+        ),
+    ] = None,
     directory: Annotated[
         Path, typer.Option("--dir", metavar="DIR", help="Where data, logs and demo.json are kept.", show_default=True)
     ] = Path(".minutehand"),
@@ -54,9 +64,10 @@ def demo(
         cassandra_port=cassandra_port,
         api_port=api_port,
         receiver_port=receiver_port,
-        outputs=("kafka",) if kafka else (),
+        kafka=kafka,
+        targets=targets,
         java_options=(FIRST_COMPILER,),
         bigben=bigben,
         goscheduler=goscheduler,
     )
-    run_demo(options, once=once, fresh=fresh, say=lambda line: typer.echo(line), progress=ProgressLines(), kafka=kafka)
+    run_demo(options, once=once, fresh=fresh, say=lambda line: typer.echo(line), progress=ProgressLines())

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from minutehand.cli.options import AsJson, ConfigFile, environment
-from minutehand.cli.output import fail, print_json, say
+from minutehand.cli.output import fail, print_fields, print_json, say
 
 app = typer.Typer(help="Make schedules of records in Kafka.")
 
@@ -121,3 +121,44 @@ def send(
         print_json({"topic": topic, "records": count})
     else:
         say(f"Put into {topic}: {count} record{'s' * (count != 1)}.")
+
+
+@app.command(epilog="Example: minutehand ingest read --brokers kafka:9092 --topic orders-dead-letters --limit 5")
+def read(
+    topic: Annotated[str, typer.Option("--topic", metavar="TOPIC", help="The topic to read.")],
+    brokers: Brokers = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1_000, help="At most so many records.")] = 20,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the last records of a topic: dead letters, or calls.
+
+    It belongs to no consumer group, so whoever reads the topic notices nothing.
+    """
+    from minutehand.config import load_settings
+
+    try:
+        from minutehand.ingest.reading import read_last
+    except ImportError:
+        fail("Kafka's client is not installed: pip install 'minutehand-server[kafka]'")
+    over = {} if brokers is None else {"MINUTEHAND_INGEST_BROKERS": brokers}
+    settings = load_settings(environment={**environment(), **over}, file=config, required=("ingest.brokers",))
+    found = read_last(settings.ingest, topic, limit)
+    if as_json:
+        print_json(found)
+        return
+    if not found:
+        say(f"{topic} holds no records.")
+    for number, one in enumerate(found):
+        if number:
+            say("")
+        print_fields(
+            [
+                ("partition", one.partition),
+                ("offset", one.offset),
+                ("timestamp", one.timestamp),
+                ("key", one.key),
+                ("headers", [f"{name}: {'' if value is None else value}" for name, value in one.headers] or None),
+                ("value", one.value),
+            ]
+        )

@@ -143,3 +143,44 @@ def test_an_interrupt_stops_everything(tmp_path: Path) -> None:
         assert "Traceback" not in errors
         assert_gone(processes)
         assert not (directory / "demo.json").exists()
+
+
+def test_calls_go_to_the_demos_kafka_by_the_lines_that_it_prints(tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text(
+        """[kafka.clusters.elsewhere]
+brokers = ["127.0.0.1:9"]
+clients = ["demo"]
+topic_prefixes = ["demo."]
+""",
+        encoding="utf-8",
+    )
+    with demo(tmp_path / "demo", "--kafka", "--nodes", "1", "--targets", str(own)) as running:
+        assert running.stdout is not None
+        said: list[str] = []
+        while not (said and said[-1].startswith("The next demo goes on")):
+            line = running.stdout.readline()
+            assert line, "".join(said) + (running.stderr.read() if running.stderr is not None else "")
+            said.append(line)
+        (read,) = [line for line in said if " ingest read " in line]
+        assert '{"order":"to Kafka"}' in "".join(said), "the demo's own call"
+        exports = [line.strip() for line in said if line.startswith("  export ")]
+        put, create = (line.strip() for line in said[said.index(read) - 2 : said.index(read)])
+        elsewhere = put.replace("/orders ", "/elsewhere ").replace('"cluster": "demo"', '"cluster": "elsewhere"')
+        first = shell(exports, elsewhere, put, create)
+        assert first.count('"kind":"kafka"') == 2, first
+        deadline = time.monotonic() + 60
+        while 'value      {"order":19}' not in (found := shell(exports, read.strip())):
+            assert time.monotonic() < deadline, found
+            time.sleep(0.2)
+        assert "webhook-signature: v1," in found
+        running.send_signal(signal.SIGINT)
+        running.communicate(timeout=60)
+
+
+def shell(*lines: list[str] | str) -> str:
+    """What a shell of a newcomer prints for these lines."""
+    program = "\n".join(line for some in lines for line in ([some] if isinstance(some, str) else some))
+    done = subprocess.run(["sh", "-euc", program], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout

@@ -1,6 +1,6 @@
 """The cluster of a demo, on this machine and in one directory.
 
-    Cassandra -> schema -> API and nodes
+    Cassandra -> schema -> Kafka, if asked for -> API and nodes
 
 Its processes are tied to this one, so they end with it.
 """
@@ -18,7 +18,9 @@ from cql.migrate import migrate
 from cql.settings import StorageSettings
 from minutehand.local.cassandra import RunningCassandra
 from minutehand.local.demo.files import DemoDirectory, DemoPlan, DemoProcesses
+from minutehand.local.demo.kafka import CLUSTER, FOLDER, DemoKafka
 from minutehand.local.demo.show import Runs, Say
+from minutehand.local.demo.targets import check_targets, read_targets
 from minutehand.local.errors import DataDirLocked
 from minutehand.local.progress import Progress
 from minutehand.local.start import check_cassandra, start_cassandra
@@ -35,7 +37,8 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterOptions:
     """The user's options. A port of None is chosen. `outputs`: see `DemoDirectory`. `java_options`: of Cassandra's
-    JVM. `bigben` and `goscheduler`: see `DemoPlan`.
+    JVM. `bigben` and `goscheduler`: see `DemoPlan`. `kafka`: with a broker, which destinations may
+    name, and its data in a folder of its own. `targets`: a file of further targets.
     """
 
     directory: Path
@@ -48,22 +51,26 @@ class ClusterOptions:
     java_options: tuple[str, ...] = ()
     bigben: bool = False
     goscheduler: bool = False
+    kafka: bool = False
+    targets: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """`watched`: by process name, whether it runs."""
+    """`watched`: by process name, whether it runs. `kafka`: None unless it was asked for."""
 
     plan: DemoPlan
     pids: DemoProcesses
     watched: Mapping[str, Runs]
+    kafka: DemoKafka | None = None
 
 
 class DemoCluster:
     """Starts the parts one after the other; they stop in reverse order, whatever happens."""
 
     def __init__(self, options: ClusterOptions, *, say: Say, progress: Progress) -> None:
-        self.directory = DemoDirectory(options.directory, outputs=options.outputs)
+        outputs = (*options.outputs, *((FOLDER,) if options.kafka else ()))
+        self.directory = DemoDirectory(options.directory, outputs=outputs)
         self._options = options
         self._say = say
         self._progress = progress
@@ -74,6 +81,7 @@ class DemoCluster:
         Raises LocalError."""
         began = time.monotonic()
         options, directory = self._options, self.directory
+        own = "" if options.targets is None else read_targets(options.targets)
         api_port, receiver_port, node_ports = directory.choose_ports(
             api=options.api_port, receiver=options.receiver_port, nodes=options.nodes
         )
@@ -81,6 +89,10 @@ class DemoCluster:
             self._await_orphan(lambda: directory.delete_data(self._check_cassandra))
         directory.mark()
         cassandra = self._start_cassandra(running)
+        kafka = self._start_kafka(running) if options.kafka else None
+        if own or kafka is not None:
+            directory.write_targets(own if kafka is None else f"{own}\n{kafka.targets}")
+            check_targets(directory.targets, hint=f"The demo adds [kafka.clusters.{CLUSTER}] to what --targets has.")
         keys = directory.last_keys()
         plan = DemoPlan(
             **({} if keys is None else {"admin_key": keys.admin_key}),
@@ -90,6 +102,7 @@ class DemoCluster:
             node_ports=tuple(node_ports),
             bigben=options.bigben,
             goscheduler=options.goscheduler,
+            targets=bool(own) or kafka is not None,
         )
         directory.write_settings(plan)
         api, nodes = self._start_programs(plan, running)
@@ -97,7 +110,9 @@ class DemoCluster:
         self._say(f"{len(nodes)} nodes are members of the cluster ({took:.0f} s since the start).")
         pids = DemoProcesses(cassandra=cassandra.pid, api=(api.pid,), nodes=tuple(one.pid for one in nodes))
         watched = {"Cassandra": cassandra.is_running, **{one.name: _runs(one) for one in (api, *nodes)}}
-        return Started(plan=plan, pids=pids, watched=watched)
+        if kafka is not None:
+            watched["Kafka"] = kafka.broker.is_running
+        return Started(plan=plan, pids=pids, watched=watched, kafka=kafka)
 
     def _start_cassandra(self, running: ExitStack) -> RunningCassandra:
         """Start Cassandra and migrate its schema."""
@@ -112,6 +127,12 @@ class DemoCluster:
         asyncio.run(migrate(storage, clock=SystemClock(), randomness=SystemRandomness()))
         self._say("The schema is up to date.")
         return cassandra
+
+    def _start_kafka(self, running: ExitStack) -> DemoKafka:
+        kafka = self._await_orphan(lambda: DemoKafka.start(self.directory, running, progress=self._progress))
+        running.callback(self._say, "Stopping Kafka.")
+        self._say(f"Kafka answers on port {kafka.broker.port}.")
+        return kafka
 
     def _check_cassandra(self, freed_bytes: int) -> None:
         check_cassandra(

@@ -2,6 +2,7 @@
 
 .minutehand/cassandra/     the data: the next demo continues with it
 .minutehand/demo.toml      the settings of its API and nodes
+.minutehand/targets.toml   what calls may go to beside HTTP, if anything
 .minutehand/demo.json      while it runs: addresses, keys and process ids, for scripts
 .minutehand/ports.json     the ports of the last run
 .minutehand/keys.json      the keys of the last run, which the next one takes again
@@ -70,7 +71,7 @@ class DemoKeys:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoPlan:
     """Ports and secrets of one run. `bigben`, `goscheduler`: its API also serves programs that were written for these,
-    without a key: it listens on this machine only."""
+    without a key: it listens on this machine only. `targets`: API and nodes read the directory's file of targets."""
 
     cassandra_port: int
     api_port: int
@@ -78,6 +79,7 @@ class DemoPlan:
     node_ports: tuple[int, ...]
     bigben: bool = False
     goscheduler: bool = False
+    targets: bool = False
     admin_key: str = field(default_factory=lambda: secrets.token_hex(24), repr=False)
     token: str = field(default_factory=lambda: secrets.token_hex(24), repr=False)
 
@@ -100,6 +102,7 @@ class DemoDirectory:
         self._logs = DemoFolder(self.path / "logs")
         self._outputs = [DemoFolder(self.path / name) for name in outputs]
         self.settings = self.path / "demo.toml"
+        self.targets = self.path / "targets.toml"
         self.state = self.path / "demo.json"
         self.ports = self.path / "ports.json"
         self.keys = self.path / "keys.json"
@@ -180,6 +183,11 @@ class DemoDirectory:
             return {}
         return known if isinstance(known, dict) else {}
 
+    def write_targets(self, text: str) -> None:
+        """Write the file of targets that API and nodes are started with; it is named by the settings of a plan that
+        has targets."""
+        write_private(self.targets, "# Written by `minutehand demo` at every start.\n\n" + text)
+
     def write_settings(self, plan: DemoPlan) -> None:
         """Write the file that API and nodes are started with, and remember the ports. Loopback receivers are allowed:
         the demo's is one."""
@@ -190,6 +198,8 @@ class DemoDirectory:
             "network": {"allow": ("127.0.0.0/8", "::1/128")},
             "logging": {"format": "json"},
         }
+        if plan.targets:
+            tables["targets"] = {"file": str(self.targets)}
         if plan.bigben:
             tables["bigben"] = {"client": CLIENT_ID, "keyless": "manage"}
         if plan.goscheduler:

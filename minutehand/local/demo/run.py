@@ -17,18 +17,15 @@ from minutehand.local.demo.cluster import (
     run_until_interrupted,
     signals_interrupt,
 )
-from minutehand.local.demo.kafka import DemoKafka
 from minutehand.local.demo.show import DemoShow, Say
 from minutehand.local.demo.spark_show import PipelineShow
 from minutehand.local.progress import Progress
 from minutehand.local.spark import prepare_spark
 
 
-def run_demo(
-    options: ClusterOptions, *, once: bool, fresh: bool, say: Say, progress: Progress, kafka: bool = False
-) -> None:
+def run_demo(options: ClusterOptions, *, once: bool, fresh: bool, say: Say, progress: Progress) -> None:
     """Run until Ctrl-C or SIGTERM; with `once` until the first callbacks were verified. `fresh`: without the data of
-    earlier runs, which is deleted. `kafka`: with a broker, and a topic whose records become schedules.
+    earlier runs, which is deleted.
 
     Raises LocalError, and KeyboardInterrupt when interrupted before there was anything to watch.
     """
@@ -38,11 +35,7 @@ def run_demo(
         try:
             cluster.directory.claim(running)
             started = cluster.start(running, fresh=fresh)
-            broker = None
-            if kafka:
-                broker = DemoKafka.start(cluster.directory, running, progress=progress)
-                say(f"Kafka answers on port {broker.broker.port}.")
-            show = DemoShow(cluster.directory, started.plan, started.pids, once=once, say=say, kafka=broker)
+            show = DemoShow(cluster.directory, started.plan, started.pids, once=once, say=say, kafka=started.kafka)
             running.callback(cluster.directory.clear_state)
             run_until_interrupted(show.run(started.watched))
         except KeyboardInterrupt:

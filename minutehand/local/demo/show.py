@@ -14,7 +14,7 @@ from typing import Any
 from minutehand.client import AsyncMinutehand, Callback, PreconditionFailed
 from minutehand.errors import LocalError
 from minutehand.local.demo.files import CLIENT_ID, DemoDirectory, DemoKeys, DemoPlan, DemoProcesses, DemoState
-from minutehand.local.demo.kafka import TOPIC, DemoKafka
+from minutehand.local.demo.kafka import CALLS, DESTINATION, TARGET, TOPIC, DemoKafka
 from minutehand.local.demo.receiver import Arrival, DemoReceiver
 from minutehand.profiles import Profile, write_profile
 
@@ -24,6 +24,7 @@ SCHEDULES = 5
 AHEAD_SECONDS = 3
 PATIENCE_SECONDS = 45.0
 FROM_KAFKA = "from Kafka"
+TO_KAFKA = "to Kafka"
 KEEP_FOR_CURL = timedelta(minutes=10)
 _POLL_SECONDS = 0.5
 
@@ -82,6 +83,7 @@ class DemoShow:
                 await self._fire(api, receiver)
                 if self._kafka is not None:
                     await self._fire_from(self._kafka, keys.client_key, running)
+                    await self._fire_to(self._kafka, api)
                     watched = {**watched, "ingest of Kafka": self._kafka.ingest_runs}
                 if not self._once:
                     await self._invite(api, state)
@@ -129,6 +131,22 @@ class DemoShow:
                 f"The logs are in {self._directory.log_file('api').parent}.",
             ) from None
 
+    async def _fire_to(self, kafka: DemoKafka, api: AsyncMinutehand) -> None:
+        """Let a call go to a topic, and read it there. Raises LocalError when it does not come."""
+        client = api.client(CLIENT_ID)
+        await client.destinations.put(DESTINATION, {"kind": "kafka", "target": TARGET})
+        callback = Callback(destination=DESTINATION, json={"order": TO_KAFKA})
+        made = await client.schedules.create(callback, delay_seconds=AHEAD_SECONDS)
+        self._say(f"A schedule of the destination {DESTINATION} is created: the topic {CALLS}. Its call, read there:")
+        found = await asyncio.to_thread(kafka.await_call, str(made.schedule_id), seconds=PATIENCE_SECONDS)
+        if found is None:
+            raise LocalError(
+                f"No record of the call came within {PATIENCE_SECONDS:.0f} s.",
+                f"The logs are in {self._directory.log_file('api').parent}.",
+            )
+        at = "" if found.timestamp is None else _clock(found.timestamp, "milliseconds")
+        self._say(f"  {at}  partition {found.partition}, offset {found.offset}  {found.value}")
+
     def _record(self, order: str | int, delay_seconds: int) -> dict[str, Any]:
         callback = {"url": self._plan.receiver_url, "json": {"order": order}}
         return {"delay_seconds": delay_seconds, "callback": callback}
@@ -141,6 +159,11 @@ class DemoShow:
             f"Or by a record in Kafka, from which `{command()} ingest kafka` makes a schedule:",
             "",
             f"  {shown}",
+            "",
+            "The other way, with the variables above: a destination that is a topic, a schedule of it that is due in",
+            "five seconds, and the last record of the topic:",
+            "",
+            *(f"  {line}" for line in self._kafka.shown_call(command())),
             "",
         ]
 

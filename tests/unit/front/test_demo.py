@@ -436,3 +436,16 @@ def test_an_interrupt_within_a_task_group_is_an_interrupt(
         assert signal.getsignal(number) is handler
     assert capsys.readouterr().err == ""
     assert caplog.messages == []
+
+
+def test_a_file_of_targets_that_no_api_would_start_with_stops_the_start(
+    directory: DemoDirectory, tmp_path: Path
+) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text("[nowhere]\n[kafka]\n", encoding="utf-8")
+    options = ClusterOptions(directory=directory.path, targets=own)
+    cluster = DemoCluster(options, say=lambda line: None, progress=silent)
+    with ExitStack() as running, pytest.raises(LocalError, match=r"\[nowhere\] .* \[kafka\] .*--targets"):
+        cluster.start(running, fresh=False)
+    assert not directory.settings.exists()
+    assert not directory.cassandra.exists()
