@@ -33,6 +33,8 @@ from scheduler_service.usecases.balance import CountMinute
 
 ATTEMPTS_WAITING = 10_000
 """Attempts waiting to be recorded, about 1 KiB each."""
+LONGEST_REASON = 200
+"""Characters that are kept of why an attempt has no answer."""
 ATTEMPTS_PER_WRITE = 200
 ATTEMPT_WRITE_TRIES = 5
 ATTEMPT_WRITE_PAUSE_SECONDS = 1.0
@@ -123,7 +125,7 @@ class Bookkeeper:
                 status=result.status,
                 error=result.error,
                 duration_ms=duration_ms,
-                excerpt="" if result.succeeded else result.excerpt,
+                excerpt=_said(result),
             )
         )
         if self._written.is_set():
@@ -208,3 +210,11 @@ class Recounts:
                     await self._clock.sleep(REST * (self._clock.monotonic() - begun))
         finally:
             self._busy = False
+
+
+def _said(result: AttemptResult) -> str:
+    """What is kept of a failed attempt beside its status or error: the beginning of the receiver's answer; without one,
+    as of every target, a sentence that says why."""
+    if result.succeeded:
+        return ""
+    return result.excerpt if result.status is not None else result.detail[:LONGEST_REASON]

@@ -420,7 +420,8 @@ def attempts(
 
 
 def _answer(attempt: "Attempt") -> str | None:
-    """The beginning of the answer. A receiver that says no more than its status is told from one without an answer."""
+    """The beginning of the answer, or why there was none. A receiver that says no more than its status is told from one
+    without an answer."""
     return "(empty)" if attempt.excerpt == "" and attempt.status is not None else attempt.excerpt or None
 
 

@@ -11,8 +11,8 @@ from minutehand.client._models import SentCallback
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt of a schedule, numbered from 1. `outcome` is delivered or failed; `error` is a stable word where
-    there was no answer; `excerpt` the beginning of the answer to a failed one. Fields that were not recorded are
-    None."""
+    there was no answer, and `excerpt` says then in a sentence why; otherwise it is the beginning of the answer to a
+    failed one. Fields that were not recorded are None."""
 
     attempt: int
     outcome: str

@@ -71,6 +71,8 @@ message_timeout_seconds = 2
             )
             failed = await_state(client, lost.schedule_id, "failed")
             assert (failed.last_error, failed.reason, failed.attempts) == ("unavailable", "exhausted", 2)
+            told = {(one.error, one.excerpt) for one in client.schedules.attempts(lost.schedule_id)}
+            assert told == {("unavailable", "the cluster has no such topic")}
             figures = client.destinations.get("orders").figures
             assert figures is not None
             assert (figures.calls, figures.failures) == (3, 2)

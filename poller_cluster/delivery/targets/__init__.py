@@ -44,6 +44,8 @@ Classes of ends
     WITHDRAWN    not-trusted    at once  -        this node lost its right to act before anything was sent
     STOPPED      stopped        in doubt -        the target was stopped meanwhile
 
+The error and the sentence of the end are recorded with a failed attempt, and its client reads both.
+
 What is not guaranteed
 ----------------------
 A call may take effect after its lease was lost, within its time-out at most plus what its target says of itself. Its

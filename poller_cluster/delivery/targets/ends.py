@@ -49,9 +49,14 @@ def result_of(ended: TargetEnd, *, started_at_ms: int, duration_seconds: float) 
     return AttemptResult(
         status=None,
         error=ERRORS[ended.end],
-        detail=ended.detail[:_LONGEST_DETAIL],
+        detail=_storable(ended.detail),
         nothing_sent=ended.nothing_sent or ended.end in _NEVER_SENT,
         final=ended.end is End.REFUSED,
         started_at_ms=started_at_ms,
         duration_seconds=duration_seconds,
     )
+
+
+def _storable(detail: str) -> str:
+    """Cut, and without what is no text to storage: a target may quote the name of a file."""
+    return detail[:_LONGEST_DETAIL].encode(errors="replace").decode()

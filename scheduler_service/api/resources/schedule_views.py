@@ -161,7 +161,8 @@ def _options(text: str | None) -> ScheduleOptions:
 
 class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt. `outcome` is delivered or failed. `excerpt` is the beginning of the receiver's answer to a failed
-    attempt. A field is null if it was not recorded."""
+    attempt; where `status` is null, as for every call to a topic, it is a sentence that says why, and `error` a stable
+    word. A field is null if it was not recorded."""
 
     attempt: int
     outcome: str

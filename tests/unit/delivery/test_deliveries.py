@@ -262,3 +262,15 @@ async def test_a_target_that_can_not_start_leaves_nothing() -> None:
     with pytest.raises(OSError, match="broken"):
         await made.deliveries.start()
     assert (made.box.stopped, made.http.stopped) == (1, 1)
+
+
+async def test_what_a_target_says_is_text_that_can_be_stored() -> None:
+    async with bench() as made:
+        made.box.at_once = lambda on_end: on_end(
+            TargetEnd(End.UNAVAILABLE, "\udcff.jsonl can't be written " + "x" * 500)
+        )
+        made.start(request())
+        await made.all_ended.wait()
+        detail = made.results[0].detail
+        assert detail.encode().startswith(b"?.jsonl can't be written")
+        assert len(detail) == 200

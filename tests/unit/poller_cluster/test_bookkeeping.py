@@ -14,8 +14,11 @@ from poller_cluster.bookkeeping import (
     ATTEMPTS_PER_WRITE,
     ATTEMPTS_WAITING,
     FLUSH_SECONDS,
+    LONGEST_REASON,
     Bookkeeper,
 )
+from poller_cluster.delivery.result import AttemptResult
+from poller_cluster.delivery.targets.ends import End, TargetEnd, result_of
 from poller_cluster.dispatch.job import Job
 from scheduler_service.domain.books import AttemptRecord, DeadLetter
 from scheduler_service.domain.destinations import named_url
@@ -68,9 +71,14 @@ class Bench:
         return self.tasks[-1]
 
     def fail(self, client_id: str = "shop", *, tail: int = 1, made: Outcome = RETRYING, **came_to: Any) -> None:
+        self.fail_so(result(**({"status": 503} | came_to)), client_id, tail=tail, made=made)
+
+    def fail_so(
+        self, came_to: AttemptResult, client_id: str = "shop", *, tail: int = 1, made: Outcome = RETRYING
+    ) -> None:
         one = claim(tail=tail, kind="copy", due=NOW + 60_000, schedule_id=claim(tail=tail).row.schedule_id)
         job = Job(RowOwner(client_id), one, one.row.due)
-        self.books.attempt_made(job, result(**({"status": 503} | came_to)), made)
+        self.books.attempt_made(job, came_to, made)
 
     @property
     def recorded(self) -> list[AttemptRecord]:
@@ -115,6 +123,26 @@ async def test_a_failed_attempt_is_kept_with_its_original(bench: Bench) -> None:
     assert (first.started_at, first.duration_ms) == (NOW, 1250)
     assert first.partition == partition_of(ClientId("shop"), first.schedule_id)
     assert (second.status, second.error) == (None, "timeout")
+
+
+async def test_why_there_was_no_answer_is_kept_within_bounds(bench: Bench) -> None:
+    ends = (
+        TargetEnd(End.UNAVAILABLE, "the cluster has no such topic"),
+        TargetEnd(End.REFUSED, "é" * 1_000),
+        TargetEnd(End.TIMED_OUT),
+    )
+    for ended in ends:
+        bench.fail_so(result_of(ended, started_at_ms=NOW, duration_seconds=0.25))
+    bench.fail(status=None, error="connect-refused", detail="could not connect: Connection refused")
+    bench.fail(status=503, detail="the answer broke off", excerpt="not now")
+    await bench.books.flush()
+    assert [(one.status, one.error, one.excerpt) for one in bench.recorded] == [
+        (None, "unavailable", "the cluster has no such topic"),
+        (None, "rejected", "é" * LONGEST_REASON),
+        (None, "timeout", ""),
+        (None, "connect-refused", "could not connect: Connection refused"),
+        (503, None, "not now"),
+    ]
 
 
 async def test_a_success_is_recorded_only_where_its_row_does_not_tell_all_of_it(bench: Bench) -> None:
