@@ -334,15 +334,17 @@ def runs(
     end: Annotated[
         str | None,
         typer.Option(
-            "--to", help="Before this instant, 31 days later at most. [default: a day ahead]", show_default=False
+            "--to",
+            help="Before this instant, 31 days later at most. [default: a day ahead; with --newest, now]",
+            show_default=False,
         ),
     ] = None,
     newest: Annotated[
         bool,
         typer.Option(
             "--newest",
-            help="The newest first, of those that have a schedule: the next minutes' too; without --from and --to "
-            "those of the last 30 days.",
+            help="The newest first, of those that have a schedule; without --from those of the last 30 days. With a "
+            "later --to, runs that wait come before them.",
         ),
     ] = False,
     limit: Annotated[int, limit_of("runs")] = 100,

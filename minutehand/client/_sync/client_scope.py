@@ -503,6 +503,7 @@ class Crons(Part):
         page_size: int | None = None,
     ) -> Iterator[CronRun]:
         """Past and planned runs by nominal instant, page by page, from `start` (a day ago) until before `end` (a day
-        ahead), 31 days at most. `order` newest: runs that have a schedule, the last ones first (30 days)."""
+        ahead), 31 days at most. `order` newest: runs that have a schedule, the last ones first, of the 30 days
+        before `end` (now; a later one lists runs that wait, too)."""
         operation = calls.list_runs(self._client_id, cron_id, start=start, end=end, order=order, page_size=page_size)
         return every(self._perform, operation)

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.decoding import Body
-from scheduler_service.api.http.paging import Cursor, Listing, WindowCursor, WindowListing, seal
+from scheduler_service.api.http.paging import Cursor, LeftOut, Listing, WindowCursor, WindowListing, seal
 from scheduler_service.api.http.preconditions import ETAG, etag_header, precondition_of
 from scheduler_service.api.http.query import choice_parameter
 from scheduler_service.api.http.route import (
@@ -33,7 +33,6 @@ from scheduler_service.domain.crons.compound import takes_long
 from scheduler_service.domain.crons.row import CRON_ID_PATTERN, Cron
 from scheduler_service.domain.errors import FieldError, Invalid, NotFound
 from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, UnixMillis
-from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.schedules import Definition
 from scheduler_service.usecases.cron_request import CronRequest, PauseRequest, PreviewRequest, preview
 from scheduler_service.usecases.resolve_schedule import Resolved
@@ -50,6 +49,7 @@ MAX_CRONS = 200
 MAX_RUNS = 500
 """Each run of a page costs a read of its schedule."""
 MAX_DAYS = 31
+NEWEST_DAYS = 30
 
 
 class _CronCursor(Cursor, frozen=True, tag="crons-1"):
@@ -76,25 +76,42 @@ def _runs_left_out(start: UnixMillis | None, end: UnixMillis | None, now: int) -
     return first, min(max(first, now) + DAY_MS, first + MAX_DAYS * DAY_MS) if end is None else end
 
 
-_CRON_LISTING: Final = Listing(_CronCursor, most=MAX_CRONS)
-_RUNS: Final = WindowListing(
-    RunCursor,
-    start="The first nominal instant to list. Left out: a day ago.",
-    end=f"The first nominal instant not to list, at most {MAX_DAYS} days after `from` and five years ahead. Left out: "
-    "a day after now or, if that is later, after `from`.",
-    left_out=_runs_left_out,
-    longest_days=MAX_DAYS,
-    most=MAX_RUNS,
-    filters=(
-        choice_parameter(
-            "order",
-            "`oldest`: by nominal instant, planned fires included. `newest`: the other way round, only runs that have "
-            f"a schedule; without `from` and `to` those of the last {MAX_DAYS - 1} days. Left out: `oldest`.",
-            _order,
-            _ORDERS,
+def _newest_left_out(start: UnixMillis | None, end: UnixMillis | None, now: int) -> tuple[int, int]:
+    if end is not None:
+        last: int = end
+    elif start is None:
+        last = now + 1
+    else:
+        last = start + DAY_MS if start > now else min(now + 1, start + MAX_DAYS * DAY_MS)
+    return max(last - NEWEST_DAYS * DAY_MS, 0) if start is None else start, last
+
+
+def _runs_listing(left_out: LeftOut) -> WindowListing[RunCursor]:
+    return WindowListing(
+        RunCursor,
+        start=f"The first nominal instant to list. Left out: a day ago; with `order` newest, {NEWEST_DAYS} days before "
+        "`to`.",
+        end=f"The first nominal instant not to list, at most {MAX_DAYS} days after `from` and five years ahead. Left "
+        "out: a day after now or, if that is later, after `from`; with `order` newest, now, unless `from` is later.",
+        left_out=left_out,
+        longest_days=MAX_DAYS,
+        most=MAX_RUNS,
+        filters=(
+            choice_parameter(
+                "order",
+                "`oldest`: by nominal instant, planned fires included. `newest`: the other way round, only runs that "
+                "have a schedule, of those to come only what is before a given `to`. Left out: `oldest`.",
+                _order,
+                _ORDERS,
+            ),
         ),
-    ),
-)
+    )
+
+
+_CRON_LISTING: Final = Listing(_CronCursor, most=MAX_CRONS)
+_RUNS: Final = _runs_listing(_runs_left_out)
+_NEWEST_RUNS: Final = _runs_listing(_newest_left_out)
+"""Alike but for what is left out: a list that begins with its end must not begin with what is still to come."""
 CRON_PARAMETERS: Final = _CRON_LISTING.parameters
 RUN_PARAMETERS: Final = _RUNS.parameters
 
@@ -139,10 +156,8 @@ def read_run_listing(client_id: ClientId, cron_id: CronId, query: Mapping[str, s
         searched = cursor.end <= now + SEARCHED_MS + DAY_MS
         return searched and cursor.cron_id == cron_id and cursor.start - 1 <= cursor.after < cursor.end
 
-    if query.get("order") == "newest" and not {"from", "to", "cursor"} & query.keys():
-        start, end = max(now - (MAX_DAYS - 1) * DAY_MS, 0), now + DAY_MS
-        query = {**query, "from": format_instant(start), "to": format_instant(end)}
-    asked = _RUNS.read(client_id, query, now=now, fits=fits)
+    listing = _NEWEST_RUNS if query.get("order") == "newest" else _RUNS
+    asked = listing.read(client_id, query, now=now, fits=fits)
     order = asked.filters["order"]
     newest = order == "newest"
     if asked.cursor is not None:

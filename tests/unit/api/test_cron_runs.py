@@ -269,7 +269,7 @@ async def test_the_newest_come_first_in_pages_with_their_kinds_and_durations(api
     )
     again = await api.send("POST", f"/v1/clients/shop/schedules/{oldest[2]['schedule_id']}:redeliver", key=key)
     assert again.status == 202
-    everything = await runs(api, key, order="newest")
+    everything = await runs(api, key, order="newest", to=at(60))
     shown = [(one["nominal_due"], one["kind"], one["state"], one["duration_seconds"]) for one in everything]
     assert shown == [
         (at(40), "scheduled", "scheduled", None),
@@ -279,7 +279,13 @@ async def test_the_newest_come_first_in_pages_with_their_kinds_and_durations(api
         (at(10), "scheduled", "failed", 7.5),
     ]
     assert everything[-1]["first_attempt_at"] == format_instant(NOW + 600_010)
-    assert await pages(api, key, RUNS, {"order": "newest"}, limit=2) == everything
+    assert await pages(api, key, RUNS, {"order": "newest", "to": at(60)}, limit=2) == everything
+    # The clock shows 30 minutes and a second: what is still to come is not listed unless it is asked for.
+    assert await runs(api, key, order="newest") == everything[1:]
+    assert await pages(api, key, RUNS, {"order": "newest"}, limit=1) == everything[1:]
+    assert await runs(api, key, order="newest", **{"from": at(20)}) == everything[1:3]
+    assert await runs(api, key, order="newest", **{"from": at(31)}) == everything[:1]
+    assert await runs(api, key, order="newest", to=at(20)) == everything[3:]
     some = await runs(api, key, order="newest", **span(15, 35))
     assert some == everything[1:3]
     assert await pages(api, key, RUNS, {"order": "newest", **span(15, 35)}, limit=1) == some
@@ -290,7 +296,7 @@ async def test_an_order_is_one_of_two_and_a_cursor_keeps_its_own(api: ApiHarness
     await expand(api)
     wrong = await api.send("GET", RUNS, key=key, params={"order": "random"})
     assert [fault["pointer"] for fault in wrong.json["errors"]] == ["/order"]
-    page = await api.send("GET", RUNS, key=key, params={"order": "newest", "limit": "2"})
+    page = await api.send("GET", RUNS, key=key, params={"order": "newest", "limit": "2", "to": at(60)})
     cursor = page.json["next_cursor"]
     other = await api.send("GET", RUNS, key=key, params={"order": "oldest", "cursor": cursor})
     assert [fault["pointer"] for fault in other.json["errors"]] == ["/order"]
