@@ -172,11 +172,7 @@ def _import(source: str, file: Path, read: "Callable[[str], Found]", options: Im
         fail("Give one of --url-template and --destination.")
     try:
         receiver.check()
-        found = read(file.read_text("utf-8"))
-    except OSError as error:
-        fail(f"{file} can't be read: {error.strerror or error}")
-    except UnicodeDecodeError as error:
-        fail(f"{file} can't be read: {error}")
+        found = read(_text(file))
     except (Unreadable, NoReceiver) as error:
         fail(f"{file}: {error}" if isinstance(error, Unreadable) else str(error))
     now = SystemClock().wall_ms()
@@ -200,6 +196,18 @@ def _import(source: str, file: Path, read: "Callable[[str], Found]", options: Im
     _show(planned, faults, options, applied=applied)
     if faults:
         raise typer.Exit(1)
+
+
+def _text(file: Path) -> str:
+    """The file's text. Exits where it is none."""
+    try:
+        # Some programs begin UTF-8 with the mark that tells it from UTF-16.
+        return file.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        fail(f"{file} can't be read: {error.strerror or error}")
+    except UnicodeDecodeError as error:
+        byte = error.object[error.start]
+        fail(f"{file} is no text in UTF-8: its byte {error.start + 1:,} is 0x{byte:02x}. Save it as UTF-8.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,10 @@ processor, which is not part of them.
 """
 
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
-from minutehand.importing.entries import Entry, Fault, Found, plain_names, records, text_of
+from minutehand.importing.entries import Entry, Fault, Found, plain, records, text_of
+from minutehand.importing.shapes import Misfit, Node, entry_of
 
 WHAT: Final = "events with tenant, xref_id, event_time and payload, as CSV or JSON"
 _IDS: Final = ("xrefid", "id", "eventid")
@@ -18,36 +19,40 @@ def read_bigben(text: str) -> Found:
     """Raises Unreadable."""
     entries: list[Entry] = []
     faults: list[Fault] = []
-    for place, row in records(text, WHAT):
-        one = plain_names(row)
-        tenant, at = one.get("tenant"), _instant(one.get("eventtime"))
-        name = next((one[key] for key in _IDS if one.get(key)), None)
-        if not tenant or not name or not at:
-            faults.append(Fault(place, "needs tenant, xref_id (or id, or eventId) and event_time"))
-            continue
-        entries.append(
-            Entry(
-                place=place,
-                name=f"{tenant}.{name}",
-                parts=(str(tenant), str(name)),
-                written=at,
-                at=at,
-                timezone="UTC",
-                payload={"source": "bigben", "tenant": tenant, "eventId": name},
-                body=text_of(one.get("payload")),
-            )
-        )
+    for place, row in records(text, WHAT, faults):
+        try:
+            entries.append(_entry(place, entry_of(row.values, form=plain)))
+        except Misfit as error:
+            faults.append(Fault(place, str(error)))
     return Found(entries, faults)
 
 
-def _instant(at: Any) -> str | None:
+def _entry(place: str, one: Node) -> Entry:
+    """Raises Misfit."""
+    tenant, at = one.text("tenant"), _instant(one.text("eventtime"))
+    name = next((name for key in _IDS if (name := one.text(key))), None)
+    if not tenant or not name or not at:
+        raise Misfit("needs tenant, xref_id (or id, or eventId) and event_time")
+    return Entry(
+        place=place,
+        name=f"{tenant}.{name}",
+        parts=(tenant, name),
+        written=at,
+        at=at,
+        timezone="UTC",
+        payload={"source": "bigben", "tenant": tenant, "eventId": name},
+        body=text_of(one.values.get("payload")),
+    )
+
+
+def _instant(at: str | None) -> str | None:
     """An instant as it is written, or as cqlsh writes a timestamp: 2027-02-01 10:00:00.000000+0000."""
-    text = str(at or "").strip()
+    text = (at or "").strip()
     if " " in text:
         try:
             written = datetime.fromisoformat(text)
-        except ValueError:
+            if written.tzinfo is not None:
+                return written.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        except (ValueError, OverflowError):
             return text
-        if written.tzinfo is not None:
-            return written.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return text or None

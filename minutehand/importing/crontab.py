@@ -40,10 +40,10 @@ def read_crontab(text: str, *, timezone: str, with_user: bool = False) -> Found:
             continue
         # A leading - keeps cronie from logging the line.
         parts = stripped.removeprefix("-").split(None, 1 if stripped.startswith("@") else 5)
-        rule, command = " ".join(parts[:-1]), parts[-1]
         if len(parts) != (2 if stripped.startswith("@") else 6):
             faults.append(Fault(place, "has no command after its five fields"))
             continue
+        rule, command = " ".join(parts[:-1]), parts[-1]
         payload = {"source": "crontab"}
         if with_user:
             user, *commands = command.split(None, 1)

@@ -10,10 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from minutehand.importing.shapes import Misfit, Node
 from scheduler_service.domain.crons.dialects import DEFAULT_DIALECT, Dialect
 
 LONGEST_ID: Final = 63
 _UNNAMEABLE: Final = re.compile(r"[^a-z0-9._-]+")
+_BETWEEN: Final = " \t\r\n,"
+"""What may be between the values of a JSON text that has several."""
 _DIGEST_BYTES: Final = 10
 _HASHED: Final = re.compile(r".*--[a-z2-7]{16}")
 """The form of ids with a hash; names that look like it get one, too."""
@@ -80,10 +83,10 @@ def own_id(source: str, entry: Entry) -> str:
     have two ids, whichever files they are in."""
     parts = entry.parts or (entry.name,)
     shown = ".".join(filter(None, parts))
-    plain = _UNNAMEABLE.sub("-", shown.lower()).strip("-._")
-    made = f"{source}-{plain}"
+    kept = _UNNAMEABLE.sub("-", shown.lower()).strip("-._")
+    made = f"{source}-{kept}"
     parted = not any("." in part for part in parts[:-1]) and (all(parts[:-1]) or "." not in shown)
-    if plain == shown and parted and len(made) <= LONGEST_ID and not _HASHED.fullmatch(made):
+    if kept == shown and parted and len(made) <= LONGEST_ID and not _HASHED.fullmatch(made):
         return made
     digest = hashlib.blake2b(json.dumps(parts).encode(), digest_size=_DIGEST_BYTES).digest()
     told = base64.b32encode(digest).decode().lower()
@@ -102,43 +105,77 @@ def doubled(named: Iterable[tuple[str, Entry]]) -> list[Fault]:
     return faults
 
 
-def documents(text: str, what: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The objects of a JSON text, each with its place: one, a list, or several one after the other. Raises
-    Unreadable."""
-    decoder, at, number = json.JSONDecoder(), 0, 0
-    stripped = text.strip()
-    while at < len(stripped):
-        try:
-            found, at = decoder.raw_decode(stripped, at)
-        except json.JSONDecodeError as error:
-            raise Unreadable(f"is no JSON ({what}): {error.msg} at character {error.pos}") from error
-        while at < len(stripped) and stripped[at] in " \t\r\n,":
-            at += 1
-        for one in found if isinstance(found, list) else [found]:
-            number += 1
-            if not isinstance(one, dict):
-                raise Unreadable(f"item {number} is no JSON object ({what})")
-            yield f"item {number}", one
+def documents(text: str, what: str, faults: list[Fault]) -> Iterator[tuple[str, Node]]:
+    """The objects of a JSON text, each with its place: one, a list, or several one after the other. What is no object
+    is a fault. Raises Unreadable."""
+    for number, value in enumerate(_json_values(text, what), 1):
+        node = readable(f"item {number}", value, faults)
+        if node is not None:
+            yield f"item {number}", node
 
 
-def records(text: str, what: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The rows of an exported table, as JSON or as CSV with a head. Raises Unreadable."""
-    if text.lstrip()[:1] in ("{", "["):
-        yield from documents(text, what)
-        return
+def readable(place: str, value: Any, faults: list[Fault]) -> Node | None:
+    """An object of the file; None where the value is none, which is a fault then."""
     try:
-        rows = csv.DictReader(io.StringIO(text), strict=True)
+        return Node.of(value)
+    except Misfit as error:
+        faults.append(Fault(place, str(error)))
+        return None
+
+
+def _json_values(text: str, what: str) -> Iterator[Any]:
+    refuse_empty(text, what)
+    decoder, at = json.JSONDecoder(), _next_value(text, 0)
+    while at < len(text):
+        try:
+            found, at = decoder.raw_decode(text, at)
+        except json.JSONDecodeError as error:
+            where = f"line {error.lineno}, column {error.colno}"
+            raise Unreadable(f"is no JSON ({what}): {error.msg} at {where}") from error
+        except RecursionError:
+            raise Unreadable(f"is nested too deeply to be read ({what})") from None
+        except ValueError as error:
+            raise Unreadable(f"is no JSON that can be read ({what}): {error}") from error
+        at = _next_value(text, at)
+        yield from found if isinstance(found, list) else [found]
+
+
+def _next_value(text: str, at: int) -> int:
+    while at < len(text) and text[at] in _BETWEEN:
+        at += 1
+    return at
+
+
+def refuse_empty(text: str, what: str) -> None:
+    """Raises Unreadable."""
+    if not text.strip():
+        raise Unreadable(f"is empty: give {what}")
+    if text.lstrip()[:1] == "<":
+        raise Unreadable(f"looks like XML, which is not read: give {what}")
+
+
+def records(text: str, what: str, faults: list[Fault]) -> Iterator[tuple[str, Node]]:
+    """The rows of an exported table, as JSON or as CSV with a head. What is no object, or has other columns than the
+    head, is a fault. Raises Unreadable."""
+    refuse_empty(text, what)
+    if text.lstrip()[:1] in ("{", "["):
+        yield from documents(text, what, faults)
+        return
+    rows = csv.DictReader(io.StringIO(text), strict=True)
+    try:
         for row in rows:
+            place = f"line {rows.line_num}"
             if None in row or None in row.values():
-                raise Unreadable(f"line {rows.line_num} has other columns than the head ({what})")
-            yield f"line {rows.line_num}", {name: value for name, value in row.items() if value not in ("", "NULL")}
+                faults.append(Fault(place, f"has other columns than the head ({what})"))
+                continue
+            yield place, Node({name: value for name, value in row.items() if value not in ("", "NULL")})
     except csv.Error as error:
-        raise Unreadable(f"is neither JSON nor CSV ({what}): {error}") from error
+        raise Unreadable(f"is neither JSON nor CSV ({what}): line {rows.line_num + 1}: {error}") from error
 
 
-def plain_names(row: Mapping[str, Any]) -> dict[str, Any]:
-    """By names without underscores, in lower case: APIs and tables write them differently."""
-    return {name.replace("_", "").lower(): value for name, value in row.items()}
+def plain(name: str) -> str:
+    """A name without underscores, in lower case: APIs and tables write them differently."""
+    return name.replace("_", "").lower()
 
 
 def text_of(payload: Any) -> str | None:

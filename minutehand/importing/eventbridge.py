@@ -5,13 +5,15 @@ one file. Rules are in UTC.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
 from minutehand.importing.entries import Entry, Fault, Found, documents
+from minutehand.importing.shapes import Misfit, Node, entry_of
 from scheduler_service.domain.spread import MAX_SPREAD_SECONDS
 
 WHAT: Final = "aws scheduler get-schedule, or aws events list-rules"
+_LISTS: Final = ("Schedules", "Rules")
 _AT: Final = re.compile(r"at\((.*)\)")
 
 
@@ -19,54 +21,62 @@ def read_eventbridge(text: str) -> Found:
     """Raises Unreadable."""
     entries: list[Entry] = []
     faults: list[Fault] = []
-    for place, one in _items(text):
-        name, written = one.get("Name"), one.get("ScheduleExpression")
-        if not isinstance(name, str) or not name:
-            faults.append(Fault(place, f"has no Name; give the answer of {WHAT}"))
-        elif not isinstance(written, str) or not written:
-            why = "it waits for events" if "EventPattern" in one else "take get-schedule, as list-schedules has none"
-            faults.append(Fault(place, f"{name} has no ScheduleExpression: {why}"))
-        else:
-            entries.append(_entry(place, name, written.strip(), one))
+    for place, value in _items(text, faults):
+        try:
+            entries.append(_entry(place, entry_of(value)))
+        except Misfit as error:
+            faults.append(Fault(place, str(error)))
     return Found(entries, faults)
 
 
-def _items(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    for place, one in documents(text, WHAT):
-        listed = one.get("Schedules", one.get("Rules"))
-        if isinstance(listed, list):
-            yield from ((f"item {number}", each) for number, each in enumerate(listed, 1) if isinstance(each, dict))
-        else:
-            yield place, one
+def _items(text: str, faults: list[Fault]) -> Iterator[tuple[str, Any]]:
+    for place, one in documents(text, WHAT, faults):
+        name = next((name for name in _LISTS if name in one.values), None)
+        if name is None:
+            yield place, one.values
+            continue
+        try:
+            yield from ((f"{place}, {name}[{at}]", each) for at, each in enumerate(one.listed(name)))
+        except Misfit as error:
+            faults.append(Fault(place, str(error)))
 
 
-def _entry(place: str, name: str, written: str, one: Mapping[str, Any]) -> Entry:
-    target = one.get("Target") or {}
-    flexible = one.get("FlexibleTimeWindow") or {}
-    group, at = one.get("GroupName"), _AT.fullmatch(written)
-    seconds = int(flexible.get("MaximumWindowInMinutes") or 0) * 60
+def _entry(place: str, one: Node) -> Entry:
+    """Raises Misfit."""
+    name, written = one.text("Name"), (one.text("ScheduleExpression") or "").strip()
+    if not name:
+        raise Misfit(f"has no Name; give the answer of {WHAT}")
+    if not written:
+        why = "it waits for events" if "EventPattern" in one.values else "take get-schedule, as list-schedules has none"
+        raise Misfit(f"{name} has no ScheduleExpression: {why}")
+    target, flexible = one.node("Target"), one.node("FlexibleTimeWindow")
+    group, arn, at = one.text("GroupName"), target.text("Arn"), _AT.fullmatch(written)
+    if group == "default":
+        group = None
+    starts_at = one.text("StartDate")
+    seconds = (flexible.whole("MaximumWindowInMinutes", least=0) or 0) * 60
     notes = []
     if seconds > MAX_SPREAD_SECONDS:
         notes.append(f"the window of {seconds // 60} minutes is cut to {MAX_SPREAD_SECONDS // 60}")
-    if written.startswith("rate(") and "StartDate" not in one:
+    if written.startswith("rate(") and starts_at is None:
         notes.append("a rate counts from the import; EventBridge counts from the schedule's creation")
-    if target.get("Arn"):
-        notes.append(f"called instead of {target['Arn']}")
-    told = {"source": "eventbridge", "name": name, **({"group": group} if group else {})}
+    if arn:
+        notes.append(f"called instead of {arn}")
+    told = {"source": "eventbridge", "name": name, "group": one.text("GroupName"), "target": arn}
     return Entry(
         place=place,
-        name=f"{group}.{name}" if group and group != "default" else name,
-        parts=("" if not group or group == "default" else group, name),
+        name=f"{group}.{name}" if group else name,
+        parts=(group or "", name),
         written=written,
         expression=None if at else written,
         dialect="aws",
         at=at[1] if at else None,
-        timezone=one.get("ScheduleExpressionTimezone") or "UTC",
-        starts_at=one.get("StartDate"),
-        ends_at=one.get("EndDate"),
+        timezone=one.text("ScheduleExpressionTimezone") or "UTC",
+        starts_at=starts_at,
+        ends_at=one.text("EndDate"),
         spread_seconds=min(seconds, MAX_SPREAD_SECONDS),
-        off=one.get("State", "ENABLED") == "DISABLED",
-        payload={**told, **({"target": target["Arn"]} if target.get("Arn") else {})},
-        body=target.get("Input"),
+        off=one.text("State") == "DISABLED",
+        payload={key: value for key, value in told.items() if value},
+        body=target.text("Input"),
         notes=tuple(notes),
     )

@@ -11,11 +11,12 @@ Times that a change of clocks skips are left out, and repeated ones fire twice.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator
 from importlib import import_module
 from typing import Any, Final
 
-from minutehand.importing.entries import Entry, Fault, Found, Unreadable, documents
+from minutehand.importing.entries import Entry, Fault, Found, Unreadable, documents, readable, refuse_empty
+from minutehand.importing.shapes import Misfit, Node, entry_of
 
 WHAT: Final = "kubectl get cronjobs --all-namespaces -o json"
 _LASTS: Final = (59, 23, 31, 12, 6)
@@ -33,50 +34,67 @@ def read_kubernetes(text: str, *, timezone: str) -> Found:
     """`timezone`: of the controller, for jobs that name none. Raises Unreadable."""
     entries: list[Entry] = []
     faults: list[Fault] = []
-    for place, one in _jobs(text):
+    for place, value in _jobs(text, faults):
         try:
-            entries.append(_entry(place, one, timezone))
-        except (KeyError, TypeError, AttributeError):
-            faults.append(Fault(place, "is no CronJob: it lacks metadata.name, spec.schedule or spec.jobTemplate"))
+            job = entry_of(value)
+            if job.text("kind") in (None, "CronJob"):
+                entries.append(_entry(place, job, timezone))
+        except Misfit as error:
+            faults.append(Fault(place, str(error)))
     return Found(entries, faults)
 
 
-def _jobs(text: str) -> list[tuple[str, dict[str, Any]]]:
-    if text.lstrip()[:1] in ("{", "["):
-        found = list(documents(text, WHAT))
-    else:
-        found = [(f"document {number}", one) for number, one in enumerate(_yaml(text), 1)]
-    jobs: list[tuple[str, dict[str, Any]]] = []
-    for place, one in found:
-        items = one.get("items")
-        listed = (
-            [(f"item {number}", item) for number, item in enumerate(items, 1)] if items is not None else [(place, one)]
-        )
-        jobs += [(where, job) for where, job in listed if job.get("kind", "CronJob") == "CronJob"]
-    return jobs
+def _jobs(text: str, faults: list[Fault]) -> Iterator[tuple[str, Any]]:
+    """Each object with its place, out of lists. Raises Unreadable."""
+    is_json = text.lstrip()[:1] in ("{", "[")
+    for place, one in list(documents(text, WHAT, faults) if is_json else _yaml(text, faults)):
+        if one.values.get("items") is None:
+            yield place, one.values
+            continue
+        try:
+            yield from ((f"{place}, items[{at}]", item) for at, item in enumerate(one.listed("items")))
+        except Misfit as error:
+            faults.append(Fault(place, str(error)))
 
 
-def _yaml(text: str) -> list[dict[str, Any]]:
+def _yaml(text: str, faults: list[Fault]) -> Iterator[tuple[str, Node]]:
+    refuse_empty(text, WHAT)
     try:
         # No dependency of ours: taken where it is.
         yaml = import_module("yaml")
     except ImportError:
         raise Unreadable(f"is no JSON, and PyYAML, which reads YAML, is not installed: take `{WHAT}`") from None
     try:
-        return [one for one in yaml.safe_load_all(text) if isinstance(one, dict)]
+        loaded = list(yaml.safe_load_all(text))
     except yaml.YAMLError as error:
-        raise Unreadable(f"is neither JSON nor YAML ({WHAT}): {str(error).splitlines()[0]}") from error
+        mark = getattr(error, "problem_mark", None)
+        where = "" if mark is None else f" at line {mark.line + 1}, column {mark.column + 1}"
+        why = getattr(error, "problem", None) or str(error).partition("\n")[0]
+        raise Unreadable(f"is neither JSON nor YAML ({WHAT}): {why}{where}") from error
+    except RecursionError:
+        raise Unreadable(f"is nested too deeply to be read ({WHAT})") from None
+    except (ValueError, TypeError, AttributeError, LookupError) as error:
+        # How PyYAML ends at values that do not fit their tag, such as the date 2027-13-45 or `!!bool 5`.
+        raise Unreadable(f"is no YAML that can be read ({WHAT}): {error}") from error
+    for number, value in enumerate(loaded, 1):
+        # Nothing between two lines of --- is no document.
+        node = None if value is None else readable(f"document {number}", value, faults)
+        if node is not None:
+            yield f"document {number}", node
 
 
-def _entry(place: str, job: Mapping[str, Any], timezone: str) -> Entry:
-    spec, metadata = job["spec"], job["metadata"]
-    written, zone = str(spec["schedule"]).strip(), spec.get("timeZone") or timezone
+def _entry(place: str, job: Node, timezone: str) -> Entry:
+    """Raises Misfit."""
+    spec, metadata = job.node("spec"), job.node("metadata")
+    name, written = metadata.needed("name"), spec.needed("schedule").strip()
+    namespace, zone = metadata.text("namespace") or "default", spec.text("timeZone") or timezone
     prefixed = _ZONE.fullmatch(written)
     if prefixed is not None:
         zone, written = prefixed.groups()
-    namespace = metadata.get("namespace", "default")
-    containers = spec["jobTemplate"]["spec"]["template"]["spec"]["containers"]
-    policy, notes = spec.get("concurrencyPolicy"), []
+    containers = spec.node("jobTemplate").node("spec").node("template").node("spec")
+    if not containers.values.get("containers"):
+        raise Misfit(f"{containers.where('containers')} is missing or empty")
+    policy, notes = spec.text("concurrencyPolicy"), []
     if policy == "Replace":
         notes.append(
             "concurrencyPolicy Replace: a run that waits for its retry is cancelled; a call that is under way is not "
@@ -84,26 +102,31 @@ def _entry(place: str, job: Mapping[str, Any], timezone: str) -> Entry:
         )
     return Entry(
         place=place,
-        name=f"{namespace}.{metadata['name']}",
-        parts=(namespace, metadata["name"]),
+        name=f"{namespace}.{name}",
+        parts=(namespace, name),
         written=written,
         expression=translated(written),
         timezone=zone,
         gap="skip",
         fold="both",
-        overlap=_OVERLAPS.get(policy, "allow"),
-        catch_up_seconds=spec.get("startingDeadlineSeconds"),
-        off=bool(spec.get("suspend")),
+        overlap=_OVERLAPS.get(policy or "", "allow"),
+        catch_up_seconds=spec.whole("startingDeadlineSeconds", least=0),
+        off=spec.flag("suspend", False),
         payload={
             "source": "kubernetes",
             "namespace": namespace,
-            "name": metadata["name"],
-            "containers": [
-                {name: one[name] for name in ("name", "image", "command", "args") if name in one} for one in containers
-            ],
+            "name": name,
+            "containers": [_container(one) for one in containers.nodes("containers")],
         },
         notes=tuple(notes),
     )
+
+
+def _container(one: Node) -> dict[str, Any]:
+    """Raises Misfit."""
+    told = {"name": one.text("name"), "image": one.text("image")}
+    lists = {name: one.texts(name) for name in ("command", "args")}
+    return {name: value for name, value in (told | lists).items() if value}
 
 
 def translated(written: str) -> str:

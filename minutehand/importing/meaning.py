@@ -10,7 +10,7 @@ from scheduler_service.domain.crons.compound import anchor_second
 from scheduler_service.domain.crons.dialects import DEFAULT_DIALECT, Dialect
 from scheduler_service.domain.crons.dst import Dst
 from scheduler_service.domain.ids import UnixMillis
-from scheduler_service.domain.instants import parse_instant
+from scheduler_service.domain.instants import LAST_INSTANT, parse_instant
 from scheduler_service.domain.local_times import instant_of, parse_local
 
 FIRES_SHOWN = 5
@@ -65,7 +65,18 @@ def instant_named(entry: Entry) -> UnixMillis:
         at = instant_of(parse_local(entry.at), load_zone(entry.timezone))
         assert at is not None, "gap is shift"
         return at
-    return parse_instant(entry.at)
+    return _instant(entry.at, "its time")
+
+
+def _instant(text: str, what: str) -> UnixMillis:
+    """Raises ValueError, also for an instant that no call can have."""
+    try:
+        instant = parse_instant(text)
+    except ValueError as error:
+        raise ValueError(f"{what}, {text!r:.60}, {error}") from error
+    if not 0 <= instant <= LAST_INSTANT:
+        raise ValueError(f"{what}, {text!r:.60}, must be from 1970 to the end of the year 9998")
+    return instant
 
 
 def is_local(entry: Entry) -> bool:
@@ -84,7 +95,10 @@ def _once(entry: Entry) -> Meaning:
 
 def _meaning(entry: Entry, text: str, dialect: Dialect, dst: Dst, now: int) -> Meaning:
     """Raises InvalidRule, ValueError."""
-    starts_at, ends_at = (None if at is None else parse_instant(at) for at in (entry.starts_at, entry.ends_at))
+    starts_at, ends_at = (
+        None if at is None else _instant(at, what)
+        for what, at in (("its start", entry.starts_at), ("its end", entry.ends_at))
+    )
     recurrence = read_in_dialect(text, dialect)
     rule = Rule(
         expression=anchored(recurrence, anchor_second(starts_at, now)),

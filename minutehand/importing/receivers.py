@@ -36,6 +36,8 @@ class Receiver:
                 raise NoReceiver(f"{text!r} is no template: {error}") from error
             if not named <= _FIELDS:
                 raise NoReceiver(f"{text!r} names {{{min(named - _FIELDS)}}}; there are {{name}} and {{id}}")
+            if any(form or conversion for _, _, form, conversion in string.Formatter().parse(text or "")):
+                raise NoReceiver(f"{text!r}: write {{name}} and {{id}} without a format")
 
     def callback(self, entry: Entry, own_id: str) -> Mapping[str, Any]:
         """The fields of a callback. Raises NoReceiver."""

@@ -107,3 +107,30 @@ def test_a_destination_takes_the_path(script: Script, tmp_path: Path) -> None:
     callback = script.sent(0)["callback"]
     assert callback["destination"] == "jobs"
     assert callback["path"].startswith("/run/crontab-x-")
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"", "is empty: give aws scheduler get-schedule"),
+        (b"[1, \xff]", "is no text in UTF-8: its byte 5 is 0xff. Save it as UTF-8."),
+        ('[{"Name": 1}]'.encode("utf-16"), "is no text in UTF-8: its byte 1 is 0xff"),
+        (b'[{"Name": "a"', "is no JSON (aws scheduler get-schedule, or aws events list-rules): Expecting"),
+        (b"<rules/>", "looks like XML, which is not read"),
+    ],
+)
+def test_a_file_that_can_not_be_read_is_one_sentence(
+    script: Script, tmp_path: Path, capsys: pytest.CaptureFixture[str], data: bytes, why: str
+) -> None:
+    file = tmp_path / "rules"
+    file.write_bytes(data)
+    assert failures.run(["import", "eventbridge", str(file)]) == 1
+    assert f"{file}{':' if 'byte' not in why else ''} {why}" in (told := capsys.readouterr()).err
+    assert "Traceback" not in told.err + told.out
+
+
+def test_a_mark_at_the_begin_of_utf8_is_no_fault(script: Script, tmp_path: Path) -> None:
+    file = tmp_path / "rules"
+    file.write_text(json.dumps(RULES), "utf-8-sig")
+    assert failures.run(["import", "eventbridge", str(file)]) == 0
+    assert failures.run(["import", "eventbridge", str(tmp_path)]) == 1

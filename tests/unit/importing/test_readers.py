@@ -109,7 +109,7 @@ def test_jobs_of_kubernetes() -> None:
         {"name": "main", "image": "jobs:1", "command": ["report"], "args": ["--all"]}
     ]
     assert (second.off, second.overlap, second.timezone) == (True, "allow", "UTC")
-    assert [fault.place for fault in found.faults] == ["item 3"]
+    assert [fault.place for fault in found.faults] == ["item 1, items[2]"]
     assert fires(found) == ["01-02 08:00", "01-03 08:00"]
 
 
@@ -162,7 +162,7 @@ def test_eventbridge() -> None:
     assert judged(found).differs
     assert (second.name, second.at, second.off) == ("once", "2027-03-28T02:30:00", True)
     assert fires(found, 1) == ["03-28 01:00"]
-    assert [fault.place for fault in found.faults] == ["item 1"]
+    assert [fault.place for fault in found.faults] == ["item 3, Schedules[0]"]
     rules = {"Rules": [{"Name": "r", "ScheduleExpression": "rate(5 minutes)"}, {"Name": "e", "EventPattern": "{}"}]}
     found = read_eventbridge(json.dumps(rules))
     assert fires(found) == ["01-01 12:05", "01-01 12:10"]
@@ -271,7 +271,10 @@ def test_goscheduler() -> None:
     assert [fault.place for fault in found.faults] == ["item 3", "item 4"]
 
 
-@pytest.mark.parametrize("text", ["{", "[1]", '{"a": 1} x', "a,b\n1,2,3\n"])
+@pytest.mark.parametrize(
+    "text",
+    ["{", '{"a": 1} x', "", " \n", "<job/>", 'a,b\n"1,2\n', "[" * 100_000, '{"a": 1}[NaN', "[" + "1" * 5_000 + "]"],
+)
 def test_what_is_no_export_is_refused(text: str) -> None:
     with pytest.raises(Unreadable):
         read_quartz(text, timezone="UTC")

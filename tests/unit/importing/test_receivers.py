@@ -39,7 +39,12 @@ def test_what_is_called(receiver: Receiver, fields: dict[str, Any], expected: di
 def test_without_a_receiver_there_is_no_call() -> None:
     with pytest.raises(NoReceiver, match="nothing says"):
         Receiver().callback(entry(), "own")
-    for template in ("https://x.example/{job}", "https://x.example/{", "https://x.example/{}"):
+    for template in (
+        "https://x.example/{job}",
+        "https://x.example/{",
+        "https://x.example/{}",
+        "https://x.example/{name:d}",
+    ):
         with pytest.raises(NoReceiver):
             Receiver(url=template).check()
 
