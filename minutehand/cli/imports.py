@@ -190,10 +190,10 @@ def _import(source: str, file: Path, read: "Callable[[str], Found]", options: Im
             fail(str(error))
         planned = [_Planned(name, one, None, _left_out(one, now)) for name, one in judged if one.fault is None]
     if options.apply and faults:
-        _show(planned, faults, options, applied=None)
+        _show(found, planned, faults, options, applied=None)
         fail("Nothing was put, as these faults come first. Correct them, or take them out of the file.")
     applied = _apply(planned, options) if options.apply else None
-    _show(planned, faults, options, applied=applied)
+    _show(found, planned, faults, options, applied=applied)
     if faults:
         raise typer.Exit(1)
 
@@ -299,22 +299,30 @@ def _waits(client: "ClientScope", planned: _Planned) -> bool:
 
 
 def _show(
-    planned: Sequence[_Planned], faults: Sequence[Any], options: ImportOptions, *, applied: Counter[str] | None
+    found: "Found",
+    planned: Sequence[_Planned],
+    faults: Sequence[Any],
+    options: ImportOptions,
+    *,
+    applied: Counter[str] | None,
 ) -> None:
     if options.as_json:
         print_json({
             "entries": [_document(one) for one in planned],
+            "left_out": [{"place": one.place, "reason": one.reason} for one in found.left_out],
             "faults": [{"place": fault.place, "reason": fault.reason} for fault in faults],
             "applied": None if applied is None else dict(applied),
         })  # fmt: skip
         return
     for one in planned:
         _show_one(one)
+    for other in found.left_out:
+        say(f"{other.place}: left out: {other.reason}")
     for fault in faults:
         say(f"{fault.place}: {fault.reason}")
     differing = sum(one.judged.differs for one in planned)
     put = sum(one.left_out is None for one in planned)
-    left_out = len(planned) - put
+    left_out = len(planned) - put + len(found.left_out)
     say(f"{put:,} to import, {left_out:,} left out, {len(faults):,} faults; {differing:,} differ without a dialect.")
     if applied is None:
         if not options.apply:

@@ -7,13 +7,14 @@ Intervals count from the import or their start, as celery's count from their las
 from collections.abc import Mapping
 from typing import Final
 
-from minutehand.importing.entries import Entry, Fault, Found, documents
+from minutehand.importing.entries import Entry, Fault, Found, LeftOut, documents
 from minutehand.importing.shapes import Misfit, Node, entry_of, json_in
 from scheduler_service.domain.crons.dialects import DEFAULT_DIALECT, Dialect
 
 WHAT: Final = "python manage.py dumpdata django_celery_beat"
 _SECONDS: Final = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86_400}
 _FIELDS: Final = ("minute", "hour", "day_of_month", "month_of_year", "day_of_week")
+_CLEANUP: Final = "celery.backend_cleanup"
 _TABLES: Final = ("crontab", "interval", "clocked", "solar")
 
 
@@ -21,6 +22,7 @@ def read_celery_beat(text: str, *, timezone: str) -> Found:
     """`timezone`: of crontabs that have none. Raises Unreadable."""
     entries: list[Entry] = []
     faults: list[Fault] = []
+    left_out: list[LeftOut] = []
     tables: dict[str, dict[str | None, Node]] = {}
     for place, row in documents(text, WHAT, faults):
         try:
@@ -30,16 +32,18 @@ def read_celery_beat(text: str, *, timezone: str) -> Found:
         except Misfit as error:
             faults.append(Fault(place, str(error)))
     for key, task in tables.get("periodictask", {}).items():
+        place = f"periodictask {key}"
         try:
-            if task.text("task") != "celery.backend_cleanup":
-                entries.append(_entry(f"periodictask {key}", task, tables, timezone))
+            if task.text("task") == _CLEANUP:
+                left_out.append(LeftOut(place, f"{_CLEANUP} deletes the results that celery keeps: leave it to celery"))
+            else:
+                entries.append(_entry(place, task, tables, timezone))
         except Misfit as error:
             name = task.values.get("name")
-            told = f"{name}: {error}" if isinstance(name, str) else str(error)
-            faults.append(Fault(f"periodictask {key}", told))
+            faults.append(Fault(place, f"{name}: {error}" if isinstance(name, str) else str(error)))
     if not tables.get("periodictask"):
         faults.append(Fault("the file", f"has no periodictask: give the answer of `{WHAT}`"))
-    return Found(entries, faults)
+    return Found(entries, faults, left_out)
 
 
 def _entry(place: str, task: Node, tables: Mapping[str, Mapping[str | None, Node]], timezone: str) -> Entry:

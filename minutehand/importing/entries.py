@@ -72,9 +72,18 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What the source does not fire by a rule, or only for itself; it keeps nothing else from being imported."""
+
+    place: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     entries: Sequence[Entry]
     faults: Sequence[Fault]
+    left_out: Sequence[LeftOut] = ()
 
 
 def own_id(source: str, entry: Entry) -> str:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from minutehand.importing.entries import Entry, Fault, Found, documents
+from minutehand.importing.entries import Entry, Fault, Found, LeftOut, documents
 from minutehand.importing.shapes import Misfit, Node, entry_of
 from scheduler_service.domain.spread import MAX_SPREAD_SECONDS
 
@@ -21,12 +21,18 @@ def read_eventbridge(text: str) -> Found:
     """Raises Unreadable."""
     entries: list[Entry] = []
     faults: list[Fault] = []
+    left_out: list[LeftOut] = []
     for place, value in _items(text, faults):
         try:
-            entries.append(_entry(place, entry_of(value)))
+            one = entry_of(value)
+            if "EventPattern" in one.values and not one.text("ScheduleExpression"):
+                name = one.text("Name") or "a rule"
+                left_out.append(LeftOut(place, f"{name} waits for events (EventPattern), and has no schedule"))
+            else:
+                entries.append(_entry(place, one))
         except Misfit as error:
             faults.append(Fault(place, str(error)))
-    return Found(entries, faults)
+    return Found(entries, faults, left_out)
 
 
 def _items(text: str, faults: list[Fault]) -> Iterator[tuple[str, Any]]:
@@ -47,8 +53,7 @@ def _entry(place: str, one: Node) -> Entry:
     if not name:
         raise Misfit(f"has no Name; give the answer of {WHAT}")
     if not written:
-        why = "it waits for events" if "EventPattern" in one.values else "take get-schedule, as list-schedules has none"
-        raise Misfit(f"{name} has no ScheduleExpression: {why}")
+        raise Misfit(f"{name} has no ScheduleExpression: take get-schedule, as list-schedules has none")
     target, flexible = one.node("Target"), one.node("FlexibleTimeWindow")
     group, arn, at = one.text("GroupName"), target.text("Arn"), _AT.fullmatch(written)
     if group == "default":
@@ -60,6 +65,8 @@ def _entry(place: str, one: Node) -> Entry:
         notes.append(f"the window of {seconds // 60} minutes is cut to {MAX_SPREAD_SECONDS // 60}")
     if written.startswith("rate(") and starts_at is None:
         notes.append("a rate counts from the import; EventBridge counts from the schedule's creation")
+    if "EventPattern" in one.values:
+        notes.append("its EventPattern is not taken over: only its schedule fires here")
     if arn:
         notes.append(f"called instead of {arn}")
     told = {"source": "eventbridge", "name": name, "group": one.text("GroupName"), "target": arn}

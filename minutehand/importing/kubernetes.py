@@ -1,22 +1,26 @@
 """CronJobs of Kubernetes, as `kubectl get cronjobs -o json` prints them; YAML where PyYAML is installed. Pure.
 
-Their rules are read by robfig/cron: five fields as in cronie, with three differences, which are translated here:
+Their rules are read by robfig/cron: five fields as in cronie, with differences, which are translated here:
 
-    5/10    from 5 to the field's end in steps of 10; cronie refuses it
-    ?       any value, as *
-    */2     in a day field restricts it: with a weekday beside it, either of the two matches. Only *, */1 and ? leave a
-            field open, anywhere in a list
+    5/10            from 5 to the field's end in steps of 10; cronie refuses it
+    ?               any value, as *
+    */2             in a day field restricts it: with a weekday beside it, either of the two matches. Only *, */1 and ?
+                    leave a field open, anywhere in a list
+    @every 1h30m    our rule `every 90 minutes`: both count real time, here from the job's creation if the file has it
 
 Times that a change of clocks skips are left out, and repeated ones fire twice.
 """
 
+import math
 import re
 from collections.abc import Iterator
+from fractions import Fraction
 from importlib import import_module
 from typing import Any, Final
 
-from minutehand.importing.entries import Entry, Fault, Found, Unreadable, documents, readable, refuse_empty
+from minutehand.importing.entries import Entry, Fault, Found, LeftOut, Unreadable, documents, readable, refuse_empty
 from minutehand.importing.shapes import Misfit, Node, entry_of
+from scheduler_service.domain.crons.dialects import DEFAULT_DIALECT
 
 WHAT: Final = "kubectl get cronjobs --all-namespaces -o json"
 _LASTS: Final = (59, 23, 31, 12, 6)
@@ -27,6 +31,18 @@ _OVERLAPS: Final = {"Forbid": "skip", "Replace": "cancel_other"}
 """By `concurrencyPolicy`."""
 _OPEN: Final = re.compile(r"\*(?:/0*1)?")
 """A part of a day field that leaves all of it open; a step of 1 is none."""
+_EVERY: Final = re.compile(r"@every\s+(\S+)")
+_DURATION: Final = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,12})?)(ns|us|µs|ms|s|m|h)")
+"""One part of a duration as Go writes it."""
+_SECONDS: Final = {
+    "h": Fraction(3600),
+    "m": Fraction(60),
+    "s": Fraction(1),
+    "ms": Fraction(1, 1000),
+    "us": Fraction(1, 10**6),
+    "µs": Fraction(1, 10**6),
+    "ns": Fraction(1, 10**9),
+}
 _ZONE: Final = re.compile(r"(?:CRON_)?TZ=(\S+)\s+(.*)")
 
 
@@ -34,14 +50,18 @@ def read_kubernetes(text: str, *, timezone: str) -> Found:
     """`timezone`: of the controller, for jobs that name none. Raises Unreadable."""
     entries: list[Entry] = []
     faults: list[Fault] = []
+    left_out: list[LeftOut] = []
     for place, value in _jobs(text, faults):
         try:
             job = entry_of(value)
-            if job.text("kind") in (None, "CronJob"):
+            kind = job.text("kind") or "CronJob"
+            if kind == "CronJob":
                 entries.append(_entry(place, job, timezone))
+            else:
+                left_out.append(LeftOut(place, f"is of the kind {kind}, no CronJob"))
         except Misfit as error:
             faults.append(Fault(place, str(error)))
-    return Found(entries, faults)
+    return Found(entries, faults, left_out)
 
 
 def _jobs(text: str, faults: list[Fault]) -> Iterator[tuple[str, Any]]:
@@ -100,12 +120,19 @@ def _entry(place: str, job: Node, timezone: str) -> Entry:
             "concurrencyPolicy Replace: a run that waits for its retry is cancelled; a call that is under way is not "
             "stopped, and the next one waits for its end"
         )
+    minutes, starts_at = _interval(written), None
+    if minutes is not None:
+        starts_at = metadata.text("creationTimestamp")
+        since = "the import; Kubernetes counts from the job's creation" if starts_at is None else "the job's creation"
+        notes.append(f"counts from {since}, or from its last run before its schedule was changed")
     return Entry(
         place=place,
         name=f"{namespace}.{name}",
         parts=(namespace, name),
         written=written,
-        expression=translated(written),
+        expression=translated(written) if minutes is None else f"every {minutes} minutes",
+        dialect=DEFAULT_DIALECT if minutes is None else "minutehand",
+        starts_at=starts_at,
         timezone=zone,
         gap="skip",
         fold="both",
@@ -127,6 +154,22 @@ def _container(one: Node) -> dict[str, Any]:
     told = {"name": one.text("name"), "image": one.text("image")}
     lists = {name: one.texts(name) for name in ("command", "args")}
     return {name: value for name, value in (told | lists).items() if value}
+
+
+def _interval(written: str) -> int | None:
+    """The minutes of an interval; None for a rule of another form. Raises Misfit where it is no whole minutes."""
+    form = _EVERY.fullmatch(written)
+    if form is None:
+        return None
+    parts = _DURATION.findall(form[1])
+    if "".join(map("".join, parts)) != form[1]:
+        raise Misfit(f"spec.schedule: {form[1]!r:.40} is no duration, such as 1h30m")
+    seconds = sum(Fraction(number) * _SECONDS[unit] for number, unit in parts)
+    minutes = math.ceil(seconds / 60)
+    if seconds != minutes * 60 or not minutes:
+        near = f"@every {max(minutes, 1)}m"
+        raise Misfit(f"spec.schedule: {written:.40} is no whole number of minutes, as intervals are here: write {near}")
+    return minutes
 
 
 def translated(written: str) -> str:

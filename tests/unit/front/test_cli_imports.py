@@ -42,6 +42,20 @@ def test_without_apply_it_only_shows(script: Script, file: Path, capsys: pytest.
     )
 
 
+def test_what_is_no_schedule_keeps_nothing_back(
+    script: Script, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "rules"
+    file.write_text(json.dumps({"Rules": [{"Name": "e", "EventPattern": "{}"}, RULES[0]]}))
+    script.answers = [httpx.Response(201, json={**CRON, "revision": 1})]
+    assert failures.run(["import", "eventbridge", str(file), *APPLY]) == 0
+    told = capsys.readouterr().out
+    assert "item 1, Rules[0]: left out: e waits for events" in told
+    assert "1 to import, 1 left out, 0 faults" in told
+    assert failures.run(["import", "eventbridge", str(file), "--json"]) == 0
+    assert [one["place"] for one in json.loads(capsys.readouterr().out)["left_out"]] == ["item 1, Rules[0]"]
+
+
 def test_applied_each_is_put_under_its_id(script: Script, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     none = problem(404, {**PROBLEM, "type": "/problems/not-found", "status": 404})
     script.answers = [httpx.Response(201, json={**CRON, "revision": 1}), none, httpx.Response(201, json=SCHEDULE)]

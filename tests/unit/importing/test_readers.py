@@ -110,7 +110,48 @@ def test_jobs_of_kubernetes() -> None:
     ]
     assert (second.off, second.overlap, second.timezone) == (True, "allow", "UTC")
     assert [fault.place for fault in found.faults] == ["item 1, items[2]"]
+    assert [(one.place, one.reason) for one in found.left_out] == [
+        ("item 1, items[3]", "is of the kind Service, no CronJob")
+    ]
     assert fires(found) == ["01-02 08:00", "01-03 08:00"]
+
+
+@pytest.mark.parametrize(
+    ("written", "meant", "fired"),
+    [
+        ("@every 1h30m", "every 90 minutes", ["01-01 12:40", "01-01 14:10"]),
+        ("@every  1.5h", "every 90 minutes", ["01-01 12:40", "01-01 14:10"]),
+        ("@every 120s", "every 2 minutes", ["01-01 12:00", "01-01 12:02"]),
+    ],
+)
+def test_intervals_of_robfig_cron(written: str, meant: str, fired: list[str]) -> None:
+    one = job(written)
+    one["metadata"]["creationTimestamp"] = "2026-12-31T23:10:17Z"
+    found = read_kubernetes(json.dumps(one), timezone="UTC")
+    assert (only(found).expression, only(found).dialect) == (meant, "minutehand")
+    assert fires(found) == fired
+    meaning = judged(found).meant
+    assert meaning is not None
+    assert {at % 60_000 for at in meaning.fires} == {17_000}, "it keeps the second of the job's creation"
+    del one["metadata"]["creationTimestamp"]
+    assert "counts from the import" in only(read_kubernetes(json.dumps(one), timezone="UTC")).notes[0]
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("@every 90s", "write @every 2m"),
+        ("@every 10ms", "write @every 1m"),
+        ("@every 0s", "write @every 1m"),
+        ("@every soon", "'soon' is no duration, such as 1h30m"),
+        ("@every 1h30", "'1h30' is no duration, such as 1h30m"),
+        ("@every -1h", "'-1h' is no duration, such as 1h30m"),
+    ],
+)
+def test_an_interval_without_counterpart_says_what_to_write(written: str, told: str) -> None:
+    found = read_kubernetes(json.dumps([job(written), job("@daily")]), timezone="UTC")
+    assert len(found.entries) == 1
+    assert found.faults[0].reason.endswith(told)
 
 
 def test_jobs_in_yaml() -> None:
@@ -166,7 +207,14 @@ def test_eventbridge() -> None:
     rules = {"Rules": [{"Name": "r", "ScheduleExpression": "rate(5 minutes)"}, {"Name": "e", "EventPattern": "{}"}]}
     found = read_eventbridge(json.dumps(rules))
     assert fires(found) == ["01-01 12:05", "01-01 12:10"]
-    assert (len(found.entries[0].notes), len(found.faults)) == (1, 1)
+    assert (len(found.entries[0].notes), found.faults) == (1, [])
+    assert [(one.place, one.reason) for one in found.left_out] == [
+        ("item 1, Rules[1]", "e waits for events (EventPattern), and has no schedule")
+    ]
+    both = only(
+        read_eventbridge(json.dumps({"Name": "b", "ScheduleExpression": "cron(0 9 ? * 2 *)", "EventPattern": "{}"}))
+    )
+    assert both.notes == ("its EventPattern is not taken over: only its schedule fires here",)
 
 
 def test_celery_beat() -> None:
@@ -188,6 +236,7 @@ def test_celery_beat() -> None:
         task(4, clocked=1, one_off=True),
         task(5, solar=1),
         task(6, crontab=9),
+        row("periodictask", 7, name="celery.backend_cleanup", task="celery.backend_cleanup", crontab=1),
     ]  # fmt: skip
     found = read_celery_beat(json.dumps(dump), timezone="UTC")
     assert [(one.name, one.off, one.max_fires) for one in found.entries] == [
@@ -201,6 +250,7 @@ def test_celery_beat() -> None:
     assert fires(found, 1) == ["01-01 15:00", "01-01 18:00"]
     assert fires(found, 2) == ["02-01 00:00"]
     assert [fault.place for fault in found.faults] == ["periodictask 3", "periodictask 5", "periodictask 6"]
+    assert [one.place for one in found.left_out] == ["periodictask 7"]
     assert len(read_celery_beat("[]", timezone="UTC").faults) == 1
 
 
