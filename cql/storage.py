@@ -9,6 +9,7 @@ from cql.clients import CqlClientStore
 from cql.connection import Connection
 from cql.crons import CqlCronStore
 from cql.destinations import CqlDestinationStore
+from cql.events import CqlEventStore
 from cql.group_commit import GroupCommit
 from cql.idempotency import CqlIdempotencyStore
 from cql.leases import CqlLeaseStore
@@ -48,6 +49,7 @@ class Storage:
     clients: CqlClientStore
     destinations: CqlDestinationStore
     crons: CqlCronStore
+    events: CqlEventStore
     members: CqlMemberStore
     own_leases: CqlLeaseStore
     leases: CqlLeaseStore
@@ -116,6 +118,7 @@ class Storage:
             clients=clients,
             destinations=CqlDestinationStore(measured, announce=clients.announce),
             crons=CqlCronStore(measured, tasks=tasks, settings=settings),
+            events=CqlEventStore(measured),
             members=CqlMemberStore(measured_liveness),
             own_leases=CqlLeaseStore(measured_liveness),
             leases=CqlLeaseStore(measured),

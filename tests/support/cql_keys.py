@@ -105,6 +105,20 @@ def locator(table: Table, relations: Sequence[Relation]) -> Locate:
 
         return with_prefix
     if [(relation.columns, relation.operator) for relation in relations] == [
+        ((clustering[0],), "="),
+        (clustering[1:], ">="),
+    ]:
+        terms = [relations[0].terms[0], *relations[1].terms]
+        bind_all = key_binder(
+            table, clustering, [Relation((n,), "=", (t,)) for n, t in zip(clustering, terms, strict=True)]
+        )
+
+        def from_one_on(partition: Partition, parameters: Parameters) -> Iterable[Key]:
+            start = bind_all(parameters)
+            return partition.between(first_at_or_after(partition, start), lambda key: key[0] == start[0])
+
+        return from_one_on
+    if [(relation.columns, relation.operator) for relation in relations] == [
         ((clustering[0],), ">="),
         ((clustering[0],), "<="),
     ]:

@@ -14,6 +14,7 @@ from scheduler_service.domain.ports.calls import HintSender, NodePorts, TrialCal
 from scheduler_service.domain.ports.clients import CatalogPart, ClientStore, SecretEncryption
 from scheduler_service.domain.ports.crons import CronStore
 from scheduler_service.domain.ports.destinations import DestinationStore
+from scheduler_service.domain.ports.events import EventStore
 from scheduler_service.domain.ports.idempotency import IdempotencyStore
 from scheduler_service.domain.ports.reconciliations import ReconciliationStore
 from scheduler_service.domain.ports.reports import ArchiveStore, AuditStore, UsageStore
@@ -31,6 +32,7 @@ __all__ = [
     "CronStore",
     "DeadLetterStore",
     "DestinationStore",
+    "EventStore",
     "HintSender",
     "IdempotencyStore",
     "NodePorts",
