@@ -131,7 +131,12 @@ class Node:
             hints=self.pollers,
         )
         self.crons = CronWork(
-            stores=stores, writer=self._writer, clients=self.clients, pollers=self.pollers, runtime=self._runtime
+            stores=stores,
+            writer=self._writer,
+            clients=self.clients,
+            pollers=self.pollers,
+            node_id=incarnation.node_id,
+            runtime=self._runtime,
         )
         self.reconciler = self._build_reconciler()
         self._retention = self._build_retention()

@@ -6,6 +6,7 @@ from membership.ports import LeaseStore, MemberStore
 from scheduler_service.domain.ports import (
     ArchiveStore,
     AttemptStore,
+    AuditLogStore,
     BalanceStore,
     ClientStore,
     CronStore,
@@ -56,6 +57,9 @@ class NodeStores(Protocol):
 
     @property
     def reconciliations(self) -> ReconciliationStore: ...
+
+    @property
+    def audit_log(self) -> AuditLogStore: ...
 
     @property
     def archives(self) -> ArchiveStore: ...

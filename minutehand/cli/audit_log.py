@@ -42,8 +42,9 @@ def audit_log(
     """Show what was changed, by whom and with what result, newest first.
 
     Listed is what administrators did, and what clients did to themselves: their keys, signing secrets, settings and
-    pauses. It takes an administrator's key; with --client, that client's own key of scope manage suffices. The result
-    `unknown` means that storage gave no answer: the change may or may not have been made.
+    pauses; and, as done by `$system`, pauses of crons whose runs fail. It takes an administrator's key; with --client,
+    that client's own key of scope manage suffices. The result `unknown` means that storage gave no answer: the change
+    may or may not have been made.
     """
     with connect(url, key) as api:
         log = api.audit_log if client_id is None else api.client(client_id).audit_log

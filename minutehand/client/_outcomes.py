@@ -167,9 +167,10 @@ class Redriven(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """What an administrator did or, with `by_client`, a client about itself. `actor` is the administrator's name or the
-    client's; `key_id` is None for the configured key, and where a client looks at administrators; `action` is an
-    operation of the API, `target` the names in its path, `details` the ids of what was created.
+    """What an administrator did, with `by_client` a client about itself, or a node by itself. `actor` is the
+    administrator's name, the client's, or `$system`, and then `details` name the node; `key_id` is None for the
+    configured key, and where a client looks at administrators; `action` is an operation of the API, `target` the names
+    in its path, `details` the ids of what was created.
 
     `result`: done; refused (nothing was changed); or unknown (it may have been done).
     """

@@ -1,5 +1,6 @@
 """Builds a node's parts for crons: the expander, the check of fires, the overdue scan of crons."""
 
+from membership.identity import NodeId
 from poller_cluster.clients import ServedClients
 from poller_cluster.crons.expander import Expander
 from poller_cluster.crons.fire_guard import CronFireGuard
@@ -9,6 +10,7 @@ from poller_cluster.node_runtime import NodeRuntime
 from poller_cluster.node_stores import NodeStores
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.ids import ClientId
+from scheduler_service.usecases.audit_log import AuditActions
 from scheduler_service.usecases.cancel_schedules import CancelSchedules
 from scheduler_service.usecases.expand_crons import ExpandCrons
 from scheduler_service.usecases.pause_failing_crons import PauseFailingCrons
@@ -26,6 +28,7 @@ class CronWork:
         writer: ScheduleWriter,
         clients: ServedClients,
         pollers: HeldPollers,
+        node_id: NodeId,
         runtime: NodeRuntime,
     ) -> None:
         self._clients = clients
@@ -47,6 +50,8 @@ class CronWork:
             clients=stores.clients,
             known=self._known,
             writer=writer,
+            audit_log=AuditActions(store=stores.audit_log, clock=runtime.clock, randomness=runtime.randomness),
+            node_id=node_id,
             clock=runtime.clock,
             on_fault=runtime.on_fault,
         )

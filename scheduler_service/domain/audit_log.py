@@ -1,4 +1,4 @@
-"""Entries of the audit log: what an administrator did, or a client about itself.
+"""Entries of the audit log: what an administrator did, a client about itself, or a node by itself.
 
 An entry is written twice: its beginning before anything is done, its end when the answer is known.
 
@@ -8,7 +8,7 @@ An entry is written twice: its beginning before anything is done, its end when t
 """
 
 from collections.abc import Mapping
-from typing import NewType
+from typing import Final, NewType
 from uuid import UUID
 
 import msgspec
@@ -19,13 +19,16 @@ from scheduler_service.runtime.randomness import Randomness
 EntryId = NewType("EntryId", UUID)
 """Has the form of a schedule_id of poller 0 (`domain.ids`) with the entry's instant as due, so ids sort by time."""
 
+SYSTEM: Final = "$system"
+"""The actor of what nodes do by themselves. No administrator and no client has such a name."""
 _HIGHEST_TAIL = -1
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One action. `actor` is the administrator's name or, with `by_client`, the client's; `key_id` None is the key from
     configuration or, with `by_client`, no key at all: then `actor` says by which wire. `action` is the name of an
-    operation of the API; `target` holds the names in its path.
+    operation of the API; `target` holds the names in its path. Where a node acts by itself, `actor` is SYSTEM, and the
+    `request_id` is empty.
 
     The end has `status`, `problem` (its kind) and `details` (ids of what was made or changed). It never holds a secret.
     """
@@ -45,6 +48,10 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     def client_id(self) -> str | None:
         """The client that it was done to."""
         return self.target.get("client_id")
+
+    @property
+    def by_system(self) -> bool:
+        return self.actor == SYSTEM
 
     @property
     def at(self) -> UnixMillis:

@@ -8,17 +8,20 @@ may hold a key that is never shown again: the answer is sent, the entry stays wi
 that it can log that. A process that is killed in between leaves such an entry too. So an entry without an end means
 that the action may have been done.
 
+What a node decides by itself for a client is recorded in the same way, with the node among the details.
+
 Each is recorded for the operator, and for the client that it was done to. Requests that are refused for their key are
 not recorded: nobody's action was begun.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.audit_log import (
+    SYSTEM,
     AuditEntry,
     EntryId,
     entry_id_before,
@@ -31,6 +34,8 @@ from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.authenticate import Principal
 
+BY_SYSTEM: Final = Principal(SYSTEM)
+"""Who acts where a node does so by itself."""
 MAX_DETAIL = 128
 """Characters of a name in a path, or of an id: longer ones are cut."""
 

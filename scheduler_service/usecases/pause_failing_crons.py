@@ -1,11 +1,12 @@
 """Pause on failure: a cron whose last runs have all failed is paused, with a note that says why.
 
-    the last runs, newest first -> as many failed as the cron says, and none was delivered
+    the last runs, newest first -> as many failed as the cron says, and none was delivered -> the audit log
         -> the cron IF it is still at the revision of these runs -> its wake-up
 
 Asked after the end of a failed run was recorded, and before fires are claimed, by any process and any number of times:
 the pause is decided once, by the conditional write on the revision of the judged runs. A caller that asks again after a
-lost answer finds the next revision, which has no runs; then the overdue scan places the wake-up.
+lost answer finds the next revision, which has no runs; then the overdue scan places the wake-up. Its entry in the audit
+log stays without an end, as every action's whose outcome is unknown.
 
 Only runs of the present revision count, so a resume, like every change, begins the count again. A run counts by its
 final end, in the order of nominal instants. Runs that were skipped (missed fires too) or cancelled, and those that have
@@ -23,6 +24,7 @@ from dataclasses import dataclass
 
 from membership.conditional import Applied, Rejected, Unknown
 from membership.errors import StoreUnavailable
+from scheduler_service.domain.audit_log import AuditEntry
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.crons.expansion import wake_up
 from scheduler_service.domain.crons.row import CRON_CLIENT, CronRun, CronStanding, CronState
@@ -32,6 +34,7 @@ from scheduler_service.domain.ports import ClientStore, CronStore, ScheduleStore
 from scheduler_service.domain.schedules import Row, State
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
+from scheduler_service.usecases.audit_log import BY_SYSTEM, AuditActions
 from scheduler_service.usecases.crons import MAX_CRON_TURNS, paused_by_failures
 from scheduler_service.usecases.expand_crons import RUNS_KEPT_DAYS
 from scheduler_service.usecases.resolve_schedule import read_original
@@ -40,6 +43,8 @@ from scheduler_service.usecases.schedule_writer import ScheduleWriter
 RUNS_LOOKED_AT = 2_000
 ROWS_AT_ONCE = 50
 REMEMBERED = 10_000
+ACTION = "pause_cron"
+"""What the audit log calls it: as the operation of the API that does the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +56,8 @@ class Series:
 
 
 class PauseFailingCrons:
-    """`known` answers a client from memory, if it is there. `on_fault` is told of crons that can't be paused."""
+    """`known` answers a client from memory, if it is there. `on_fault` is told of crons that can't be paused. `node_id`
+    is named in the audit log."""
 
     def __init__(
         self,
@@ -61,6 +67,8 @@ class PauseFailingCrons:
         clients: ClientStore,
         known: Callable[[ClientId], Client | None],
         writer: ScheduleWriter,
+        audit_log: AuditActions,
+        node_id: str,
         clock: Clock,
         on_fault: Callable[[str, BaseException], None],
     ) -> None:
@@ -69,10 +77,14 @@ class PauseFailingCrons:
         self._clients = clients
         self._known = known
         self._writer = writer
+        self._audit_log = audit_log
+        self._node_id = node_id
         self._clock = clock
         self._on_fault = on_fault
         self._delivered: dict[tuple[ClientId, CronId], UnixMillis] = {}
         """Nominal instants of runs that are known to be delivered: a series begins behind them."""
+        self._without_answer: dict[tuple[ClientId, CronId, int], AuditEntry] = {}
+        """Entries of pauses that may not have been made, by the judged revision: who asks again goes on with them."""
 
     async def __call__(self, client_id: ClientId, cron_ids: Collection[CronId]) -> None:
         """Raises StoreUnavailable; then repeat."""
@@ -140,26 +152,45 @@ class PauseFailingCrons:
 
     async def _pause(self, standing: CronStanding, series: Series) -> bool:
         """True: it is paused, or was changed after it was judged."""
-        note = _note(series)
+        note, name = _note(series), (standing.client_id, standing.cron_id, standing.revision)
+        entry: AuditEntry | None = None
         for _ in range(MAX_CRON_TURNS):
             found = await self._crons.read(standing.client_id, [standing.cron_id], serial=True)
             cron = found.get(standing.cron_id)
-            if cron is None or cron.revision != standing.revision:
-                return True
-            if cron.state is not CronState.ACTIVE:
-                return False
+            as_judged = cron is not None and cron.revision == standing.revision
+            if cron is None or not as_judged or cron.state is not CronState.ACTIVE:
+                if entry is not None:
+                    await self._end(entry, status=409, problem="cron-changed")
+                return not as_judged
+            if entry is None:
+                entry = self._without_answer.pop(name, None) or await self._begin(standing)
             now = UnixMillis(self._clock.wall_ms())
             paused = paused_by_failures(cron, note=note, now=now)
             match await self._crons.write(paused, expected_revision=cron.revision):
                 case Applied():
+                    await self._end(entry, status=200, revision=paused.revision, note=note)
                     await self._writer(wake_up(paused, at=now, quota=await self._wake_quota()))
                     return True
                 case Rejected():
                     # Changed, or confirmed by a request: it is read again.
                     continue
                 case Unknown(reason=reason):
-                    raise StoreUnavailable(reason)
-        raise StoreUnavailable("others keep changing this cron")
+                    why = reason
+                    break
+        else:
+            why = "others keep changing this cron"
+        if entry is not None and len(self._without_answer) < REMEMBERED:
+            self._without_answer[name] = entry
+        raise StoreUnavailable(why)
+
+    async def _begin(self, standing: CronStanding) -> AuditEntry:
+        """Raises StoreUnavailable: then it is not paused."""
+        target = {"client_id": standing.client_id, "cron_id": standing.cron_id}
+        return await self._audit_log.begin(BY_SYSTEM, action=ACTION, target=target, request_id="")
+
+    async def _end(self, entry: AuditEntry, *, status: int, problem: str | None = None, **details: str | int) -> None:
+        named = {"node_id": self._node_id, **details}
+        await self._audit_log.end(entry, status=status, problem=problem, details=named)
 
     async def _wake_quota(self) -> int:
         wakers = self._known(CRON_CLIENT) or await self._clients.read_client(CRON_CLIENT)

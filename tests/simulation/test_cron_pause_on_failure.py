@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from cql.connection import Item
+from scheduler_service.domain.audit_log import SYSTEM, first_entry_id, last_entry_id
 from scheduler_service.domain.clients import ClientSettings, RetrySettings
 from scheduler_service.domain.crons.row import Cron, CronPause, CronState
 from scheduler_service.domain.ids import MINUTE_MS
@@ -73,6 +74,11 @@ def test_after_three_failed_runs_it_is_paused_and_a_resume_counts_again() -> Non
         assert pause.note.endswith("status 500")
         assert 0 <= pause.at - (rows[-1].finished_at or 0) < 2_000
         assert_not_called_after(crons, pause)
+        since, now = first_entry_id(pause.at - 1_000), last_entry_id(world.now_ms())
+        (entry,) = await world.api_storage.audit_log.read_page(client_id=SHOP, first=since, last=now, limit=9)
+        assert (entry.actor, entry.action, entry.status) == (SYSTEM, "pause_cron", 200)
+        assert entry.details["note"] == pause.note
+        assert entry.details["node_id"] in ("a", "b")
         resumed = world.now_ms()
         await crons.resume("job")
         await world.advance(90.0)

@@ -1,4 +1,4 @@
-"""The audit log: who did what as an administrator, or as a client about itself, and when."""
+"""The audit log: who did what as an administrator, or as a client about itself, and when; and what nodes decided."""
 
 from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple
@@ -24,9 +24,11 @@ _SOME_ADMINISTRATOR: Final = "administrator"
 
 
 class AuditEntryView(msgspec.Struct, frozen=True, kw_only=True):
-    """An action of an administrator or, with `by_client`, of a client about itself. `actor` is the administrator's name
-    or the client's; a client sees administrators without their names and keys. `key_id` is null for the configured key;
-    `action` is an operation of this API, `target` the names in its path, `details` the ids of what it made or changed.
+    """An action of an administrator, with `by_client` of a client about itself, or of a node by itself, such as the
+    pause of a cron whose runs fail. `actor` is the administrator's name, the client's, or `$system`: then `details`
+    name the node, and `request_id` is empty. A client sees administrators without their names and keys. `key_id` is
+    null for the configured key and for nodes; `action` is an operation of this API, `target` the names in its path,
+    `details` the ids of what it made or changed.
 
     `result`: done; refused (nothing was changed); or unknown (it may have been done). `status` null: no answer was
     recorded.
@@ -109,7 +111,9 @@ def audit_entry_view(entry: AuditEntry) -> AuditEntryView:
 
 def _for_clients(entry: AuditEntry) -> AuditEntry:
     """The entry as a client may see it: who administers is the operator's business."""
-    return entry if entry.by_client else msgspec.structs.replace(entry, actor=_SOME_ADMINISTRATOR, key_id=None)
+    if entry.by_client or entry.by_system:
+        return entry
+    return msgspec.structs.replace(entry, actor=_SOME_ADMINISTRATOR, key_id=None)
 
 
 def _result(status: int | None) -> Literal["done", "refused", "unknown"]:

@@ -17,6 +17,7 @@ from scheduler_service.api.resources import ROUTES
 from scheduler_service.domain.audit_log import AuditEntry
 from scheduler_service.domain.clients import Scope
 from scheduler_service.domain.crons.row import CRON_CLIENT
+from scheduler_service.usecases.audit_log import BY_SYSTEM
 from tests.support.api import ADMIN_KEY, ApiHarness
 from tests.support.api_story import Story
 from tests.support.cron_calls import end
@@ -311,6 +312,18 @@ async def test_a_client_sees_what_was_done_to_it_but_not_who_administers(api: Ap
             assert seen == {**stored, "actor": "administrator", "key_id": None}
     assert {one["actor"] for one in own} == {"shop", "administrator"}
     assert await entries(api, path=OWN_LOG) == of_shop, "administrators see all of it"
+
+
+async def test_what_a_node_did_by_itself_is_shown_to_the_client_and_the_operator(api: ApiHarness) -> None:
+    await api.register("shop")
+    manager = (await api.send("POST", "/v1/clients/shop/keys", json={"scope": "manage"})).json["key"]
+    target = {"client_id": "shop", "cron_id": "tick"}
+    begun = await api.services.audit_log.begin(BY_SYSTEM, action="pause_cron", target=target, request_id="")
+    await api.services.audit_log.end(begun, status=200, problem=None, details={"node_id": "host-0"})
+    for path, key in ((LOG, ADMIN_KEY), ("/v1/clients/shop/audit-log", manager)):
+        (shown,) = [one for one in await entries(api, path=path, key=key) if one["action"] == "pause_cron"]
+        assert (shown["actor"], shown["key_id"], shown["by_client"]) == ("$system", None, False)
+        assert (shown["target"], shown["details"], shown["result"]) == (target, {"node_id": "host-0"}, "done")
 
 
 async def test_a_clients_own_log_is_paged_and_its_cursors_are_of_no_other(api: ApiHarness) -> None:

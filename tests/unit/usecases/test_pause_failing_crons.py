@@ -9,12 +9,14 @@ import pytest
 from membership.conditional import Applied
 from membership.errors import StoreUnavailable
 from poller_cluster.crons.fire_guard import CronFireGuard
+from scheduler_service.domain.audit_log import SYSTEM, AuditEntry, first_entry_id, last_entry_id
 from scheduler_service.domain.crons.row import Cron, CronPause, CronState
 from scheduler_service.domain.ids import MINUTE_MS, CronId, UnixMillis
 from scheduler_service.domain.schedules import Definition, State
+from scheduler_service.usecases.audit_log import AuditActions
 from scheduler_service.usecases.expand_crons import CHANGED
 from scheduler_service.usecases.pause_failing_crons import PauseFailingCrons
-from tests.support.api import NOW
+from tests.support.api import NOW, SeededRandomness
 from tests.unit.poller_cluster.test_cron_fire_guard import Fires
 from tests.unit.usecases.cron_world import SHOP, CronWorld
 
@@ -34,6 +36,10 @@ class Failing(Fires):
             clients=world.storage.clients,
             known=world.remembered.get,
             writer=world.writer,
+            audit_log=AuditActions(
+                store=world.storage.audit_log, clock=world.clock, randomness=SeededRandomness(seed=18)
+            ),
+            node_id="host-0",
             clock=world.clock,
             on_fault=lambda what, error: world.faults.append(what),
         )
@@ -59,6 +65,14 @@ class Failing(Fires):
     async def again(self) -> Cron:
         await self.pause(SHOP, [TICK])
         return await self.stored()
+
+    async def recorded(self) -> list[AuditEntry]:
+        """The entries of the audit log, oldest first; the client's and the operator's are the same."""
+        since, now = first_entry_id(NOW), last_entry_id(self.world.clock.now)
+        read = self.world.storage.audit_log.read_page
+        of_client = await read(client_id=SHOP, first=since, last=now, limit=100)
+        assert list(of_client) == list(await read(client_id=None, first=since, last=now, limit=100))
+        return list(of_client)[::-1]
 
     async def stored(self) -> Cron:
         return (await self.world.storage.crons.read(SHOP, [TICK], serial=True))[TICK]
@@ -105,7 +119,19 @@ async def test_the_pause_says_how_many_and_why_and_wakes_the_cron(failing: Faili
     assert (cron.revision, cron.changed_at, cron.wake_at, cron.expanded_through) == (2, now, now, now)
     assert cron.options == before.options
     assert failing.world.wake_ups() == [now]
+    (entry,) = await failing.recorded()
+    assert entry == AuditEntry(
+        entry_id=entry.entry_id,
+        actor=SYSTEM,
+        key_id=None,
+        action="pause_cron",
+        target={"client_id": SHOP, "cron_id": TICK},
+        request_id="",
+        status=200,
+        details={"node_id": "host-0", "revision": 2, "note": note},
+    )
     assert await failing.again() == cron, "asked again"
+    assert await failing.recorded() == [entry]
 
 
 @pytest.mark.parametrize(
@@ -198,6 +224,8 @@ async def test_a_pause_without_an_answer_is_asked_for_again_and_decided_once(fai
     await failing.world.connection.arrive()
     assert await failing.stored() == cron
     assert (cron.state, cron.revision) == (CronState.PAUSED, 2)
+    (entry,) = await failing.recorded()
+    assert entry.status == (None if fault in ("lose", "accepted") else 200)
 
 
 async def test_a_change_after_the_runs_were_read_wins(failing: Failing) -> None:
@@ -213,9 +241,27 @@ async def test_a_change_after_the_runs_were_read_wins(failing: Failing) -> None:
     failing.world.connection.before["crons.write"] = renewed
     cron = await failing.again()
     assert (cron.state, cron.revision) == (CronState.ACTIVE, 2)
+    assert [(one.status, one.problem) for one in await failing.recorded()] == [(409, "cron-changed")]
     await failing.runs(F, F, F, revision=3, at=NOW + 20 * MINUTE_MS)
     failing.world.connection.before["crons.write"] = confirmed
     assert (await failing.again()).state is CronState.PAUSED, "a confirmation changes nothing"
+    assert [one.status for one in await failing.recorded()] == [409, 200]
+
+
+async def test_what_can_t_be_recorded_is_not_done(failing: Failing) -> None:
+    before = await failing.runs(F, F, F)
+    failing.world.connection.faults["audit_log.begin"] = ["refuse"]
+    with pytest.raises(StoreUnavailable):
+        await failing.again()
+    assert await failing.stored() == before
+    failing.world.connection.faults["audit_log.end"] = ["refuse"]
+    assert (await failing.again()).state is CronState.PAUSED
+
+
+async def test_nothing_is_recorded_of_crons_that_are_not_paused(failing: Failing) -> None:
+    await failing.runs(F, F)
+    await failing.again()
+    assert await failing.recorded() == []
 
 
 async def test_a_cron_that_can_t_be_paused_is_reported_and_goes_on(
