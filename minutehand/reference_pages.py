@@ -5,7 +5,7 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Iterable, Iterator
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, Field, fields, is_dataclass
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
@@ -46,20 +46,26 @@ def defaults(table: Table) -> dict[str, Any]:
 
 
 def field_docs(type_: type[Any]) -> dict[str, str]:
-    """The string below each field of a dataclass, as one line each."""
-    (body,) = (
-        node.body
-        for node in ast.parse(textwrap.dedent(inspect.getsource(type_))).body
-        if isinstance(node, ast.ClassDef)
-    )
+    """The string below each field of a dataclass and of those that it extends, as one line each."""
+    bodies = [_body_of(one) for one in type_.__mro__ if is_dataclass(one)]
     return {
         node.target.id: " ".join(str(below.value.value).split())
+        for body in reversed(bodies)
         for node, below in pairwise(body)
         if isinstance(node, ast.AnnAssign)
         and isinstance(node.target, ast.Name)
         and isinstance(below, ast.Expr)
         and isinstance(below.value, ast.Constant)
     }
+
+
+def _body_of(type_: type[Any]) -> list[ast.stmt]:
+    (body,) = (
+        node.body
+        for node in ast.parse(textwrap.dedent(inspect.getsource(type_))).body
+        if isinstance(node, ast.ClassDef)
+    )
+    return body
 
 
 def summary(type_: type[Any]) -> str:

@@ -3,6 +3,7 @@
 import ssl
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -20,6 +21,7 @@ from minutehand.ingest.partition import Commit, PartitionWorker
 from minutehand.ingest.plans import Plan
 from minutehand.ingest.records import Reading, Record, poison
 from minutehand.ingest.settings import IngestSettings
+from minutehand.ingest.waiting import until_decided
 from minutehand.running import StopSignal
 from minutehand.version import VERSION
 from scheduler_service.runtime.clock import Clock, SystemClock
@@ -61,6 +63,10 @@ async def serve_ingest(settings: IngestSettings, stop: StopSignal) -> None:
                 ssl_context=_trusted(settings),
             )
         )
+        # Each batch needs the client's settings. They are asked for at once, so that a key that is not admitted, or an
+        # address that is no API, shows before the first record.
+        told = partial(until_decided, api.terms, name="start", clock=clock, randomness=randomness, counts=counts)
+        tasks.spawn(told(), name="client-settings")
         letters = DeadLetters(Producer(producer_settings(settings)), settings.dead_letter_topic)
         parts.push_async_callback(letters.close)
         read = reader_of(settings)
@@ -81,8 +87,6 @@ async def serve_ingest(settings: IngestSettings, stop: StopSignal) -> None:
                 batch_bytes=settings.batch_bytes,
                 hold_records=settings.hold_records,
                 hold_bytes=settings.hold_bytes,
-                accept_past_seconds=settings.accept_past_seconds,
-                retention_days=settings.retention_days,
             )
 
         consumer = KafkaConsumer(settings, make, clock=clock, counts=counts, on_crash=stop.crashed)
@@ -125,7 +129,7 @@ def check_topics(settings: IngestSettings) -> None:
         known = consumer.list_topics(timeout=_FIRST_SECONDS).topics
     except KafkaException as error:
         raise LocalError(
-            f"Kafka can't be asked at {settings.brokers} ({error.args[0].name()}).",
+            f"Kafka can't be asked at {', '.join(settings.brokers)} ({error.args[0].name()}).",
             "Check ingest.brokers, and how they are logged in at.",
         ) from error
     finally:

@@ -16,7 +16,7 @@ import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import quote
 from uuid import UUID
 
@@ -36,6 +36,11 @@ _NEVER_VALID: Final = "1.1.0.0000000000000000"
 """A token of 1970: refused without a look at the body, with the header that the next token is made of."""
 _WINDOW_SECONDS: Final = 300.0
 """How long the API's clock is known after an answer."""
+_TERMS_SECONDS: Final = 300.0
+"""How long the client's settings are believed after an answer."""
+_read_terms = re.compile(
+    r"accept_past_seconds=([0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?); retention_days=([0-9]+)"
+).fullmatch
 _told = re.compile(r"([1-9][0-9]{0,14})\.([1-9][0-9]{0,3})").fullmatch
 _NOT_YET: Final = ("in-flight", "in-doubt")
 _UNREADABLE: Final = (400, 413, 415, 422)
@@ -63,6 +68,14 @@ class Unreadable(MinutehandError):
 
 class TokenRefused(MinutehandError):
     """Under this token nothing is made any more. Something may have been."""
+
+
+class Terms(NamedTuple):
+    """What the client's settings say of the past: how long ago a create may have been due, and after how many days what
+    was called is deleted."""
+
+    accept_past_seconds: float
+    retention_days: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +131,9 @@ class IngestApi:
         self._ahead: tuple[float, int, float] | None = None
         """The API's wall clock minus our monotonic one in seconds, the client's pollers, and when that was told."""
 
+        self._terms: tuple[Terms, float] | None = None
+        """And when they were told."""
+
     async def __aenter__(self) -> "IngestApi":
         connector = aiohttp.TCPConnector(limit=100, ssl=self._ssl if self._ssl is not None else True)
         self._http = aiohttp.ClientSession(connector=connector, headers=self._headers, timeout=self._timeout)
@@ -130,8 +146,7 @@ class IngestApi:
     async def token(self) -> tuple[str, int]:
         """A new token, and the instant in it (Unix milliseconds of the API's clock). Raises Later."""
         if self._ahead is None or self._clock.monotonic() - self._ahead[2] > _WINDOW_SECONDS:
-            with contextlib.suppress(TokenRefused):
-                await self._batch(_NEVER_VALID, b'{"items":[]}')
+            await self._be_told()
         if self._ahead is None:
             raise Later("the API does not tell its clock")
         ahead, pollers, _ = self._ahead
@@ -141,6 +156,19 @@ class IngestApi:
         bits = self._randomness.bits(6 * 22)
         nonce = "".join(_ALPHABET[bits >> 6 * at & 63] for at in range(22))
         return f"{asked_at}.{pollers}.{poller}.{nonce}", asked_at
+
+    async def terms(self, *, within_seconds: float = _TERMS_SECONDS) -> Terms:
+        """As the API told them at most so long ago. Raises Later."""
+        oldest = self._clock.monotonic() - within_seconds
+        if self._terms is None or self._terms[1] < oldest:
+            await self._be_told()
+        if self._terms is None or self._terms[1] < oldest:
+            raise Later("the API does not tell the client's accept_past_seconds and retention_days", denied=True)
+        return self._terms[0]
+
+    async def _be_told(self) -> None:
+        with contextlib.suppress(TokenRefused):
+            await self._batch(_NEVER_VALID, b'{"items":[]}')
 
     async def create(self, token: str, body: bytes, count: int) -> list[Refused | None]:
         """The result of each item, in order: None, its row is durable. Raises Later, Unreadable, TokenRefused."""
@@ -205,7 +233,7 @@ class IngestApi:
                 content = await response.read()
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise Later(f"no answer from the API ({type(error).__name__})") from error
-        self._hear(response.headers.get("Minutehand-Once", ""), sent)
+        self._hear(response.headers, sent)
         status = response.status
         if status < 300 or status in found:
             return status, response.headers, content
@@ -216,9 +244,11 @@ class IngestApi:
             after_seconds=refusal.retry_after_seconds or 0.0,
         )
 
-    def _hear(self, told: str, sent: float) -> None:
-        if (parts := _told(told)) is not None:
+    def _hear(self, headers: Mapping[str, str], sent: float) -> None:
+        if (parts := _told(headers.get("Minutehand-Once", ""))) is not None:
             self._ahead = int(parts[1]) / 1000 - sent, int(parts[2]), sent
+        if (parts := _read_terms(headers.get("Minutehand-Client-Settings", ""))) is not None:
+            self._terms = Terms(float(parts[1]), int(parts[2])), sent
 
     def _by_key(self, key: str) -> str:
         return f"{self._schedules_url}/by-key/{quote(key, safe='')}"

@@ -23,10 +23,11 @@ from typing import Protocol, TypeVar
 from uuid import UUID
 
 from minutehand.client._models import Fault
-from minutehand.ingest.api import IngestApi, Later, Refused, TokenRefused, Unreadable, pause_after
-from minutehand.ingest.counts import IngestCounts, Waiting
+from minutehand.ingest.api import IngestApi, Refused, TokenRefused, Unreadable
+from minutehand.ingest.counts import IngestCounts
 from minutehand.ingest.plans import MAX_ITEMS, Plan, body_of, fingerprint_of, ids_under, items_of, left_of, next_stretch
 from minutehand.ingest.records import Cancel, Create, Poison, Reading, Record
+from minutehand.ingest.waiting import until_decided
 from scheduler_service.domain.ids import DAY_MS, due_of
 from scheduler_service.domain.once import parse_once
 from scheduler_service.runtime.clock import Clock
@@ -78,8 +79,6 @@ class PartitionWorker:
         batch_bytes: int = 1 << 20,
         hold_records: int = 4000,
         hold_bytes: int = 8 << 20,
-        accept_past_seconds: float = 60.0,
-        retention_days: int = 1,
     ) -> None:
         self.name = name
         self.paused = False
@@ -96,8 +95,6 @@ class PartitionWorker:
         self._most_items = self._batch_records = batch_records
         self._batch_bytes = batch_bytes
         self._hold = hold_records, hold_bytes
-        self._accept_past_ms = int(accept_past_seconds * 1000)
-        self._retention_ms = retention_days * DAY_MS
         self._waiting: deque[tuple[Record, Reading]] = deque()
         self._bytes = 0
         self._news = asyncio.Event()
@@ -205,7 +202,8 @@ class PartitionWorker:
 
     async def _planned(self, creates: Sequence[Create], positions: Sequence[int], end: int) -> tuple[Plan, bytes]:
         token, asked_at = await self._until_decided(self._api.token)
-        oldest = asked_at - max(self._accept_past_ms - 2 * MAX_ITEMS, 0)
+        terms = await self._until_decided(self._api.terms)
+        oldest = asked_at - max(int(terms.accept_past_seconds * 1000) - 2 * MAX_ITEMS, 0)
         body = body_of(items_of(creates, positions, oldest=oldest))
         left = None if len(positions) == len(creates) else left_of(positions)
         return Plan(end, token, oldest, fingerprint_of(body), left), body
@@ -248,6 +246,8 @@ class PartitionWorker:
         items = items_of(creates, positions, oldest=plan.oldest)
         ids = ids_under(plan.token, self._api.client_id, body_of(items), items)
         now = parse_once((await self._until_decided(self._api.token))[0]).asked_at
+        terms = await self._until_decided(partial(self._api.terms, within_seconds=0.0))
+        oldest = now - terms.retention_days * DAY_MS
         left: list[int] = []
         lost: dict[int, Refused] = {}
 
@@ -257,7 +257,7 @@ class PartitionWorker:
                 left.append(at)
             elif await self._was_made(creates[at], schedule_id):
                 return
-            elif due_of(schedule_id) < now - self._retention_ms:
+            elif due_of(schedule_id) < oldest:
                 detail = "may have been created, called and deleted since: it was asked for too long ago"
                 lost[at] = Refused("in-doubt", (Fault(pointer="", detail=detail),))
             else:
@@ -347,21 +347,6 @@ class PartitionWorker:
                 group.create_task(some())
 
     async def _until_decided(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Ask again after growing pauses until there is an answer. Raises all but Later."""
-        turn = 0
-        while True:
-            try:
-                answer = await ask()
-            except Later as later:
-                self._counts.later["denied" if later.denied else "passing"] += 1
-                pause = pause_after(later, turn, fraction=self._randomness.fraction())
-                if turn in (4, 12) or (later.denied and turn == 0):
-                    _log.warning("ingest-waits", partition=self.name, offset=self._position, reason=later.reason)
-                waiting = self._counts.waiting.get(self.name)
-                since = self._clock.monotonic() if waiting is None else waiting.since
-                self._counts.waiting[self.name] = Waiting(since, later.reason if later.denied else None)
-                turn += 1
-                await self._clock.sleep(pause)
-            else:
-                self._counts.waiting.pop(self.name, None)
-                return answer
+        return await until_decided(
+            ask, name=self.name, clock=self._clock, randomness=self._randomness, counts=self._counts
+        )

@@ -1,8 +1,9 @@
 """The query parameter `once`, a create's token, and the header from which callers make the next token.
 
 `domain.once` says what a token does. An accepted create is answered with `Minutehand-Once: NOW.POLLERS`, and so is a
-token that can't be used. That refusal costs one unit of the caller's request budget, because it comes before the rate
-of creates is taken.
+token that can't be used. That refusal also tells what a caller needs to judge late repeats by,
+`Minutehand-Client-Settings: accept_past_seconds=60; retention_days=7`. It costs one unit of the caller's request
+budget, because it comes before the rate of creates is taken.
 """
 
 from collections.abc import Mapping
@@ -30,6 +31,7 @@ ONCE: Final = Parameter(
     read=parse_once,
 )
 ONCE_HEADER: Final = "Minutehand-Once"
+SETTINGS_HEADER: Final = "Minutehand-Client-Settings"
 ONCE_HEADERS: Final[Mapping[str, str]] = {
     ONCE_HEADER: "`NOW.POLLERS`: the API's clock in Unix milliseconds and the client's quota, for the token of the "
     "next create (`once`)."
@@ -66,7 +68,8 @@ async def _judged(context: RequestContext, once: Once) -> Once:
         if once.pollers <= client.poller_quota:
             return once
         fault = f"the token names {once.pollers} pollers, more than the quota of this client, {client.poller_quota}"
-    raise Refusal(ONCE_REFUSED, fault, headers=told_at(client, now=services.clock.wall_ms()))
+    now = services.clock.wall_ms()
+    raise Refusal(ONCE_REFUSED, fault, headers={**told_at(client, now=now), **_settings_of(client)})
 
 
 def ids_of(context: RequestContext, once: Once | None, body: bytes) -> OnceIds | None:
@@ -81,6 +84,12 @@ def told(context: RequestContext) -> dict[str, str]:
 
 def told_at(client: Client, *, now: int) -> dict[str, str]:
     return {ONCE_HEADER: f"{now}.{client.poller_quota}"}
+
+
+def _settings_of(client: Client) -> dict[str, str]:
+    settings = client.settings
+    told = f"accept_past_seconds={settings.accept_past_seconds:.12g}; retention_days={settings.retention_days}"
+    return {SETTINGS_HEADER: told}
 
 
 def plain_once(query: str, client: Client, *, now: int) -> Once | None:

@@ -129,9 +129,10 @@ KINDS: Final[Mapping[str, Kind]] = {
         409,
         "The token can't be used",
         "The token in `once` is more than 15 minutes old or more than a minute ahead, or names more pollers than the "
-        "client's quota. This request did nothing; `Minutehand-Once` has the parts of a new token. If the same request "
-        "was sent before, it may have created its schedules then: list the schedules of their minute. Otherwise send "
-        "it with a new token, or under an Idempotency-Key.",
+        "client's quota. This request did nothing; `Minutehand-Once` has the parts of a new token, and "
+        "`Minutehand-Client-Settings` the client's `accept_past_seconds` and `retention_days`. If the same request was "
+        "sent before, it may have created its schedules then: list the schedules of their minute. Otherwise send it "
+        "with a new token, or under an Idempotency-Key.",
     ),
     "too-many-crons": Kind(
         409,

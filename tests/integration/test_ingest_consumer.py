@@ -78,7 +78,7 @@ class Member:
     def __init__(self, kafka: RunningKafka, topic: str, **more: Any) -> None:
         self.workers: list[Committing] = []
         settings = IngestSettings(
-            brokers=kafka.bootstrap_servers,
+            brokers=(kafka.bootstrap_servers,),
             topics=(topic,),
             group=f"{topic}-group",
             session_seconds=6,

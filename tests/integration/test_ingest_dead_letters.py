@@ -19,7 +19,7 @@ FAULTS = [Fault(pointer="/due", detail="is missing"), Fault(pointer="", detail="
 
 
 def settings(kafka: RunningKafka, **given: object) -> IngestSettings:
-    return IngestSettings(brokers=kafka.bootstrap_servers, **given)  # type: ignore[arg-type]
+    return IngestSettings(brokers=(kafka.bootstrap_servers,), **given)  # type: ignore[arg-type]
 
 
 async def test_a_letter_is_the_record_with_its_faults(kafka: RunningKafka) -> None:

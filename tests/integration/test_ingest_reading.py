@@ -15,7 +15,7 @@ from tests.support.kafka import make_topic, produce
 
 def test_the_last_records_of_all_partitions(kafka: RunningKafka) -> None:
     topic = make_topic(kafka, partitions=3)
-    settings = IngestSettings(brokers=kafka.bootstrap_servers)
+    settings = IngestSettings(brokers=(kafka.bootstrap_servers,))
     assert read_last(settings, topic, 5) == []
     for number in range(6):
         key = None if number == 5 else b"k\xff"

@@ -57,11 +57,11 @@
   "ingest.ca_file" $ingest
   "ingest.key" $ingest
   "ingest.key_file" $ingest
-  "ingest.sasl_password" $ingest
-  "ingest.sasl_password_file" $ingest
+  "ingest.password_file" $ingest
   "ingest.tls_ca_file" $ingest
-  "ingest.tls_certificate_file" $ingest
-  "ingest.tls_private_key_file" $ingest
+  "ingest.tls_cert_file" $ingest
+  "ingest.tls_key_file" $ingest
+  "ingest.username_file" $ingest
   "health.port" $alone
   "health.socket" $alone
   "secrets.key_ring_file" (printf $file "secrets.keyRing")

@@ -110,7 +110,7 @@ class DemoKafka:
 
     @property
     def _client(self) -> IngestSettings:
-        return IngestSettings(brokers=self.broker.bootstrap_servers)
+        return IngestSettings(brokers=(self.broker.bootstrap_servers,))
 
     def shown_call(self, command: str) -> list[str]:
         """Lines for a shell that has the demo's variables: a destination that is a topic, a schedule of it, and what

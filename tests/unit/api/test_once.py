@@ -145,6 +145,7 @@ async def test_pollers_above_the_present_quota_are_refused_and_the_answer_says_i
     assert (reply.status, reply.json["type"]) == (409, "/problems/once-refused")
     assert "the quota of this client, 2" in reply.json["detail"]
     assert (reply.headers["Minutehand-Once"], len(calls(api))) == (f"{NOW}.2", 0)
+    assert reply.headers["Minutehand-Client-Settings"] == "accept_past_seconds=60; retention_days=7"
     assert (await post(api, key, token(pollers=2), path, json=body)).status == (200 if path else 201)
 
 

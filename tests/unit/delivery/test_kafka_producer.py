@@ -195,7 +195,7 @@ def test_a_producer_that_takes_nothing_any_more_is_replaced() -> None:
 def test_files_that_the_library_can_not_use_keep_the_process_from_starting(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("no certificate", encoding="utf-8")
     settings = ClusterSettings(
-        brokers=("a:1",), clients=("*",), topic_prefixes=("",), tls=True, ca_file=str(tmp_path / "ca.pem")
+        brokers=("a:1",), clients=("*",), topic_prefixes=("",), tls=True, tls_ca_file=str(tmp_path / "ca.pem")
     )
 
     async def start() -> None:

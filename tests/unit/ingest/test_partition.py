@@ -16,6 +16,7 @@ from minutehand.ingest.partition import PartitionWorker
 from minutehand.ingest.plans import read_plan
 from minutehand.ingest.records import Record
 from scheduler_service.domain.instants import format_instant
+from scheduler_service.domain.once import parse_once
 from tests.support.api import NOW, ApiHarness, SeededRandomness
 from tests.unit.ingest.test_records import document
 
@@ -218,6 +219,32 @@ async def test_a_batch_that_is_no_json_to_the_api_is_divided() -> None:
         assert made.total() + len(told.world.letters) == 6
 
 
+@pytest.mark.parametrize("seconds", [60, 3_600])
+async def test_the_clients_own_settings_say_how_long_ago_a_due_may_be(seconds: int) -> None:
+    async with ApiHarness() as harness:
+        told = Scene(harness, await harness.register(settings={"accept_past_seconds": seconds}))
+        told.world.die_at = 2
+        with pytest.raises(Died):
+            await told.handle([at(0, document(label="old", due=DUE))])
+        plan = read_plan(told.world.metadata)
+        assert plan is not None
+        # 2 s less: a margin for a batch of 1,000, and for clocks.
+        assert parse_once(plan.token).asked_at - plan.oldest == seconds * 1000 - 2_000
+
+
+async def test_the_clients_own_retention_says_what_may_have_been_deleted() -> None:
+    async with ApiHarness() as harness:
+        told = Scene(harness, await harness.register(settings={"retention_days": 3}))
+        records = [at(0, document(label="a", delay_seconds=60))]
+        told.world.die_at = 2
+        with pytest.raises(Died):
+            await told.handle(records)
+        told.world.die_at = -1
+        harness.clock.advance(2 * 86_400)
+        await told.handle(records)
+        assert told.world.letters == []
+
+
 async def test_what_may_have_been_deleted_is_a_dead_letter() -> None:
     async with ApiHarness() as harness:
         told = await scene(harness)
@@ -226,7 +253,7 @@ async def test_what_may_have_been_deleted_is_a_dead_letter() -> None:
         with pytest.raises(Died):
             await told.handle(records)
         told.world.die_at = -1
-        harness.clock.advance(2 * 86_400)
+        harness.clock.advance(8 * 86_400)
         await told.handle(records)
         assert told.world.letters == [(0, "in-doubt")]
         assert await told.made() == {}

@@ -129,9 +129,10 @@ class _Cluster:
         self._producer = self._made()
 
     def _made(self) -> Producer:
-        configuration = {**self._settings.producer(), "error_cb": self._failed}
         try:
-            return self._make(configuration)
+            return self._make({**self._settings.producer(), "error_cb": self._failed})
+        except ValueError as error:
+            raise SettingsInvalid(f"targets: the cluster {self._name!r} can't be used: {error}") from None
         except KafkaException as error:
             raise SettingsInvalid(f"targets: the cluster {self._name!r} can't be used: {error.args[0].str()}") from None
 

@@ -12,47 +12,36 @@ password_file = "/run/secrets/kafka-password"
 
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
-from pathlib import Path
+from dataclasses import dataclass, fields
 from typing import Any, Final, get_type_hints
 
-from scheduler_service.runtime.kafka_access import MECHANISMS, kafka_access
+from scheduler_service.runtime.kafka_access import KafkaAccess
 
 CLUSTER_PATTERN: Final = r"[a-z0-9][a-z0-9._-]{0,62}"
 ANY_CLIENT: Final = "*"
 CLIENT_PART: Final = "{client}"
-_BROKER: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+):[0-9]{1,5}")
 _COMPRESSIONS: Final = ("none", "gzip", "lz4", "snappy", "zstd")
+_BOUNDS: Final[Mapping[str, tuple[int, int]]] = {
+    "message_timeout_seconds": (1, 300),
+    "linger_ms": (0, 1000),
+    "buffer_mb": (1, 2000),
+    "record_bytes": (1000, 100_000_000),
+}
+_REQUIRED: Final = ("brokers", "clients", "topic_prefixes")
 _LIST: Final = "a list of texts"
 _WORDS: Final = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterSettings:
-    """One cluster. Raises ValueError for values that can't be."""
+class ClusterSettings(KafkaAccess):
+    """One cluster. Raises ValueError for values that can't be, with all faults."""
 
-    brokers: tuple[str, ...]
-    """Some brokers of the cluster, as host:port; the others are found through them."""
     clients: tuple[str, ...]
     """Ids of the clients whose destinations may name the cluster; "*" for all."""
     topic_prefixes: tuple[str, ...]
     """What the names of their topics must begin with, one of these; {client} stands for the client's id, and "" admits
     all topics but internal ones. Behind {client} stands a character that no client's id with such topics may have, such
     as the dot of "minutehand.{client}.": else the topics of `shop.eu` would begin as those of `shop` do."""
-    tls: bool = False
-    """Whether connections are encrypted, and brokers' certificates verified."""
-    ca_file: str | None = None
-    """PEM file of the authorities that brokers' certificates are verified against. None: the system's."""
-    certificate_file: str | None = None
-    """PEM file of the client certificate, with `key_file`; for clusters that ask for one."""
-    key_file: str | None = None
-    """PEM file of its private key, not encrypted."""
-    sasl_mechanism: str | None = None
-    """PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512, with `username_file` and `password_file`. None: no log-in."""
-    username_file: str | None = None
-    """File that holds the user's name."""
-    password_file: str | None = None
-    """File that holds the password."""
     message_timeout_seconds: float = 10.0
     """Seconds from queueing a record until it is given up without an acknowledgement."""
     linger_ms: float = 5.0
@@ -63,35 +52,24 @@ class ClusterSettings:
     """The largest record, headers included; larger ones fail for good."""
     compression: str = "none"
     """How batches are compressed: none, gzip, lz4, snappy or zstd."""
-    login: tuple[str, str] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if not self.brokers or any(_BROKER.fullmatch(broker) is None for broker in self.brokers):
-            raise ValueError("brokers: name at least one, as host:port")
+        faults = self.access_faults()
+        if not self.brokers:
+            faults.append("brokers: name at least one, as host:port")
         if not self.clients:
-            raise ValueError('clients: name those that may use the cluster, or ["*"]')
+            faults.append('clients: name those that may use the cluster, or ["*"]')
         if not self.topic_prefixes:
-            raise ValueError('topic_prefixes: name what topics begin with, or [""] for all')
+            faults.append('topic_prefixes: name what topics begin with, or [""] for all')
         if any(prefix.endswith(CLIENT_PART) for prefix in self.topic_prefixes):
-            raise ValueError("topic_prefixes: end {client} with a character, such as {client}. with a dot")
-        if (self.certificate_file is None) != (self.key_file is None):
-            raise ValueError("give certificate_file and key_file, or neither")
-        if not self.tls and (self.ca_file is not None or self.certificate_file is not None):
-            raise ValueError("ca_file and certificate_file are for tls = true")
-        if self.sasl_mechanism is not None and self.sasl_mechanism not in MECHANISMS:
-            raise ValueError(f"sasl_mechanism: use one of {', '.join(MECHANISMS)}")
-        if (self.sasl_mechanism is None) != (self.login is None):
-            raise ValueError("give sasl_mechanism, username_file and password_file, or none of them")
-        if not 1 <= self.message_timeout_seconds <= 300:
-            raise ValueError("message_timeout_seconds must be from 1 to 300")
-        if not 0 <= self.linger_ms <= 1000:
-            raise ValueError("linger_ms must be from 0 to 1000")
-        if not 1 <= self.buffer_mb <= 2000:
-            raise ValueError("buffer_mb must be from 1 to 2000")
-        if not 1000 <= self.record_bytes <= 100_000_000:
-            raise ValueError("record_bytes must be from 1000 to 100000000")
+            faults.append("topic_prefixes: end {client} with a character, such as {client}. with a dot")
+        for name, (least, most) in _BOUNDS.items():
+            if not least <= getattr(self, name) <= most:
+                faults.append(f"{name} must be from {least} to {most}")
         if self.compression not in _COMPRESSIONS:
-            raise ValueError(f"compression: use one of {', '.join(_COMPRESSIONS)}")
+            faults.append(f"compression: use one of {', '.join(_COMPRESSIONS)}")
+        if faults:
+            raise ValueError("; ".join(faults))
 
     def admits_client(self, client_id: str) -> bool:
         return ANY_CLIENT in self.clients or client_id in self.clients
@@ -105,20 +83,9 @@ class ClusterSettings:
         )
 
     def producer(self) -> dict[str, Any]:
-        """The configuration of the library's producer."""
-        username, password = self.login or (None, None)
-        access = kafka_access(
-            ",".join(self.brokers),
-            tls=self.tls,
-            ca_file=self.ca_file,
-            certificate_file=self.certificate_file,
-            key_file=self.key_file,
-            sasl_mechanism=self.sasl_mechanism,
-            username=username,
-            password=password,
-        )
+        """The configuration of the library's producer. Raises ValueError for files that can't be read."""
         return {
-            **access,
+            **self.read_access(),
             "client.id": "minutehand",
             "enable.idempotence": True,
             "acks": "all",
@@ -159,9 +126,9 @@ def _cluster(name: str, table: object) -> ClusterSettings:
     if not isinstance(table, Mapping):
         raise ValueError("must be a table")
     hints = get_type_hints(ClusterSettings)
-    known = {one.name: one for one in fields(ClusterSettings) if one.name != "login"}
+    known = [one.name for one in fields(ClusterSettings)]
     faults = [f"{key} is not known: use one of {', '.join(known)}" for key in table if key not in known]
-    faults += [f"{key} is required" for key, one in known.items() if one.default is MISSING and key not in table]
+    faults += [f"{key} is required" for key in _REQUIRED if key not in table]
     values = {}
     for key, value in table.items():
         if key in known:
@@ -171,14 +138,9 @@ def _cluster(name: str, table: object) -> ClusterSettings:
                 faults.append(f"{key} must be {error}")
     if faults:
         raise ValueError("; ".join(faults))
-    for key in ("ca_file", "certificate_file", "key_file"):
-        if values.get(key) is not None:
-            _read(key, values[key])
-    secrets = [values.get(key) for key in ("username_file", "password_file")]
-    login = None
-    if None not in secrets:
-        login = (_secret("username_file", str(secrets[0])), _secret("password_file", str(secrets[1])))
-    return ClusterSettings(**values, login=login)
+    cluster = ClusterSettings(**values)
+    cluster.read_access()
+    return cluster
 
 
 def _value(value: object, type_: Any) -> Any:
@@ -193,18 +155,3 @@ def _value(value: object, type_: Any) -> Any:
     if type(value) is not plain:
         raise ValueError(_WORDS[plain])
     return value
-
-
-def _secret(key: str, path: str) -> str:
-    text = _read(key, path).strip()
-    if not text:
-        raise ValueError(f"{key} names {path}, which is empty")
-    return text
-
-
-def _read(key: str, path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise ValueError(f"{key} names {path}, which can't be read ({why})") from None
