@@ -8,6 +8,10 @@ import pytest
 
 from tests.helm.chart import Chart, Document, Refused, of_kind
 
+INGEST = (
+    "ingest.enabled=true,secrets.ingestKey.name=k,config.ingest.brokers={b:1},"
+    "config.ingest.topics={t},config.ingest.client=c"
+)
 BAD: Sequence[tuple[str, str]] = (
     ("config.cassandra.contact_points=null", "config/cassandra.*contact_points"),
     ("config.cassandra.contact_points={}", "contact_points is empty: name some nodes of your Cassandra"),
@@ -57,6 +61,13 @@ BAD: Sequence[tuple[str, str]] = (
     ("spark.memory=lots", 'spark.memory is "lots": it must be an amount of memory as Java writes it'),
     ("spark.application.enabled=true", "spark.application.image is empty: name an image"),
     ("replicas=3", "'replicas' not allowed"),
+    ("ingest.enabled=true", "secrets.ingestKey.name is empty, and ingest.enabled is true: make a key of the client"),
+    ("ingest.enabled=true,secrets.ingestKey.name=k", "config.ingest.brokers is empty, and ingest.enabled is true"),
+    (f"{INGEST},secrets.kafkaLogin.name=l", "config.ingest.sasl_mechanism and secrets.kafkaLogin.name go together"),
+    (f"{INGEST},secrets.kafkaTls.name=t,secrets.kafkaTls.ca=", "secrets.kafkaTls.ca is empty: name the entry"),
+    (f"{INGEST},secrets.kafkaTls.cert=c", "secrets.kafkaTls has one of cert and key"),
+    ("ingest.terminationGracePeriodSeconds=20", "ingest.terminationGracePeriodSeconds is 20, .* may take 30"),
+    ("config.ingest.host=127.0.0.1", "config.ingest.host is 127.0.0.1"),
 )  # fmt: skip
 
 
@@ -103,7 +114,7 @@ def test_longer_drains_need_longer_grace(chart: Chart, rendered: Mapping[str, li
     with pytest.raises(Refused, match="may take 99"):
         chart.render("minimal", "config.membership.drain_seconds=60", "node.terminationGracePeriodSeconds=98")
     chart.render("minimal", "config.membership.drain_seconds=60", "node.terminationGracePeriodSeconds=99")
-    (deployment,) = of_kind(rendered["available"], "Deployment")
+    (deployment,) = of_kind(rendered["available"], "Deployment", "-api")
     assert deployment["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] == 88  # 15 + 20 + 0.5 + 42.5 + 10
 
 

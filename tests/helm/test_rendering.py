@@ -109,7 +109,7 @@ def test_monitors_look_at_ports_that_exist(rendered: Mapping[str, list[Document]
             assert endpoint["path"] == "/metrics"
             assert endpoint["port"] in {port["name"] for port in service["spec"]["ports"]}
         seen.add(service["metadata"]["name"])
-    assert seen == {"shop-minutehand-api", "shop-minutehand-node"}
+    assert seen == {"shop-minutehand-api", "shop-minutehand-ingest", "shop-minutehand-node"}
 
 
 def test_metrics_of_apis_may_have_a_port_of_their_own(chart: Chart) -> None:

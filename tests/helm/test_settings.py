@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from minutehand.config import FOR_API, FOR_NODE, FOR_STORAGE, TABLES, Settings, load_settings
+from minutehand.config import FOR_API, FOR_INGEST, FOR_NODE, FOR_STORAGE, TABLES, Settings, load_settings
 from minutehand.processes.several import ENDING_SECONDS
 from minutehand.reference_pages import defaults
 from minutehand.version import VERSION
@@ -18,7 +18,7 @@ from tests.helm.chart import Chart, Document, Refused, of_kind, pod_templates
 from tests.helm.mounted import SECRET, start
 from tests.support.chart_reference import CHART, written
 
-REQUIRED = {"api": FOR_API, "node": FOR_NODE, "migrate": FOR_STORAGE, "spark": FOR_STORAGE}
+REQUIRED = {"api": FOR_API, "node": FOR_NODE, "ingest": FOR_INGEST, "migrate": FOR_STORAGE, "spark": FOR_STORAGE}
 SECRETS = {
     "api": {"MINUTEHAND_API_ADMIN_KEY_FILE", "MINUTEHAND_CLUSTER_TOKEN_FILE"},
     "node": {"MINUTEHAND_CLUSTER_TOKEN_FILE"},
@@ -44,6 +44,9 @@ def test_every_pod_reads_the_settings_that_it_is_given(documents: list[Document]
     for number, (name, pod) in enumerate(ours(documents).items()):
         settings = settings_of(pod, documents, tmp_path / str(number))
         component = component_of(pod)
+        if component == "ingest":
+            assert settings.ingest.host == "0.0.0.0"
+            assert settings.ingest.port == pod["spec"]["containers"][0]["ports"][0]["containerPort"]
         assert settings.cassandra.contact_points != ("127.0.0.1",), name
         if component == "api":
             assert settings.api is not None
@@ -118,6 +121,42 @@ def test_what_a_values_file_sets_arrives(rendered: Mapping[str, list[Document]],
     assert settings.network.check_url("http://10.20.0.1/") is not None
 
 
+def test_the_ingest_gets_kafkas_access_the_clients_key_and_nothing_of_cassandra(
+    rendered: Mapping[str, list[Document]], tmp_path: Path
+) -> None:
+    pod = ours(rendered["everything"])["Deployment/shop-minutehand-ingest"]
+    given = settings_of(pod, rendered["everything"], tmp_path)
+    settings = given.ingest
+    files = {
+        "username": settings.username_file,
+        "password": settings.password_file,
+        "ca.crt": settings.tls_ca_file,
+        "tls.crt": settings.tls_cert_file,
+        "tls.key": settings.tls_key_file,
+    }
+    assert {name: Path(path or "").read_text().strip() for name, path in files.items()} == {
+        name: SECRET.format(name) for name in files
+    }
+    assert (settings.key, settings.tls, settings.ca_file) == (SECRET.format("key"), True, None)
+    assert settings.sasl_mechanism == "SCRAM-SHA-512"
+    assert (settings.brokers, settings.topics) == (("kafka-1.example:9093", "kafka-2.example:9093"), ("orders",))
+    assert settings.url == "https://shop-minutehand-api.callbacks.svc:8080"
+    assert (given.cassandra.username_file, given.cassandra.tls_ca_file) == (None, None)
+    assert not {"cluster-token", "admin-key", "key-ring"} & set(str(pod).split("'"))
+    other = ours(rendered["available"])["Deployment/callbacks-ingest"]
+    settings = settings_of(other, rendered["available"], tmp_path / "other").ingest
+    assert (settings.url, settings.tls) == ("http://callbacks-api.callbacks.svc:80", False)
+    assert other["spec"]["terminationGracePeriodSeconds"] >= settings.stop_seconds + ENDING_SECONDS
+
+
+def test_the_ingest_trusts_the_authority_of_the_apis_certificate(chart: Chart, tmp_path: Path) -> None:
+    asked = ["ingest.enabled=true", "secrets.ingestKey.name=k", "config.ingest.client=shop"]
+    asked += ["config.ingest.brokers={b:9092}", "config.ingest.topics={orders}"]
+    documents = chart.render("secured", *asked)
+    settings = settings_of(ours(documents)["Deployment/shop-minutehand-ingest"], documents, tmp_path).ingest
+    assert Path(settings.ca_file or "").read_text().strip() == SECRET.format("ca.crt")
+
+
 def every_default() -> dict[str, dict[str, Any]]:
     return {
         table.name: {
@@ -132,9 +171,9 @@ def every_default() -> dict[str, dict[str, Any]]:
 def test_every_setting_can_be_given_and_means_the_same(chart: Chart, tmp_path: Path) -> None:
     """All settings at once, each with its own default: whole numbers, texts and lists keep their types."""
     given = every_default()
-    for table in ("api", "ops"):
+    for table in ("api", "ops", "ingest"):
         given[table]["host"] = "0.0.0.0"
-    given["ops"]["port"] = 8081
+    given["ops"]["port"], given["ingest"]["port"] = 8081, 8082
     file = tmp_path / "values.yaml"
     file.write_text(yaml.safe_dump({"config": given}))
     (map_,) = of_kind(chart.render("minimal", file, show="templates/configmap.yaml"), "ConfigMap")
@@ -143,6 +182,7 @@ def test_every_setting_can_be_given_and_means_the_same(chart: Chart, tmp_path: P
     written_file = tmp_path / "minutehand.toml"
     written_file.write_text(text)
     over = {"MINUTEHAND_API_HOST": "0.0.0.0", "MINUTEHAND_OPS_HOST": "0.0.0.0", "MINUTEHAND_OPS_PORT": "8081"}
+    over |= {"MINUTEHAND_INGEST_HOST": "0.0.0.0", "MINUTEHAND_INGEST_PORT": "8082"}
     keys = {"MINUTEHAND_API_ADMIN_KEY": "an-administrators-key", "MINUTEHAND_CLUSTER_TOKEN": "the-token-of-the-cluster"}
     assert load_settings(environment=keys, file=written_file) == load_settings(environment={**keys, **over})
 

@@ -3,6 +3,7 @@
 {{- define "minutehand.check" -}}
 {{- include "minutehand.checkSettings" . -}}
 {{- include "minutehand.checkSecrets" . -}}
+{{- include "minutehand.checkIngest" . -}}
 {{- include "minutehand.checkAvailability" . -}}
 {{- include "minutehand.checkOptions" . -}}
 {{- include "minutehand.checkForms" . -}}
@@ -20,13 +21,13 @@
 {{- fail (printf "config.%s is not to be given here: %s." $place $instead) -}}
 {{- end -}}
 {{- end -}}
-{{- range $table := list "api" "ops" -}}
+{{- range $table := list "api" "ops" "ingest" -}}
 {{- $host := index $config $table "host" | toString -}}
 {{- if or (hasPrefix "127." $host) (has $host (list "localhost" "::1")) -}}
 {{- fail (printf "config.%s.host is %s: nothing outside of the container could reach it, not even its probes; use 0.0.0.0, or :: for IPv6." $table $host) -}}
 {{- end -}}
 {{- end -}}
-{{- range $component := list "api" "node" -}}
+{{- range $component := list "api" "node" "ingest" -}}
 {{- range (index $.Values $component).extraEnv -}}
 {{- if hasPrefix "MINUTEHAND_" .name -}}
 {{- fail (printf "%s.extraEnv has %s: give settings in config, where they are checked; variables with this prefix win over it." $component .name) -}}
@@ -40,7 +41,6 @@
 {{- $secret := "it is a secret; put it into a Secret and name that in %s" -}}
 {{- $file := "it is a file; put its content into a Secret and name that in %s" -}}
 {{- $alone := "a pod is one process, which tells its health on its own port" -}}
-{{- $ingest := "this chart runs no ingest; give it to the deployment of your own that does" -}}
 {{- $pod := "each pod has its own, which the chart gives it" -}}
 {{- dict
   "cluster.token" (printf $secret "secrets.keys")
@@ -54,14 +54,14 @@
   "api.tls_cert_file" (printf $file "secrets.apiTls")
   "api.tls_key_file" (printf $file "secrets.apiTls")
   "api.tls_client_ca_file" "the probes of Kubernetes show no certificate; let a proxy in front ask callers for theirs"
-  "ingest.ca_file" $ingest
-  "ingest.key" $ingest
-  "ingest.key_file" $ingest
-  "ingest.password_file" $ingest
-  "ingest.tls_ca_file" $ingest
-  "ingest.tls_cert_file" $ingest
-  "ingest.tls_key_file" $ingest
-  "ingest.username_file" $ingest
+  "ingest.ca_file" (printf $file "secrets.apiTls")
+  "ingest.key" (printf $secret "secrets.ingestKey")
+  "ingest.key_file" (printf $file "secrets.ingestKey")
+  "ingest.password_file" (printf $file "secrets.kafkaLogin")
+  "ingest.tls_ca_file" (printf $file "secrets.kafkaTls")
+  "ingest.tls_cert_file" (printf $file "secrets.kafkaTls")
+  "ingest.tls_key_file" (printf $file "secrets.kafkaTls")
+  "ingest.username_file" (printf $file "secrets.kafkaLogin")
   "health.port" $alone
   "health.socket" $alone
   "secrets.key_ring_file" (printf $file "secrets.keyRing")
@@ -93,8 +93,32 @@
 {{- end -}}
 {{- end -}}
 
+{{- define "minutehand.checkIngest" -}}
+{{- $config := .Values.config.ingest -}}
+{{- $secrets := .Values.secrets -}}
+{{- if .Values.ingest.enabled -}}
+{{- if not $secrets.ingestKey.name -}}
+{{- fail (printf "secrets.ingestKey.name is empty, and ingest.enabled is true: make a key of the client, minutehand keys create CLIENT --scope write, put it into a Secret as %s, and name that with --set secrets.ingestKey.name=NAME." $secrets.ingestKey.key) -}}
+{{- end -}}
+{{- range $key := list "brokers" "topics" "client" -}}
+{{- if not (get $config $key) -}}
+{{- fail (printf "config.ingest.%s is empty, and ingest.enabled is true: say it there." $key) -}}
+{{- end -}}
+{{- end -}}
+{{- if ne (empty $config.sasl_mechanism) (empty $secrets.kafkaLogin.name) -}}
+{{- fail "config.ingest.sasl_mechanism and secrets.kafkaLogin.name go together: give both or neither." -}}
+{{- end -}}
+{{- if and $secrets.kafkaTls.name (not $secrets.kafkaTls.ca) -}}
+{{- fail "secrets.kafkaTls.ca is empty: name the entry of that Secret with the authorities that sign the brokers' certificates." -}}
+{{- end -}}
+{{- if ne (empty $secrets.kafkaTls.cert) (empty $secrets.kafkaTls.key) -}}
+{{- fail "secrets.kafkaTls has one of cert and key: brokers take a certificate with its key, so name both entries or none." -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "minutehand.checkAvailability" -}}
-{{- range $component := list "api" "node" -}}
+{{- range $component := list "api" "node" "ingest" -}}
 {{- $values := index $.Values $component -}}
 {{- if has ($values.maxUnavailable | toString) (list "0" "0%") -}}
 {{- fail (printf "%s.maxUnavailable is %v: no machine could be drained any more; use 1 or more." $component $values.maxUnavailable) -}}
@@ -165,7 +189,7 @@
 {{- include "minutehand.checkForm" (list (printf "%s.tag" $place) $image.tag "^[A-Za-z0-9_.-]*$" "an image's tag, without its repository") -}}
 {{- include "minutehand.checkForm" (list (printf "%s.digest" $place) $image.digest "^(sha256:[0-9a-f]{64})?$" "sha256: and 64 hexadecimal digits") -}}
 {{- end -}}
-{{- range $component := list "api" "node" -}}
+{{- range $component := list "api" "node" "ingest" -}}
 {{- include "minutehand.checkForm" (list (printf "%s.maxUnavailable" $component) (index $.Values $component).maxUnavailable "^[0-9]+%?$" "a number of pods or a percentage, such as 1 or 25%") -}}
 {{- end -}}
 {{- include "minutehand.checkForm" (list "node.nodeIdPrefix" .Values.node.nodeIdPrefix "^[a-z0-9.-]*$" "of lower-case letters, digits, dashes and dots") -}}

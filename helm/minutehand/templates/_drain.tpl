@@ -34,3 +34,15 @@
 {{- define "minutehand.nodeGraceSeconds" -}}
 {{- .Values.node.terminationGracePeriodSeconds | default (include "minutehand.nodeDrainSeconds" .) -}}
 {{- end -}}
+
+{{/* Batches under way end or are given up, offsets are committed, and the group is left. */}}
+{{- define "minutehand.ingestDrainSeconds" -}}
+{{- $stop := include "minutehand.seconds" (list .Values.config "ingest" "stop_seconds" 10.0) | float64 -}}
+{{- addf $stop (include "minutehand.leaveGroupSeconds" . | float64) (include "minutehand.endingSeconds" . | float64) | ceil | int -}}
+{{- end -}}
+
+{{- define "minutehand.leaveGroupSeconds" -}}10{{- end -}}
+
+{{- define "minutehand.ingestGraceSeconds" -}}
+{{- .Values.ingest.terminationGracePeriodSeconds | default (include "minutehand.ingestDrainSeconds" .) -}}
+{{- end -}}

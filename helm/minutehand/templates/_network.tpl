@@ -17,6 +17,22 @@
   {{- end }}
 {{- end -}}
 
+{{/* Brokers tell clients the addresses of others, whose ports are taken to be among those of the first. */}}
+{{- define "minutehand.toKafka" -}}
+- ports:
+    {{- $ports := list }}
+    {{- range .Values.config.ingest.brokers }}
+    {{- $ports = append $ports (regexFind "[0-9]+$" .) }}
+    {{- end }}
+    {{- range uniq $ports }}
+    - port: {{ . }}
+    {{- end }}
+  {{- with .Values.networkPolicy.kafkaTo }}
+  to:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- end -}}
+
 {{- define "minutehand.toNodes" -}}
 - ports:
     - port: {{ .Values.config.ops.port }}

@@ -12,6 +12,11 @@
 {{ end }}
 {{- end -}}
 
+{{/* What every pod reads. How the ingest logs in goes to its own pods only, as the files that belong to it do. */}}
+{{- define "minutehand.sharedConfig" -}}
+{{- toJson (merge (dict "ingest" (omit .Values.config.ingest "sasl_mechanism")) (omit .Values.config "ingest")) -}}
+{{- end -}}
+
 {{/* Which Secrets a component gets, and which entries of them, each at a path below /etc/minutehand. Takes a dict of root
 and component; the result is a JSON list of dicts of volume, secret, and items (key, path). */}}
 {{- define "minutehand.secretFiles" -}}
@@ -29,14 +34,14 @@ and component; the result is a JSON list of dicts of volume, secret, and items (
 {{- $files = append $files (dict "volume" "keys" "secret" $secrets.keys.name "items" $keys) -}}
 {{- end -}}
 {{- with $secrets.cassandraLogin -}}
-{{- if .name -}}
+{{- if and .name (ne $.component "ingest") -}}
 {{- $items := list (dict "key" .username "path" "username" "variable" "CASSANDRA_USERNAME_FILE") -}}
 {{- $items = append $items (dict "key" .password "path" "password" "variable" "CASSANDRA_PASSWORD_FILE") -}}
 {{- $files = append $files (dict "volume" "cassandra-login" "secret" .name "items" $items) -}}
 {{- end -}}
 {{- end -}}
 {{- with $secrets.cassandraTls -}}
-{{- if .name -}}
+{{- if and .name (ne $.component "ingest") -}}
 {{- $items := list (dict "key" .ca "path" "ca.crt" "variable" "CASSANDRA_TLS_CA_FILE") -}}
 {{- if .cert -}}
 {{- $items = append $items (dict "key" .cert "path" "tls.crt" "variable" "CASSANDRA_TLS_CERT_FILE") -}}
@@ -53,6 +58,33 @@ and component; the result is a JSON list of dicts of volume, secret, and items (
 {{- if and (has .component (list "api" "node" "spark-application")) $secrets.keyRing.name -}}
 {{- $items := list (dict "key" $secrets.keyRing.file "path" "key-ring" "variable" "SECRETS_KEY_RING_FILE") -}}
 {{- $files = append $files (dict "volume" "key-ring" "secret" $secrets.keyRing.name "items" $items) -}}
+{{- end -}}
+{{- if eq .component "ingest" -}}
+{{- with $secrets.ingestKey -}}
+{{- $files = append $files (dict "volume" "ingest-key" "secret" .name "items" (list (dict "key" .key "path" "key" "variable" "INGEST_KEY_FILE"))) -}}
+{{- end -}}
+{{- with $secrets.kafkaLogin -}}
+{{- if .name -}}
+{{- $items := list (dict "key" .username "path" "username" "variable" "INGEST_USERNAME_FILE") -}}
+{{- $items = append $items (dict "key" .password "path" "password" "variable" "INGEST_PASSWORD_FILE") -}}
+{{- $files = append $files (dict "volume" "kafka-login" "secret" .name "items" $items) -}}
+{{- end -}}
+{{- end -}}
+{{- with $secrets.kafkaTls -}}
+{{- if .name -}}
+{{- $items := list (dict "key" .ca "path" "ca.crt" "variable" "INGEST_TLS_CA_FILE") -}}
+{{- if .cert -}}
+{{- $items = append $items (dict "key" .cert "path" "tls.crt" "variable" "INGEST_TLS_CERT_FILE") -}}
+{{- $items = append $items (dict "key" .key "path" "tls.key" "variable" "INGEST_TLS_KEY_FILE") -}}
+{{- end -}}
+{{- $files = append $files (dict "volume" "kafka-tls" "secret" .name "items" $items) -}}
+{{- end -}}
+{{- end -}}
+{{- with $secrets.apiTls -}}
+{{- if and .name .ca -}}
+{{- $files = append $files (dict "volume" "api-ca" "secret" .name "items" (list (dict "key" .ca "path" "ca.crt" "variable" "INGEST_CA_FILE"))) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- toJson $files -}}
 {{- end -}}
