@@ -119,8 +119,8 @@ Runs of a cron that must not overlap have an ordering key of the cron's (`domain
 
 37. A run that was admitted, tried or found in doubt holds the key until its end is recorded: no other run of the cron
     is claimed meanwhile, whichever is due first, redelivered ones included. Only the owner of the poller decides what
-    becomes of the others, in memory (`minute.admission`) or, where the run before may have been cancelled since, after
-    a read or a cancel of it (`crons.fire_guard`). Both are recorded by commits under its epoch.
+    becomes of the others: `minute.admission` holds them until they are due, then `crons.fire_guard` reads the runs
+    before them, which may have ended or been cancelled since. What it decides is recorded by commits under its epoch.
 
 Flow keys (`dispatch.flows`, `minute.flow_admission`): rows of one key share a poller, a rate and a parallelism.
 

@@ -16,8 +16,11 @@ that may have been called before are not checked.
     that was not skipped is not over
 
     overlap in its options, and        skip: skipped, `overlap`
-    another run is before it           cancel_other: the other one is cancelled, unless it is being called; then this
-    (`minute.ordering`)                one is deferred
+    another run is before it           buffer_one: the same if two are before it
+    (`minute.ordering`)                cancel_other: the older one of both is cancelled; but if that is being called,
+                                       this one is deferred
+
+Overlaps are judged no sooner than a fire is due: the run before may have ended by then.
 
 All fires of a window share one read. An external update after that read competes with the claim, and one of the two
 wins, as with every cancel.
@@ -55,21 +58,27 @@ LONGEST_RETRY_MS = 7 * DAY_MS
 """The longest retry deadline: older runs are over."""
 REMEMBERED = 10_000
 _PASSED_OVER = (State.SKIPPED, State.CANCELLED)
+_APPLIED = ("skip", "buffer_one", "cancel_other")
 
 
 class RunsAhead(Protocol):
     """Which runs are before others, as far as their owner knows (`minute.rows.Admission`)."""
 
-    def first_run(self, key: str) -> ScheduleId | None: ...
+    def runs_ahead(self, key: str, schedule_id: ScheduleId, *, limit: int) -> list[ScheduleId]: ...
 
-    def is_over(self, key: str, schedule_id: ScheduleId) -> None: ...
+    def is_under_way(self, key: str, schedule_id: ScheduleId, *, at: int) -> None: ...
+
+    def is_over(self, key: str, schedule_id: ScheduleId, *, redelivered_at: int) -> None: ...
 
 
 class _NoRuns:
-    def first_run(self, key: str) -> ScheduleId | None:
-        return None
+    def runs_ahead(self, key: str, schedule_id: ScheduleId, *, limit: int) -> list[ScheduleId]:
+        return []
 
-    def is_over(self, key: str, schedule_id: ScheduleId) -> None:
+    def is_under_way(self, key: str, schedule_id: ScheduleId, *, at: int) -> None:
+        """It holds nothing here."""
+
+    def is_over(self, key: str, schedule_id: ScheduleId, *, redelivered_at: int) -> None:
         raise AssertionError("there is no run")
 
 
@@ -98,9 +107,12 @@ class CronFireGuard:
         self, client_id: ClientId, rows: Sequence[Row], *, now: int, runs: RunsAhead = NO_RUNS
     ) -> dict[RowKey, Outcome]:
         """The outcomes of those rows that must not be called. `now` is Unix milliseconds. Raises StoreUnavailable."""
-        outcomes = await self._judge_fires(client_id, rows, now=now)
+        outcomes = await self._judge_fires(client_id, rows, runs, now=now)
         for row in rows:
-            if row.key not in outcomes and is_run_key(row.ordering_key) and (policy := _policy_of(row)) is not None:
+            # One that is not due yet is held while another one is before it, and then checked again.
+            if now < row.due or row.key in outcomes:
+                continue
+            if is_run_key(row.ordering_key) and (policy := _policy_of(row)) is not None:
                 outcome = await self._judge_overlap(client_id, row, policy, runs, now=now)
                 if outcome is not None:
                     outcomes[row.key] = outcome
@@ -115,23 +127,30 @@ class CronFireGuard:
     async def _judge_overlap(
         self, client_id: ClientId, row: Row, policy: str, runs: RunsAhead, *, now: int
     ) -> Outcome | None:
-        """Of a run that has not started. The one before it is read, since it may have been cancelled."""
+        """Of a run that has not started. Those before it are read, since they may have been cancelled."""
         key = row.ordering_key
         assert key is not None
-        first = runs.first_run(key)
-        if first is None or first == row.schedule_id:
+        unfinished, redelivered_at = list[ScheduleId](), 0
+        needed = 2 if policy == "buffer_one" else 1
+        for one in runs.runs_ahead(key, row.schedule_id, limit=needed):
+            found = await read_original(self._schedules, client_id, one)
+            redelivered_at = (found.redelivered_at if found is not None else None) or 0
+            if found is None or found.ended:
+                runs.is_over(key, one, redelivered_at=redelivered_at)
+            else:
+                unfinished.append(one)
+        if len(unfinished) < needed:
             return None
-        found = await read_original(self._schedules, client_id, first)
-        if found is None or found.ended:
-            runs.is_over(key, first)
-            return None
-        if policy == "skip":
+        if policy != "cancel_other":
             return overlapping(row, now)
+        other = unfinished[0]
+        if other > row.schedule_id:
+            return _ended(row, State.CANCELLED, OVERLAP, now)
         if self._cancel is None:
             return None
-        match await self._cancel.one(client_id, first, reason=OVERLAP):
+        match await self._cancel.one(client_id, other, reason=OVERLAP):
             case Cancelled() | AlreadyFinished() | NoSuchSchedule():
-                runs.is_over(key, first)
+                runs.is_over(key, other, redelivered_at=redelivered_at)
                 return None
             case _:
                 # It is being called, or will be: look again when that may be over.
@@ -140,7 +159,9 @@ class CronFireGuard:
                     state=State.RETRYING, attempts=row.attempt_base or 0, next_attempt_at=at, reason=BEHIND_ITS_KEY
                 )
 
-    async def _judge_fires(self, client_id: ClientId, rows: Sequence[Row], *, now: int) -> dict[RowKey, Outcome]:
+    async def _judge_fires(
+        self, client_id: ClientId, rows: Sequence[Row], runs: RunsAhead, *, now: int
+    ) -> dict[RowKey, Outcome]:
         fires = [(row, child) for row in rows if (child := _child_of(row)) is not None]
         if not fires:
             return {}
@@ -158,8 +179,13 @@ class CronFireGuard:
             (standing, row) for standing, _, row in known if standing.overlap == "skip" and row.key not in outcomes
         ]
         busy = await concurrently(self._is_under_way, overlapping)
-        for (_, row), before_is_busy in zip(overlapping, busy, strict=True):
-            if before_is_busy:
+        for (_, row), before in zip(overlapping, busy, strict=True):
+            key = row.ordering_key
+            if before is None:
+                continue
+            if key is not None and is_run_key(key) and now < row.due:
+                runs.is_under_way(key, before, at=now)
+            else:
                 outcomes[row.key] = _ended(row, State.SKIPPED, OVERLAP, now)
         return outcomes
 
@@ -203,14 +229,14 @@ class CronFireGuard:
             return False
         return await read_original(self._schedules, cron.client_id, child_id(cron, nominal)) is None
 
-    async def _is_under_way(self, fire: tuple[CronStanding, Row]) -> bool:
-        """Whether the last run before this one that was not skipped has not ended."""
+    async def _is_under_way(self, fire: tuple[CronStanding, Row]) -> ScheduleId | None:
+        """The last run before this one that was not skipped, if it has not ended."""
         cron, row = fire
         assert row.nominal_due is not None
         name = (cron.client_id, cron.cron_id)
         known = self._under_way.get(name)
         if known is not None and known.nominal_due < row.nominal_due and await self._open(known) is True:
-            return True
+            return known.schedule_id
         last, oldest = row.nominal_due - 1, UnixMillis(row.nominal_due - LONGEST_RETRY_MS)
         while last >= oldest:
             runs = await self._crons.read_runs(
@@ -227,12 +253,12 @@ class CronFireGuard:
                         del self._under_way[next(iter(self._under_way))]
                     self._under_way[name] = run
                 if is_open is not None:
-                    return is_open
+                    return run.schedule_id if is_open else None
             if not runs:
                 break
             last = runs[-1].nominal_due - 1
         self._under_way.pop(name, None)
-        return False
+        return None
 
     async def _open(self, run: CronRun) -> bool | None:
         """Whether a run has not ended. None: it was skipped, cancelled, or never created."""
@@ -279,7 +305,7 @@ def _policy_of(row: Row) -> str | None:
         options = decode_options(row.options)
     except Undecodable:
         return None
-    if options.in_doubt or options.redelivery is not None or options.overlap not in ("skip", "cancel_other"):
+    if options.in_doubt or options.redelivery is not None or options.overlap not in _APPLIED:
         return None
     return options.overlap
 

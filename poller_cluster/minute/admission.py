@@ -15,8 +15,9 @@ behind a head that is retried later, take no room from others and let their minu
                      rows count for the minute's window: if the rows of one slow host fill it, the rows behind them in
                      this minute of this poller are delayed
     run of a cron    as behind its key while another run of the cron has started. If it has not started itself, its
-                     policy may say otherwise: `skip` is skipped, and so is `buffer_one` behind two runs. `skip` and
-                     `cancel_other` are checked again (`crons.fire_guard`) while the one before is not being called
+                     policy may say otherwise, `skip` behind any run, `buffer_one` behind two, `cancel_other` behind one
+                     that is not being called: then it is held until it is due, since the one before may end by then,
+                     and checked again (`crons.fire_guard`)
     breaker open     deferred until the host may be tried again
     destination      paused: deferred to the next look at it; locked: deferred; gone: fails (`dispatch.named_rows`). Not
                      known: held until it is certain that it is gone, since it may just have been made
@@ -27,7 +28,7 @@ from typing import Protocol
 
 from poller_cluster.clients import ServedClient
 from poller_cluster.dispatch.job import Job
-from poller_cluster.dispatch.outcome import BEHIND_ITS_KEY, defer, overlapping
+from poller_cluster.dispatch.outcome import BEHIND_ITS_KEY, defer
 from poller_cluster.dispatch.receivers import Receiver, due_within, longest_due_in, part_for
 from poller_cluster.minute.context import MinuteContext
 from poller_cluster.minute.flow_admission import FlowAdmission
@@ -37,6 +38,7 @@ from poller_cluster.minute.rows import (
     HOST,
     KEY,
     LATER,
+    RUN,
     UNKNOWN,
     Again,
     Hold,
@@ -236,17 +238,25 @@ class MinuteAdmission:
 
     def _judge_run(self, entry: PendingRow, key: str, ahead: int, now: int) -> Verdict:
         """What a policy says of a run that has not started; None: it waits. `ahead` runs are before it."""
-        row, order = entry.row, self._order
+        row = entry.row
         try:
             options = decode_options(row.options)
         except Undecodable:
             return None
         if options.redelivery is not None or row.attempt_base or options.in_doubt or entry.redelivery:
             return None
-        calling = order.calling(key)
-        if (options.overlap == "buffer_one" and ahead >= 2) or (options.overlap == "skip" and calling):
-            return overlapping(row, now)
-        return Recheck() if options.overlap in ("skip", "cancel_other") and not calling else None
+        match options.overlap:
+            case "skip":
+                applies = True
+            case "buffer_one":
+                applies = ahead >= 2
+            case "cancel_other":
+                applies = not self._order.calling(key)
+            case _:
+                applies = False
+        if not applies:
+            return None
+        return Recheck() if now >= row.due else Hold((RUN, key), entry.key)
 
     def _may_hold_first(self, row: Row, now: int) -> bool:
         self._free_first -= 1
@@ -289,6 +299,9 @@ class MinuteAdmission:
         kind, key = queue
         if kind == KEY:
             return Again(self._headroom_in_queue(key, first, now))
+        if kind == RUN:
+            free = self._order.ahead(key, first.row.schedule_id) == 0
+            return Again(ALL if free or now >= first.row.due else 0)
         client = self._find_client(self._client_id)
         if kind in (FLOW, LATER):
             return self._flows.again(queue, first, client, now)
@@ -332,15 +345,18 @@ class MinuteAdmission:
         if row.ordering_key is not None and is_run_key(row.ordering_key):
             self._order.started(row.ordering_key, row.schedule_id, row.due)
 
-    def first_run(self, key: str) -> ScheduleId | None:
-        return self._order.first(key)
+    def runs_ahead(self, key: str, schedule_id: ScheduleId, *, limit: int) -> list[ScheduleId]:
+        return self._order.runs_ahead(key, schedule_id, limit=limit)
 
-    def is_over(self, key: str, schedule_id: ScheduleId) -> None:
-        self._order.ended(key, schedule_id)
+    def is_under_way(self, key: str, schedule_id: ScheduleId, *, at: int) -> None:
+        self._order.started(key, schedule_id, at)
+
+    def is_over(self, key: str, schedule_id: ScheduleId, *, redelivered_at: int) -> None:
+        self._order.found_ended(key, schedule_id, redelivered_at=redelivered_at)
 
     def swept(self, row: SweptRow) -> None:
         if row.ordering_key is not None and row.kind != Kind.RETRY_ROW and row.state != State.RETRYING:
-            self._order.ended(row.ordering_key, row.schedule_id)
+            self._order.found_ended(row.ordering_key, row.schedule_id)
 
     def recorded(self, row: Row, outcome: Outcome) -> None:
         self._counts.recorded(self._client_id, row, outcome)

@@ -17,7 +17,12 @@ they were requested one by one.
 **Runs of a cron** whose policy forbids overlaps have a key of the cron's (`domain.options.run_key`), and a stricter
 rule: whichever of them has started, the *holder*, keeps all others waiting until its end is recorded, those with
 earlier ids and redeliveries too. A run is the holder from its admission on, or once it is found started:
-tried before, or in doubt. What becomes of the others is decided by `minute.admission`.
+tried before, or in doubt. A new owner may find two: the end of the first may be recorded in its retry row only, until
+it is carried. Then the second waits until the first is known to have ended. What becomes of the others is decided by
+`minute.admission`.
+
+A run that was redelivered begins again. What a page says of an earlier delivery of it is outdated, and what one says of
+a later delivery replaces all that was known. `tests.models.overlaps` walks every order of these steps.
 
 Bound: a poller queues at most `QUEUED_IDS` ids; a row beyond that is not waited for by those behind it.
 """
@@ -27,7 +32,7 @@ from collections.abc import Callable
 
 from scheduler_service.domain.ids import Minute, ScheduleId
 from scheduler_service.domain.options import Undecodable, decode_options, is_run_key
-from scheduler_service.domain.retry_rows import IN_DOUBT, SUPERSEDED, says_in_doubt
+from scheduler_service.domain.retry_rows import IN_DOUBT, MARK_REDELIVERY, SUPERSEDED, says_in_doubt
 from scheduler_service.domain.schedules import Outcome, Row, State
 
 QUEUED_IDS = 50_000
@@ -50,10 +55,9 @@ class _Holder:
     """The run of a cron that has started. `calling`: it is claimed, or may be; `at`: when it was admitted, or when its
     next attempt is due (Unix ms)."""
 
-    __slots__ = ("at", "calling", "schedule_id")
+    __slots__ = ("at", "calling")
 
-    def __init__(self, schedule_id: ScheduleId, at: int, *, calling: bool) -> None:
-        self.schedule_id = schedule_id
+    def __init__(self, at: int, *, calling: bool) -> None:
         self.at = at
         self.calling = calling
 
@@ -68,7 +72,10 @@ class OrderingKeys:
         self._queues: dict[str, _WaitQueue] = {}
         self._count = 0
         self._ended: dict[ScheduleId, None] = {}
-        self._holders: dict[str, _Holder] = {}
+        self._redelivered: dict[ScheduleId, int] = {}
+        """When runs of crons were redelivered last, as far as known (Unix ms)."""
+        self._holders: dict[str, dict[ScheduleId, _Holder]] = {}
+        """The runs that have started, in that order: one, or for a while two after a takeover."""
         self.reading: set[Minute] = set()
         """Minutes that run and have not been read to their end yet."""
         self.wanted = False
@@ -88,6 +95,8 @@ class OrderingKeys:
         key = row.ordering_key
         if key is None or not row.defined or row.reason == SUPERSEDED:
             return
+        if is_run_key(key) and not self._learn(key, row.schedule_id, _redelivered_at(row)):
+            return
         if is_run_key(key) and _has_started(row):
             self.started(key, row.schedule_id, row.next_attempt_at or row.due)
         if row.redelivered_at is not None and not (is_run_key(key) and row.state == State.RETRYING):
@@ -104,8 +113,8 @@ class OrderingKeys:
         key = row.ordering_key
         if key is None:
             return
-        holder = self._holders.get(key)
-        if holder is not None and holder.schedule_id == row.schedule_id:
+        holder = self._holders.get(key, {}).get(row.schedule_id)
+        if holder is not None:
             holder.calling = False
             holder.at = outcome.next_attempt_at or 0
         if outcome.reason == SUPERSEDED:
@@ -139,9 +148,9 @@ class OrderingKeys:
         self._ended[schedule_id] = None
         if len(self._ended) > ENDED_IDS:
             del self._ended[next(iter(self._ended))]
-        holder, queue = self._holders.get(key), self._queues.get(key)
-        held = holder is not None and holder.schedule_id == schedule_id
-        if held:
+        holders, queue = self._holders.get(key), self._queues.get(key)
+        held = holders is not None and holders.pop(schedule_id, None) is not None
+        if held and not holders:
             del self._holders[key]
         if queue is None or queue.at.pop(schedule_id, None) is None:
             if held:
@@ -153,38 +162,65 @@ class OrderingKeys:
             del self._queues[key]
         self._on_change()
 
+    def _learn(self, key: str, schedule_id: ScheduleId, redelivered_at: int) -> bool:
+        """Something was read of this delivery of a run: of a later one than was known, it begins again; of an earlier
+        one, False."""
+        known = self._redelivered.get(schedule_id, 0)
+        if redelivered_at > known:
+            self.ended(key, schedule_id)
+            del self._ended[schedule_id]
+            self._redelivered[schedule_id] = redelivered_at
+            if len(self._redelivered) > ENDED_IDS:
+                del self._redelivered[next(iter(self._redelivered))]
+        return redelivered_at >= known
+
+    def found_ended(self, key: str, schedule_id: ScheduleId, *, redelivered_at: int | None = None) -> None:
+        """A read shows that this run has ended: the delivery of it that was requested at `redelivered_at`, 0 for the
+        first one. None: the read does not tell which."""
+        outdated = (
+            schedule_id in self._redelivered
+            if redelivered_at is None
+            else not self._learn(key, schedule_id, redelivered_at)
+        )
+        if not outdated:
+            self.ended(key, schedule_id)
+
     def started(self, key: str, schedule_id: ScheduleId, at: int, *, calling: bool = False) -> None:
-        """A run has started: it holds its key, unless another one does. `at`: when it was admitted, or when its next
-        attempt is due."""
-        holder = self._holders.get(key)
+        """A run has started: it holds its key. `at`: when it was admitted, or when its next attempt is due."""
+        holder = self._holders.get(key, {}).get(schedule_id)
         if holder is None:
             if calling or schedule_id not in self._ended:
-                self._holders[key] = _Holder(schedule_id, at, calling=calling)
-        elif holder.schedule_id == schedule_id and (calling or not holder.calling):
+                self._holders.setdefault(key, {})[schedule_id] = _Holder(at, calling=calling)
+        elif calling or not holder.calling:
             holder.at, holder.calling = at, calling
-
-    def first(self, key: str) -> ScheduleId | None:
-        """The run that has started, else the first that waits; None: there is none."""
-        holder, queue = self._holders.get(key), self._queues.get(key)
-        if holder is not None:
-            return holder.schedule_id
-        return None if queue is None else queue.ids[0]
 
     def calling(self, key: str) -> bool:
         """Whether a run has started and is claimed. Otherwise it waits for its next attempt, or was cancelled since."""
-        holder = self._holders.get(key)
-        return holder is not None and holder.calling
+        return any(holder.calling for holder in self._holders.get(key, {}).values())
 
     def ahead(self, key: str, schedule_id: ScheduleId) -> int:
         """How many runs of a cron must end before this one; at 0 it may start."""
-        holder, before = self._holders.get(key), self.rank(key, schedule_id)
-        if holder is None:
+        holders, before = self._holders.get(key), self.rank(key, schedule_id)
+        if holders is None:
             return before
-        if holder.schedule_id == schedule_id:
-            return 0
         queue = self._queues.get(key)
-        counted = queue is not None and holder.schedule_id in queue.at and holder.schedule_id < schedule_id
-        return before if counted else before + 1
+        for position, holder in enumerate(holders):
+            if holder == schedule_id:
+                return position
+            counted = queue is not None and holder in queue.at and holder < schedule_id
+            before += not counted
+        return before
+
+    def runs_ahead(self, key: str, schedule_id: ScheduleId, *, limit: int) -> list[ScheduleId]:
+        """The first of them: those that have started, then those that wait, by due."""
+        found = list(self._holders.get(key, ()))
+        if schedule_id in found:
+            return found[: found.index(schedule_id)][:limit]
+        queue = self._queues.get(key)
+        if queue is not None:
+            before = queue.ids[: min(self.rank(key, schedule_id), limit + len(found))]
+            found += [one for one in before if one not in found]
+        return found[:limit]
 
     def rank(self, key: str, schedule_id: ScheduleId) -> int:
         """How many ids are before this one; at 0 its row may start."""
@@ -193,9 +229,8 @@ class OrderingKeys:
 
     def head_at(self, key: str) -> int:
         """When the head of this queue is due, 0 if it is being called. There must be a queue or a holder."""
-        holder = self._holders.get(key)
-        if holder is not None:
-            return 0 if holder.calling else holder.at
+        if holders := self._holders.get(key):
+            return 0 if self.calling(key) else next(iter(holders.values())).at
         queue = self._queues[key]
         return queue.at[queue.ids[0]]
 
@@ -207,12 +242,11 @@ class OrderingKeys:
                 late.append((key, queue.ids[0]))
                 if len(late) >= limit:
                     return late
-        for key, holder in self._holders.items():
-            if holder.at + OVERDUE_MS < now:
-                late.append((key, holder.schedule_id))
-                if len(late) >= limit:
-                    break
-        return late
+        for key, holders in self._holders.items():
+            late += [(key, one) for one, holder in holders.items() if holder.at + OVERDUE_MS < now]
+            if len(late) >= limit:
+                break
+        return late[:limit]
 
 
 def _has_started(row: Row) -> bool:
@@ -222,6 +256,17 @@ def _has_started(row: Row) -> bool:
     if row.state != State.RETRYING:
         return False
     return row.reason == IN_DOUBT or (row.attempts or 0) > (row.redelivered_after or 0)
+
+
+def _redelivered_at(row: Row) -> int:
+    """When the delivery that this row tells of was requested (Unix ms); 0: it is the first one."""
+    if not row.is_retry_row or MARK_REDELIVERY not in (row.options or ""):
+        return row.redelivered_at or 0
+    try:
+        redelivery = decode_options(row.options).redelivery
+    except Undecodable:
+        return 0
+    return 0 if redelivery is None else redelivery.at
 
 
 def _attempts_of(row: Row) -> int:

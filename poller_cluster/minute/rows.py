@@ -69,7 +69,7 @@ class PendingRow:
 
 WaitQueue: TypeAlias = tuple[str, str]
 """The queue that rows are held in: its kind and its name."""
-KEY, HOST, FLOW, LATER, UNKNOWN = "key", "host", "flow", "later", "unknown"
+KEY, RUN, HOST, FLOW, LATER, UNKNOWN = "key", "run", "host", "flow", "later", "unknown"
 """The kinds of queues."""
 
 
@@ -304,11 +304,15 @@ class Admission(Judge, Protocol):
     def in_doubt(self, row: Row) -> None:
         """A row of the partition that an earlier owner may have called."""
 
-    def first_run(self, key: str) -> ScheduleId | None:
-        """The run of a cron that has started, else the first that waits, by the ordering key of its runs."""
+    def runs_ahead(self, key: str, schedule_id: ScheduleId, *, limit: int) -> list[ScheduleId]:
+        """The first runs of a cron that must end before this one, by the ordering key of its runs: those that have
+        started, then those that wait."""
 
-    def is_over(self, key: str, schedule_id: ScheduleId) -> None:
-        """This run has ended, or was cancelled."""
+    def is_under_way(self, key: str, schedule_id: ScheduleId, *, at: int) -> None:
+        """This run had not ended at `at` (Unix milliseconds)."""
+
+    def is_over(self, key: str, schedule_id: ScheduleId, *, redelivered_at: int) -> None:
+        """This run has ended, or was cancelled, as of the delivery requested at `redelivered_at` (0: the first)."""
 
     def swept(self, row: SweptRow) -> None:
         """A row with an outcome, as a sweep reads it; without an ordering key it may be left out. It has no follow-up,

@@ -145,8 +145,8 @@ def backfill_calls_what_was_made(patch: pytest.MonkeyPatch) -> None:
 
 
 def overlap_ignored(patch: pytest.MonkeyPatch) -> None:
-    async def is_under_way(self: CronFireGuard, fire: object) -> bool:
-        return False
+    async def is_under_way(self: CronFireGuard, fire: object) -> None:
+        return
 
     patch.setattr(CronFireGuard, "_is_under_way", is_under_way)
     patch.setattr(OrderingKeys, "ahead", lambda self, key, schedule_id: 0)

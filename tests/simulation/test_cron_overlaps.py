@@ -71,6 +71,26 @@ def test_skip_passes_over_what_is_due_while_a_run_is_retried() -> None:
     simulate(scenario)
 
 
+@pytest.mark.parametrize("policy", ["skip", "cancel_other"])
+def test_a_run_that_ends_just_before_the_next_is_due_costs_no_other(policy: str) -> None:
+    """Rows are claimed seconds ahead; whether two overlap is decided when the later one is due."""
+
+    async def scenario(world: World) -> None:
+        crons = await begin(world, policy)
+        world.receiver.latency_seconds = 6.0
+        for _ in range(4):
+            await world.advance_to(minute_start(minute_of(world.now_ms()) + 1) + 50_500)
+            await crons.trigger("job")
+        await world.advance(60.0)
+        rows = await crons.rows("job")
+        assert not [row for row in rows.values() if row.state in (State.SKIPPED, State.CANCELLED)]
+        ended = [call.at_ms % MINUTE_MS for call in calls_of(crons) if call.at_ms % MINUTE_MS < 50_000]
+        assert max(ended) < 1_000, "each fire is made when it is due"
+        assert_never_two(crons, least_ms=2_900)
+
+    simulate(scenario)
+
+
 def test_buffer_all_calls_each_after_the_one_before_in_order() -> None:
     async def scenario(world: World) -> None:
         crons = await begin(world, "buffer_all", latency=4.0)

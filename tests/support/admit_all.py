@@ -30,10 +30,13 @@ class AdmitAll:
     def in_doubt(self, row: Row) -> None:
         return
 
-    def first_run(self, key: str) -> ScheduleId | None:
-        return None
+    def runs_ahead(self, key: str, schedule_id: ScheduleId, *, limit: int) -> list[ScheduleId]:
+        return []
 
-    def is_over(self, key: str, schedule_id: ScheduleId) -> None:
+    def is_under_way(self, key: str, schedule_id: ScheduleId, *, at: int) -> None:
+        return
+
+    def is_over(self, key: str, schedule_id: ScheduleId, *, redelivered_at: int) -> None:
         return
 
     def swept(self, row: SweptRow) -> None:

@@ -11,7 +11,7 @@ from membership.conditional import Applied
 from poller_cluster.crons.fire_guard import OVERLAP, RUNS_AT_ONCE, CronFireGuard
 from scheduler_service.domain.crons.expansion import plan
 from scheduler_service.domain.crons.row import Cron, CronOptions, CronState
-from scheduler_service.domain.ids import MINUTE_MS, CronId, UnixMillis
+from scheduler_service.domain.ids import MINUTE_MS, CronId, ScheduleId, UnixMillis
 from scheduler_service.domain.retry_rows import retry_row_of
 from scheduler_service.domain.schedules import Definition, Outcome, Row, RowWrite, State
 from scheduler_service.usecases.expand_crons import CHANGED
@@ -67,7 +67,9 @@ class Fires:
         assert isinstance(answer, Applied)
 
     async def verdict(self, *rows: Definition) -> list[tuple[State, str | None] | None]:
-        outcomes = await self.judge.judge(SHOP, [as_row(row) for row in rows], now=self.world.clock.now)
+        """When the last of them is due."""
+        now = max(self.world.clock.now, *(row.due for row in rows))
+        outcomes = await self.judge.judge(SHOP, [as_row(row) for row in rows], now=now)
         return [None if (end := outcomes.get(row.key)) is None else (end.state, end.reason) for row in rows]
 
 
@@ -197,3 +199,48 @@ async def test_the_run_before_may_be_of_the_month_before(fires: Fires) -> None:
 async def test_one_of_several_late_fires_is_made(fires: Fires) -> None:
     rows = await fires.children(await fires.cron(overlap="skip"))
     assert await fires.verdict(*rows) == [None] + [(State.SKIPPED, OVERLAP)] * 9
+
+
+class Ahead:
+    """The runs before another one, as their owner knows them."""
+
+    def __init__(self, *ids: ScheduleId) -> None:
+        self.ids = list(ids)
+        self.under_way: list[ScheduleId] = []
+
+    def runs_ahead(self, key: str, schedule_id: ScheduleId, *, limit: int) -> list[ScheduleId]:
+        return self.ids[:limit]
+
+    def is_under_way(self, key: str, schedule_id: ScheduleId, *, at: int) -> None:
+        self.under_way.append(schedule_id)
+
+    def is_over(self, key: str, schedule_id: ScheduleId, *, redelivered_at: int) -> None:
+        self.ids.remove(schedule_id)
+
+
+async def judged(fires: Fires, row: Definition, runs: Ahead, *, early_ms: int = 0) -> tuple[State, str | None] | None:
+    outcomes = await fires.judge.judge(SHOP, [as_row(row)], now=row.due - early_ms, runs=runs)
+    return None if (end := outcomes.get(row.key)) is None else (end.state, end.reason)
+
+
+async def test_overlaps_are_judged_no_sooner_than_a_fire_is_due(fires: Fires) -> None:
+    """The run before may end until then."""
+    rows = await fires.children(await fires.cron(overlap="skip"))
+    runs = Ahead(rows[0].schedule_id)
+    assert await judged(fires, rows[1], runs, early_ms=1) is None
+    assert runs.under_way == [rows[0].schedule_id], "it is told to the owner, who may not know of it"
+    assert await judged(fires, rows[1], runs) == (State.SKIPPED, OVERLAP)
+
+
+async def test_under_buffer_one_both_runs_before_are_looked_at(fires: Fires) -> None:
+    rows = await fires.children(await fires.cron(overlap="skip", waits="buffer_one"))
+    runs = Ahead(rows[0].schedule_id, rows[1].schedule_id)
+    assert await judged(fires, rows[2], runs) == (State.SKIPPED, OVERLAP)
+    await fires.end(rows[1], State.CANCELLED, attempts=0)
+    assert await judged(fires, rows[2], runs) is None
+    assert runs.ids == [rows[0].schedule_id], "the one that was cancelled waits no more"
+
+
+async def test_cancel_other_cancels_the_older_of_both(fires: Fires) -> None:
+    rows = await fires.children(await fires.cron(overlap="skip", waits="cancel_other"))
+    assert await judged(fires, rows[0], Ahead(rows[1].schedule_id)) == (State.CANCELLED, OVERLAP)

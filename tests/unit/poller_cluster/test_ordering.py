@@ -1,5 +1,7 @@
 """The order of the rows of an ordering key, and when it is forgotten."""
 
+from typing import Any
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 from poller_cluster.minute import ordering
 from poller_cluster.minute.ordering import OrderingKeys
 from scheduler_service.domain.ids import ScheduleId
-from scheduler_service.domain.options import run_key
+from scheduler_service.domain.options import Redelivery, ScheduleOptions, encode_options, run_key
 from scheduler_service.domain.schedules import Row, State
 from tests.unit.poller_cluster.builders import at, outcome, retry_row_key, row, with_state
 
@@ -161,6 +163,10 @@ def ahead(poller: Poller, one: Row) -> int:
     return poller.keys.ahead(RUNS, one.schedule_id)
 
 
+def first(poller: Poller, one: Row) -> ScheduleId | None:
+    return next(iter(poller.keys.runs_ahead(RUNS, one.schedule_id, limit=1)), None)
+
+
 def test_a_run_that_has_started_holds_off_all_others_until_it_ends(poller: Poller) -> None:
     earlier, started, later = (keyed(seconds, key=RUNS) for seconds in (1, 2, 3))
     for each in (started, later):
@@ -169,8 +175,7 @@ def test_a_run_that_has_started_holds_off_all_others_until_it_ends(poller: Polle
     poller.keys.read(earlier)
     assert [ahead(poller, each) for each in (earlier, started, later)] == [1, 0, 2]
     assert poller.keys.calling(RUNS)
-    poller.keys.started(RUNS, earlier.schedule_id, at(1), calling=True)
-    assert poller.keys.first(RUNS) == started.schedule_id, "there is one holder"
+    assert first(poller, later) == started.schedule_id, "the one that started first"
     poller.keys.recorded(started, outcome(State.RETRYING, next_attempt_at=at(60)))
     assert not poller.keys.calling(RUNS)
     assert (ahead(poller, earlier), poller.keys.head_at(RUNS)) == (1, at(60))
@@ -184,12 +189,12 @@ def test_a_new_owner_finds_the_run_that_has_started(poller: Poller) -> None:
     waiting, tried = keyed(1, key=RUNS), keyed(2, key=RUNS)
     poller.keys.read(waiting)
     poller.keys.read(with_state(tried, State.RETRYING, attempts=2, next_attempt_at=at(60)))
-    assert poller.keys.first(RUNS) == tried.schedule_id
+    assert first(poller, waiting) == tried.schedule_id
     assert ahead(poller, waiting) == 1
     deferred = Poller()
     deferred.keys.read(waiting)
     deferred.keys.read(with_state(tried, State.RETRYING, attempts=0, next_attempt_at=at(60)))
-    assert deferred.keys.first(RUNS) == waiting.schedule_id, "a run that was only deferred has not started"
+    assert first(deferred, tried) == waiting.schedule_id, "a run that was only deferred has not started"
     assert ahead(deferred, waiting) == 0
 
 
@@ -200,5 +205,61 @@ def test_a_holder_that_was_cancelled_elsewhere_is_looked_up(poller: Poller) -> N
     assert poller.keys.overdue(at(30), limit=9) == []
     assert poller.keys.overdue(at(62), limit=9) == [(RUNS, run.schedule_id)]
     poller.keys.read(with_state(run, State.CANCELLED))
-    assert poller.keys.first(RUNS) is None
+    assert first(poller, keyed(2, key=RUNS)) is None
     assert poller.keys.overdue(at(62), limit=9) == []
+
+
+def redelivered(run: Row, seconds: float, **columns: Any) -> Row:
+    """The original of a run that was redelivered at this second."""
+    columns = {"attempts": 1, "redelivered_after": 1, "next_attempt_at": at(seconds), **columns}
+    return with_state(run, State.RETRYING, redelivered_at=at(seconds), **columns)
+
+
+def its_retry_row(run: Row, seconds: float) -> Row:
+    options = encode_options(ScheduleOptions(redelivery=Redelivery(at(seconds), 1)))
+    return retry_row_key(seconds, run, options=options)
+
+
+def test_a_page_that_was_read_before_a_redelivery_ends_nothing(poller: Poller) -> None:
+    run, later = keyed(1, key=RUNS), keyed(50, key=RUNS)
+    poller.keys.read(with_state(run, State.DELIVERED))
+    poller.keys.read(its_retry_row(run, 40))
+    poller.keys.started(RUNS, run.schedule_id, at(40), calling=True)
+    poller.keys.read(later)
+    poller.keys.read(with_state(run, State.DELIVERED))
+    poller.keys.found_ended(RUNS, run.schedule_id)
+    poller.keys.found_ended(RUNS, run.schedule_id, redelivered_at=0)
+    assert (ahead(poller, run), ahead(poller, later)) == (0, 1)
+    poller.keys.found_ended(RUNS, run.schedule_id, redelivered_at=at(40))
+    assert ahead(poller, later) == 0
+
+
+def test_a_redelivered_run_that_is_found_in_doubt_holds_the_key_although_it_had_ended(poller: Poller) -> None:
+    """A new owner reads the retry row that delivered it, then that of the redelivery."""
+    run, later = keyed(1, key=RUNS), keyed(50, key=RUNS)
+    poller.keys.read(redelivered(run, 40))
+    poller.keys.read(with_state(retry_row_key(20, run), State.DELIVERED))
+    poller.keys.read(its_retry_row(run, 40))
+    poller.keys.started(RUNS, run.schedule_id, at(40))
+    poller.keys.read(later)
+    assert (ahead(poller, run), ahead(poller, later)) == (0, 1)
+
+
+def test_a_run_in_doubt_holds_the_key_behind_one_whose_end_is_not_carried_yet(poller: Poller) -> None:
+    delivered, doubted, earlier = (keyed(seconds, key=RUNS) for seconds in (1, 30, 20))
+    poller.keys.read(with_state(delivered, State.RETRYING, attempts=1, next_attempt_at=at(10)))
+    poller.keys.read(doubted)
+    poller.keys.started(RUNS, doubted.schedule_id, at(30))
+    poller.keys.read(with_state(retry_row_key(10, delivered), State.DELIVERED))
+    poller.keys.read(earlier)
+    assert (ahead(poller, doubted), ahead(poller, earlier)) == (0, 1)
+
+
+def test_the_runs_before_another_one_are_those_that_started_then_those_that_wait(poller: Poller) -> None:
+    waiting, started, last = (keyed(seconds, key=RUNS) for seconds in (1, 2, 3))
+    for each in (waiting, started, last):
+        poller.keys.read(each)
+    poller.keys.started(RUNS, started.schedule_id, at(2))
+    found = poller.keys.runs_ahead(RUNS, last.schedule_id, limit=2)
+    assert found == [started.schedule_id, waiting.schedule_id]
+    assert poller.keys.runs_ahead(RUNS, started.schedule_id, limit=2) == []
