@@ -78,10 +78,14 @@ def _of_delivery() -> dict[str, Column]:
     return {
         "attempts": F.coalesce("attempts", said[0].cast("int")),
         "first_attempt_at": F.coalesce("first_attempt_at", F.timestamp_millis(said[1].cast("long"))),
-        "last_status": F.when(F.col("attempts").isNull(), said[2].cast("int")).otherwise(F.col("last_status")),
+        "last_status": F.when(F.col("attempts").isNull(), _status(said[2])).otherwise(F.col("last_status")),
         "fired_epoch": F.coalesce("fired_epoch", said[3].cast("long")),
         "fired_by": F.coalesce("fired_by", said[4]),
     }
+
+
+def _status(text: Column) -> Column:
+    return F.when(~text.startswith("0"), text.cast("int"))
 
 
 def _of_content() -> dict[str, Column]:

@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from cql.packed import unpack_delivery
 from cql.schedule_rows import commit_items
 from cql.storage import Storage
+from cql.stored_rows import read_stored_row
 from membership.conditional import APPLIED
 from scheduler_service.domain.ids import UnixMillis
 from scheduler_service.domain.schedules import Definition, Outcome, State
@@ -57,6 +59,16 @@ async def test_every_read_shows_the_same(storage: Storage, names: Names, other: 
     packed = await recorded(storage, names, 1, packs=True, **other)
     plain = await recorded(storage, names, 2, packs=False, **other)
     assert await shown(storage, packed) == await shown(storage, plain)
+
+
+@pytest.mark.parametrize("status", [204, None])
+async def test_it_is_one_text_with_and_without_a_status(storage: Storage, names: Names, status: int | None) -> None:
+    rows = await recorded(storage, names, 3, packs=True, last_status=status)
+    found = await read_stored_row(storage.connection, rows[1].partition, rows[1].key)
+    assert not {"attempts", "last_status", "fired_by"} & found.cells.keys()
+    assert unpack_delivery(found.cells["delivery"]) == (1, rows[1].due, status, 1, "node-1@7")
+    row = (await storage.schedules.read_page(rows[1].partition)).rows[1]
+    assert (row.state, row.attempts, row.last_status) == (State.DELIVERED, 1, status)
 
 
 @pytest.mark.parametrize("text", ["", "1 2", "1 soon 204 7 node-1@7", "1 1763836800123 204 seven node-1@7"])

@@ -3,12 +3,22 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from cql.packed import FORM, UNREADABLE, pack_content, unpack_content
+from cql.packed import FORM, UNREADABLE, pack_content, pack_delivery, unpack_content
+from scheduler_service.domain.ids import UnixMillis
+from scheduler_service.domain.schedules import Outcome, State
 from spark.transforms.archive import READS
 from spark.transforms.rows import packed_in, unpacked
 from tests.spark.frames import at, found, frame
 
 PACKED = f"2 {round(at(1.25).timestamp() * 1000)} 204 7 a node@1763836790000"
+TO_A_TARGET = Outcome(
+    state=State.DELIVERED,
+    attempts=1,
+    first_attempt_at=UnixMillis(round(at(1.25).timestamp() * 1000)),
+    finished_at=UnixMillis(round(at(2).timestamp() * 1000)),
+    fired_epoch=7,
+    fired_by="a node@1763836790000",
+)
 COLUMNS = (
     "schedule_id string, attempts int, first_attempt_at timestamp, last_status int, fired_epoch bigint, "
     "fired_by string, delivery string"
@@ -18,6 +28,7 @@ COLUMNS = (
 def test_a_row_says_the_same_in_either_form(spark: SparkSession) -> None:
     rows = [
         {"schedule_id": "packed", "delivery": PACKED},
+        {"schedule_id": "to a target", "delivery": pack_delivery(TO_A_TARGET)},
         {"schedule_id": "new"},
         {"schedule_id": "columns", "attempts": 3, "first_attempt_at": at(9), "last_status": 500, "fired_by": "b@1"},
         {"schedule_id": "redelivered", "attempts": 2, "delivery": PACKED},
@@ -26,6 +37,7 @@ def test_a_row_says_the_same_in_either_form(spark: SparkSession) -> None:
     assert "delivery" not in whole.columns
     assert found(whole) == {
         ("packed", 2, 1.25, 204, 7, "a node@1763836790000"),
+        ("to a target", 1, 1.25, None, 7, "a node@1763836790000"),
         ("new", None, None, None, None, None),
         ("columns", 3, 9.0, 500, None, "b@1"),
         ("redelivered", 2, 1.25, None, 7, "a node@1763836790000"),

@@ -1,5 +1,6 @@
 """Packed cells: their contents, and the handling of damaged ones."""
 
+import re
 import struct
 from typing import Any
 
@@ -16,6 +17,7 @@ from cql.packed import (
     _heads,
     _texts,
     pack_content,
+    pack_delivery,
     unpack_content,
     unpack_delivery,
 )
@@ -99,6 +101,23 @@ def test_a_row_with_such_content_is_not_called_and_fails_as_undecodable(how: str
 def test_a_delivery_is_five_parts_of_which_four_are_numbers_that_fit(said: str) -> None:
     assert unpack_delivery(said) is None
     assert unpack_delivery("1 1763836800123 204 7 node 1@2") == (1, 1763836800123, 204, 7, "node 1@2")
+
+
+def test_a_delivery_without_a_status_is_packed_and_read_as_a_success_by_older_programs() -> None:
+    ended = Outcome(
+        state=State.DELIVERED,
+        attempts=2,
+        first_attempt_at=UnixMillis(1763836800123),
+        finished_at=UnixMillis(1763836800200),
+        fired_epoch=7,
+        fired_by="node 1@2",
+    )
+    packed = pack_delivery(ended)
+    assert packed is not None
+    assert unpack_delivery(packed) == (2, 1763836800123, None, 7, "node 1@2")
+    said = re.fullmatch(r"([0-9]{1,9}) ([0-9]{1,14}) ([0-9]{1,9}) ([0-9]{1,18}) (.*)", packed)
+    assert said is not None
+    assert [int(number) for number in said.groups()[:4]] == [2, 1763836800123, 200, 7]
 
 
 def test_unreadable_content_is_never_shown() -> None:
