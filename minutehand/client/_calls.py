@@ -54,6 +54,7 @@ from minutehand.client._outcomes import (
 T = TypeVar("T")
 JSON: Final = "application/json"
 DEFAULT_TIMEOUT_SECONDS: Final = 15.0
+_DOTS: Final = {".": "%2E", "..": "%2E%2E"}
 _encode = msgspec.json.Encoder().encode
 _IDEMPOTENT: Final = ("GET", "PUT", "DELETE")
 TRIAL_CALL_TIMEOUT_SECONDS: Final = 75.0
@@ -579,7 +580,13 @@ def number(value: int | None) -> str | None:
 def segment(text: str) -> str:
     if not text:
         raise ValueError("an id can't be empty")
-    return quote(text, safe="$")
+    return escaped(text)
+
+
+def escaped(text: str) -> str:
+    """A name as one step of a path. `.` and `..` are escaped, too: libraries and proxies resolve them, and a request
+    about such a key would reach what is above it."""
+    return _DOTS.get(text) or quote(text, safe="$")
 
 
 def instant(value: datetime | str | None) -> str | None:

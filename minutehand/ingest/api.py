@@ -17,7 +17,6 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
-from urllib.parse import quote
 from uuid import UUID
 
 import aiohttp
@@ -25,7 +24,7 @@ import msgspec
 from yarl import URL
 
 from membership.errors import MinutehandError
-from minutehand.client._calls import address_of, headers_for
+from minutehand.client._calls import address_of, escaped, headers_for
 from minutehand.client._errors import MinutehandApiError, error_of
 from minutehand.client._models import Fault, Problem
 from scheduler_service.runtime.clock import Clock
@@ -120,7 +119,7 @@ class IngestApi:
         self.client_id = client_id
         self._address = address_of(url).rstrip("/")
         self._headers = headers_for(key)
-        self._client = quote(client_id, safe="")
+        self._client = escaped(client_id)
         self._batch_url = self._address + _BATCH_PATH.format(client=self._client)
         self._schedules_url = f"{self._address}/v1/clients/{self._client}/schedules"
         self._clock = clock
@@ -198,7 +197,7 @@ class IngestApi:
 
     async def cancel(self, *, key: str | None, schedule_id: str | None) -> Refused | None:
         """None: it is cancelled. Raises Later."""
-        address = f"{self._schedules_url}/{quote(schedule_id or '', safe='')}" if key is None else self._by_key(key)
+        address = f"{self._schedules_url}/{escaped(schedule_id or '')}" if key is None else self._by_key(key)
         status, headers, body = await self._ask("DELETE", address, found=(400, 404, 409, 422))
         if status < 300:
             return None
@@ -227,7 +226,7 @@ class IngestApi:
         assert self._http is not None
         sent = self._clock.monotonic()
         try:
-            # As it is: else the keys `.` and `..` would be steps of the path.
+            # As it is: else yarl would resolve the keys `.` and `..`, which are escaped.
             address = URL(url, encoded=True)
             async with self._http.request(method, address, data=body, allow_redirects=False) as response:
                 content = await response.read()
@@ -251,7 +250,7 @@ class IngestApi:
             self._terms = Terms(float(parts[1]), int(parts[2])), sent
 
     def _by_key(self, key: str) -> str:
-        return f"{self._schedules_url}/by-key/{quote(key, safe='')}"
+        return f"{self._schedules_url}/by-key/{escaped(key)}"
 
 
 def _error(status: int, headers: Mapping[str, str], body: bytes) -> MinutehandApiError:
