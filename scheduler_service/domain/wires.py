@@ -12,9 +12,9 @@ from scheduler_service.domain.options import Headers
 
 GOSCHEDULER: Final = "goscheduler"
 """GoScheduler's wire, under `/goscheduler`."""
-WIRES_SINCE: Final = 29
-"""The migration from which on nodes know wires; between it and the first wire was no release. Older nodes send such
-calls without those headers, and a body with GET and HEAD."""
+WIRES_SINCE: Final = 30
+"""The first migration that is later than wires: nodes that know it know them. Older ones may send such calls without
+those headers, and a body with GET and HEAD."""
 SCHEDULE_ID: Final = "Schedule-Id"
 PARENT_SCHEDULE_ID: Final = "Parent-Schedule-Id"
 _CONTENT_TYPE: Final = "Content-Type"
