@@ -1,11 +1,10 @@
 """`minutehand import`: what other schedulers have, as crons and schedules of a client."""
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
@@ -15,10 +14,16 @@ from minutehand.cli.options import DEFAULT_URL, AsJson, KeyText, Url, connect
 from minutehand.cli.output import fail, print_json, printable, say
 
 if TYPE_CHECKING:
+    from minutehand.client import Callback, Schedule
     from minutehand.client._models import CronOptions
     from minutehand.client._sync.client_scope import ClientScope
     from minutehand.importing.entries import Found
     from minutehand.importing.meaning import Judged
+
+T = TypeVar("T")
+
+_RESULTS: Final = ("created", "changed", "unchanged")
+_WAITING: Final = ("scheduled", "retrying")
 
 app = typer.Typer(
     help="Show what the schedules of another scheduler mean here, and put them. Nothing is stored without --apply."
@@ -228,36 +233,31 @@ def _left_out(one: "Judged", now: int) -> str | None:
     return None
 
 
-def _apply(planned: Sequence[_Planned], options: ImportOptions) -> Counter[str]:
-    """How many were put, and how many were there before, equal or not. Says where it stopped if the API refuses one."""
+def _apply(planned: Sequence[_Planned], options: ImportOptions) -> dict[str, str]:
+    """What became of each that was put, by its id. Says where it stopped if the API refuses one."""
     from minutehand.client import MinutehandClientError
 
-    done: Counter[str] = Counter()
+    done: dict[str, str] = {}
     with connect(options.url, options.key) as api:
         client = api.client(options.client_id)
         for one in planned:
             if one.left_out is None:
                 try:
-                    done[_put(client, one)] += 1
+                    done[one.own_id] = _put(client, one)
                 except MinutehandClientError:
                     stopped = f"Stopped at {one.own_id}, {one.judged.entry.place}; before it:"
-                    typer.echo(printable(f"{stopped} {_told(done) or 'nothing was put'}."), err=True)
+                    typer.echo(printable(f"{stopped} {_told(planned, done) or 'nothing was put'}."), err=True)
                     raise
     return done
 
 
 def _put(client: "ClientScope", planned: _Planned) -> str:
-    from minutehand.client import Callback, Dst, LocalTime
-    from minutehand.importing.meaning import is_local
+    """One of _RESULTS."""
+    from minutehand.client import Callback, Dst
 
     one, callback = planned.judged.entry, Callback(**planned.callback)
     if one.expression is None:
-        assert one.at is not None
-        if _waits(client, planned):
-            return "calls that were there"
-        due: Any = LocalTime(local=one.at, timezone=one.timezone) if is_local(one) else one.at
-        client.schedules.put(planned.own_id, callback, due=due, window_seconds=one.spread_seconds, label=planned.own_id)
-        return "calls put"
+        return _put_call(client, planned, callback)
     options: CronOptions = {
         "dialect": one.dialect,
         "dst": Dst(gap=one.gap, fold=one.fold),
@@ -270,21 +270,42 @@ def _put(client: "ClientScope", planned: _Planned) -> str:
     }
     if one.catch_up_seconds is not None:
         options["catch_up_seconds"] = one.catch_up_seconds
-    expression, timezone = one.expression, one.timezone
-    cron = client.crons.put(planned.own_id, callback, expression=expression, timezone=timezone, **options)
-    return "crons put" if cron.revision == 1 else "crons that were there"
+    before = _present(lambda: client.crons.get(planned.own_id))
+    after = client.crons.put(planned.own_id, callback, expression=one.expression, timezone=one.timezone, **options)
+    if before is None or before.state == "deleted":
+        return "created"
+    return "unchanged" if after.revision == before.revision else "changed"
 
 
-def _waits(client: "ClientScope", planned: _Planned) -> bool:
-    """Whether the same call waits under its id: a put would make another one in its place."""
+def _put_call(client: "ClientScope", planned: _Planned, callback: "Callback") -> str:
+    """One of _RESULTS. A call that is the same is not put again: another one would take its place."""
+    from minutehand.client import LocalTime
+    from minutehand.importing.meaning import is_local
+
+    one, own = planned.judged.entry, planned.own_id
+    assert one.at is not None
+    present = _present(lambda: client.schedules.get_by_key(own))
+    if present is not None and _is_same(present, planned):
+        return "unchanged"
+    due: Any = LocalTime(local=one.at, timezone=one.timezone) if is_local(one) else one.at
+    client.schedules.put(own, callback, due=due, window_seconds=one.spread_seconds, label=own)
+    return "changed" if present is not None and present.state in _WAITING else "created"
+
+
+def _present(get: Callable[[], T]) -> T | None:
     from minutehand.client import NotFound
+
+    try:
+        return get()
+    except NotFound:
+        return None
+
+
+def _is_same(present: "Schedule", planned: _Planned) -> bool:
+    """Whether what is under an entry's id waits, and is the same call."""
     from minutehand.importing.receivers import is_same_call
 
     assert planned.judged.meant is not None
-    try:
-        present = client.schedules.get_by_key(planned.own_id)
-    except NotFound:
-        return False
     sent, (due,) = present.callback, planned.judged.meant.fires
     asked = present.nominal_due or present.due
     return (
@@ -304,18 +325,20 @@ def _show(
     faults: Sequence[Any],
     options: ImportOptions,
     *,
-    applied: Counter[str] | None,
+    applied: Mapping[str, str] | None,
 ) -> None:
     if options.as_json:
         print_json({
-            "entries": [_document(one) for one in planned],
+            "entries": [_document(one, applied or {}) for one in planned],
             "left_out": [{"place": one.place, "reason": one.reason} for one in found.left_out],
             "faults": [{"place": fault.place, "reason": fault.reason} for fault in faults],
-            "applied": None if applied is None else dict(applied),
+            "applied": None if applied is None else _counted(planned, applied),
         })  # fmt: skip
         return
     for one in planned:
         _show_one(one)
+    if not options.apply and any(one.callback is None for one in planned):
+        say("Nothing says yet where the calls go: give --url-template, or --destination.")
     for other in found.left_out:
         say(f"{other.place}: left out: {other.reason}")
     for fault in faults:
@@ -328,14 +351,39 @@ def _show(
         if not options.apply:
             say("Nothing was put; --apply puts them.")
     else:
-        say(_told(applied) or "There was nothing to put.")
+        say(_told(planned, applied) or "There was nothing to put.")
 
 
-def _told(applied: Counter[str]) -> str:
-    return ", ".join(f"{count:,} {what}" for what, count in applied.items())
+def _counted(planned: Sequence[_Planned], applied: Mapping[str, str]) -> dict[str, dict[str, int]]:
+    """How many crons and calls were created, changed, and there already."""
+    counted = {what: dict.fromkeys(_RESULTS, 0) for what in ("crons", "calls")}
+    for one in planned:
+        if one.own_id in applied:
+            counted["calls" if one.judged.entry.expression is None else "crons"][applied[one.own_id]] += 1
+    return counted
+
+
+def _told(planned: Sequence[_Planned], applied: Mapping[str, str]) -> str:
+    return "; ".join(
+        f"{what}: {', '.join(f'{count:,} {result}' for result, count in results.items())}"
+        for what, results in _counted(planned, applied).items()
+        if any(results.values())
+    )
+
+
+def _call_told(call: "Mapping[str, Any]") -> str:
+    """Such as `POST https://jobs.example/run/x, 57 bytes: {"source":...`."""
+    where = call["url"] or f"destination {call['destination']}{call['path'] or ''}"
+    headers = f", headers {', '.join(call['headers'])}" if call["headers"] else ""
+    begin = call["body_begin"].replace("\n", "\\n")
+    more = "..." if len(call["body_begin"].encode()) < call["body_bytes"] else ""
+    body = f"{call['body_bytes']:,} bytes: {begin}{more}" if begin else "no body"
+    return f"{call['method'] + ' ' if call['method'] else ''}{where}{headers}, {body}"
 
 
 def _show_one(planned: _Planned) -> None:
+    from minutehand.importing.receivers import call_shown
+
     judged = planned.judged
     one, meant = judged.entry, judged.meant
     assert meant is not None
@@ -343,6 +391,8 @@ def _show_one(planned: _Planned) -> None:
     say(f"{planned.own_id}: {one.place}, {one.written}{left_out}")
     say(f"  {meant.words}")
     say(f"  {'  '.join(map(_instant, meant.fires)) or 'no fire ahead'}")
+    if planned.callback is not None:
+        say(f"  -> {_call_told(call_shown(planned.callback))}")
     if judged.differs:
         plain = judged.plain
         told = f"refused: {judged.plain_fault}" if plain is None else "  ".join(map(_instant, plain.fires))
@@ -351,7 +401,9 @@ def _show_one(planned: _Planned) -> None:
         say(f"  note: {note}")
 
 
-def _document(planned: _Planned) -> dict[str, Any]:
+def _document(planned: _Planned, applied: Mapping[str, str]) -> dict[str, Any]:
+    from minutehand.importing.receivers import call_shown
+
     judged = planned.judged
     one, meant, plain = judged.entry, judged.meant, judged.plain
     assert meant is not None
@@ -367,7 +419,9 @@ def _document(planned: _Planned) -> dict[str, Any]:
         "next_fires": [_instant(at) for at in meant.fires],
         "without_dialect": None if plain is None else [_instant(at) for at in plain.fires],
         "differs": judged.differs,
+        "call": None if planned.callback is None else call_shown(planned.callback),
         "left_out": planned.left_out,
+        "applied": applied.get(planned.own_id),
         "notes": list(one.notes),
     }
 

@@ -1,16 +1,20 @@
 """Where the calls of an import go, and what they carry. Pure."""
 
 import json
+import re
 import string
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit, urlunsplit
 
 from minutehand.importing.entries import Entry
 
 MASK: Final = "***"
 """What the API shows instead of a credential."""
+BODY_SHOWN: Final = 80
+"""Characters of a body that are shown."""
+_SECRET: Final = re.compile(r"(?i)auth|code|cred|key|pass|pwd|secret|sig|token")
 _FIELDS: Final = frozenset({"id", "name"})
 
 
@@ -60,6 +64,38 @@ class Receiver:
         elif entry.payload:
             told["json"] = dict(entry.payload)
         return told
+
+
+def call_shown(callback: Mapping[str, Any]) -> dict[str, Any]:
+    """A callback for a person who looks before anything is stored: without values of headers, passwords in its URL or
+    what its query's names tell to be secret; with the size of its body and how that begins."""
+    told = {name: callback.get(name) for name in ("url", "destination", "path", "method")}
+    if told["url"] is not None:
+        told["url"] = _without_secrets(told["url"])
+        told["method"] = told["method"] or "POST"
+    body = callback.get("body")
+    if "json" in callback:
+        body = json.dumps(callback["json"], ensure_ascii=False, separators=(",", ":"))
+    return {
+        **told,
+        "headers": dict.fromkeys(callback.get("headers", {}), MASK),
+        "body_bytes": len((body or "").encode()),
+        "body_begin": (body or "")[:BODY_SHOWN],
+    }
+
+
+def _without_secrets(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        # The API will say why it is none.
+        return url
+    host = parts.netloc.rpartition("@")
+    query = "&".join(
+        f"{name}={MASK}" if value and _SECRET.search(name) else f"{name}{equals}{value}"
+        for name, equals, value in (pair.partition("=") for pair in parts.query.split("&"))
+    )
+    return urlunsplit(parts._replace(netloc=f"{MASK}@{host[2]}" if host[1] else host[2], query=query))
 
 
 def is_same_call(asked: Mapping[str, Any], shown: Mapping[str, Any]) -> bool:

@@ -43,24 +43,24 @@ def test_what_was_imported_is_called_and_stays_at_a_repeat(
     key = cluster.register("shop", poller_quota=1)
     monkeypatch.setenv("MINUTEHAND_KEY", key)
 
-    def imported(source: str) -> dict[str, int]:
+    def imported(source: str) -> list[int]:
         file = tmp_path / source
         file.write_text(FILES[source])
         where = ["--url", cluster.api_url, "--client", "shop", "--url-template", cluster.receiver.url]
         assert failures.run(["import", source, str(file), *where, "--apply", "--json"]) == 0
-        applied: dict[str, int] = json.loads(capsys.readouterr().out)["applied"]
-        return applied
+        applied: dict[str, dict[str, int]] = json.loads(capsys.readouterr().out)["applied"]
+        return [count for counts in applied.values() for count in counts.values()]
 
     first = [imported(source) for source in FILES]
-    assert first == [{"crons put": 2}, {"crons put": 2, "calls put": 1}, *[{"crons put": 1}] * 3]
+    assert first == [[2, 0, 0, 0, 0, 0], [2, 0, 0, 1, 0, 0], *[[1, 0, 0, 0, 0, 0]] * 3]
     with cluster.client("shop", key) as client:
         before = {cron.cron_id: cron.revision for cron in client.crons.list()}
         once = client.schedules.get_by_key("eventbridge-once")
         assert {"eventbridge-closing", "eventbridge-pulse", "k8s-shop.report", "quartz-ops.last", "go-shop.s1"} < {
             *before
         }
-        for source in FILES:
-            imported(source)
+        again = [imported(source) for source in FILES]
+        assert again == [[0, 0, 2, 0, 0, 0], [0, 0, 2, 0, 0, 1], *[[0, 0, 1, 0, 0, 0]] * 3]
         assert {cron.cron_id: cron.revision for cron in client.crons.list()} == before
         assert client.schedules.get_by_key("eventbridge-once").schedule_id == once.schedule_id
         assert f"{once.due:%Y-%m-%dT%H:%M}" == "2028-01-01T08:00"

@@ -16,6 +16,7 @@ RULES = [
     {"Name": "later", "ScheduleExpression": "at(2199-01-01T09:00:00)", "ScheduleExpressionTimezone": "Europe/Berlin"},
     {"Name": "past", "ScheduleExpression": "at(2020-01-01T09:00:00)"},
 ]
+NONE = problem(404, {**PROBLEM, "type": "/problems/not-found", "status": 404})
 APPLY = ["--apply", "--client", "shop", "--url-template", "https://in.example/{name}?id={id}"]
 
 
@@ -47,7 +48,7 @@ def test_what_is_no_schedule_keeps_nothing_back(
 ) -> None:
     file = tmp_path / "rules"
     file.write_text(json.dumps({"Rules": [{"Name": "e", "EventPattern": "{}"}, RULES[0]]}))
-    script.answers = [httpx.Response(201, json={**CRON, "revision": 1})]
+    script.answers = [NONE, httpx.Response(201, json=CRON)]
     assert failures.run(["import", "eventbridge", str(file), *APPLY]) == 0
     told = capsys.readouterr().out
     assert "item 1, Rules[0]: left out: e waits for events" in told
@@ -57,13 +58,13 @@ def test_what_is_no_schedule_keeps_nothing_back(
 
 
 def test_applied_each_is_put_under_its_id(script: Script, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    none = problem(404, {**PROBLEM, "type": "/problems/not-found", "status": 404})
-    script.answers = [httpx.Response(201, json={**CRON, "revision": 1}), none, httpx.Response(201, json=SCHEDULE)]
+    script.answers = [NONE, httpx.Response(201, json=CRON), NONE, httpx.Response(201, json=SCHEDULE)]
     assert failures.run(["import", "eventbridge", str(file), *APPLY]) == 0
-    assert "1 crons put, 1 calls put" in capsys.readouterr().out
-    cron, _, once = script.requests
+    told = capsys.readouterr().out
+    assert "crons: 1 created, 0 changed, 0 unchanged; calls: 1 created, 0 changed, 0 unchanged" in told
+    _, cron, _, once = script.requests
     assert (cron.method, cron.url.path) == ("PUT", "/v1/clients/shop/crons/eventbridge-nightly")
-    asked: dict[str, Any] = script.sent(0)
+    asked: dict[str, Any] = script.sent(1)
     assert (asked["dialect"], asked["expression"], asked["timezone"]) == (
         "aws",
         "cron(0 9 ? * MON-FRI *)",
@@ -72,15 +73,69 @@ def test_applied_each_is_put_under_its_id(script: Script, file: Path, capsys: py
     assert asked["callback"]["url"] == "https://in.example/nightly?id=eventbridge-nightly"
     assert asked["callback"]["json"] == {"source": "eventbridge", "name": "nightly"}
     assert once.url.path.endswith("/eventbridge-later")
-    assert script.sent(2)["due"] == {"local": "2199-01-01T09:00:00", "timezone": "Europe/Berlin"}
+    assert script.sent(3)["due"] == {"local": "2199-01-01T09:00:00", "timezone": "Europe/Berlin"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "result"),
+    [
+        ({"revision": 3}, {"revision": 3}, "unchanged"),
+        ({"revision": 3}, {"revision": 4}, "changed"),
+        ({"revision": 3, "state": "deleted"}, {"revision": 4}, "created"),
+    ],
+)
+def test_a_repeat_tells_what_it_changed(
+    script: Script,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    before: dict[str, Any],
+    after: dict[str, Any],
+    result: str,
+) -> None:
+    file = tmp_path / "rules.json"
+    file.write_text(json.dumps(RULES[:1]))
+    script.answers = [httpx.Response(200, json={**CRON, **one}) for one in (before, after)]
+    assert failures.run(["import", "eventbridge", str(file), *APPLY, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["entries"][0]["applied"] == result
+    counts = {"created": 0, "changed": 0, "unchanged": 0}
+    assert document["applied"] == {"crons": {**counts, result: 1}, "calls": counts}
+
+
+def test_it_shows_where_calls_go_and_what_they_carry(
+    script: Script, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    details = {"url": "https://u:geheim@a.example/x?token=geheim&n=1", "headers": {"Authorization": "geheim"}}
+    row = {"appId": "shop", "scheduleId": "s", "cronExpression": "0 9 * * *", "callback": {"details": details}}
+    file = tmp_path / "rules.json"
+    file.write_text(json.dumps([{**row, "payload": "a\n" + "ü" * 100}, {**row, "scheduleId": "t"}]))
+    assert failures.run(["import", "goscheduler", str(file)]) == 0
+    shown = capsys.readouterr().out
+    assert "  -> POST https://***@a.example/x?token=***&n=1, headers Authorization, 202 bytes: a\\nüü" in shown
+    assert "ü..." in shown
+    assert "headers Authorization, no body" in shown
+    assert failures.run(["import", "goscheduler", str(file), "--json"]) == 0
+    told = capsys.readouterr().out
+    assert json.loads(told)["entries"][1]["call"] == {
+        "url": "https://***@a.example/x?token=***&n=1", "destination": None, "path": None, "method": "POST",
+        "headers": {"Authorization": "***"}, "body_bytes": 0, "body_begin": "",
+    }  # fmt: skip
+    assert "geheim" not in shown + told
+    assert failures.run(["import", "goscheduler", str(file), "--destination", "jobs", "--path", "/{id}"]) == 0
+    assert "  -> destination jobs/go-shop.t, headers" in capsys.readouterr().out
+
+
+def test_without_a_receiver_it_says_so(script: Script, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert failures.run(["import", "eventbridge", str(file)]) == 0
+    assert "Nothing says yet where the calls go" in capsys.readouterr().out
 
 
 def test_a_refusal_names_what_it_stopped_at(script: Script, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     refusal = problem(422, {**PROBLEM, "type": "/problems/invalid", "status": 422})
-    script.answers = [httpx.Response(201, json={**CRON, "revision": 1}), refusal]
+    script.answers = [NONE, httpx.Response(201, json=CRON), refusal]
     assert failures.run(["import", "eventbridge", str(file), *APPLY]) == 1
     assert "Stopped at eventbridge-later, item " in (told := capsys.readouterr().err)
-    assert "before it: 1 crons put." in told
+    assert "before it: crons: 1 created, 0 changed, 0 unchanged." in told
 
 
 def test_with_faults_nothing_is_put(script: Script, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -115,10 +170,10 @@ def test_what_is_missing_is_said(
 def test_a_destination_takes_the_path(script: Script, tmp_path: Path) -> None:
     file = tmp_path / "crontab"
     file.write_text("@daily /bin/x\n")
-    script.answers = [httpx.Response(200, json=CRON)]
+    script.answers = [NONE, httpx.Response(201, json=CRON)]
     asked = ["--apply", "--client", "shop", "--destination", "jobs", "--path", "/run/{id}"]
     assert failures.run(["import", "crontab", str(file), *asked]) == 0
-    callback = script.sent(0)["callback"]
+    callback = script.sent(1)["callback"]
     assert callback["destination"] == "jobs"
     assert callback["path"].startswith("/run/crontab-x-")
 
