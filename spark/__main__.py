@@ -7,12 +7,14 @@ from pyspark import SparkConf, SparkContext
 
 from membership.errors import MinutehandError
 from scheduler_service.runtime.clock import SystemClock
-from spark.program import parse, run
+from spark.program import REFUSED, is_refused, parse, run
 from spark.session import submitted_settings
 
 
 def main() -> int:
     job, arguments = parse(sys.argv[1:], program="spark")
+    if is_refused(job, arguments):
+        return REFUSED
     # Java has the settings of spark-submit; a SparkConf is empty until the gateway to it is open.
     SparkContext._ensure_initialized()
     try:

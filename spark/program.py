@@ -43,6 +43,16 @@ def run(job: Job, arguments: Namespace, settings: SparkSettings, *, clock: Clock
     return 0
 
 
+def is_refused(job: Job, arguments: Namespace) -> bool:
+    """Whether the job refuses its arguments before anything is started; it says why on stderr."""
+    try:
+        job.check(arguments)
+    except JobRefused as error:
+        _say(f"{job.name}: {error}")
+        return True
+    return False
+
+
 def _say(line: str) -> None:
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()

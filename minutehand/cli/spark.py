@@ -27,22 +27,26 @@ def run(
 
     JOB: audit_books, usage, capacity, archive, restore, bulk_load or tz_audit.
     """
-    from minutehand.config import FOR_STORAGE, load_settings
-    from minutehand.local import ProgressLines
-    from minutehand.local.spark import prepare_spark
+    from minutehand.local.spark import prepare_spark, require_spark
 
-    jars = prepare_spark(ProgressLines())
-    from scheduler_service.runtime.clock import SystemClock
-    from spark.program import parse
+    require_spark()
+    from spark.program import REFUSED, is_refused, parse
     from spark.program import run as run_job
-    from spark.session import SparkSettings
 
     job, arguments = parse([*context.args, *["--json"] * as_json], program="minutehand spark run")
+    if is_refused(job, arguments):
+        raise typer.Exit(REFUSED)
+    # Slow to import, so that a refusal comes first.
+    from minutehand.config import FOR_STORAGE, load_settings
+    from minutehand.local.progress import ProgressLines
+    from scheduler_service.runtime.clock import SystemClock
+    from spark.session import SparkSettings
+
     configured = load_settings(environment=environment(), file=config, required=FOR_STORAGE)
     settings = SparkSettings(
         storage=configured.cassandra,
         master=master,
-        jars=jars,
+        jars=prepare_spark(ProgressLines()),
         driver_memory=memory,
         policy=configured.network,
         bounds=configured.node.clients,

@@ -13,11 +13,16 @@ from minutehand.local.maven import MavenRepository
 from minutehand.local.progress import Progress, silent
 
 
+def require_spark() -> None:
+    """Raises SparkMissing."""
+    if importlib.util.find_spec("pyspark") is None:
+        raise SparkMissing
+
+
 def prepare_spark(progress: Progress = silent) -> list[Path]:
     """Set the variables that Spark reads in this process's environment; answer the connector's jars, downloaded and
     verified. Raises LocalError."""
-    if importlib.util.find_spec("pyspark") is None:
-        raise SparkMissing
+    require_spark()
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # Python workers must import the same packages as this program.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -13,10 +13,15 @@ from spark.io.files import Files
 FORMS = ("parquet", "csv", "jsonl")
 
 
-def check_file(session: SparkSession, output: str) -> None:
-    """Raises JobRefused for a name without a known extension, or where a file exists already."""
+def check_form(output: str) -> None:
+    """Raises JobRefused for a name without a known extension."""
     if PurePosixPath(output).suffix.removeprefix(".") not in FORMS:
         raise JobRefused(f"--output: {output} is to end in .parquet, .csv or .jsonl")
+
+
+def check_file(session: SparkSession, output: str) -> None:
+    """Raises JobRefused for a name without a known extension, or where a file exists already."""
+    check_form(output)
     files = Files(session, output)
     if files.exists(files.root):
         raise JobRefused(f"--output: {output} exists; name a file that does not yet")

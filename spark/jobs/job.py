@@ -38,12 +38,14 @@ class Context:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """`run` raises JobRefused. `render` answers the report as lines for a person. `notes`: text of its help below the
-    arguments."""
+    """`run` raises JobRefused, and so does `check`, for arguments that are wrong whatever the tables hold: it is called
+    before Spark is started, which takes seconds. `render` answers the report as lines for a person. `notes`: text of
+    its help below the arguments."""
 
     name: str
     summary: str
     add_arguments: Callable[[ArgumentParser], None]
     run: Callable[[Context, Namespace], Report]
     render: Callable[[Report], Sequence[str]]
+    check: Callable[[Namespace], None] = lambda _: None
     notes: str = ""

@@ -1,5 +1,7 @@
 """`tz_audit`: which future calls move between two releases of the time zone database, and puts them where they belong.
 
+It is no audit of the books: it compares two releases with each other, and with the crons and calls that are stored.
+
     two releases -> zones whose clocks differ, and when -> crons in these zones      -> their fires by either release
                                                         -> calls waiting in those hours that were asked for as local
                                                            times -> their instants by either release
@@ -34,8 +36,8 @@ from scheduler_service.domain.ids import ClientId, CronId, UnixMillis
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.retry_rows import MARK_LOCAL_DUE
 from scheduler_service.domain.schedules import State
-from spark.io.export import check_file, write_file
-from spark.io.zone_releases import INSTALLED, read_release
+from spark.io.export import check_file, check_form, write_file
+from spark.io.zone_releases import INSTALLED, UNKNOWN, ZoneRelease, read_release
 from spark.jobs.clients import known_clients
 from spark.jobs.job import Context, Job, JobRefused, Report
 from spark.jobs.tz_replace import Done, ReplaceLocalTimes, StoredCall
@@ -168,13 +170,35 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_clients(parser)
 
 
-def run(context: Context, arguments: Namespace) -> Report:
+def releases(arguments: Namespace) -> tuple[ZoneRelease, ZoneRelease]:
+    """The old and the new one. Raises JobRefused where one can't be read or named, where they are the same, or for
+    --apply of a release that is not installed."""
     old, new = read_release(arguments.old), read_release(arguments.new)
+    for option, where, release in (("--old", arguments.old, old), ("--new", arguments.new, new)):
+        if release.version == UNKNOWN:
+            raise JobRefused(
+                f"{option}: {where} does not say which release it is: write its name, such as 2026a, into a file "
+                "+VERSION beside its zones"
+            )
+    if old == new:
+        raise JobRefused(f"--old and --new are the same release, {old.version}: no call moves between them")
     if arguments.apply and new.version != tzdata_version():
         raise JobRefused(
             f"--apply needs the new release where it is run and on all nodes and APIs, which expand crons by it: here "
             f"{tzdata_version()} is installed, and --new is {new.version}"
         )
+    return old, new
+
+
+def check(arguments: Namespace) -> None:
+    """Raises JobRefused."""
+    releases(arguments)
+    if arguments.output is not None:
+        check_form(arguments.output)
+
+
+def run(context: Context, arguments: Namespace) -> Report:
+    old, new = releases(arguments)
     if arguments.output is not None:
         check_file(context.session, arguments.output)
     now = int(context.now.timestamp())
@@ -229,6 +253,7 @@ JOB = Job(
     summary="Tell which future calls move between two releases of the time zone database, and move them.",
     add_arguments=add_arguments,
     run=run,
+    check=check,
     render=render,
 )
 

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from pyspark.errors import AnalysisException
@@ -13,6 +14,7 @@ from minutehand.local.machine import free_ports
 from minutehand.processes.programs import clean_environment
 from spark.errors import cause_of
 from spark.jobs import JOBS
+from tests.support.zone_files import zone_file
 
 
 @pytest.mark.parametrize(
@@ -35,6 +37,42 @@ def test_a_cause_in_a_sentence(said: str, cause: str) -> None:
 def test_the_help_names_every_job(capsys: pytest.CaptureFixture[str]) -> None:
     assert failures.run(["spark", "run", "--help"]) == 0
     assert {job.name for job in JOBS} <= set(re.findall(r"\w+", capsys.readouterr().out))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--old", "{tmp}/none.whl"], "{tmp}/none.whl is neither `installed` nor a directory or wheel of zones"),
+        (
+            ["--old", "{tmp}/empty"],
+            "{tmp}/empty holds no compiled zone: give a directory or wheel of tzdata, or `installed`",
+        ),
+        (["--old", "{tmp}/bare"], "--old: {tmp}/bare does not say which release it is: write its name, such as 2026a"),
+        (["--old", "installed", "--new", "{tmp}/bare"], "--new: {tmp}/bare does not say which release it is"),
+        (["--old", "installed"], "--old and --new are the same release, "),
+        (
+            ["--old", "{tmp}/named", "--output", "moves.txt"],
+            "--output: moves.txt is to end in .parquet, .csv or .jsonl",
+        ),
+        (["--old", "installed", "--new", "{tmp}/named", "--apply"], "--apply needs the new release where it is run"),
+    ],
+)
+def test_tz_audit_checks_its_releases_before_anything_starts(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    arguments: list[str],
+    sentence: str,
+) -> None:
+    monkeypatch.setattr("minutehand.local.spark.prepare_spark", lambda progress: pytest.fail("Spark was started"))
+    for name in ("bare", "named"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "Town").write_bytes(zone_file(1))
+    (tmp_path / "named" / "+VERSION").write_text("2031a\n")
+    (tmp_path / "empty").mkdir()
+    told = [one.format(tmp=tmp_path) for one in arguments]
+    assert failures.run(["spark", "run", "tz_audit", *told]) == 2
+    assert f"tz_audit: {sentence.format(tmp=tmp_path)}" in capsys.readouterr().err
 
 
 def test_a_cassandra_that_is_not_there() -> None:
