@@ -17,6 +17,7 @@ from minutehand.importing.goscheduler import read_goscheduler
 from minutehand.importing.kubernetes import read_kubernetes
 from minutehand.importing.quartz import read_quartz
 from scheduler_service.domain.clients import CLIENT_ID_PATTERN
+from tests.support.bigben_events import event
 
 DOTTED = [
     ("a", "b.c"),
@@ -65,8 +66,8 @@ def _go(app: str, name: str) -> Found:
     )
 
 
-def _bigben(tenant: str, name: str) -> Found:
-    return read_bigben(json.dumps({"tenant": tenant, "id": name, "eventTime": "2027-02-01T10:00Z"}))
+def _bigben(owner: str, name: str) -> Found:
+    return read_bigben(json.dumps(event(owner, name)))
 
 
 def _quartz(group: str, name: str) -> Found:

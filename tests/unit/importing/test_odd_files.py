@@ -22,6 +22,7 @@ from minutehand.importing.kubernetes import read_kubernetes
 from minutehand.importing.meaning import judge
 from minutehand.importing.quartz import read_quartz
 from minutehand.importing.receivers import Receiver
+from tests.support.bigben_events import event
 
 NOW = int(datetime(2027, 1, 1, 12, tzinfo=UTC).timestamp()) * 1000
 Read = Callable[[str], Found]
@@ -80,7 +81,7 @@ GO_ROWS = [
      "callback_details": '{"type": "http", "details": {"url": "https://a.example/"}}'}
     for name in ("a", "b")
 ]  # fmt: skip
-BIGBEN = [{"tenant": "shop", "id": name, "eventTime": "2027-02-01T10:00Z", "payload": {"a": 1}} for name in ("a", "b")]
+BIGBEN = [event("shop", name, payload={"a": 1}) for name in ("a", "b")]
 QUARTZ = [
     {"TRIGGER_NAME": name, "TRIGGER_GROUP": "ops", "JOB_NAME": "j", "JOB_GROUP": "g", "CALENDAR_NAME": "holidays",
      "CRON_EXPRESSION": "0 0 9 ? * 6L", "TIME_ZONE_ID": "UTC", "START_TIME": 1_800_000_000_000, "END_TIME": "0",
