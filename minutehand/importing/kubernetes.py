@@ -123,8 +123,11 @@ def _entry(place: str, job: Node, timezone: str) -> Entry:
     minutes, starts_at = _interval(written), None
     if minutes is not None:
         starts_at = metadata.text("creationTimestamp")
-        since = "the import; Kubernetes counts from the job's creation" if starts_at is None else "the job's creation"
-        notes.append(f"counts from {since}, or from its last run before its schedule was changed")
+        notes.append(
+            "counts from the import; Kubernetes counts from the job's creation"
+            if starts_at is None
+            else "counts from the job's creation; Kubernetes counts from its last run if its schedule was changed since"
+        )
     return Entry(
         place=place,
         name=f"{namespace}.{name}",
