@@ -29,7 +29,7 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, Kafka
 from minutehand.ingest.api import Later
 from minutehand.ingest.counts import IngestCounts
 from minutehand.ingest.partition import Commit, PartitionLost, PartitionWorker
-from minutehand.ingest.plans import Plan, read_plan
+from minutehand.ingest.plans import Plan, plan_within, read_plan
 from minutehand.ingest.records import Record
 from minutehand.ingest.settings import IngestSettings
 from scheduler_service.runtime.clock import Clock
@@ -206,6 +206,7 @@ class KafkaConsumer:
                 # An election or a restore has cut the log off: from where on records are new, nobody knows here.
                 _log.error("ingest-offset-ahead", partition=_name((at.topic, at.partition)), offset=offset, end=end)
                 raise KafkaException(KafkaError(KafkaError.OFFSET_OUT_OF_RANGE, "set the group's offset by hand"))
+            plan = plan_within(plan, offset=offset, end=end)
             found.append(((at.topic, at.partition), offset, plan))
         self._in_loop(self._hold(found))
         consumer.incremental_assign([TopicPartition(topic, partition, at) for (topic, partition), at, _ in found])

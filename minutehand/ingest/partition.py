@@ -13,6 +13,11 @@ The API recognises a token for 15 minutes. Within them, the plan's batch is simp
 then each id that the token gave is looked up: a schedule that is there was made, whatever became of it, and the others
 are made under a new plan. One that is not there, but may have been deleted with its minute, is neither made nor lost:
 it becomes a dead letter that says so.
+
+A plan's records may be no more what they were: a log is compacted, or an election or a restore has cut it off and it
+grew again. Then all creates of its range become such letters. While its records are missing the partition is not
+paused, since they may be beyond `hold_records`; so that what waits stays bounded, a plan that the records so far
+contradict, or that is larger than any that these settings make by far, is given up in parts, without its end.
 """
 
 import asyncio
@@ -36,6 +41,8 @@ from scheduler_service.runtime.randomness import Randomness
 
 AT_ONCE = 16
 """Requests of one partition that look up or cancel at the same time."""
+_SLACK_RECORDS = 2_000
+_SLACK_BYTES = 64 << 20
 T = TypeVar("T")
 _log = get_logger("minutehand.ingest")
 
@@ -95,6 +102,8 @@ class PartitionWorker:
         self._most_items = self._batch_records = batch_records
         self._batch_bytes = batch_bytes
         self._hold = hold_records, hold_bytes
+        # A turn of the consumer may go beyond the hold, and the process that made a plan may have had a larger one.
+        self._most = 4 * hold_records + _SLACK_RECORDS, 4 * hold_bytes + _SLACK_BYTES
         self._waiting: deque[tuple[Record, Reading]] = deque()
         self._bytes = 0
         self._news = asyncio.Event()
@@ -102,8 +111,9 @@ class PartitionWorker:
 
     @property
     def full(self) -> bool:
-        """Whether more than enough records wait. Never while the records of a plan are missing."""
-        if self._plan is not None and self._reached < self._plan.end:
+        """Whether more than enough records wait. Not while the records of a plan are missing that may still be what
+        they were."""
+        if self._plan is not None and self._reached < self._plan.end and not self._given_up(self._plan):
             return False
         return len(self._waiting) >= self._hold[0] or self._bytes >= self._hold[1]
 
@@ -149,11 +159,20 @@ class PartitionWorker:
         """Forget the records that wait; call it when `run` has ended."""
         self._drop(len(self._waiting))
 
+    def _given_up(self, plan: Plan) -> bool:
+        """Whether the records that wait, a part of the plan's, can't be what they were."""
+        if plan.broken or len(self._waiting) > self._most[0] or self._bytes > self._most[1]:
+            return bool(self._waiting)
+        return plan.contradicted_by(reading for _, reading in self._waiting)
+
     async def run(self) -> None:
         """Handle records until stopped. What was handled last may not be committed: see `position`."""
         while not self.stopping:
             if self._plan is not None and self._reached < self._plan.end:
-                await self._await_news()
+                if self._given_up(self._plan):
+                    await self._doubt(self._plan, self._reached)
+                else:
+                    await self._await_news()
             elif self._plan is not None:
                 await self._repeat(self._plan)
             elif self._waiting:
@@ -195,10 +214,21 @@ class PartitionWorker:
             await self._create(entries, creates, plan, body)
             return
         # Compaction has removed some, or this is another program's plan: their ids can't be found any more.
+        await self._doubt(plan, plan.end)
+
+    async def _doubt(self, plan: Plan, end: int) -> None:
+        """Give up the creates of a plan, up to `end`; it may have more behind that."""
+        entries = [entry for entry in self._waiting if entry[0].offset < end]
         _log.error("ingest-plan-broken", partition=self.name, offset=self._position, end=plan.end, records=len(entries))
         fault = Fault(pointer="", detail="may have been created: the records of its batch have changed since")
-        doubt = [Refused("in-doubt", (fault,)) if isinstance(one, Create) else None for _, one in entries]
-        await self._finish(entries, doubt, plan.end, as_results=True)
+        results = [Refused("in-doubt", (fault,)) if isinstance(one, Create) else None for _, one in entries]
+        # A cancel does no harm if it was done before.
+        await self._cancel(entries, results)
+        await self._finish(entries, results, end, as_results=True)
+        if end < plan.end:
+            # Stored, so that the next owner doubts the rest as well.
+            self._plan = plan.break_at(plan.end)
+            await self._store(self._position, self._plan.text())
 
     async def _planned(self, creates: Sequence[Create], positions: Sequence[int], end: int) -> tuple[Plan, bytes]:
         token, asked_at = await self._until_decided(self._api.token)
@@ -278,6 +308,11 @@ class PartitionWorker:
 
     async def _cancels(self, entries: Sequence[tuple[Record, Reading]]) -> None:
         results: list[Refused | None] = [None] * len(entries)
+        await self._cancel(entries, results)
+        await self._finish(entries, results, entries[-1][0].offset + 1, as_results=True)
+
+    async def _cancel(self, entries: Sequence[tuple[Record, Reading]], results: list[Refused | None]) -> None:
+        """Do all cancels among these; `results` gets the refusals, each at its record's place."""
 
         async def cancel(entry: tuple[int, Cancel]) -> None:
             at, asked = entry
@@ -291,7 +326,6 @@ class PartitionWorker:
 
         asked = [(at, reading) for at, (_, reading) in enumerate(entries) if isinstance(reading, Cancel)]
         await self._several(cancel, asked)
-        await self._finish(entries, results, entries[-1][0].offset + 1, as_results=True)
 
     async def _finish(
         self,

@@ -8,7 +8,7 @@ in one write with it.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -21,6 +21,8 @@ from scheduler_service.usecases.schedule_request import ScheduleRequest, unjudge
 MAX_ITEMS: Final = 1000
 """Of a batch of the API."""
 _FORM: Final = "minutehand-1"
+_BROKEN: Final = "-"
+"""In place of a fingerprint; no records have it."""
 _decode_request = msgspec.json.Decoder(ScheduleRequest).decode
 
 
@@ -40,6 +42,24 @@ class Plan(NamedTuple):
         left = "-" if self.left is None else f"{self.left:x}"
         return f"{_FORM} {self.end} {self.token} {self.oldest} {self.fingerprint} {left}"
 
+    @property
+    def broken(self) -> bool:
+        """Whether its records are known to be no more what they were."""
+        return self.fingerprint == _BROKEN
+
+    def break_at(self, end: int) -> "Plan":
+        """This plan, of which nothing but doubt is left, up to `end`."""
+        return self._replace(end=end, fingerprint=_BROKEN)
+
+    def contradicted_by(self, readings: Iterable[Reading]) -> bool:
+        """Whether it can't be the plan of records that begin so: it has no cancels, and one batch of creates."""
+        creates = 0
+        for reading in readings:
+            creates += isinstance(reading, Create)
+            if isinstance(reading, Cancel) or creates > MAX_ITEMS:
+                return True
+        return False
+
     def among(self, creates: Sequence[Create]) -> list[int]:
         """The positions of the creates that are to be made."""
         return [at for at in range(len(creates)) if self.left is None or self.left >> at & 1]
@@ -56,6 +76,14 @@ def read_plan(metadata: str | None) -> Plan | None:
         return Plan(int(end), token, int(oldest), fingerprint, None if left == "-" else int(left, 16))
     except ValueError:
         return None
+
+
+def plan_within(plan: Plan | None, *, offset: int, end: int) -> Plan | None:
+    """What is left of a plan that was found with `offset`, in a log that ends at `end`. One that reaches beyond it was
+    cut off: the records that are left are in doubt, and those that will be written there are new ones."""
+    if plan is None or plan.end <= end:
+        return plan
+    return plan.break_at(end) if end > offset else None
 
 
 def left_of(positions: Sequence[int]) -> int:

@@ -13,7 +13,7 @@ from minutehand.ingest.api import IngestApi, Later, Refused
 from minutehand.ingest.cloud_events import read_record
 from minutehand.ingest.counts import IngestCounts
 from minutehand.ingest.partition import PartitionWorker
-from minutehand.ingest.plans import read_plan
+from minutehand.ingest.plans import MAX_ITEMS, Plan, read_plan
 from minutehand.ingest.records import Record
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.once import parse_once
@@ -269,6 +269,50 @@ async def test_records_that_have_changed_under_a_plan_are_dead_letters() -> None
         await told.handle(STORY[1:2])
         assert told.world.letters == [(1, "in-doubt")]
         assert await told.made() == {("a", "scheduled"): 1, ("b", "scheduled"): 1}
+
+
+@pytest.mark.parametrize("why", ["cancel", "creates", "bytes"])
+async def test_a_plan_beyond_its_log_holds_a_bounded_memory(why: str) -> None:
+    """The log was cut off below the plan's end and grew again, so the records are others, and as many as come."""
+    grown = {
+        "cancel": [at(0, document(label="x", due=DUE)), at(1, None, b"k")],
+        "creates": [at(n, document(label="x", due=DUE)) for n in range(MAX_ITEMS + 1)],
+        "bytes": [at(n, b"x" * (30 << 20)) for n in range(3)],
+    }[why]
+    async with ApiHarness() as harness:
+        told = await scene(harness)
+        plan = Plan(5_000, f"{NOW}.3.1.{'n' * 22}", NOW, "f" * 24)
+        told.world.metadata = plan.text()
+        end = len(grown)
+        await told.handle(grown, until=lambda world: world.offset == end, hold_bytes=1_000)
+        kinds = {"cancel": {"in-doubt": 1}, "creates": {"in-doubt": end}, "bytes": {"unreadable": end}}[why]
+        assert Counter(kind for _, kind in told.world.letters) == kinds
+        assert told.counts.records["nothing-to-cancel"] == (why == "cancel"), "a cancel is never in doubt"
+        assert told.counts.held_bytes == 0
+        assert await told.made() == {}
+        found = read_plan(told.world.metadata)
+        assert found is not None
+        assert (found.end, found.broken) == (5_000, True)
+        # The rest is doubted by whoever has the partition next, and what follows is as ever.
+        rest = [at(4_999, document(label="y", due=DUE)), at(5_000, document(label="z", due=DUE))]
+        told.world.letters.clear()
+        await told.handle(rest)
+        assert told.world.letters == [(4_999, "in-doubt")]
+        assert await told.made() == {("z", "scheduled"): 1}
+
+
+async def test_a_partition_whose_plan_is_given_up_is_paused_until_its_letters_are_written() -> None:
+    async with ApiHarness() as harness:
+        told = await scene(harness)
+        worker = PartitionWorker(
+            "t/0", offset=0, found=Plan(99, f"{NOW}.3.1.{'n' * 22}", NOW, "f"), read=read_record, api=None,  # type: ignore[arg-type]
+            letters=told.world, commit=told.world.commit, clock=harness.clock, randomness=SeededRandomness(),
+            counts=told.counts, hold_records=4,
+        )  # fmt: skip
+        worker.feed([at(n, document(label="x", due=DUE)) for n in range(9)])
+        assert not worker.full, "its records may be beyond the hold"
+        worker.feed([at(9, None, b"k")])
+        assert worker.full
 
 
 async def test_a_partition_is_full_and_has_room_again() -> None:

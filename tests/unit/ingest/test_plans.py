@@ -14,6 +14,7 @@ from minutehand.ingest.plans import (
     items_of,
     left_of,
     next_stretch,
+    plan_within,
     read_plan,
 )
 from minutehand.ingest.records import Cancel, Create, Reading, Record, poison, read_document
@@ -109,3 +110,18 @@ async def test_the_ids_under_a_token_are_those_that_the_api_gives() -> None:
     assert (UUID(made[earlier]).int ^ id_.int) & ((1 << 80) - 1) == 0, (
         "because of its latest it differs in the due only"
     )
+
+
+@pytest.mark.parametrize(("end", "left"), [(21, "whole"), (20, "whole"), (15, "broken"), (10, "none")])
+def test_a_plan_beyond_the_end_of_its_log_was_cut_off(end: int, left: str) -> None:
+    plan = Plan(20, f"{NOW}.3.1.{'n' * 22}", NOW, "f" * 24, 5)
+    found = plan_within(plan, offset=10, end=end)
+    if left == "whole":
+        assert found == plan
+    elif left == "broken":
+        assert found is not None
+        assert (found.end, found.broken) == (15, True)
+        assert read_plan(found.text()) == found
+    else:
+        assert found is None
+    assert plan_within(None, offset=10, end=end) is None
