@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import uvloop
 
 from membership.errors import MinutehandError
+from minutehand.errors import LocalError
 from scheduler_service.runtime.lifecycle import Service, Tasks
 from scheduler_service.runtime.logging import get_logger
 
@@ -87,7 +88,8 @@ async def _with_signals(main: Callable[[StopSignal], Coroutine[Any, Any, None]])
         if len(received) < 2:
             raise
         raise ProcessFailed("Stopped at once by a second signal; calls under way are in doubt.") from None
-    except MinutehandError:
+    except (MinutehandError, LocalError):
+        # Sentences for who started it: a traceback says no more.
         raise
     except Exception as error:
         _log.error("process-crashed", exc_info=error)

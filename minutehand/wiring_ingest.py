@@ -1,7 +1,9 @@
 """Wires an ingest process: a member of a consumer group, the API, dead letters, and a port for health and metrics."""
 
+import asyncio
 import ssl
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any
@@ -22,10 +24,10 @@ from minutehand.ingest.plans import Plan
 from minutehand.ingest.records import Reading, Record, poison
 from minutehand.ingest.settings import IngestSettings
 from minutehand.ingest.waiting import until_decided
-from minutehand.running import StopSignal
+from minutehand.running import StopSignal, unless_stopped
 from minutehand.version import VERSION
 from scheduler_service.runtime.clock import Clock, SystemClock
-from scheduler_service.runtime.health import API_AWAY, API_DENIES, STOPPING, LoopHeartbeat, Reason
+from scheduler_service.runtime.health import API_AWAY, API_DENIES, STOPPING, TOPIC_MISSING, LoopHeartbeat, Reason
 from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.runtime.listening import SidePort, health_response
 from scheduler_service.runtime.logging import get_logger
@@ -35,6 +37,9 @@ from scheduler_service.runtime.randomness import SystemRandomness
 AWAY_SECONDS = 10.0
 """So long must the API decide nothing before this process is not ready."""
 _FIRST_SECONDS = 30.0
+_MISSING_SECONDS = 5.0
+_MISSING_LOGGED_SECONDS = 60.0
+_MISSING_HINT = "Create them, or change ingest.topics or ingest.dead_letter_topic; records wait."
 _log = get_logger("minutehand.ingest")
 
 
@@ -43,7 +48,6 @@ async def serve_ingest(settings: IngestSettings, stop: StopSignal) -> None:
     assert settings.client is not None
     assert settings.key is not None
     clock, randomness, counts = SystemClock(), SystemRandomness(), IngestCounts()
-    check_topics(settings)
     async with AsyncExitStack() as parts:
         tasks = Tasks(stop.crashed)
         parts.push_async_callback(tasks.close)
@@ -52,6 +56,8 @@ async def serve_ingest(settings: IngestSettings, stop: StopSignal) -> None:
         port = OpsPort(settings, counts, heartbeat, clock=clock)
         parts.push_async_callback(port.stop)
         await port.start()
+        if await unless_stopped(await_topics(settings, clock=clock, counts=counts), stop) is None:
+            return
         api = await parts.enter_async_context(
             IngestApi(
                 settings.url,
@@ -121,8 +127,28 @@ def producer_settings(settings: IngestSettings) -> dict[str, Any]:
     }
 
 
-def check_topics(settings: IngestSettings) -> None:
-    """Raise LocalError for a topic that the brokers do not have, and for brokers that can't be asked. Blocks."""
+async def await_topics(settings: IngestSettings, *, clock: Clock, counts: IngestCounts) -> bool:
+    """Return True when the brokers have all topics. Raises LocalError for brokers that can't be asked."""
+    logged_at: float | None = None
+    asking = ThreadPoolExecutor(1, thread_name_prefix="kafka-topics")
+    try:
+        while missing := await asyncio.wrap_future(asking.submit(missing_topics, settings)):
+            now = clock.monotonic()
+            counts.missing_topics = tuple(missing)
+            if logged_at is None or now - logged_at >= _MISSING_LOGGED_SECONDS:
+                _log.error("ingest-topics-missing", topics=missing, hint=_MISSING_HINT)
+                logged_at = now
+            await clock.sleep(_MISSING_SECONDS)
+    finally:
+        # Without a wait: the loop goes on while a broker does not answer.
+        asking.shutdown(wait=False)
+    counts.missing_topics = ()
+    return True
+
+
+def missing_topics(settings: IngestSettings) -> list[str]:
+    """The topics of the settings that the brokers do not have. Raises LocalError for brokers that can't be asked.
+    Blocks."""
     told: dict[str, Any] = {**settings.client_of_kafka(), "group.id": settings.group, "log_level": 0}
     consumer = Consumer(told)
     try:
@@ -134,12 +160,7 @@ def check_topics(settings: IngestSettings) -> None:
         ) from error
     finally:
         consumer.close()
-    missing = [name for name in (*settings.topics, settings.dead_letter_topic) if name not in known]
-    if missing:
-        raise LocalError(
-            f"Kafka has no topic {' and no topic '.join(missing)}.",
-            "Make it, or change ingest.topics or ingest.dead_letter_topic.",
-        )
+    return [name for name in (*settings.topics, settings.dead_letter_topic) if name not in known]
 
 
 def _trusted(settings: IngestSettings) -> ssl.SSLContext | None:
@@ -171,6 +192,8 @@ class OpsPort(SidePort):
         counts, found = self._counts, list(self._heartbeat.reasons())
         if self.stopping:
             found.append(Reason(STOPPING, "told to end"))
+        if counts.missing_topics:
+            found.append(Reason(TOPIC_MISSING, f"Kafka has no topic {' and no topic '.join(counts.missing_topics)}"))
         waiting = counts.waiting.values()
         denied = next((one.denied for one in waiting if one.denied is not None), None)
         if denied is not None:

@@ -41,5 +41,6 @@ node's, by due: Kafka's order is kept for what records make, not for when calls 
     a rebalance          what is under way ends within `stop_seconds`, or is repeated by the next owner
     API away             partitions are paused at `hold_records`; heartbeats go on; not ready after 10 s (`api-away`)
     key revoked          the same, at once (`api-denies`), until somebody acts
+    no such topic        it waits, says so once a minute, and is not ready (`topic-missing`)
     Kafka away           commits are repeated; nothing goes on without them
 """

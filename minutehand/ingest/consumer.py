@@ -18,6 +18,7 @@ lose some.
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -44,6 +45,8 @@ _ASK_SECONDS: Final = 10.0
 _LOST: Final = frozenset({KafkaError.FENCED_INSTANCE_ID, KafkaError._STATE, KafkaError._FENCED})
 """Errors of a commit that no later one can succeed after. One of an old generation can: the partition may stay with
 this member over the rebalance, and if not, a callback says so before another member has it."""
+_NO_TOPIC: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
+_SAID_SECONDS: Final = 60.0
 _headers_of: Final = methodcaller("headers")
 """Called so, a failure of the library is raised here. The interpreter's quick way to call a method leaves it to what is
 called next, and answers a list with holes."""
@@ -96,6 +99,8 @@ class KafkaConsumer:
         self._consumer: Consumer | None = None
         self._polling: asyncio.Task[None] | None = None
         self._stopping = False
+        self._said: dict[tuple[str, str], float] = {}
+        """When what Kafka said of a topic was logged last."""
 
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -161,13 +166,28 @@ class KafkaConsumer:
             elif error.code() == KafkaError._AUTO_OFFSET_RESET:
                 raise KafkaException(error)
             else:
-                _log.warning("ingest-kafka-said", reason=error.name(), detail=error.str())
+                self._report(place[0], error)
         for place, some in records.items():
             if (held := self._held.get(place)) is not None:
                 held.worker.feed(some)
         for place, offset in ends.items():
             if (held := self._held.get(place)) is not None:
                 held.worker.reached(offset)
+
+    def _report(self, topic: str, error: KafkaError) -> None:
+        """Log what Kafka says, the same of a topic once a minute."""
+        said, now = (topic, error.name()), self._clock.monotonic()
+        missing = error.code() in _NO_TOPIC
+        if missing and topic not in self._counts.missing_topics:
+            self._counts.missing_topics = (*self._counts.missing_topics, topic)
+        if now - self._said.get(said, -math.inf) < _SAID_SECONDS:
+            return
+        self._said[said] = now
+        if missing:
+            hint = "It was there: create it again, or change ingest.topics; records wait."
+            _log.error("ingest-topics-missing", topics=[topic], hint=hint)
+        else:
+            _log.warning("ingest-kafka-said", topic=topic, reason=error.name(), detail=error.str())
 
     def _hold_or_go_on(self) -> None:
         assert self._consumer is not None
@@ -238,6 +258,8 @@ class KafkaConsumer:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     async def _hold(self, found: Sequence[tuple[Place, int, Plan | None]]) -> None:
+        there = {topic for (topic, _), _, _ in found}
+        self._counts.missing_topics = tuple(one for one in self._counts.missing_topics if one not in there)
         for place, offset, plan in found:
             worker = self._make(_name(place), offset, plan, self._commit_of(place))
             task = self._tasks.spawn(self._handled(worker), name=f"partition-{_name(place)}")

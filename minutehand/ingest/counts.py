@@ -24,5 +24,7 @@ class IngestCounts:
     assigned: int = 0
     held_bytes: int = 0
     lag: int = 0
+    missing_topics: tuple[str, ...] = ()
+    """Those that the brokers do not have, by the last look."""
     waiting: dict[str, Waiting] = field(default_factory=dict)
     """By partition."""

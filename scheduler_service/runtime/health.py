@@ -18,6 +18,7 @@ restart would not bring back. It is served by the loop that it reports on, so a 
     draining          pollers are being handed over, or have been               node          /readyz
     api-away          the API has decided nothing for a while               ingest        /readyz
     api-denies        the API refuses this client or its key                ingest        /readyz
+    topic-missing     Kafka has no topic of that name                       ingest        /readyz
     trust-lost        heartbeats are not confirmed: no calls may be made        node          /readyz
 """
 
@@ -45,6 +46,7 @@ DRAINING = "draining"
 TRUST_LOST = "trust-lost"
 API_AWAY = "api-away"
 API_DENIES = "api-denies"
+TOPIC_MISSING = "topic-missing"
 
 _log = get_logger("minutehand")
 

@@ -28,6 +28,7 @@ ACTIONS = {
     "ingest-offset-ahead": "Kafka has fewer records than were read: set the group's offset by hand.",
     "ingest-records-gone": "Kafka has deleted records that were never read.",
     "ingest-commit-refused": "An offset was not stored when a partition was given up; its next owner repeats a batch.",
+    "ingest-topics-missing": "Kafka has no such topics: create them, or correct the settings; said once a minute.",
     "ingest-kafka-said": "Kafka reported an error to the consumer.",
     # Storage.
     "migration-applied": "A migration was applied.",

@@ -6,8 +6,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
+from structlog.testing import capture_logs
 
 from minutehand.ingest.api import Later
 from minutehand.ingest.cloud_events import read_record
@@ -20,6 +21,7 @@ from minutehand.ingest.settings import IngestSettings
 from minutehand.local.kafka import RunningKafka
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.lifecycle import Tasks
+from tests.support.api import ManualClock
 from tests.support.kafka import client_settings, committed, make_topic, produce, reader
 
 PATIENCE_SECONDS = 60.0
@@ -170,6 +172,24 @@ async def test_what_retention_has_left_is_read_wherever_the_group_begins(kafka: 
     async with member(kafka, topic, begin="latest") as alone:
         await until(lambda: bool(alone.workers) and len(alone.workers[0].taken) == 3)
     assert alone.workers[0].taken == [5, 6, 7]
+
+
+async def test_what_kafka_says_of_a_topic_is_logged_once_a_minute() -> None:
+    counts, clock = IngestCounts(), ManualClock()
+    settings = IngestSettings(brokers=("127.0.0.1:9",), topics=("t",))
+    consumer = KafkaConsumer(settings, None, clock=clock, counts=counts, on_crash=None)  # type: ignore[arg-type]
+    with capture_logs() as lines:
+        for code in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._TRANSPORT) * 3:
+            consumer._report("t", KafkaError(code))
+        assert [line["event"] for line in lines] == ["ingest-topics-missing", "ingest-kafka-said"]
+        assert (lines[0]["topics"], lines[0]["log_level"]) == (["t"], "error")
+        assert "create it again" in lines[0]["hint"]
+        clock.advance(60)
+        consumer._report("t", KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
+        assert len(lines) == 3
+    assert counts.missing_topics == ("t",)
+    await consumer._hold([])
+    assert counts.missing_topics == ("t",), "no partition of it was given"
 
 
 async def test_an_offset_ahead_of_the_log_waits_for_an_operator(kafka: RunningKafka) -> None:

@@ -1,19 +1,24 @@
 """Records that can never succeed, in a topic of a real Kafka."""
 
+import asyncio
+
 import msgspec
 import pytest
 from confluent_kafka import Producer
+from structlog.testing import capture_logs
 
 from minutehand.client._models import Fault
 from minutehand.errors import LocalError
 from minutehand.ingest.api import Later
+from minutehand.ingest.counts import IngestCounts
 from minutehand.ingest.dead_letters import MAX_LETTER_FAULTS, DeadLetters
 from minutehand.ingest.records import Record
 from minutehand.ingest.sending import send_lines
 from minutehand.ingest.settings import IngestSettings
 from minutehand.local.kafka import RunningKafka
-from minutehand.wiring_ingest import check_topics, producer_settings
-from tests.support.kafka import make_topic, read_topic
+from minutehand.wiring_ingest import await_topics, missing_topics, producer_settings
+from tests.support.api import NOW, ManualClock
+from tests.support.kafka import PATIENCE_SECONDS, make_topic, read_topic
 
 FAULTS = [Fault(pointer="/due", detail="is missing"), Fault(pointer="", detail="ü")]
 
@@ -50,11 +55,29 @@ async def test_without_its_topic_no_letter_is_lost(kafka: RunningKafka) -> None:
     await letters.close()
 
 
-def test_topics_are_looked_for_at_the_start(kafka: RunningKafka) -> None:
-    topic = make_topic(kafka)
-    with pytest.raises(LocalError, match="Kafka has no topic nobody-made-this"):
-        check_topics(settings(kafka, topics=(topic,), dead_letter_topic="nobody-made-this"))
-    check_topics(settings(kafka, topics=(topic,), dead_letter_topic=make_topic(kafka)))
+async def test_topics_that_are_missing_are_waited_for_and_named_once_a_minute(
+    kafka: RunningKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, clock, counts = make_topic(kafka), ManualClock(), IngestCounts()
+    later = f"{topic}-later"
+    asked = settings(kafka, topics=(topic, later), dead_letter_topic="nobody-made-this")
+    with capture_logs() as lines:
+        waiting = asyncio.create_task(await_topics(asked, clock=clock, counts=counts))
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while clock.now < NOW + 66_000 and not waiting.done():  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        waiting.cancel()
+    said = [line for line in lines if line["event"] == "ingest-topics-missing"]
+    assert [line["topics"] for line in said] == [[later, "nobody-made-this"]] * len(said)
+    assert len(said) == 2, "5 s from look to look, 60 s from line to line"
+    assert "Create them" in said[0]["hint"]
+    assert counts.missing_topics == (later, "nobody-made-this")
+    there = settings(kafka, topics=(topic,), dead_letter_topic=make_topic(kafka))
+    assert await await_topics(there, clock=clock, counts=counts)
+    assert counts.missing_topics == ()
+    monkeypatch.setattr("minutehand.wiring_ingest._FIRST_SECONDS", 1.0)
+    with pytest.raises(LocalError, match=r"can't be asked at 127\.0\.0\.1:9"):
+        missing_topics(IngestSettings(brokers=("127.0.0.1:9",)))
 
 
 def test_lines_are_records(kafka: RunningKafka) -> None:

@@ -49,6 +49,13 @@ def test_all_faults_are_named() -> None:
     }
 
 
+def test_a_cluster_and_a_topic_that_are_not_admitted_are_named_beside_other_faults() -> None:
+    found = faults({"cluster": "other", "topic": "a b", "acks": "1", "more": 1})
+    assert set(found) == {"/cluster", "/topic", "/acks", "/more"}
+    assert set(faults({"cluster": "main", "topic": "orders", "key": ""})) == {"/topic", "/key"}
+    assert set(faults({"cluster": "other", "topic": "orders"})) == {"/cluster"}, "whose prefixes would hold?"
+
+
 def test_a_target_has_a_key_or_the_name_of_the_header_with_it() -> None:
     found = faults({"cluster": "main", "topic": "shared.x", "key": "k", "key_header": "X-Key"})
     assert found == {"/key_header": "is only for targets without a key"}

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from poller_cluster.delivery.targets.kafka.settings import read_clusters
+from poller_cluster.delivery.targets.kafka.settings import ClusterSettings, read_clusters
 from scheduler_service.domain.callback_rules import is_token
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import ClientId
@@ -61,8 +61,7 @@ class KafkaKind:
             faults.append(FieldError("/key_header", "is only for targets without a key"))
         if document.get("acks", "all") != "all":
             faults.append(FieldError("/acks", "must be all: a call is delivered when all in-sync replicas have it"))
-        if not faults:
-            faults = self._faults_of_names(document["cluster"], document["topic"], client_id)
+        faults += self._faults_of_names(document.get("cluster"), document.get("topic"), client_id)
         if faults:
             raise Invalid(faults)
         cluster, topic = document["cluster"], document["topic"]
@@ -70,26 +69,39 @@ class KafkaKind:
         means = Records(cluster, topic, None if key is None else key.encode(), named)
         return JudgedTarget(f"kafka://{cluster}/{topic}", means)
 
-    def _faults_of_names(self, name: str, topic: str, client_id: ClientId) -> list[FieldError]:
-        cluster = self._clusters.get(name)
-        if cluster is None or not cluster.admits_client(client_id):
+    def _faults_of_names(self, name: object, topic: object, client_id: ClientId) -> list[FieldError]:
+        """Of those that are texts."""
+        faults = []
+        cluster = self._clusters.get(name) if isinstance(name, str) else None
+        if cluster is not None and not cluster.admits_client(client_id):
             # The same sentence for both: which clusters others may use is not for this client to know.
-            return [FieldError("/cluster", "is no cluster that this client may use")]
-        if _TOPIC.fullmatch(topic) is None or topic in (".", ".."):
-            return [FieldError("/topic", "must have 1 to 249 letters, digits, '.', '_' or '-'")]
-        if topic.startswith(_INTERNAL):
-            return [FieldError("/topic", "is internal to Kafka")]
-        prefixes = cluster.prefixes_for(client_id)
-        if not prefixes:
-            return [FieldError("/topic", "must be one that the operator admits: none is admitted for this client's id")]
-        if not topic.startswith(prefixes):
-            return [FieldError("/topic", f"must begin with {' or '.join(map(repr, prefixes))} for this client")]
-        return []
+            cluster = None
+        if cluster is None and isinstance(name, str):
+            faults.append(FieldError("/cluster", "is no cluster that this client may use"))
+        if isinstance(topic, str) and (wrong := _fault_of_topic(topic, cluster, client_id)) is not None:
+            faults.append(FieldError("/topic", wrong))
+        return faults
 
     def open(self, *, clock: Clock, capacity: int) -> "KafkaTarget":
         from poller_cluster.delivery.targets.kafka.producer import KafkaTarget
 
         return KafkaTarget(self._clusters, clock=clock)
+
+
+def _fault_of_topic(topic: str, cluster: ClusterSettings | None, client_id: ClientId) -> str | None:
+    """`cluster` None: it is not known which prefixes hold."""
+    if _TOPIC.fullmatch(topic) is None or topic in (".", ".."):
+        return "must have 1 to 249 letters, digits, '.', '_' or '-'"
+    if topic.startswith(_INTERNAL):
+        return "is internal to Kafka"
+    if cluster is None:
+        return None
+    prefixes = cluster.prefixes_for(client_id)
+    if not prefixes:
+        return "must be one that the operator admits: none is admitted for this client's id"
+    if not topic.startswith(prefixes):
+        return f"must begin with {' or '.join(map(repr, prefixes))} for this client"
+    return None
 
 
 def _escaped(name: str) -> str:
