@@ -14,6 +14,7 @@ from scheduler_service.domain.crons.dialects import DEFAULT_DIALECT, Dialect
 WHAT: Final = "python manage.py dumpdata django_celery_beat"
 _SECONDS: Final = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86_400}
 _FIELDS: Final = ("minute", "hour", "day_of_month", "month_of_year", "day_of_week")
+_READ: Final = ("periodictask", "crontabschedule", "intervalschedule", "clockedschedule")
 _CLEANUP: Final = "celery.backend_cleanup"
 _TABLES: Final = ("crontab", "interval", "clocked", "solar")
 
@@ -28,7 +29,10 @@ def read_celery_beat(text: str, *, timezone: str) -> Found:
         try:
             one = entry_of(row.values)
             table = (one.text("model") or "").partition(".")[2]
-            tables.setdefault(table, {})[one.word("pk")] = one.node("fields")
+            rows, key = tables.setdefault(table, {}), one.word("pk")
+            if key in rows and table in _READ:
+                raise Misfit(f"a {table} {key} is in the file already: import one dump at a time")
+            rows[key] = one.node("fields")
         except Misfit as error:
             faults.append(Fault(place, str(error)))
     for key, task in tables.get("periodictask", {}).items():

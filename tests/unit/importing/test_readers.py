@@ -252,6 +252,13 @@ def test_celery_beat() -> None:
     assert [fault.place for fault in found.faults] == ["periodictask 3", "periodictask 5", "periodictask 6"]
     assert [one.place for one in found.left_out] == ["periodictask 7"]
     assert len(read_celery_beat("[]", timezone="UTC").faults) == 1
+    twice = read_celery_beat(
+        json.dumps([*dump[:2], row("user", 1), row("user", 1), task(1, interval=1), task(1, crontab=1)]), timezone="UTC"
+    )
+    assert [one.written for one in twice.entries] == ["every 3 hours"]
+    assert [fault.reason for fault in twice.faults] == [
+        "a periodictask 1 is in the file already: import one dump at a time"
+    ]
 
 
 def test_quartz() -> None:
