@@ -13,7 +13,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -41,15 +41,15 @@ FRUGAL = (
 )
 """JVM options with which a server needs less CPU time to start, to change its schema and to wait: no hundred metrics a
 table for JMX, which nobody reads, and a clock for its own time-outs that ticks 20 times a second instead of 500."""
-SHORT_LIVED = (*FRUGAL, "-Dcassandra.test.flush_local_schema_changes=false")
-"""Options of a server that serves one test session and is not restarted. It also skips the
-flush after each change of the schema, of which a keyspace takes dozens."""
+SHORT_LIVED = (*FRUGAL, "-Dcassandra.test.flush_local_schema_changes=false", "-Dcassandra.unsafesystem=true")
+"""Options of a server that serves one test session and is not restarted: what it stores about itself need not survive
+it, so that dozens of flushes are left out whenever a keyspace is made or emptied."""
 
 
 @dataclass(frozen=True, slots=True)
 class SuiteCassandra:
     """What tests connect to. `running` is None when the server belongs to somebody else, so that tests must not stop,
-    pause or kill it. Keyspaces made in it get `replication_factor` copies.
+    pause or kill it. Keyspaces made in it get `replication_factor` copies. `emptied` are those that a test has left.
     """
 
     contact_points: tuple[str, ...]
@@ -57,6 +57,7 @@ class SuiteCassandra:
     datacenter: str
     running: RunningCassandra | None
     replication_factor: int = 1
+    emptied: list[str] = field(default_factory=list, compare=False)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

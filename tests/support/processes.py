@@ -26,6 +26,7 @@ from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.usecases.clients import CRON_POLLERS
 from tests.support.cassandra import SuiteCassandra
+from tests.support.keyspaces import Form, empty, form_of
 from tests.support.receiver import host_address
 
 Tables = Mapping[str, Mapping[str, Any]]
@@ -286,17 +287,33 @@ def deployment(
     migrated: bool = True,
     trust: ssl.SSLContext | None = None,
 ) -> Iterator[Deployment]:
-    """A new keyspace, migrated by default and dropped at the end, and a receiver. Tests start the API and nodes that
-    they need.
+    """An empty keyspace, migrated by default, and a receiver. Tests start the API and nodes that they need.
+
+    On a server that ends with this session, a migrated keyspace is emptied at the end for the next deployment. Else it
+    is dropped.
     """
+    again = migrated and cassandra.running is not None and "cassandra" not in (tables or {})
     with ExitStack() as parts:
-        keyspace = f"accept_{secrets.token_hex(4)}"
+        emptied = cassandra.emptied.pop() if again and cassandra.emptied else None
+        keyspace = emptied or f"accept_{secrets.token_hex(4)}"
         built = Deployment(cassandra, directory, keyspace=keyspace, tables=tables or {}, trust=trust)
-        parts.callback(drop_keyspace, built.storage)
+        leave = parts.enter_context(ExitStack())
+        leave.callback(drop_keyspace, built.storage)
         parts.callback(built.stop)
-        if migrated:
+        if migrated and emptied is None:
             built.migrate()
+        if again:
+            leave.pop_all()
+            leave.callback(_leave, built.storage, form_of(built.storage), cassandra.emptied)
         yield built
+
+
+def _leave(storage: StorageSettings, form: Form, emptied: list[str]) -> None:
+    """Empty a keyspace for the next deployment, or drop it if its schema was changed."""
+    if empty(storage, form):
+        emptied.append(storage.keyspace)
+    else:
+        drop_keyspace(storage)
 
 
 def drop_keyspace(storage: StorageSettings) -> None:
