@@ -17,6 +17,7 @@ from scheduler_service.domain.destinations import names_destination
 from scheduler_service.domain.ids import ClientId, due_of
 from scheduler_service.domain.retry_rows import SUPERSEDED
 from scheduler_service.domain.schedules import Outcome, Row, State
+from scheduler_service.domain.targets import HTTP
 from scheduler_service.runtime.busiest import Busiest
 from scheduler_service.runtime.metrics import Distribution
 
@@ -85,8 +86,10 @@ class CallCounts:
 
     def __init__(self, *, named_clients: int = 20) -> None:
         self.lateness = {share: Distribution(LATENESS_BOUNDS) for share in (GUARANTEED, BEYOND, DEFERRED)}
-        self.attempts = dict.fromkeys(CODE_CLASSES, 0)
-        self.duration = Distribution(DURATION_BOUNDS)
+        self.attempts: dict[tuple[str, str], int] = {(HTTP, one): 0 for one in CODE_CLASSES}
+        """By the kind of what was called, one that the operator has switched on, and the class of result."""
+        self.durations = {HTTP: Distribution(DURATION_BOUNDS)}
+        """By the kind."""
         self.outcomes: dict[str, int] = {state.value: 0 for state in _ENDS}
         self.skipped: dict[str, int] = {"late": 0}
         self.in_doubt = 0
@@ -104,11 +107,14 @@ class CallCounts:
             return
         status, error, row = result.status, result.error, job.claim.row
         if status is not None:
-            kind = _OF_STATUS.get(status // 100, OTHER_CLASS)
+            code_class = _OF_STATUS.get(status // 100, OTHER_CLASS)
         else:
-            kind = ACKNOWLEDGED if error is None else _OF_ERROR.get(error, OTHER_CLASS)
-        self.attempts[kind] += 1
-        self.duration.observe(result.duration_seconds)
+            code_class = ACKNOWLEDGED if error is None else _OF_ERROR.get(error, OTHER_CLASS)
+        if result.kind not in self.durations:
+            self.attempts |= {(result.kind, one): 0 for one in CODE_CLASSES}
+            self.durations[result.kind] = Distribution(DURATION_BOUNDS)
+        self.attempts[result.kind, code_class] += 1
+        self.durations[result.kind].observe(result.duration_seconds)
         if names_destination(row.url):
             self.destinations.attempt_made(job.owner.client_id, row, result)
         if job.claim.first_attempt_at is None and not row.attempt_base:

@@ -133,7 +133,7 @@ def read(
 ) -> None:
     """Show the last records of a topic: dead letters, or calls.
 
-    It belongs to no consumer group, so whoever reads the topic notices nothing.
+    It belongs to no consumer group, so those who read the topic notice nothing.
     """
     from minutehand.config import load_settings
 

@@ -28,3 +28,8 @@ class IngestCounts:
     """Those that the brokers do not have, by the last look."""
     waiting: dict[str, Waiting] = field(default_factory=dict)
     """By partition."""
+
+    def waiting_now(self) -> dict[str, int]:
+        """How many wait, by why."""
+        denied = sum(one.denied is not None for one in self.waiting.values())
+        return {"denied": denied, "passing": len(self.waiting) - denied}

@@ -32,6 +32,19 @@ METRICS: Final[tuple[Metric[IngestCounts], ...]] = (
         lambda counts: counts.assigned,
     ),
     Metric(
+        "minutehand_ingest_waiting",
+        Kind.GAUGE,
+        "Partitions whose records wait now for an answer of the API or Kafka: denied, until somebody acts, or passing.",
+        lambda counts: counts.waiting_now(),
+        labels=("why",),
+    ),
+    Metric(
+        "minutehand_ingest_missing_topics",
+        Kind.GAUGE,
+        "Topics of the settings that Kafka does not have.",
+        lambda counts: len(counts.missing_topics),
+    ),
+    Metric(
         "minutehand_ingest_waits_total",
         Kind.COUNTER,
         "Requests to the API or Kafka that decided nothing and are repeated: denied, until somebody acts, or passing.",

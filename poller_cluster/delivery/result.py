@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from scheduler_service.domain.network import Refusal
+from scheduler_service.domain.targets import HTTP
 
 AttemptError = Literal[
     "bad-request",
@@ -79,7 +80,7 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     left. `final`: refused by the engine, and would be again. `started_at_ms` is the wall time of the start,
     `duration_seconds` runs from there to the end. `excerpt` is the beginning of a failed attempt's body, undecodable
     bytes replaced. `retry_after_seconds` is what the receiver asked for, by seconds or by date (6 hours at most).
-    `observation`: set by observing engines, for attempts that were begun.
+    `observation`: set by observing engines, for attempts that were begun. `kind`: what the call went to.
     """
 
     status: int | None
@@ -92,6 +93,7 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     excerpt: str = ""
     retry_after_seconds: float | None = None
     observation: Observation | None = None
+    kind: str = HTTP
 
     @property
     def succeeded(self) -> bool:

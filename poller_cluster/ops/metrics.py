@@ -97,15 +97,16 @@ METRICS: Final[tuple[Metric[Shown], ...]] = (
     Metric(
         "minutehand_attempts_total",
         Kind.COUNTER,
-        "Attempts that ended, by class of result.",
+        "Attempts that ended, by the kind of what was called (`http`, or a kind of target) and by class of result.",
         lambda shown: shown.node.books.counts.attempts,
-        labels=("code_class",),
+        labels=("kind", "code_class"),
     ),
     Metric(
         "minutehand_attempt_duration_seconds",
         Kind.HISTOGRAM,
-        "Seconds from an attempt's start to its end.",
-        lambda shown: shown.node.books.counts.duration,
+        "Seconds from an attempt's start to its end, by the kind of what was called.",
+        lambda shown: shown.node.books.counts.durations,
+        labels=("kind",),
     ),
     Metric(
         "minutehand_attempts_in_flight",

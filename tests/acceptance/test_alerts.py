@@ -53,7 +53,7 @@ def test_programs_at_work_show_what_is_documented(cluster: Deployment) -> None:
         said = Counter(json.loads(line)["action"] for line in lines)
         assert max(said.values()) < CALLS, f"calls are not worth a line each: {said}"
     shown = cluster.metrics(NODE)
-    assert shown['minutehand_attempts_total{code_class="2xx"}'] == CALLS
+    assert shown['minutehand_attempts_total{code_class="2xx",kind="http"}'] == CALLS
     assert shown['minutehand_client_fires_total{client="other"}'] == CALLS, "unless asked for, names stay unsaid"
     assert shown['minutehand_fire_lateness_seconds_count{share="guaranteed"}'] == CALLS
     valued = check_exposition(exposition(f"http://127.0.0.1:{cluster.ops_port(NODE)}"), program="node")

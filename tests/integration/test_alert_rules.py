@@ -24,6 +24,10 @@ NODE = 'minutehand_trusted{instance="a"}'
 TAKING = 'minutehand_nodes_taking{instance="%s"}'
 POLLERS = 'minutehand_pollers{instance="%s"}'
 HELD = 'minutehand_leases_held{instance="%s"}'
+TO_KAFKA = 'minutehand_attempts_total{kind="kafka",code_class="%s"}'
+LAG = 'minutehand_ingest_lag_records{instance="%s"}'
+INGESTED = 'minutehand_ingest_records_total{instance="%s",result="%s"}'
+WAITING = 'minutehand_ingest_waiting{why="%s"}'
 LIVE = 'minutehand_members{instance="a",state="live"}'
 DEAD = 'minutehand_members{instance="a",state="dead"}'
 
@@ -71,6 +75,15 @@ CASES = {
     ),
     "MinutehandAttemptsUnrecorded": Case(
         {"minutehand_attempts_unrecorded_total": jumps(0, 5)}, {"minutehand_attempts_unrecorded_total": stays(5)}
+    ),
+    "MinutehandTargetUnavailable": Case(
+        {TO_KAFKA % "unavailable": grows(4), TO_KAFKA % "timeout": grows(2), TO_KAFKA % "acknowledged": grows(5)},
+        {
+            TO_KAFKA % "unavailable": grows(4),
+            TO_KAFKA % "acknowledged": grows(5),
+            'minutehand_attempts_total{kind="http",code_class="timeout"}': grows(100),
+        },
+        (("kind", "kafka"),),
     ),
     "MinutehandCronsForgotten": Case(
         {"minutehand_crons_forgotten_total": jumps(0, 1)}, {"minutehand_crons_forgotten_total": stays(1)}
@@ -138,6 +151,32 @@ CASES = {
     "MinutehandApiShedding": Case(
         {"minutehand_group_commit_refused_rows_total": grows(1)},
         {"minutehand_group_commit_refused_rows_total": stays(1)},
+    ),
+    "MinutehandIngestStalled": Case(
+        # Another process that goes on does not hide it.
+        {
+            LAG % "a": stays(5),
+            INGESTED % ("a", "created"): stays(9),
+            LAG % "b": stays(5),
+            INGESTED % ("b", "created"): grows(1),
+        },
+        {
+            LAG % "a": stays(5),
+            INGESTED % ("a", "created"): stays(9),
+            INGESTED % ("a", "dead-letter"): grows(1),
+            LAG % "b": stays(0),
+        },
+    ),
+    "MinutehandIngestLags": Case({LAG % "a": grows(100)}, {LAG % "a": grows(-100, start=50_000)}),
+    "MinutehandIngestDeadLetters": Case(
+        {INGESTED % ("a", "dead-letter"): jumps(0, 20)}, {INGESTED % ("a", "dead-letter"): jumps(0, 5)}
+    ),
+    "MinutehandIngestApiAway": Case(
+        {WAITING % "passing": stays(1)}, {WAITING % "passing": stays(0), WAITING % "denied": stays(1)}
+    ),
+    "MinutehandIngestDenied": Case(
+        {WAITING % "denied": stays(0), "minutehand_ingest_missing_topics": stays(1)},
+        {WAITING % "denied": stays(0), WAITING % "passing": stays(2), "minutehand_ingest_missing_topics": stays(0)},
     ),
 }
 

@@ -201,8 +201,8 @@ def test_what_became_of_calls_is_counted_where_they_are_made(named: int, label: 
         await world.settle_down()
         after = shown(metrics)
         assert after['minutehand_schedules_total{outcome="delivered"}'] == 40
-        assert after['minutehand_attempts_total{code_class="2xx"}'] == 40
-        assert after["minutehand_attempt_duration_seconds_count"] == 40
+        assert after['minutehand_attempts_total{code_class="2xx",kind="http"}'] == 40
+        assert after['minutehand_attempt_duration_seconds_count{kind="http"}'] == 40
         assert after['minutehand_fire_lateness_seconds_bucket{le="1.0",share="guaranteed"}'] == 40
         assert after[f'minutehand_client_fires_total{{client="{label}"}}'] == 40
         assert after["minutehand_backlog_rows"] == after["minutehand_oldest_due_age_seconds"] == 0

@@ -8,6 +8,7 @@ from poller_cluster.delivery.targets.ends import STOPPED, WITHDRAWN, End, Target
 from poller_cluster.delivery.targets.port import EngineService, MayStart, OnDone, OpenKinds, Target
 from scheduler_service.runtime.clock import Clock
 
+UNKNOWN_KIND: Final = "unknown"
 STOP_SECONDS: Final = 10.0
 """How long a target may take to stop."""
 
@@ -109,7 +110,11 @@ class Deliveries:
     def result_of(self, call: "_Call", ended: TargetEnd) -> None:
         """Report the end of a call to who asked for it."""
         result = result_of(
-            ended, started_at_ms=call.started_at_ms, duration_seconds=max(self._clock.monotonic() - call.started, 0.0)
+            ended,
+            # A bounded label of metrics: that of a kind that this process does not know is nothing it may grow by.
+            kind=call.kind if call.kind in self._kinds else UNKNOWN_KIND,
+            started_at_ms=call.started_at_ms,
+            duration_seconds=max(self._clock.monotonic() - call.started, 0.0),
         )
         try:
             call.on_done(result)
@@ -142,6 +147,7 @@ class _Call:
         "_timeout_seconds",
         "_timer",
         "held",
+        "kind",
         "on_done",
         "started",
         "started_at_ms",
@@ -151,7 +157,9 @@ class _Call:
     def __init__(
         self, deliveries: Deliveries, request: CallbackRequest, on_done: OnDone, *, started_at_ms: int, started: float
     ) -> None:
+        assert request.target is not None
         self.on_done, self.started_at_ms, self.started = on_done, started_at_ms, started
+        self.kind = request.target.kind
         self.starting = True
         self.held: _Held | None = None
         self._decided = False

@@ -44,10 +44,11 @@ ERRORS: Final[dict[End, AttemptError | None]] = {
 _NEVER_SENT: Final = frozenset({End.NOT_SENT, End.WITHDRAWN})
 
 
-def result_of(ended: TargetEnd, *, started_at_ms: int, duration_seconds: float) -> AttemptResult:
-    """The result of an attempt that ended so."""
+def result_of(ended: TargetEnd, *, kind: str, started_at_ms: int, duration_seconds: float) -> AttemptResult:
+    """The result of an attempt that ended so. `kind`: of its target."""
     return AttemptResult(
         status=None,
+        kind=kind,
         error=ERRORS[ended.end],
         detail=_storable(ended.detail),
         nothing_sent=ended.nothing_sent or ended.end in _NEVER_SENT,

@@ -274,3 +274,12 @@ async def test_what_a_target_says_is_text_that_can_be_stored() -> None:
         detail = made.results[0].detail
         assert detail.encode().startswith(b"?.jsonl can't be written")
         assert len(detail) == 200
+
+
+async def test_a_result_says_which_kind_was_called() -> None:
+    async with bench() as made:
+        made.start(request())
+        made.start(request("crate"))
+        made.box.held[0][1](DONE)
+        await made.all_ended.wait()
+        assert [one.kind for one in made.results] == ["box", "unknown"], "only kinds that are on are labels of metrics"

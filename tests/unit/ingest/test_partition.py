@@ -293,7 +293,7 @@ async def test_a_plan_beyond_its_log_holds_a_bounded_memory(why: str) -> None:
         found = read_plan(told.world.metadata)
         assert found is not None
         assert (found.end, found.broken) == (5_000, True)
-        # The rest is doubted by whoever has the partition next, and what follows is as ever.
+        # The rest is doubted by the next owner of the partition, and what follows is as ever.
         rest = [at(4_999, document(label="y", due=DUE)), at(5_000, document(label="z", due=DUE))]
         told.world.letters.clear()
         await told.handle(rest)

@@ -132,7 +132,7 @@ async def test_why_there_was_no_answer_is_kept_within_bounds(bench: Bench) -> No
         TargetEnd(End.TIMED_OUT),
     )
     for ended in ends:
-        bench.fail_so(result_of(ended, started_at_ms=NOW, duration_seconds=0.25))
+        bench.fail_so(result_of(ended, kind="box", started_at_ms=NOW, duration_seconds=0.25))
     bench.fail(status=None, error="connect-refused", detail="could not connect: Connection refused")
     bench.fail(status=503, detail="the answer broke off", excerpt="not now")
     await bench.books.flush()

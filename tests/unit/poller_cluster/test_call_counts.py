@@ -3,6 +3,7 @@
 from typing import Any, get_args
 
 import pytest
+from msgspec import structs
 
 from poller_cluster.counters import BEYOND, CODE_CLASSES, DEFERRED, GUARANTEED, CallCounts
 from poller_cluster.delivery.result import AttemptError
@@ -45,8 +46,18 @@ def job(client_id: ClientId = SHOP, *, over_quota: bool = False, **row: Any) -> 
 def test_an_attempt_has_one_class(status: int | None, error: AttemptError | None, kind: str) -> None:
     counts = CallCounts()
     counts.attempt_made(job(), result(status, error=error))
-    assert {name: count for name, count in counts.attempts.items() if count} == {kind: 1}
-    assert counts.duration.count == 1
+    assert {name: count for name, count in counts.attempts.items() if count} == {("http", kind): 1}
+    assert counts.durations["http"].count == 1
+
+
+def test_attempts_are_counted_by_the_kind_of_what_was_called() -> None:
+    counts = CallCounts()
+    counts.attempt_made(job(), result())
+    for error in (None, "unavailable", "unavailable"):
+        counts.attempt_made(job(), structs.replace(result(None, error=error), kind="kafka"))
+    found = {name: count for name, count in counts.attempts.items() if count}
+    assert found == {("http", "2xx"): 1, ("kafka", "acknowledged"): 1, ("kafka", "unavailable"): 2}
+    assert {kind: one.count for kind, one in counts.durations.items()} == {"http": 1, "kafka": 3}
 
 
 def test_every_attempt_falls_into_a_known_class() -> None:
@@ -55,7 +66,7 @@ def test_every_attempt_falls_into_a_known_class() -> None:
         counts.attempt_made(job(), result(None, error=error))
     for status in range(100, 1000):
         counts.attempt_made(job(), result(status))
-    assert tuple(counts.attempts) == CODE_CLASSES
+    assert tuple(counts.attempts) == tuple(("http", one) for one in CODE_CLASSES)
 
 
 def test_lateness_is_the_first_attempts() -> None:
