@@ -6,7 +6,9 @@ import signal
 from contextlib import AsyncExitStack
 
 import pytest
+from structlog.testing import capture_logs
 
+from minutehand.errors import LocalError
 from minutehand.running import ProcessFailed, StopSignal, run_process, start_unless_stopped, unless_stopped
 
 
@@ -118,3 +120,13 @@ def test_a_part_that_cannot_go_on_is_a_failure() -> None:
 
     with pytest.raises(ProcessFailed, match="The node a@1 must end"):
         run_process(main)
+
+
+@pytest.mark.parametrize(("error", "traced"), [(LocalError("No topic.", "Create it."), 0), (RuntimeError("a bug"), 1)])
+def test_only_what_nobody_foresaw_is_logged_with_a_traceback(error: Exception, traced: int) -> None:
+    async def main(stop: StopSignal) -> None:
+        raise error
+
+    with capture_logs() as lines, pytest.raises(type(error)):
+        run_process(main)
+    assert len([line for line in lines if line["event"] == "process-crashed"]) == traced
