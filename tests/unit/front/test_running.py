@@ -123,7 +123,7 @@ def test_a_part_that_cannot_go_on_is_a_failure() -> None:
 
 
 @pytest.mark.parametrize(("error", "traced"), [(LocalError("No topic.", "Create it."), 0), (RuntimeError("a bug"), 1)])
-def test_only_what_nobody_foresaw_is_logged_with_a_traceback(error: Exception, traced: int) -> None:
+def test_only_unhandled_exceptions_are_logged_with_a_traceback(error: Exception, traced: int) -> None:
     async def main(stop: StopSignal) -> None:
         raise error
 
