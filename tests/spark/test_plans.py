@@ -44,13 +44,16 @@ class Plans:
 def served(
     cassandra: SuiteCassandra, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Deployment, datetime]]:
-    """A client with schedules in and after the two hours that begin at this one."""
+    """A client with schedules now, which is today also in a day's last hour, and in and after the two hours that begin
+    at this one.
+    """
     with deployment(cassandra, tmp_path_factory.mktemp("plans")) as cluster:
         cluster.start_api()
         cluster.start_node("one")
         key = cluster.register("shop", poller_quota=2)
         hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
         with cluster.client("shop", key) as client:
+            client.schedules.create(Callback(url=cluster.receiver.url), delay_seconds=0)
             for minutes in (0, 70, 130):
                 client.schedules.create(Callback(url=cluster.receiver.url), due=hour + timedelta(minutes=61 + minutes))
         yield cluster, hour
