@@ -49,6 +49,7 @@ from minutehand.cli.schedule_options import (
 )
 from minutehand.cli.schedule_view import show_schedule
 from minutehand.cli.schedule_windows import cancel_window, count, list_, reschedule_window
+from minutehand.cli.story_view import explain
 
 if TYPE_CHECKING:
     from minutehand.client import Attempt
@@ -425,6 +426,7 @@ def _answer(attempt: "Attempt") -> str | None:
     return "(empty)" if attempt.excerpt == "" and attempt.status is not None else attempt.excerpt or None
 
 
+app.command(epilog="Example: minutehand schedules explain shop 01a1fe8c-3c6a-8000-8000-1f6d8a5bd3c1")(explain)
 app.command(
     "cancel-window",
     epilog="Example: minutehand schedules cancel-window shop "

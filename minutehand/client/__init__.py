@@ -132,6 +132,7 @@ from minutehand.client._settings import (
     OwnSettings,
     RetrySettings,
 )
+from minutehand.client._stories import Story, StoryStep
 from minutehand.client._sync.api import Minutehand
 from minutehand.client._sync.bulk import Bulk
 from minutehand.client._sync.client_scope import ClientScope
@@ -228,6 +229,8 @@ __all__ = [
     "ScheduleFilter",
     "SentCallback",
     "SigningSecret",
+    "Story",
+    "StoryStep",
     "TokenSource",
     "TooManyRequests",
     "TrialCallTimes",

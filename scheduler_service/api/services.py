@@ -67,6 +67,7 @@ from scheduler_service.usecases.dead_letters import AcknowledgeDeadLetters, List
 from scheduler_service.usecases.destination_figures import ShowDestinationFigures
 from scheduler_service.usecases.destination_users import FindDestinationUsers
 from scheduler_service.usecases.destinations import Destinations
+from scheduler_service.usecases.explain_schedule import ExplainSchedule
 from scheduler_service.usecases.idempotency import CreateIdempotently, RememberRequest, SeeCreated
 from scheduler_service.usecases.key_uses import RecordKeyUses
 from scheduler_service.usecases.keys import Keys
@@ -183,6 +184,9 @@ class ScheduleServices:
         self.list = ListSchedules(schedules=schedules)
         self.resolve = ResolveSchedule(schedules=schedules, writer=writer)
         self.attempts = ShowAttempts(resolve=self.resolve, attempts=storage.attempts)
+        self.explain = ExplainSchedule(
+            resolve=self.resolve, attempts=storage.attempts, leases=storage.leases, clock=clock
+        )
         self.cancel = CancelSchedules(schedules=schedules, writer=writer, clock=clock)
         self.redeliver = RedeliverSchedule(schedules=schedules, attempts=storage.attempts, writer=writer, clock=clock)
         self.reschedule = RescheduleSchedule(

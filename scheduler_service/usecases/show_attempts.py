@@ -8,6 +8,7 @@ Of attempts that a process could not record before it was killed, failed ones ar
 gap, and of one that delivered after others only the end is known. Nodes older than this record none of the latter.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from scheduler_service.domain.books import AttemptRecord
@@ -44,14 +45,18 @@ class ShowAttempts:
         resolved = await self._resolve(client_id, schedule_id)
         if resolved is None:
             raise NotFound("this client has no schedule of that id")
-        shown = {each.attempt: _recorded(each) for each in await self._attempts.read(client_id, schedule_id)}
-        row = resolved.row
-        if row.state == State.DELIVERED:
-            number = row.attempts or 1
-            recorded = shown.get(number)
-            if recorded is None or not recorded.delivered:
-                shown[number] = success_of(row)
-        return [shown[number] for number in sorted(shown)]
+        return attempts_of(resolved.row, await self._attempts.read(client_id, schedule_id))
+
+
+def attempts_of(row: Row, records: Iterable[AttemptRecord]) -> list[AttemptShown]:
+    """The attempts of a schedule: the recorded ones, and that which its original row tells of."""
+    shown = {each.attempt: _recorded(each) for each in records}
+    if row.state == State.DELIVERED:
+        number = row.attempts or 1
+        recorded = shown.get(number)
+        if recorded is None or not recorded.delivered:
+            shown[number] = success_of(row)
+    return [shown[number] for number in sorted(shown)]
 
 
 def success_of(row: Row) -> AttemptShown:

@@ -107,6 +107,22 @@ ATTEMPT = {
     "error": None,
     "excerpt": "try later",
 }
+STORY = {
+    "sentence": "It was late by 5 s because the limits of its flow key were reached; that attempt delivered it.",
+    "verdict": "late",
+    "late_seconds": 5.0,
+    "cause": "flow",
+    "steps": [
+        {
+            "step": "waited",
+            "at": "2026-11-21T09:30:15.250Z",
+            "seconds": 4.9,
+            "text": "It waited 4.9 s because the limits of its flow key were reached.",
+            "cause": "flow",
+            "behind": None,
+        }
+    ],
+}
 LETTER = {
     "schedule_id": "01a1fe8c-0f8a-8000-8c91-89a08db81829",
     "failed_at": "2026-11-21T09:31:00.000Z",

@@ -61,6 +61,7 @@ from minutehand.client._outcomes import (
     RescheduleItem,
 )
 from minutehand.client._settings import OwnSettings
+from minutehand.client._stories import Story, explain_schedule
 from minutehand.client._usage import DayUsage, list_usage
 
 
@@ -376,6 +377,10 @@ class AsyncSchedules(AsyncPart):
     async def attempts(self, schedule_id: str) -> tuple[Attempt, ...]:
         """Every recorded attempt so far, in order."""
         return (await self._perform(calls.list_attempts(self._client_id, schedule_id))).items
+
+    async def explain(self, schedule_id: str) -> Story:
+        """What became of it, step by step, and why it was late."""
+        return await self._perform(explain_schedule(self._client_id, schedule_id))
 
     def list(
         self,

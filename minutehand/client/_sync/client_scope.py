@@ -58,6 +58,7 @@ from minutehand.client._outcomes import (
     RescheduleItem,
 )
 from minutehand.client._settings import OwnSettings
+from minutehand.client._stories import Story, explain_schedule
 from minutehand.client._sync.bulk import Bulk
 from minutehand.client._sync.destinations import Destinations
 from minutehand.client._sync.parts import Part, Perform, all_items, every
@@ -375,6 +376,10 @@ class Schedules(Part):
     def attempts(self, schedule_id: str) -> tuple[Attempt, ...]:
         """Every recorded attempt so far, in order."""
         return self._perform(calls.list_attempts(self._client_id, schedule_id)).items
+
+    def explain(self, schedule_id: str) -> Story:
+        """What became of it, step by step, and why it was late."""
+        return self._perform(explain_schedule(self._client_id, schedule_id))
 
     def list(
         self,

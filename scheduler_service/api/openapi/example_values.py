@@ -80,6 +80,30 @@ REDELIVERED: Final = {
     "reason": "redelivery",
     "redelivered_at": "2026-11-21T09:30:15.001Z",
 }
+STORY: Final = {
+    "sentence": "It is due in 15 s.",
+    "verdict": "waiting",
+    "late_seconds": 0.0,
+    "cause": None,
+    "steps": [
+        {
+            "step": "accepted",
+            "at": NOW,
+            "seconds": None,
+            "text": "It was stored, due 15 s later.",
+            "cause": None,
+            "behind": None,
+        },
+        {
+            "step": "next",
+            "at": "2026-11-21T09:30:15.000Z",
+            "seconds": None,
+            "text": "It is due then.",
+            "cause": None,
+            "behind": None,
+        },
+    ],
+}
 CANCELLED: Final = {**SCHEDULE, "state": "cancelled", "next_attempt_at": None, "finished_at": NOW}
 PLAIN_CALLBACK: Final = {"url": "https://shop.example/hooks/remind", "method": "POST", "headers": {}}
 REMINDER: Final = {

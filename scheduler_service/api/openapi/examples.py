@@ -116,6 +116,7 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         ),
     ),
     "list_attempts": Example(answer=of.page()),
+    "explain_schedule": Example(answer=of.STORY),
     "list_dead_letters": Example(
         query={"from": "2026-11-21T00:00:00Z", "to": "2026-11-22T00:00:00Z", "limit": "50"}, answer=of.page()
     ),

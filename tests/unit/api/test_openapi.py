@@ -32,6 +32,7 @@ OPERATION_IDS = {
     "put_cron", "get_cron", "delete_cron", "list_crons", "pause_cron", "resume_cron", "trigger_cron", "list_runs",
     "backfill_cron", "pause_crons", "resume_crons",
     "preview_cron", "get_balance", "cancel_schedules", "reschedule_schedule", "redeliver_schedule", "list_attempts",
+    "explain_schedule",
     "list_dead_letters", "redeliver_dead_letters", "acknowledge_dead_letters", "list_audits", "trial_call",
     "create_reconciliation", "get_reconciliation", "list_reconciliations", "stop_reconciliation",
     "list_reconciled_schedules", "reschedule_schedules",

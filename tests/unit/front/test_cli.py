@@ -20,6 +20,7 @@ from tests.support.scripted_api import (
     RECONCILIATION,
     RUN,
     SCHEDULE,
+    STORY,
     Script,
     problem,
 )
@@ -157,6 +158,7 @@ def test_attempts_show_the_end_of_a_retried_success_and_tell_an_empty_answer_fro
             "> PUT https://a.example/",
         ),
         ("schedules attempts shop x", [httpx.Response(200, json={"items": [ATTEMPT]})], "try later"),
+        ("schedules explain shop x", [httpx.Response(200, json=STORY)], "It was late by 5 s because"),
         (
             f"reconciliations create shop --action redeliver --state failed --from {DAY} --to {DAY} --wait",
             [

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from minutehand.client import Callback, CallbackUpdate, MinutehandApiError
-from tests.support.scripted_api import ATTEMPT, EXCHANGE, LETTER, SCHEDULE, Script
+from tests.support.scripted_api import ATTEMPT, EXCHANGE, LETTER, SCHEDULE, STORY, Script
 
 ID = SCHEDULE["schedule_id"]
 ONE = f"/v1/clients/shop/schedules/{ID}"
@@ -26,6 +26,18 @@ async def test_attempts_of_a_schedule() -> None:
     assert (first.duration_seconds, first.status, first.excerpt, second.attempt) == (0.012, 503, "try later", 3)
     assert first.started_at == datetime(2026, 11, 21, 9, 30, 15, 250_000, UTC)
     assert [(one.method, one.url.path) for one in script.requests] == [("GET", f"{ONE}/attempts")] * 2
+
+
+async def test_the_story_of_a_schedule() -> None:
+    answer = httpx.Response(200, json=STORY)
+    script = Script(answer, answer)
+    with script.api() as api:
+        story = api.client("shop").schedules.explain(str(ID))
+    async with script.async_api() as waiting:
+        assert await waiting.client("shop").schedules.explain(str(ID)) == story
+    assert (story.verdict, story.late_seconds, story.cause) == ("late", 5.0, "flow")
+    assert [(step.step, step.seconds, step.cause) for step in story.steps] == [("waited", 4.9, "flow")]
+    assert [(one.method, one.url.path) for one in script.requests] == [("GET", f"{ONE}:explain")] * 2
 
 
 async def test_dead_letters_page_by_page() -> None:

@@ -15,7 +15,7 @@ from minutehand.cli import failures
 from minutehand.cli.output import print_fields, printable, span
 from minutehand.reference_pages import documented
 from scheduler_service.runtime.clock import SystemClock
-from tests.support.scripted_api import ATTEMPT, CRON, EXCHANGE, LETTER, PROBLEM, SCHEDULE, Script, problem
+from tests.support.scripted_api import ATTEMPT, CRON, EXCHANGE, LETTER, PROBLEM, SCHEDULE, STORY, Script, problem
 
 HOSTILE = "a\x1b]0;owned\x07b\x9b2Jc\x7fd\u202ee\u2028f"
 CONTROLS = {chr(code) for code in (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x202E)} - {"\n"}
@@ -31,6 +31,7 @@ def now(monkeypatch: pytest.MonkeyPatch) -> None:
 
 ANSWERS = [
     ("schedules get shop 01", {**SCHEDULE, "state": HOSTILE}),
+    ("schedules explain shop 01", {**STORY, "sentence": HOSTILE}),
     ("schedules attempts shop 01", {"items": [{**ATTEMPT, "excerpt": HOSTILE}]}),
     ("dead-letters list shop", {"items": [{**LETTER, "reason": HOSTILE}]}),
     ("crons show shop nightly", {**CRON, "words": HOSTILE}),

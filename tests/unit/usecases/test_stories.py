@@ -1,0 +1,175 @@
+"""The story of one schedule: its sentence and its steps, for every way a schedule can go."""
+
+from typing import Any
+
+import pytest
+
+from scheduler_service.domain.ids import ClientId, UnixMillis
+from scheduler_service.domain.schedules import Row
+from scheduler_service.domain.waits import CAUSES
+from scheduler_service.usecases.show_attempts import AttemptShown
+from scheduler_service.usecases.stories import STEPS, VERDICTS, Facts, Story, length, story_of
+from tests.contract.builders import definition
+
+ONE = definition(ClientId("shop"), offset=500)
+BEFORE = definition(ClientId("shop"), offset=200, tail=2)
+DUE = ONE.due
+NODE = "node-1@1763836790000"
+
+
+def told(*, now: int = DUE, in_flight: bool = False, made: tuple[AttemptShown, ...] = (), **columns: Any) -> Story:
+    held = columns.pop("client_held", False)
+    owner = columns.pop("claimed_by", NODE)
+    known = {name: getattr(ONE, name, None) for name in Row.__struct_fields__}
+    row = Row(**{**known, "created_at": UnixMillis(DUE - 60_000), "attempts": 0, **columns})
+    return story_of(
+        Facts(
+            row=row,
+            in_flight=in_flight,
+            attempts=made,
+            claimed_by=owner,
+            epoch=7,
+            client_held=held,
+            now=now,
+        )
+    )
+
+
+def delivered(late_ms: int, *, waited: str = "", **columns: Any) -> dict[str, Any]:
+    return {
+        "state": "delivered",
+        "attempts": 1,
+        "first_attempt_at": UnixMillis(DUE + late_ms),
+        "finished_at": UnixMillis(DUE + late_ms + 30),
+        "last_status": 204,
+        "fired_by": f"{NODE}{waited and ' waited '}{waited}",
+        "fired_epoch": 7,
+        **columns,
+    }
+
+
+def test_a_call_on_time() -> None:
+    story = told(**delivered(12))
+    assert (story.verdict, story.late_ms, story.cause) == ("on-time", 12, None)
+    assert story.sentence == "It was on time: its first attempt began 0.012 s after its due; that attempt delivered it."
+    assert [step.step for step in story.steps] == ["accepted", "claimed", "ended"]
+    assert story.steps[1].text == f"Node {NODE} claimed it under epoch 7."
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_a_late_call_says_what_it_waited_for(cause: str) -> None:
+    story = told(**delivered(5_000, waited=f"node=200,{cause}=4700"))
+    assert (story.verdict, story.late_ms, story.cause) == ("late", 5_000, cause)
+    assert story.sentence == f"It was late by 5 s because {CAUSES[cause]}; that attempt delivered it."
+    assert (cause, 4_700) in [(step.cause, step.ms) for step in story.steps if step.step == "waited"]
+
+
+def test_a_wait_for_an_order_names_the_schedule_before() -> None:
+    story = told(**delivered(5_000, waited="ordering=5000/the-one-before"))
+    (wait,) = [step for step in story.steps if step.step == "waited"]
+    assert (wait.behind, wait.text.endswith("last of the-one-before.")) == ("the-one-before", True)
+
+
+def test_a_late_call_of_an_older_node_says_that_nothing_was_recorded() -> None:
+    story = told(**delivered(5_000))
+    assert (story.verdict, story.cause) == ("late", None)
+    assert "what delayed it was not recorded" in story.sentence
+
+
+def test_a_late_create() -> None:
+    assert told(**delivered(5_000, created_at=UnixMillis(DUE + 4_000))).cause == "late-create"
+
+
+def test_a_call_that_was_retried() -> None:
+    failed = AttemptShown(
+        attempt=1,
+        delivered=False,
+        started_at=UnixMillis(DUE + 3),
+        finished_at=UnixMillis(DUE + 15),
+        status=503,
+        error=None,
+        duration_ms=12,
+        excerpt="later",
+    )
+    story = told(made=(failed,), **delivered(3, attempts=2, finished_at=UnixMillis(DUE + 61_500)))
+    assert story.verdict == "on-time"
+    assert story.sentence.endswith("; attempt 2 delivered it, 61.5 s after its due.")
+    assert [step.text for step in story.steps if step.step == "attempt"] == ["Attempt 1 failed: status 503."]
+
+
+@pytest.mark.parametrize(
+    ("columns", "verdict", "cause", "words"),
+    [
+        ({"now": DUE - 90_000}, "waiting", None, "It is due in 90 s."),
+        ({"now": DUE + 9_000, "client_held": True}, "overdue", "client-inactive", "the client was suspended or paused"),
+        ({"now": DUE + 9_000, "claimed_by": None}, "overdue", "takeover", "no node holds its poller"),
+        ({"now": DUE + 9_000}, "overdue", None, "It is overdue by 9 s; it has not been called yet."),
+        ({"now": DUE + 9_000, "in_flight": True}, "overdue", None, "a node is calling it now"),
+        (
+            {"now": DUE + 2_000, "state": "retrying", "next_attempt_at": DUE + 30_000, "reason": "destination-paused"},
+            "overdue",
+            "destination-paused",
+            "it is looked at again in 28 s",
+        ),
+        (
+            {
+                "now": DUE + 2_000,
+                "state": "retrying",
+                "attempts": 1,
+                "first_attempt_at": DUE,
+                "last_status": 500,
+                "next_attempt_at": DUE + 30_000,
+            },
+            "on-time",
+            None,
+            "attempt 1 failed (500) and the next one comes in 28 s",
+        ),
+        (
+            {"state": "skipped", "reason": "late", "finished_at": DUE + 61_000, "fired_by": " waited takeover=60000"},
+            "not-called",
+            "takeover",
+            "It was skipped, late by 61 s because its poller had no living owner.",
+        ),
+        ({"state": "cancelled", "finished_at": DUE}, "not-called", None, "It was cancelled without a call."),
+        (
+            {"state": "failed", "finished_at": DUE, "reason": "destination-deleted"},
+            "not-called",
+            None,
+            "its destination does not exist any more",
+        ),
+        (
+            {"state": "cancelled", "finished_at": DUE, "reason": "rescheduled", "rescheduled_to": ONE.schedule_id},
+            "not-called",
+            None,
+            f"{ONE.schedule_id} is called instead",
+        ),
+    ],
+)
+def test_a_call_that_was_not_made_or_not_yet(
+    columns: dict[str, Any], verdict: str, cause: str | None, words: str
+) -> None:
+    story = told(**columns)
+    assert (story.verdict, story.cause) == (verdict, cause)
+    assert words in story.sentence
+    assert story.verdict in VERDICTS
+    assert {step.step for step in story.steps} <= set(STEPS)
+
+
+def test_doubt_moves_updates_and_redeliveries_are_steps() -> None:
+    story = told(
+        **delivered(3, redelivered_at=UnixMillis(DUE + 9_000), redelivered_after=1, reason="in-doubt"),
+        rescheduled_from=BEFORE.schedule_id,
+        revision="2 a,b",
+    )
+    kinds = [step.step for step in story.steps]
+    assert kinds == ["accepted", "moved", "updated", "claimed", "redelivered", "doubt", "ended"]
+    assert str(BEFORE.schedule_id) in story.steps[1].text
+    assert "updated 2 times" in story.steps[2].text
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [(0, "0 s"), (7, "0.007 s"), (1_500, "1.5 s"), (119_999, "119.999 s"), (120_000, "2 min"), (90_061_000, "1 d 1 h")],
+)
+def test_lengths(ms: int, text: str) -> None:
+    assert length(ms) == text
