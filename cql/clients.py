@@ -20,6 +20,8 @@ from scheduler_service.runtime.concurrently import concurrently
 _CATALOG = "clients"
 _ADMINISTRATORS = "*"
 _DEFAULTS = ClientSettings()
+_LATER_SETTINGS = ("flows", "receiver_verbs")
+"""Stored only where they are used, because a program that does not know one can't read a client that has it."""
 _TRIES = 3
 
 
@@ -180,9 +182,9 @@ class CqlClientStore:
 
 def _mutable(client: Client) -> Parameters:
     settings = msgspec.to_builtins(client.settings)
-    if client.settings.flows == _DEFAULTS.flows:
-        # A program that does not know this setting can read the client as long as it is not used.
-        del settings["flows"]
+    for name in _LATER_SETTINGS:
+        if getattr(client.settings, name) == getattr(_DEFAULTS, name):
+            del settings[name]
     return (
         client.poller_quota,
         client.poller_ceiling,

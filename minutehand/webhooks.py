@@ -10,6 +10,12 @@ for every key pair `v1a,` and the base64 of an Ed25519 signature of the same, wh
 
 Delivery is at least once: the same callback may come again, with the same `webhook_id`. Remember the ids you have
 handled.
+
+An answer may say more than its status, by these headers, where the client's settings allow it (`receiver_verbs`):
+
+    NOT_AGAIN     with status 489 or any other failure: no further attempt
+    call_at(due)  the schedule is called again at that instant, under the same id; with a 2xx it has not failed
+    STOP_CRON     the cron of this run is paused
 """
 
 import base64
@@ -20,9 +26,12 @@ import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from datetime import UTC, datetime
+from typing import Final, Protocol
 
 __all__ = [
+    "NOT_AGAIN",
+    "STOP_CRON",
     "BadSignatureError",
     "Headers",
     "MalformedHeaderError",
@@ -30,8 +39,13 @@ __all__ = [
     "TimestampError",
     "VerificationError",
     "VerifiedCallback",
+    "call_at",
     "verify",
 ]
+
+NOT_AGAIN: Final[Mapping[str, str]] = {"webhook-delivery": "abort-message"}
+STOP_CRON: Final[Mapping[str, str]] = {"Minutehand-Stop-Cron": "true"}
+"""Headers of an answer; see the module."""
 
 _PREFIX = "whsec_"
 _PUBLIC_PREFIX = "whpk_"
@@ -89,6 +103,13 @@ class VerifiedCallback:
     redelivery: bool
     trial: bool = False
     key: str | None = None
+
+
+def call_at(due: datetime) -> dict[str, str]:
+    """The header of an answer that asks to be called again at `due`. Raises ValueError for a datetime without zone."""
+    if due.tzinfo is None:
+        raise ValueError("due must have a time zone")
+    return {"Minutehand-Call-At": due.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")}
 
 
 def verify(

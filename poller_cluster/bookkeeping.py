@@ -27,7 +27,7 @@ from scheduler_service.domain.books import AttemptRecord, DeadLetter, Tally
 from scheduler_service.domain.ids import ClientId, Partition, UnixMillis
 from scheduler_service.domain.ports import AttemptStore, BalanceStore, DeadLetterStore
 from scheduler_service.domain.schedule_filters import destination_of, host_of
-from scheduler_service.domain.schedules import Definition, Outcome
+from scheduler_service.domain.schedules import Definition, Outcome, State
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.balance import CountMinute
 
@@ -105,9 +105,10 @@ class Bookkeeper:
         )
 
     def attempt_made(self, job: Job, result: AttemptResult, outcome: Outcome) -> None:
-        """Count an attempt, and record it, unless it was the first one and has delivered."""
+        """Count an attempt, and record it, unless it was the first one, has delivered and tells of no verb."""
         self.counts.attempt_made(job, result)
-        if result.succeeded and outcome.attempts == 1:
+        verb = "" if result.heeded is None else result.heeded.mark
+        if outcome.state is State.DELIVERED and outcome.attempts == 1 and not verb:
             return
         client_id = job.owner.client_id
         if self._waiting_of[client_id] >= ATTEMPTS_WAITING - len(self._waiting):
@@ -123,7 +124,7 @@ class Bookkeeper:
                 attempt=outcome.attempts,
                 started_at=UnixMillis(result.started_at_ms),
                 status=result.status,
-                error=result.error,
+                error=verb or result.error,
                 duration_ms=duration_ms,
                 excerpt=_said(result),
             )

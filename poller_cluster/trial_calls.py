@@ -48,6 +48,7 @@ from scheduler_service.domain.trial_calls import (
     TrialCallsFull,
     TrialCallTimes,
 )
+from scheduler_service.domain.verbs import heed
 from scheduler_service.runtime.clock import Clock
 
 T = TypeVar("T")
@@ -138,7 +139,20 @@ class TrialCalls:
             prepared = self._prepared(trial_call, client, now=now, bearer=lambda client_id, source: token)
             assert prepared is not None
         request = replace(prepared.request, headers=(*prepared.request.headers, TRIAL_HEADER))
-        return _exchange(request, await self._attempt(request, place, receiver))
+        result = await self._attempt(request, place, receiver)
+        verb = None
+        if result.asked is not None:
+            verb = heed(
+                result.asked,
+                allowed=prepared.settings.receiver_verbs,
+                attempts=1,
+                horizon_days=prepared.settings.horizon_days,
+                at_most_once=prepared.settings.in_doubt == "drop",
+                of_fire=True,
+                earliest=0,
+                now=self._clock.wall_ms(),
+            )
+        return _exchange(request, replace(result, heeded=verb))
 
     def preview(self, trial_call: TrialCall) -> Preview | None:
         prepared = self._prepared(trial_call, _served(trial_call, self._kinds), now=self._clock.wall_ms())
@@ -296,7 +310,7 @@ def _few(settings: DeliverySettings) -> DeliverySettings:
 
 
 def _exchange(request: CallbackRequest, result: AttemptResult) -> Exchange:
-    seen = result.observation
+    seen, verb = result.observation, result.heeded
     times = TrialCallTimes(ended=result.duration_seconds)
     if seen is not None:
         times = TrialCallTimes(
@@ -313,7 +327,7 @@ def _exchange(request: CallbackRequest, result: AttemptResult) -> Exchange:
         body=request.body,
         started_at=result.started_at_ms,
         sent=not result.nothing_sent,
-        delivered=result.succeeded,
+        delivered=result.succeeded and (verb is None or verb.obeyed != "snooze"),
         addresses=() if seen is None else seen.addresses,
         connected_to=None if seen is None else seen.connected_to,
         times=times,
@@ -323,4 +337,6 @@ def _exchange(request: CallbackRequest, result: AttemptResult) -> Exchange:
         excerpt=result.excerpt,
         error=result.error,
         detail=result.detail,
+        verb=None if verb is None else verb.verb,
+        verb_ignored=None if verb is None else verb.ignored,
     )

@@ -208,8 +208,8 @@ def set_(
         str,
         typer.Argument(
             metavar="JSON",
-            help="Of retry, timeout_seconds, hosts, flows, late_policy, in_doubt, read_consistency and "
-            "write_consistency those that are to change; each is replaced as a whole.",
+            help="Of retry, timeout_seconds, hosts, flows, late_policy, in_doubt, receiver_verbs, "
+            "read_consistency and write_consistency those that are to change; each is replaced as a whole.",
             show_default=False,
         ),
     ],

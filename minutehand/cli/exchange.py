@@ -66,6 +66,8 @@ def _lines(exchange: "Exchange") -> Iterator[str]:
 def _outcome(exchange: "Exchange") -> str:
     if exchange.delivered and exchange.status is None:
         return f"delivered to {exchange.request.url}"
+    if exchange.verb is not None and exchange.verb_ignored is None:
+        return f"{exchange.verb}: the receiver answered {exchange.status}"
     if exchange.delivered:
         return f"delivered: the receiver answered {exchange.status}"
     if exchange.status is not None:

@@ -412,12 +412,13 @@ def attempts(
             one.duration_seconds,
             one.status,
             one.error,
+            one.verb if one.verb_ignored is None else f"{one.verb} ({one.verb_ignored})",
             _answer(one),
         )
         for one in found
     ]
-    columns = ("ATTEMPT", "OUTCOME", "STARTED", "ENDED", "SECONDS", "STATUS", "ERROR", "ANSWER")
-    print_table(columns, rows, yielding={"ERROR", "ANSWER"})
+    columns = ("ATTEMPT", "OUTCOME", "STARTED", "ENDED", "SECONDS", "STATUS", "ERROR", "VERB", "ANSWER")
+    print_table(columns, rows, yielding={"ERROR", "VERB", "ANSWER"})
 
 
 def _answer(attempt: "Attempt") -> str | None:

@@ -10,9 +10,10 @@ from minutehand.client._models import SentCallback
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt of a schedule, numbered from 1. `outcome` is delivered or failed; `error` is a stable word where
-    there was no answer, and `excerpt` says then in a sentence why; otherwise it is the beginning of the answer to a
-    failed one. Fields that were not recorded are None."""
+    """One attempt of a schedule, numbered from 1. `outcome` is delivered, failed or snoozed; `error` is a stable word
+    where there was no answer, and `excerpt` says then in a sentence why; otherwise it is the beginning of the answer to
+    a failed one. `verb`: what the receiver asked for in its answer's headers; `verb_ignored`: why it was not obeyed.
+    Fields that were not recorded are None."""
 
     attempt: int
     outcome: str
@@ -22,6 +23,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     status: int | None = None
     error: str | None = None
     excerpt: str | None = None
+    verb: str | None = None
+    verb_ignored: str | None = None
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
@@ -206,7 +209,8 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
 
     `request` is what was written, or with `sent` False what would have been, credentials masked. `addresses` are those
     to which a connection was tried. Without `status`, `error` is a stable word for the reason, and `detail` a sentence;
-    a target that knows no statuses delivers with neither.
+    a target that knows no statuses delivers with neither. `verb`: what the answer's headers ask for, and `verb_ignored`
+    why that would not be obeyed.
     """
 
     schedule_id: str
@@ -223,3 +227,5 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     excerpt: str = ""
     error: str | None = None
     detail: str | None = None
+    verb: str | None = None
+    verb_ignored: str | None = None

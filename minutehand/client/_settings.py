@@ -1,8 +1,11 @@
 """The settings that a client may be registered with. Fields left out have their defaults; the operator's bounds may be
 lower."""
 
-from collections.abc import Mapping
-from typing import Literal, TypedDict
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypeAlias, TypedDict
+
+ReceiverVerb: TypeAlias = Literal["not-again", "snooze", "stop-cron"]
+"""What receivers may ask for in the headers of their answers."""
 
 
 class RetrySettings(TypedDict, total=False):
@@ -59,6 +62,7 @@ class ClientSettings(TypedDict, total=False):
     flows: FlowRules
     late_policy: LatePolicy
     in_doubt: Literal["redeliver", "drop"]
+    receiver_verbs: Sequence[ReceiverVerb]
     horizon_days: int
     accept_past_seconds: float
     retention_days: int
@@ -79,5 +83,6 @@ class OwnSettings(TypedDict, total=False):
     flows: FlowRules
     late_policy: LatePolicy
     in_doubt: Literal["redeliver", "drop"]
+    receiver_verbs: Sequence[ReceiverVerb]
     read_consistency: Literal["LOCAL_QUORUM", "LOCAL_ONE"]
     write_consistency: Literal["LOCAL_QUORUM", "EACH_QUORUM"]

@@ -124,6 +124,19 @@ class CronFireGuard:
         if self._pause_failing is not None and definition.cron_id is not None and _may_pause(definition.options):
             await self._pause_failing(definition.client_id, [definition.cron_id])
 
+    async def run_stopped(self, definition: Definition) -> None:
+        """The receiver of this fire has stopped its cron: it is paused, unless it was changed since it placed the fire.
+        May be repeated. Raises StoreUnavailable."""
+        if self._pause_failing is None or definition.cron_id is None:
+            return
+        try:
+            child = decode_options(definition.options).cron
+        except Undecodable:
+            return
+        if child is not None:
+            due = due_of(definition.schedule_id)
+            await self._pause_failing.stop(definition.client_id, definition.cron_id, revision=child.revision, due=due)
+
     async def _judge_overlap(
         self, client_id: ClientId, row: Row, policy: str, runs: RunsAhead, *, now: int
     ) -> Outcome | None:

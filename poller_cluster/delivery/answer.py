@@ -7,14 +7,16 @@ status. A line that is no status line, and 101, end it as `malformed`. Any numbe
 before the final one; they are skipped here, and only lines without CR are refused in their heads. llhttp (`httptools`)
 parses the final answer only: it decides where that ends, and refuses what other parsers might end elsewhere
 (Content-Length twice or beside Transfer-Encoding, folded headers, lines without CR): such an answer is `broken`. It
-keeps only an incomplete line, the head and the excerpt, the latter two until `forget`.
+keeps only an incomplete line, the head and the excerpt, the latter two until `forget`. Of a success it keeps them only
+if the head came in pieces, or names a header of `domain.verbs`.
 """
 
 import re
-from email.utils import mktime_tz, parsedate_tz
 from typing import Any, Final, Literal
 
 import httptools
+
+from scheduler_service.domain.verbs import seconds_until
 
 End = Literal["complete", "malformed", "broken", "too-long"]
 
@@ -23,10 +25,10 @@ _STATUS_LINE_BYTES: Final = 13
 _HEAD_END = re.compile(rb"\n\r?\n")
 _INTERIM_END = re.compile(rb"\r\n(\r\n)|[^\r]\n")
 _HEAD_END_BYTES: Final = 4
+_SAYS_VERB = re.compile(rb"\n(?:retry-after|minutehand-(?:call-at|stop-cron))[\t ]*:", re.IGNORECASE)
 _FIRST_FINAL_STATUS: Final = 200
 _FIRST_KEPT_STATUS: Final = 300
 _SWITCHING_PROTOCOLS: Final = 101
-_LONGEST_DIGITS: Final = 9
 _KNOWN_ANSWERS: Final = 1_024
 _KNOWN_BYTES: Final = 512
 _LONGEST_PAUSE_SECONDS: Final = 21_600.0
@@ -34,16 +36,8 @@ _LONGEST_PAUSE_SECONDS: Final = 21_600.0
 
 def retry_after_seconds(value: str, *, wall_ms: int) -> float | None:
     """The pause that a Retry-After value asks for, 6 hours at most. None: not valid, or not in the future."""
-    if value.isascii() and value.isdigit():
-        seconds = float(value[:_LONGEST_DIGITS])
-    elif (date := parsedate_tz(value)) is not None:
-        try:
-            seconds = mktime_tz(date) - wall_ms / 1000
-        except (OverflowError, ValueError):
-            return None
-    else:
-        return None
-    return min(seconds, _LONGEST_PAUSE_SECONDS) if seconds > 0 else None
+    seconds = seconds_until(value, wall_ms=wall_ms)
+    return None if seconds is None else min(seconds, _LONGEST_PAUSE_SECONDS)
 
 
 class KnownAnswers(dict[bytes, int]):
@@ -138,7 +132,8 @@ class Answer:
             self._head_complete = self._keep = True
             return
         self._parse(data)
-        if self.reusable and self.version == b"1.1" and self.status < _FIRST_KEPT_STATUS:
+        plain = self.version == b"1.1" and not self._keeps_head
+        if plain and self.reusable and self.status < _FIRST_KEPT_STATUS:
             self._known.remember(data, self.status)
 
     def _parse(self, data: bytes) -> None:
@@ -186,11 +181,12 @@ class Answer:
             if status >= _FIRST_FINAL_STATUS:
                 self._begun = b""
                 self.status, self.version = status, match[1]
-                if status >= _FIRST_KEPT_STATUS or match[1] == b"1.0":
+                rest = begun[at:] if at else begun
+                if status >= _FIRST_KEPT_STATUS or match[1] == b"1.0" or _may_say_verb(rest):
                     self._keeps_head = True
                 if self._keeps_head:
                     self._head = bytearray()
-                return begun[at:] if at else begun
+                return rest
             if status < 100 or status == _SWITCHING_PROTOCOLS:
                 break
             # Skip from the last digit on, because the line may end right after it.
@@ -236,6 +232,11 @@ class Answer:
         return self._keep and not self._unasked and self.end == "complete"
 
     @property
+    def may_ask(self) -> bool:
+        """Whether all headers are here, which may ask for something."""
+        return self._keeps_head and self._head_complete
+
+    @property
     def excerpt(self) -> str:
         """The beginning of the body; kept only for statuses of 300 and above and for observed attempts."""
         return b"".join(self._pieces).decode(errors="replace")
@@ -257,3 +258,8 @@ class Answer:
 
     def close(self) -> None:
         self._parser = None
+
+
+def _may_say_verb(begun: bytes) -> bool:
+    """Whether the head of this answer names a header that says more than its status, or may still."""
+    return _SAYS_VERB.search(begun) is not None or _HEAD_END.search(begun) is None

@@ -9,6 +9,7 @@ from poller_cluster.delivery.result import AttemptResult, Verdict, not_connected
 from poller_cluster.delivery.sight import AnyAnswer, Sight, socket_name
 from poller_cluster.delivery.target import Endpoint
 from scheduler_service.domain.network import Refusal
+from scheduler_service.domain.verbs import RETRY_AFTER, read_asked
 
 OnDone = Callable[[AttemptResult], None]
 MayStart = Callable[[], bool]
@@ -105,11 +106,18 @@ class Attempt:
 
     def with_status(self, answer: AnyAnswer, *, broke_off: bool, now: float, wall_ms: int) -> AttemptResult:
         """The result if a final status came. `broke_off`: the answer neither ended properly nor was cut off by us."""
+        asked, fields = None, answer.fields() if answer.status >= 300 or answer.may_ask else []
+        if answer.status >= 300 or fields:
+            asked = read_asked(answer.status, fields if answer.may_ask else (), wall_ms=wall_ms)
         if answer.status < 300:
             return AttemptResult(
-                status=answer.status, error=None, started_at_ms=self.started_at_ms, duration_seconds=now - self.started
+                status=answer.status,
+                error=None,
+                started_at_ms=self.started_at_ms,
+                duration_seconds=now - self.started,
+                asked=asked,
             )
-        asked = next((value for name, value in answer.fields() if name.lower() == "retry-after"), None)
+        pause = next((value for name, value in fields if name.lower() == RETRY_AFTER), None)
         return AttemptResult(
             status=answer.status,
             error=None,
@@ -117,5 +125,6 @@ class Attempt:
             started_at_ms=self.started_at_ms,
             duration_seconds=now - self.started,
             excerpt=answer.excerpt,
-            retry_after_seconds=None if asked is None else retry_after_seconds(asked, wall_ms=wall_ms),
+            retry_after_seconds=None if pause is None else retry_after_seconds(pause, wall_ms=wall_ms),
+            asked=asked,
         )

@@ -10,6 +10,7 @@ import msgspec
 
 from scheduler_service.domain.network import Refusal
 from scheduler_service.domain.targets import HTTP
+from scheduler_service.domain.verbs import Asked, Heeded
 
 AttemptError = Literal[
     "bad-request",
@@ -80,6 +81,7 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     left. `final`: refused by the engine, and would be again. `started_at_ms` is the wall time of the start,
     `duration_seconds` runs from there to the end. `excerpt` is the beginning of a failed attempt's body, undecodable
     bytes replaced. `retry_after_seconds` is what the receiver asked for, by seconds or by date (6 hours at most).
+    `asked`: what else it asked for, and `heeded` what becomes of that, as the dispatcher decides.
     `observation`: set by observing engines, for attempts that were begun. `kind`: what the call went to.
     """
 
@@ -92,6 +94,8 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     duration_seconds: float
     excerpt: str = ""
     retry_after_seconds: float | None = None
+    asked: Asked | None = None
+    heeded: Heeded | None = None
     observation: Observation | None = None
     kind: str = HTTP
 

@@ -44,7 +44,7 @@ from poller_cluster.dispatch.due_clock import DueClock
 from poller_cluster.dispatch.flows import FlowPlace, Flows, TooManyFlows
 from poller_cluster.dispatch.job import Claim, Job
 from poller_cluster.dispatch.named_rows import NamedRows
-from poller_cluster.dispatch.outcome import conclude, until_open_again
+from poller_cluster.dispatch.outcome import conclude, heeded, until_open_again
 from poller_cluster.dispatch.preparation import Preparation
 from poller_cluster.dispatch.ready_rows import ClientRows, ReadyRows, RowsByDue, claim_rows
 from poller_cluster.dispatch.receivers import ROUNDING, Receiver, Receivers, due_within
@@ -536,6 +536,9 @@ class Dispatcher:
         if result.status == UNAUTHORIZED and prepared.sent is not None:
             self._preparation.tokens.rejected(*prepared.sent)
         now = self._clock.wall_ms()
+        if result.asked is not None:
+            verb = heeded(job.claim, result, options=prepared.options, settings=prepared.settings, now=now)
+            result = msgspec.structs.replace(result, heeded=verb)
         outcome = conclude(
             job.claim,
             result,

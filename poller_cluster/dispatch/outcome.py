@@ -10,6 +10,7 @@ from scheduler_service.domain.options import ScheduleOptions
 from scheduler_service.domain.retry import Decision, GiveUp, RetryAt, decide
 from scheduler_service.domain.retry_rows import IN_DOUBT
 from scheduler_service.domain.schedules import Outcome, Row, State
+from scheduler_service.domain.verbs import CRON_STOPPED, NOT_AGAIN, SNOOZED, Heeded, heed
 
 RECEIVER_OPEN = "receiver-open"
 """The receiver's host keeps failing: its breaker is open."""
@@ -42,10 +43,28 @@ def conclude(
 ) -> Outcome:
     """The outcome after an attempt that ended at `now` (Unix ms): delivered, failed, or retrying with its instant.
 
-    If nothing was sent and an earlier owner may have called, the row stays in doubt.
+    If nothing was sent and an earlier owner may have called, the row stays in doubt. A verb that the result heeds
+    decides before its status.
     """
     attempts = (claim.row.attempt_base or 0) + 1
     first = claim.first_attempt_at or UnixMillis(result.started_at_ms)
+    if result.heeded is not None and result.heeded.obeyed is not None:
+        at = result.heeded.at
+        stopped = result.heeded.verb == "stop-cron"
+        ended = State.DELIVERED if result.succeeded else State.FAILED
+        return Outcome(
+            state=ended if at is None else State.RETRYING,
+            attempts=attempts,
+            first_attempt_at=first,
+            next_attempt_at=at,
+            finished_at=UnixMillis(now) if at is None else None,
+            last_status=result.status,
+            reason=SNOOZED if at is not None else CRON_STOPPED if stopped else NOT_AGAIN,
+            fired_by=incarnation,
+            fired_epoch=epoch,
+            redelivered_at=at,
+            redelivered_after=None if at is None else attempts,
+        )
     if result.succeeded:
         return Outcome(
             state=State.DELIVERED,
@@ -82,6 +101,25 @@ def conclude(
         reason=reason,
         fired_by=incarnation,
         fired_epoch=epoch,
+    )
+
+
+def heeded(
+    claim: Claim, result: AttemptResult, *, options: ScheduleOptions, settings: ClientSettings, now: int
+) -> Heeded | None:
+    """What becomes of the verb in an answer that came by `now` (Unix ms); None: there is none."""
+    if result.asked is None:
+        return None
+    before = 0 if options.redelivery is None else options.redelivery.at
+    return heed(
+        result.asked,
+        allowed=settings.receiver_verbs,
+        attempts=(claim.row.attempt_base or 0) + 1,
+        horizon_days=settings.horizon_days,
+        at_most_once=settings.in_doubt == "drop",
+        of_fire=options.cron is not None,
+        earliest=max(claim.row.due, before) + 1,
+        now=now,
     )
 
 

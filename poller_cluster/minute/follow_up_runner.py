@@ -1,5 +1,5 @@
 """Carries out the follow-ups of a minute's outcomes in other partitions (`follow_ups`): places retry rows, carries
-ends to originals, writes dead letters, and has crons paused whose runs keep failing.
+ends to originals, writes dead letters, and has crons paused whose runs keep failing or whose receiver stops them.
 
 Follow-ups to one partition are carried out together, up to `FOLLOW_UPS_AT_ONCE` at a time, each such group in one slot
 of the node's background budget: storage joins concurrent requests for one partition into one conditional write. Those
@@ -16,6 +16,7 @@ from poller_cluster.minute.steps import FollowUp
 from poller_cluster.node_runtime import NodeRuntime
 from scheduler_service.domain.ids import Partition, ScheduleId, partition_of
 from scheduler_service.domain.schedules import Definition, Kind, State
+from scheduler_service.domain.verbs import CRON_STOPPED
 from scheduler_service.runtime.backoff import Backoff
 from scheduler_service.usecases.complete_reschedule import CompleteReschedule
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
@@ -25,8 +26,8 @@ FOLLOW_UPS_AT_ONCE = 250
 
 class FollowUpRunner:
     """The follow-ups of one run of a minute. `run_failed` is told of each run of a cron whose failure is recorded, and
-    asked again if it raises StoreUnavailable. `on_acknowledged` is called with each one that is acknowledged; nothing
-    more is begun once `over()`."""
+    asked again if it raises StoreUnavailable; `run_stopped` likewise of each run whose receiver stops the cron.
+    `on_acknowledged` is called with each one that is acknowledged; nothing more is begun once `over()`."""
 
     def __init__(
         self,
@@ -37,6 +38,7 @@ class FollowUpRunner:
         runtime: NodeRuntime,
         over: Callable[[], bool],
         run_failed: Callable[[Definition], Awaitable[None]],
+        run_stopped: Callable[[Definition], Awaitable[None]],
         on_acknowledged: Callable[[FollowUp], None],
     ) -> None:
         self._writer = writer
@@ -48,6 +50,7 @@ class FollowUpRunner:
         self._spawn = runtime.spawn
         self._over = over
         self._run_failed = run_failed
+        self._run_stopped = run_stopped
         self._on_acknowledged = on_acknowledged
         self._waiting: dict[Partition, deque[FollowUp]] = {}
 
@@ -85,6 +88,8 @@ class FollowUpRunner:
             await carry_out(follow_up, writer=self._writer, reschedules=self._reschedules, books=self._books)
             if follow_up.outcome.state is State.FAILED and follow_up.definition.cron_id is not None:
                 await self._run_failed(follow_up.definition)
+            if follow_up.outcome.reason == CRON_STOPPED:
+                await self._run_stopped(follow_up.definition)
         except StoreUnavailable:
             return False
         self._on_acknowledged(follow_up)

@@ -6,6 +6,7 @@ from poller_cluster.minute.steps import FollowUp
 from scheduler_service.domain.ids import Partition, RowKey, partition_of
 from scheduler_service.domain.retry_rows import SUPERSEDED, definition_of, outcome_of
 from scheduler_service.domain.schedules import Outcome, Row, State
+from scheduler_service.domain.verbs import CRON_STOPPED
 
 
 class FollowUps:
@@ -24,9 +25,13 @@ class FollowUps:
 
     def require(self, row: Row, outcome: Outcome) -> None:
         """A defined row of this minute has this outcome. Retrying rows require their next retry row, retry rows that
-        their original gets their end, failed ones a dead letter, rescheduled ones the row that replaces them."""
+        their original gets their end, failed ones a dead letter, rescheduled ones the row that replaces them, those
+        whose receiver stopped their cron its pause."""
         requires = (
-            row.is_retry_row or outcome.state in (State.RETRYING, State.FAILED) or outcome.rescheduled_to is not None
+            row.is_retry_row
+            or outcome.state in (State.RETRYING, State.FAILED)
+            or outcome.rescheduled_to is not None
+            or outcome.reason == CRON_STOPPED
         )
         if requires and outcome.reason != SUPERSEDED and row.key not in self._acknowledged:
             self._add(FollowUp(definition_of(self._partition, row), outcome))

@@ -73,6 +73,7 @@ from scheduler_service.domain.schedules import (
     SweptRow,
     WriteRejection,
 )
+from scheduler_service.domain.verbs import CRON_STOPPED
 
 STRAYS_AT_ONCE = 100
 """Rows that a sweep reads by key in one request; all their columns are read, so they may be large."""
@@ -380,6 +381,7 @@ class PollerMinute:
         if row.state is None:
             return True
         requires = row.kind == Kind.RETRY_ROW or row.state in _WITH_FOLLOW_UP or row.rescheduled_to is not None
+        requires = requires or row.reason == CRON_STOPPED
         if requires and row.created_at is not None and not self.follow_ups.known(row.key):
             return True
         if row.ordering_key is not None:

@@ -119,6 +119,12 @@ class OrderingKeys:
             holder.at = outcome.next_attempt_at or 0
         if outcome.reason == SUPERSEDED:
             return
+        if outcome.redelivered_at is not None:
+            # Snoozed: it goes on as a redelivery does, which has no place in the queue.
+            if not is_run_key(key):
+                self.ended(key, row.schedule_id)
+                return
+            self._learn(key, row.schedule_id, outcome.redelivered_at)
         if outcome.state is State.RETRYING:
             self.seen(key, row.schedule_id, outcome.next_attempt_at or row.due)
         else:

@@ -77,6 +77,7 @@ class MinuteRun:
             runtime=context.runtime,
             over=lambda: self.machine.phase is Phase.LOST,
             run_failed=lambda definition: context.fire_guard.run_failed(definition),
+            run_stopped=lambda definition: context.fire_guard.run_stopped(definition),
             on_acknowledged=self._acknowledged,
         )
         self._handed_out = 0

@@ -35,6 +35,7 @@ from scheduler_service.domain.ids import (
     partition_of,
 )
 from scheduler_service.domain.schedules import Kind, Outcome, Row, State, SweptRow
+from scheduler_service.domain.verbs import marked
 
 _STATES: Final[dict[str, State]] = {state.value: state for state in State}
 COUNTED_AFTER_MS = 10_000
@@ -216,7 +217,8 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt, stored under the original, whichever retry row made it. `attempt` is from 1.
 
     A first attempt that delivered is told by the original's outcome. It is stored when its schedule is redelivered,
-    because that overwrites the outcome.
+    because that overwrites the outcome. `error`: why there was no answer, or what became of the answer's verb
+    (`verbs.marked`).
     """
 
     client_id: ClientId
@@ -230,7 +232,18 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def delivered(self) -> bool:
-        return self.error is None and (self.status is None or 200 <= self.status <= 299)
+        if self.status is not None and not 200 <= self.status <= 299:
+            return False
+        return self.error is None or (self.verb is not None and not self.snoozed)
+
+    @property
+    def verb(self) -> tuple[str, str | None] | None:
+        """What the receiver asked for, and why it was not heeded."""
+        return marked(self.error)
+
+    @property
+    def snoozed(self) -> bool:
+        return self.verb == ("snooze", None)
 
     @property
     def partition(self) -> Partition:

@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from scheduler_service.domain.flows import FlowRules
 from scheduler_service.domain.ids import ClientId, UnixMillis
+from scheduler_service.domain.verbs import VERBS, Verb
 
 CLIENT_ID_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 is_client_id = re.compile(CLIENT_ID_PATTERN.strip("^$")).fullmatch
@@ -91,6 +92,7 @@ class HostLimit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 AttemptSeconds: TypeAlias = Annotated[float, Meta(ge=0.1, le=60)]
 HostLimits: TypeAlias = Annotated[dict[str, HostLimit], Meta(max_length=100)]
 InDoubt: TypeAlias = Literal["redeliver", "drop"]
+ReceiverVerbs: TypeAlias = Annotated[tuple[Verb, ...], Meta(max_length=len(VERBS))]
 
 
 class ClientSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=False):
@@ -118,6 +120,15 @@ class ClientSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
             "drop: end it as failed (perhaps without a call)."
         ),
     ] = "redeliver"
+    receiver_verbs: Annotated[
+        ReceiverVerbs,
+        Meta(
+            description="What receivers may ask for in the headers of their answers. not-again: the schedule fails for "
+            "good (status 489, or webhook-delivery: abort-message); snooze: it is called again at another instant "
+            "(Retry-After with a 2xx, or Minutehand-Call-At); stop-cron: the cron of this fire is paused "
+            "(Minutehand-Stop-Cron: true)."
+        ),
+    ] = ("not-again",)
     horizon_days: Annotated[int, Meta(ge=1, le=3650, description="Most days ahead that a schedule may be due.")] = 730
     accept_past_seconds: Annotated[
         float,
@@ -188,6 +199,7 @@ class OwnSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     flows: FlowRules | None = None
     late_policy: LatePolicy | None = None
     in_doubt: InDoubt | None = None
+    receiver_verbs: ReceiverVerbs | None = None
     read_consistency: ReadConsistency | None = None
     write_consistency: WriteConsistency | None = None
 

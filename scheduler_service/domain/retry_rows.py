@@ -11,7 +11,8 @@ pointing row.
 
 If a schedule was redelivered, its original records when and after how many attempts, and every retry row made since has
 the same in its options. Such retry rows have no ordering key, except for runs of crons of which one
-is under way at a time: redeliveries do not queue."""
+is under way at a time: redeliveries do not queue. A schedule that its receiver snoozed (`verbs`) is one that was
+redelivered at the instant that was asked for: its retries begin again there."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -75,9 +76,7 @@ def definition_of(partition: Partition, row: Row) -> Definition:
     assert row.created_at is not None
     options, ordering_key = row.options or "{}", row.ordering_key
     if row.redelivered_at is not None and not row.is_retry_row:
-        mark = {"at": row.redelivered_at, "attempts": row.redelivered_after or 0}
-        options = _with_mark(options, MARK_REDELIVERY, mark)
-        ordering_key = ordering_key if is_run_key(ordering_key) else None
+        options, ordering_key = _begun_again(options, ordering_key, row.redelivered_at, row.redelivered_after)
     return Definition(
         client_id=partition.client_id,
         poller_id=partition.poller_id,
@@ -139,6 +138,24 @@ def retry_row_of(definition: Definition, *, at: UnixMillis, attempts: int, in_do
         origin_due=due_of(definition.schedule_id),
         attempt_base=attempts,
     )
+
+
+def begun_again(definition: Definition, outcome: Outcome) -> Definition:
+    """The definition of a row with this outcome: where that begins the schedule again, with the mark of it, as the
+    original will have once it says the same."""
+    if outcome.redelivered_at is None:
+        return definition
+    options, ordering_key = _begun_again(
+        definition.options, definition.ordering_key, outcome.redelivered_at, outcome.redelivered_after
+    )
+    return msgspec.structs.replace(definition, options=options, ordering_key=ordering_key)
+
+
+def _begun_again(
+    options: str, ordering_key: str | None, at: UnixMillis, attempts: int | None
+) -> tuple[str, str | None]:
+    mark = {"at": at, "attempts": attempts or 0}
+    return _with_mark(options, MARK_REDELIVERY, mark), ordering_key if is_run_key(ordering_key) else None
 
 
 def is_in_doubt(definition: Definition) -> bool:

@@ -262,6 +262,7 @@ class SweptRow(NamedTuple):
     first_attempt_at: UnixMillis | None
     ordering_key: str | None
     rescheduled_to: UUID | None
+    reason: str | None
     revision: str | None
 
     @property

@@ -53,7 +53,7 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     target that knows no statuses took the call); `delivered`: whether a
     schedule would count as delivered. `sent`: at least a part of the request left. `addresses`: those tried, in order,
     as host:port, without those that the network policy refused; `connected_to`: the one that accepted. `hidden` as of
-    a preview."""
+    a preview. `verb`: what the answer asks for (`verbs`); `verb_ignored`: why a fire of a cron would not obey."""
 
     method: str
     url: str
@@ -71,6 +71,8 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     excerpt: str = ""
     error: str | None = None
     detail: str = ""
+    verb: str | None = None
+    verb_ignored: str | None = None
     hidden: frozenset[str] = frozenset()
 
 

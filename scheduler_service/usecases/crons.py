@@ -325,6 +325,12 @@ def paused_by_failures(cron: Cron, *, note: str, now: UnixMillis) -> Cron:
     return _begun_again(cron, msgspec.structs.replace(cron, pause=pause), CronState.PAUSED, now)
 
 
+def paused_by_receiver(cron: Cron, *, note: str, now: UnixMillis) -> Cron:
+    """An active cron as it is after the receiver of a fire has stopped it: as after a request."""
+    pause = CronPause(at=now, revision=cron.revision + 1, note=note)
+    return _begun_again(cron, msgspec.structs.replace(cron, pause=pause), CronState.PAUSED, now)
+
+
 def _begun_again(known: Cron, changed: Cron, state: CronState, now: UnixMillis) -> Cron:
     """The next revision. Counted fires that are still to come are uncounted; the wake-up counts those that it can't
     cancel."""

@@ -15,19 +15,24 @@ not ended, neither count nor end the series; a delivered one ends it. Of the new
 Fires that were due before the pause and have not been claimed are not called either, unlike after a request to pause:
 `poller_cluster.crons.fire_guard` ends them.
 
+A receiver may also stop the cron of a fire by its answer (`domain.verbs`): the same pause, as if on request, IF the
+cron is still at the revision that placed the fire. So a stop that is carried out late or twice pauses nothing that was
+resumed.
+
 Cost: one read of the runs since the last one known to be delivered, and of their rows once they are as many as the cron
 says.
 """
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from membership.conditional import Applied, Rejected, Unknown
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.audit_log import AuditEntry
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.crons.expansion import wake_up
-from scheduler_service.domain.crons.row import CRON_CLIENT, CronRun, CronStanding, CronState
+from scheduler_service.domain.crons.row import CRON_CLIENT, Cron, CronRun, CronStanding, CronState
 from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, UnixMillis, due_of
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.ports import ClientStore, CronStore, ScheduleStore
@@ -35,7 +40,7 @@ from scheduler_service.domain.schedules import Row, State
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
 from scheduler_service.usecases.audit_log import BY_SYSTEM, AuditActions
-from scheduler_service.usecases.crons import MAX_CRON_TURNS, paused_by_failures
+from scheduler_service.usecases.crons import MAX_CRON_TURNS, paused_by_failures, paused_by_receiver
 from scheduler_service.usecases.expand_crons import RUNS_KEPT_DAYS
 from scheduler_service.usecases.resolve_schedule import read_original
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
@@ -53,6 +58,14 @@ class Series:
 
     failures: int
     last: Row
+
+
+class _Judged(NamedTuple):
+    """The revision of a cron that is to be paused."""
+
+    client_id: ClientId
+    cron_id: CronId
+    revision: int
 
 
 class PauseFailingCrons:
@@ -83,7 +96,7 @@ class PauseFailingCrons:
         self._on_fault = on_fault
         self._delivered: dict[tuple[ClientId, CronId], UnixMillis] = {}
         """Nominal instants of runs that are known to be delivered: a series begins behind them."""
-        self._without_answer: dict[tuple[ClientId, CronId, int], AuditEntry] = {}
+        self._without_answer: dict[_Judged, AuditEntry] = {}
         """Entries of pauses that may not have been made, by the judged revision: who asks again goes on with them."""
 
     async def __call__(self, client_id: ClientId, cron_ids: Collection[CronId]) -> None:
@@ -98,10 +111,28 @@ class PauseFailingCrons:
         done = await concurrently(self._judge, asked)
         return [standing.cron_id for standing, changed in zip(asked, done, strict=True) if changed]
 
+    async def stop(self, client_id: ClientId, cron_id: CronId, *, revision: int, due: UnixMillis) -> None:
+        """Pause a cron that the receiver of its fire due at `due` has stopped, unless it is not at `revision` any more.
+        May be repeated. Raises StoreUnavailable."""
+        note = f"stopped by the receiver of the run due {format_instant(due)}"
+
+        def paused(cron: Cron, now: UnixMillis) -> Cron:
+            return paused_by_receiver(cron, note=note, now=now)
+
+        try:
+            await self._pause(_Judged(client_id, cron_id, revision), paused)
+        except StoreUnavailable:
+            raise
+        except Exception as error:
+            self._on_fault(f"stop of cron {client_id}/{cron_id}", error)
+
     async def _judge(self, standing: CronStanding) -> bool:
         try:
             series = await self._series(standing)
-            return series is not None and await self._pause(standing, series)
+            if series is None:
+                return False
+            note, judged = _note(series), _Judged(standing.client_id, standing.cron_id, standing.revision)
+            return await self._pause(judged, lambda cron, now: paused_by_failures(cron, note=note, now=now))
         except StoreUnavailable:
             raise
         except Exception as error:
@@ -150,22 +181,22 @@ class PauseFailingCrons:
             del self._delivered[next(iter(self._delivered))]
         self._delivered[name] = nominal_due
 
-    async def _pause(self, standing: CronStanding, series: Series) -> bool:
+    async def _pause(self, judged: _Judged, pause: Callable[[Cron, UnixMillis], Cron]) -> bool:
         """True: it is paused, or was changed after it was judged."""
-        note, name = _note(series), (standing.client_id, standing.cron_id, standing.revision)
         entry: AuditEntry | None = None
         for _ in range(MAX_CRON_TURNS):
-            found = await self._crons.read(standing.client_id, [standing.cron_id], serial=True)
-            cron = found.get(standing.cron_id)
-            as_judged = cron is not None and cron.revision == standing.revision
+            found = await self._crons.read(judged.client_id, [judged.cron_id], serial=True)
+            cron = found.get(judged.cron_id)
+            as_judged = cron is not None and cron.revision == judged.revision
             if cron is None or not as_judged or cron.state is not CronState.ACTIVE:
                 if entry is not None:
                     await self._end(entry, status=409, problem="cron-changed")
                 return not as_judged
             if entry is None:
-                entry = self._without_answer.pop(name, None) or await self._begin(standing)
+                entry = self._without_answer.pop(judged, None) or await self._begin(judged)
             now = UnixMillis(self._clock.wall_ms())
-            paused = paused_by_failures(cron, note=note, now=now)
+            paused = pause(cron, now)
+            note = "" if paused.pause is None else paused.pause.note or ""
             match await self._crons.write(paused, expected_revision=cron.revision):
                 case Applied():
                     await self._end(entry, status=200, revision=paused.revision, note=note)
@@ -180,12 +211,12 @@ class PauseFailingCrons:
         else:
             why = "others keep changing this cron"
         if entry is not None and len(self._without_answer) < REMEMBERED:
-            self._without_answer[name] = entry
+            self._without_answer[judged] = entry
         raise StoreUnavailable(why)
 
-    async def _begin(self, standing: CronStanding) -> AuditEntry:
+    async def _begin(self, judged: _Judged) -> AuditEntry:
         """Raises StoreUnavailable: then it is not paused."""
-        target = {"client_id": standing.client_id, "cron_id": standing.cron_id}
+        target = {"client_id": judged.client_id, "cron_id": judged.cron_id}
         return await self._audit_log.begin(BY_SYSTEM, action=ACTION, target=target, request_id="")
 
     async def _end(self, entry: AuditEntry, *, status: int, problem: str | None = None, **details: str | int) -> None:

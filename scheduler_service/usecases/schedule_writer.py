@@ -49,6 +49,7 @@ from scheduler_service.domain.ports import HintSender, ScheduleKeyStore, Schedul
 from scheduler_service.domain.ports.schedules import Answered
 from scheduler_service.domain.retry_rows import (
     IN_DOUBT,
+    begun_again,
     definition_of,
     is_in_doubt,
     outcome_after,
@@ -380,7 +381,7 @@ class ScheduleWriter:
         if definition.kind is Kind.RETRY_ROW and not await self.move_original(definition, outcome):
             return None
         return retry_row_of(
-            definition,
+            begun_again(definition, outcome),
             at=outcome.next_attempt_at,
             attempts=outcome.attempts,
             in_doubt=outcome.reason == IN_DOUBT,

@@ -21,7 +21,8 @@ from scheduler_service.usecases.resolve_schedule import ResolveSchedule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptShown:
-    """One attempt, its number from 1. Instants are Unix milliseconds; None: not recorded."""
+    """One attempt, its number from 1. Instants are Unix milliseconds; None: not recorded. `verb`: what the receiver
+    asked for beside its status (`domain.verbs`); `verb_ignored`: why it was not obeyed."""
 
     attempt: int
     delivered: bool
@@ -31,6 +32,8 @@ class AttemptShown:
     error: str | None
     duration_ms: int | None
     excerpt: str | None
+    verb: str | None = None
+    verb_ignored: str | None = None
 
 
 class ShowAttempts:
@@ -79,13 +82,16 @@ def success_of(row: Row) -> AttemptShown:
 def _recorded(attempt: AttemptRecord) -> AttemptShown:
     # Of a success before a redelivery, only the end may be known.
     known = attempt.duration_ms > 0 or not attempt.delivered
+    verb, ignored = attempt.verb or (None, None)
     return AttemptShown(
         attempt=attempt.attempt,
         delivered=attempt.delivered,
         started_at=attempt.started_at if known else None,
         finished_at=UnixMillis(attempt.started_at + attempt.duration_ms),
         status=attempt.status,
-        error=attempt.error,
+        error=attempt.error if verb is None else None,
         duration_ms=attempt.duration_ms if known else None,
         excerpt=None if attempt.delivered else attempt.excerpt,
+        verb=verb,
+        verb_ignored=ignored,
     )

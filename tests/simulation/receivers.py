@@ -9,6 +9,7 @@ from uuid import UUID
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptError, AttemptResult
 from scheduler_service.domain.ids import due_of
+from scheduler_service.domain.verbs import Asked
 from tests.simulation.sim_clock import SimClock
 
 
@@ -40,10 +41,11 @@ def answers_ok(call: Call) -> int | AttemptError:
 @dataclass
 class Receiver:
     """Answers calls. `script(call)` gives the status, or an error code: 'timeout' (it was called, but the answer is
-    lost), 'connect-refused' (nothing was sent).
+    lost), 'connect-refused' (nothing was sent). `asks(call)` gives what an answer asks for beside its status.
     """
 
     script: Callable[[Call], int | AttemptError] = answers_ok
+    asks: Callable[[Call], Asked | None] = lambda call: None
     latency_seconds: float = 0.01
     calls: list[Call] = field(default_factory=list)
 
@@ -116,6 +118,7 @@ class SimEngine:
                         nothing_sent=nothing_sent,
                         started_at_ms=started,
                         duration_seconds=self._clock.monotonic() - began,
+                        asked=None if status is None else self._receiver.asks(call),
                     )
                 )
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Final, Generic, TypeVar
 
 from poller_cluster.delivery.answer import End
+from scheduler_service.domain.verbs import OF_SUCCESSES
 
 A = TypeVar("A")
 
@@ -14,6 +15,7 @@ _FIRST_KEPT_STATUS: Final = 300
 _STATUS_DIGITS: Final = 3
 _MOST_INTERIM: Final = 64
 _NAME: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9a-z-]+")
+_OF_SUCCESSES: Final = frozenset(name.encode() for name in OF_SUCCESSES)
 _VALUE: Final = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
 
 Header = tuple[bytes, bytes]
@@ -87,7 +89,9 @@ class Stream(Generic[A]):
             self.end = "malformed"
         elif status >= _FIRST_FINAL_STATUS:
             self.status = status
-            self._keeps = self._keeps or status >= _FIRST_KEPT_STATUS
+            self._keeps = (
+                self._keeps or status >= _FIRST_KEPT_STATUS or any(name in _OF_SUCCESSES for name, _ in headers)
+            )
             if self._keeps:
                 self._headers = list(headers[1:])
                 if not all(_NAME.fullmatch(name) and _VALUE.fullmatch(value) for name, value in self._headers):
@@ -114,6 +118,11 @@ class Stream(Generic[A]):
         """The receiver says that it did not process the request; not believed if it has begun to answer."""
         self.refused = not self.fed
         self.hear_end("broken")
+
+    @property
+    def may_ask(self) -> bool:
+        """Whether all headers are here, which may ask for something."""
+        return self._keeps
 
     def forget(self) -> None:
         """Drop headers and excerpt."""

@@ -194,6 +194,8 @@ EXAMPLES: Final[Mapping[str, Example]] = {
             "excerpt": "",
             "error": None,
             "detail": None,
+            "verb": None,
+            "verb_ignored": None,
         },
     ),
     "create_reconciliation": Example(request=of.RECONCILED, answer=of.RECONCILIATION),

@@ -17,6 +17,15 @@ spaces. `secret` is what follows `whsec_`, decoded from base64, a public key wha
 `/v1/public-keys/{signer}` lists it; `id` and `timestamp` are the headers' values, `body` the raw bytes. Compare in
 constant time, accept any of the signatures, and refuse a timestamp that is more than five minutes off.
 `minutehand.webhooks.verify` does all of this.
+
+Headers of the answer may say more than its status, where the client's setting `receiver_verbs` allows it:
+
+- `webhook-delivery: abort-message` with a failure, or status 489: no further attempt is made.
+- `Minutehand-Call-At`, an RFC 3339 instant, with any status, or `Retry-After` with a 2xx: the schedule is called again
+  at that instant under the same id, and has not failed.
+- `Minutehand-Stop-Cron: true`: the run ends with this answer, and its cron is paused.
+
+`Retry-After` with a failure lengthens the delay of the next attempt, within the retry settings.
 """
 
 
@@ -103,8 +112,9 @@ def webhook() -> dict[str, Any]:
                 "content": {"*/*": {"schema": {}, "example": {"order": 17}}},
             },
             "responses": {
-                "2XX": {"description": "Delivered. The body is ignored."},
+                "2XX": {"description": "Delivered, unless a header asks for another call. The body is ignored."},
                 "410": {"description": "Failed, and not retried: 410 is final unless the client's settings differ."},
+                "489": {"description": "Failed, and not retried, unless the client's `receiver_verbs` differ."},
                 "default": {
                     "description": "Anything else, redirects included, is a failed attempt: it is repeated under the "
                     "client's retry settings."

@@ -32,6 +32,7 @@ from scheduler_service.domain.options import (
 from scheduler_service.domain.ports import SecretEncryption
 from scheduler_service.domain.schedules import Definition, Row, State
 from scheduler_service.domain.trial_calls import Exchange, Preview
+from scheduler_service.domain.verbs import SNOOZED
 from scheduler_service.usecases.dead_letters import LetterShown
 from scheduler_service.usecases.show_attempts import AttemptShown
 
@@ -160,9 +161,10 @@ def _options(text: str | None) -> ScheduleOptions:
 
 
 class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt. `outcome` is delivered or failed. `excerpt` is the beginning of the receiver's answer to a failed
-    attempt; where `status` is null, as for every call to a topic, it is a sentence that says why, and `error` a stable
-    word. A field is null if it was not recorded."""
+    """One attempt. `outcome` is delivered, failed or snoozed. `excerpt` is the beginning of the receiver's answer to a
+    failed attempt; where `status` is null, as for every call to a topic, it is a sentence that says why, and `error` a
+    stable word. `verb` is what the receiver asked for in the headers of its answer (not-again, snooze or stop-cron),
+    and `verb_ignored` why that was not obeyed. A field is null if it was not recorded."""
 
     attempt: int
     outcome: str
@@ -172,6 +174,8 @@ class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
     status: int | None
     error: str | None
     excerpt: str | None
+    verb: str | None
+    verb_ignored: str | None
 
 
 class LetterView(msgspec.Struct, frozen=True, kw_only=True):
@@ -239,14 +243,22 @@ def letter_id(key: LetterKey) -> str:
 def attempt_view(attempt: AttemptShown) -> AttemptView:
     return AttemptView(
         attempt=attempt.attempt,
-        outcome=(State.DELIVERED if attempt.delivered else State.FAILED).value,
+        outcome=_outcome_of(attempt),
         started_at=format_instant_or_none(attempt.started_at),
         finished_at=format_instant_or_none(attempt.finished_at),
         duration_seconds=None if attempt.duration_ms is None else attempt.duration_ms / 1000,
         status=attempt.status,
         error=attempt.error,
         excerpt=attempt.excerpt,
+        verb=attempt.verb,
+        verb_ignored=attempt.verb_ignored,
     )
+
+
+def _outcome_of(attempt: AttemptShown) -> str:
+    if attempt.verb == "snooze" and attempt.verb_ignored is None:
+        return SNOOZED
+    return (State.DELIVERED if attempt.delivered else State.FAILED).value
 
 
 def letter_view(shown: LetterShown) -> LetterView:

@@ -38,7 +38,8 @@ class ExchangeView(msgspec.Struct, frozen=True, kw_only=True):
     schedule. `request` is what was sent, or with `sent` false would have been. `addresses` are those to which a
     connection was tried, in order; `connected_to` is the one that accepted it. Without `status`, `error` is a stable
     word for the cause and `detail` a sentence; a call delivered to a topic has neither. `excerpt` is the beginning of
-    the answer; repeated headers are joined by commas."""
+    the answer; repeated headers are joined by commas. `verb` is what its headers ask for, and `verb_ignored` why a
+    schedule would not obey."""
 
     schedule_id: UUID
     delivered: bool
@@ -54,6 +55,8 @@ class ExchangeView(msgspec.Struct, frozen=True, kw_only=True):
     excerpt: str
     error: str | None
     detail: str | None
+    verb: str | None
+    verb_ignored: str | None
 
 
 def exchange_view(schedule_id: UUID, exchange: Exchange) -> ExchangeView:
@@ -72,6 +75,8 @@ def exchange_view(schedule_id: UUID, exchange: Exchange) -> ExchangeView:
         excerpt=exchange.excerpt,
         error=exchange.error,
         detail=exchange.detail or None,
+        verb=exchange.verb,
+        verb_ignored=exchange.verb_ignored,
     )
 
 

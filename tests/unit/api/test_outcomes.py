@@ -53,8 +53,24 @@ async def test_failed_attempts_and_the_one_that_delivered_in_order(api: ApiHarne
         "status": 503,
         "error": None,
         "excerpt": "no",
+        "verb": None,
+        "verb_ignored": None,
     }
     assert (found[2]["started_at"], found[2]["finished_at"], found[2]["duration_seconds"]) == (None, at, None)
+
+
+async def test_attempts_show_what_receivers_asked_for(api: ApiHarness, key: str) -> None:
+    one = await created(api, key)
+    await attempted(api, one, 1, status=202, error="verb:snooze", excerpt="")
+    await attempted(api, one, 2, status=503, error="verb:snooze:too-far")
+    await attempted(api, one, 3, status=200, error="verb:stop-cron", excerpt="")
+    await ended(api, one, State.DELIVERED, attempts=3)
+    names = ("outcome", "status", "error", "excerpt", "verb", "verb_ignored")
+    assert [[each[name] for name in names] for each in await attempts(api, key, one)] == [
+        ["snoozed", 202, None, "", "snooze", None],
+        ["failed", 503, None, "no", "snooze", "too-far"],
+        ["delivered", 200, None, None, "stop-cron", None],
+    ]
 
 
 async def test_a_success_after_a_retry_shows_its_start_also_once_it_was_redelivered(api: ApiHarness, key: str) -> None:

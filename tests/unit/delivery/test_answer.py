@@ -356,3 +356,41 @@ class TestKnownAnswers:
         for number in range(3_000):
             feed(self.plain(known), OK + b"X: %d\r\nContent-Length: 0\r\n\r\n" % number)
         assert len(known) <= 1_024
+
+
+class TestVerbs:
+    """The headers of a success are kept where they may say more than its status."""
+
+    SNOOZED = OK + b"Content-Length: 0\r\nrEtry-After: 5\r\n\r\n"
+
+    @staticmethod
+    def unobserved(known: KnownAnswers | None = None) -> Answer:
+        return TestKnownAnswers.plain(KnownAnswers() if known is None else known)
+
+    def test_of_a_success_they_are_kept_though_it_came_before(self) -> None:
+        known = KnownAnswers()
+        for came in (EMPTY, self.SNOOZED, EMPTY, self.SNOOZED):
+            made = feed(self.unobserved(known), came)
+            assert seen(made) == (200, "complete", True)
+            fields = [("Content-Length", "0"), ("rEtry-After", "5")] if came is self.SNOOZED else []
+            assert (made.may_ask, made.fields()) == (came is self.SNOOZED, fields)
+        assert list(known) == [EMPTY]
+
+    @pytest.mark.parametrize("name", [b"Retry-After", b"Minutehand-Call-At", b"MINUTEHAND-STOP-CRON"])
+    def test_wherever_the_head_is_cut(self, name: bytes) -> None:
+        came = OK + b"Content-Length: 0\r\n" + name + b": x\r\n\r\n"
+        for at in range(1, len(came)):
+            made = feed(self.unobserved(), came[:at], came[at:])
+            assert made.may_ask
+            assert (name.decode(), "x") in made.fields()
+
+    def test_an_incomplete_head_asks_for_nothing(self) -> None:
+        assert not feed(self.unobserved(), self.SNOOZED[:-3]).may_ask
+
+    def test_a_body_or_a_value_that_looks_like_one_is_none(self) -> None:
+        for came in (
+            OK + b"Content-Length: 16\r\n\r\n\nretry-after: 10",
+            OK + b"X: retry-after: 10\r\nX-Retry-After: 10\r\nContent-Length: 0\r\n\r\n",
+        ):
+            made = feed(self.unobserved(), came)
+            assert [value for name, value in made.fields() if name.lower() == "retry-after"] == []

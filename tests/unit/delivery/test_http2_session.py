@@ -92,12 +92,18 @@ class TestAnswers:
         assert (one.status, one.end, one.excerpt) == (500, "complete", "0123456789")
         assert one.fields() == [("retry-after", "5")]
 
+    def test_headers_of_a_success_are_kept_where_they_say_more_than_its_status(self) -> None:
+        to = session()
+        one = begun(to)
+        to.receive(head(1, "200", ("minutehand-call-at", "soon")) + data(1, b"", ends=True))
+        assert (one.may_ask, one.fields()) == (True, [("minutehand-call-at", "soon")])
+
     def test_headers_of_one_that_succeeded_are_not_kept_unless_it_is_observed(self) -> None:
         to = session()
         plain, observed = begun(to), begun(to, observed=True)
         to.receive(head(1, "200", ("x", "1")) + data(1, b"ok", ends=True))
         to.receive(head(3, "200", ("x", "1")) + data(3, b"ok", ends=True))
-        assert (plain.fields(), plain.excerpt) == ([], "")
+        assert (plain.fields(), plain.excerpt, plain.may_ask) == ([], "", False)
         assert (observed.fields(), observed.excerpt) == ([("x", "1")], "ok")
 
     @pytest.mark.parametrize("status", ["101", "099", "20", "2000", "abc", "", "+20"])

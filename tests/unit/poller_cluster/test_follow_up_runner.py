@@ -36,6 +36,7 @@ class Bench:
         self.acknowledged: list[FollowUp] = []
         self.letters = 0
         self.failed_runs: list[Definition] = []
+        self.stopped_runs: list[Definition] = []
         self.judged_in_vain = 0
         stand_in: Any = self
         self.runner = FollowUpRunner(
@@ -45,6 +46,7 @@ class Bench:
             runtime=node_runtime(self.clock, spawn=self.tasks.spawn, budget=self.budget),
             over=lambda: self.over,
             run_failed=self.run_failed,
+            run_stopped=self.run_stopped,
             on_acknowledged=self.acknowledged.append,
         )
 
@@ -53,6 +55,9 @@ class Bench:
         if self.judged_in_vain:
             self.judged_in_vain -= 1
             raise StoreUnavailable("planted")
+
+    async def run_stopped(self, definition: Definition) -> None:
+        self.stopped_runs.append(definition)
 
     async def move_original(self, definition: Definition, outcome: Outcome) -> bool:
         self.asked.append((asyncio.get_running_loop().time(), definition))

@@ -2,14 +2,17 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.dispatch.job import Claim
-from poller_cluster.dispatch.outcome import conclude
+from poller_cluster.dispatch.outcome import conclude, heeded
 from scheduler_service.domain.clients import RetrySettings
-from scheduler_service.domain.options import NO_OPTIONS, Redelivery, RetryOverride, ScheduleOptions
+from scheduler_service.domain.ids import DAY_MS
+from scheduler_service.domain.options import NO_OPTIONS, CronChild, Redelivery, RetryOverride, ScheduleOptions
 from scheduler_service.domain.schedules import Outcome, State
+from scheduler_service.domain.verbs import VERBS, Asked
 from tests.support.api import NOW
 from tests.unit.poller_cluster.claimed import EPOCH, SENDER, claim, client, result
 
@@ -132,3 +135,41 @@ def test_a_redelivery_has_attempts_and_a_deadline_of_its_own() -> None:
     assert (last.reason, last.attempts) == ("exhausted", 6)
     old = ScheduleOptions(redelivery=Redelivery(at=NOW - 60_000, attempts=3))
     assert concluded(result(500), of=again, options=old, **policy).reason == "deadline"
+
+
+def asked_for(asked: Asked, status: int, *, of: Claim | None = None, **settings: Any) -> Outcome:
+    """The outcome of an answer with a verb, to a client that allows all of them."""
+    came_to, options = result(status, asked=asked), ScheduleOptions(cron=CronChild(revision=1, tzdata="2026a"))
+    of, known = of or claim(), client(**({"receiver_verbs": VERBS} | settings)).settings
+    verb = heeded(of, came_to, options=options, settings=known, now=ENDED)
+    came_to = msgspec.structs.replace(came_to, heeded=verb)
+    return concluded(came_to, of=of, options=options, **settings)
+
+
+def test_a_receiver_that_does_not_want_it_again_gets_it_no_more() -> None:
+    found = asked_for(Asked(not_again=True), 489)
+    assert (found.state, found.reason, found.last_status) == (State.FAILED, "not-again", 489)
+    assert (found.finished_at, found.next_attempt_at) == (ENDED, None)
+    assert asked_for(Asked(not_again=True), 489, receiver_verbs=()).state is State.RETRYING
+
+
+@pytest.mark.parametrize("status", [200, 503])
+def test_a_snoozed_schedule_begins_again_at_that_instant(status: int) -> None:
+    at = ENDED + 7_200_000
+    found = asked_for(Asked(call_at=at), status, of=claim(attempt_base=3), retry=RetrySettings(max_attempts=1))
+    assert (found.state, found.reason, found.next_attempt_at) == (State.RETRYING, "snoozed", at)
+    assert (found.attempts, found.redelivered_at, found.redelivered_after) == (4, at, 4)
+    assert (found.finished_at, found.last_error) == (None, None)
+
+
+def test_a_snooze_that_is_not_obeyed_leaves_the_status() -> None:
+    far = Asked(call_at=ENDED + 800 * DAY_MS)
+    assert asked_for(far, 200).state is State.DELIVERED
+    assert asked_for(far, 503).next_attempt_at == ENDED + BASE_MS
+    assert asked_for(Asked(call_at=ENDED + 9_000), 200, in_doubt="drop").state is State.DELIVERED
+
+
+@pytest.mark.parametrize(("status", "state"), [(200, State.DELIVERED), (503, State.FAILED)])
+def test_an_answer_that_stops_the_cron_is_the_end_of_the_run(status: int, state: State) -> None:
+    found = asked_for(Asked(stop_cron=True), status)
+    assert (found.state, found.reason, found.finished_at, found.redelivered_at) == (state, "cron-stopped", ENDED, None)
