@@ -16,6 +16,7 @@ from scheduler_service.domain.crons.row import (
     CronOptions,
     CronPause,
     CronProgress,
+    CronRule,
     CronRun,
     CronStanding,
     CronState,
@@ -133,6 +134,16 @@ def label_of(values: Sequence[Any]) -> CronLabel:
     state = decode_enum(state_text, CronState, table="crons", key=cron_id)
     label = decode_json(options, _Label, table="crons", key=cron_id).label
     return CronLabel(cron_id, state, label, _pause(pause, state, revision, key=cron_id))
+
+
+def cron_rule_of(values: Sequence[Any]) -> CronRule:
+    """Raises UndecodableRow."""
+    cron_id, expression, timezone, options, state, *progress = values
+    if None in (expression, timezone, options, *progress):
+        raise undecodable("null: a column of its rule", table="crons", key=cron_id)
+    decoded = decode_json(options, CronOptions, table="crons", key=cron_id)
+    decoded_state = decode_enum(state, CronState, table="crons", key=cron_id)
+    return CronRule(cron_id, expression, timezone, decoded, decoded_state, *progress)
 
 
 class _Judged(msgspec.Struct, frozen=True):

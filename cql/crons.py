@@ -17,6 +17,7 @@ from cql.cron_rows import (
     commit_item,
     confirm_item,
     cron_of,
+    cron_rule_of,
     item_bytes,
     label_of,
     mark_of,
@@ -30,7 +31,7 @@ from cql.cron_writes import CronWrites
 from cql.decoding import UndecodableRow
 from cql.settings import StorageSettings
 from membership.conditional import APPLIED, Answer
-from scheduler_service.domain.crons.row import Cron, CronLabel, CronMark, CronProgress, CronRun, CronStanding
+from scheduler_service.domain.crons.row import Cron, CronLabel, CronMark, CronProgress, CronRule, CronRun, CronStanding
 from scheduler_service.domain.errors import ContentTooLarge
 from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, UnixMillis
 from scheduler_service.runtime.concurrently import concurrently
@@ -89,6 +90,11 @@ class CqlCronStore:
         self, client_id: ClientId, *, after: CronId | None = None, limit: int = 1000
     ) -> Sequence[CronLabel]:
         return await self._page("crons.read_labels", client_id, after, limit, id_at=0, decode=label_of)
+
+    async def read_rules(
+        self, client_id: ClientId, *, after: CronId | None = None, limit: int = 1000
+    ) -> Sequence[CronRule]:
+        return await self._page("crons.read_rules", client_id, after, limit, id_at=0, decode=cron_rule_of)
 
     async def write(self, cron: Cron, *, expected_revision: int | None) -> Answer[Cron | None]:
         item = write_item(cron, expected_revision=expected_revision)

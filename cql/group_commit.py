@@ -59,6 +59,7 @@ from membership.errors import MinutehandError, StoreUnavailable
 from scheduler_service.domain.clients import WriteConsistency
 from scheduler_service.domain.errors import ContentTooLarge, Overloaded
 from scheduler_service.domain.ids import HOUR_MS, MINUTE_MS, Partition, hour_of
+from scheduler_service.domain.minute_loads import LoadCounts
 from scheduler_service.domain.ports.schedules import Answered
 from scheduler_service.domain.schedules import Definition
 from scheduler_service.runtime.clock import Clock, SystemClock
@@ -81,9 +82,11 @@ class GroupCommit:
         settings: StorageSettings,
         consistency: WriteConsistency = "LOCAL_QUORUM",
         counts: CommitCounts | None = None,
+        loads: LoadCounts | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._counts = counts or CommitCounts()
+        self._loads = loads
         self._monotonic = (clock or SystemClock()).monotonic
         self._connection = connection
         self._consistency = consistency
@@ -393,6 +396,9 @@ class GroupCommit:
                 end_all(parts, StoreUnavailable("The store was closed before it answered."))
             return
         self._counts.stored += len(items)
+        if (loads := self._loads) is not None:
+            for part in group:
+                loads.placed(part.partition.client_id, part.partition.minute, len(part.rows))
         end_all(group)
 
 

@@ -42,6 +42,7 @@ from scheduler_service.domain.ids import (
     minute_of,
     minute_start,
 )
+from scheduler_service.domain.minute_loads import LoadCounts
 from scheduler_service.domain.ports.schedules import Answered
 from scheduler_service.domain.reconciliations import ReviewPage
 from scheduler_service.domain.schedules import (
@@ -54,6 +55,7 @@ from scheduler_service.domain.schedules import (
     Page,
     PartitionHeader,
     Row,
+    State,
     SweptPage,
     Unfinished,
     WriteRejection,
@@ -72,6 +74,7 @@ READ_REPEATS = 5
 ITEMS_PER_BATCH = 65_535
 """The protocol counts them in 16 bits."""
 
+_NEVER_CALLED = (State.CANCELLED, State.SKIPPED)
 _FIRST_PAGE = "schedules.read_first_page"
 _NEXT_PAGE = "schedules.read_next_page"
 _FIRST_LEAN_PAGE = "schedules.read_first_lean_page"
@@ -97,13 +100,14 @@ class CqlScheduleStore:
         tasks: Tasks,
         clock: Clock,
         randomness: Randomness,
+        loads: LoadCounts | None = None,
         external_updates: UpdateCounts | None = None,
         pauses: PauseCounts | None = None,
         packs: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`commits` take the inserts of each consistency; `external_updates` counts schedules that such updates end;
-        `tasks` runs the requests that several callers share. `packs()`: whether every running program can read packed
-        cells (`packed`)."""
+        """`commits` take the inserts of each consistency; `loads` counts, together with them, the rows that
+        are to be called; `external_updates` counts schedules that such updates end; `tasks` runs the requests that
+        several callers share. `packs()`: whether every running program can read packed cells (`packed`)."""
         self._connection = connection
         self._turns = PartitionTurns(
             update=self._send_update,
@@ -116,11 +120,15 @@ class CqlScheduleStore:
         self._reads = Gathering(self._read_gathered, tasks=tasks, most=WHOLE_ROWS_PER_READ, in_flight=2)
         self._external_updates = external_updates or UpdateCounts()
         self._commits = commits
+        self._loads = loads
         self._max_write_bytes = settings.max_write_bytes
         self.packs = packs
 
     async def insert(self, definition: Definition, *, consistency: WriteConsistency = "LOCAL_QUORUM") -> None:
         await self._commits[consistency].insert(definition, packs=self.packs())
+        if definition.created_at is None:
+            # Not created yet: the insert that creates it is counted.
+            self._place(definition.partition, -1)
 
     def begin_insert(
         self, definition: Definition, answered: Answered, *, consistency: WriteConsistency = "LOCAL_QUORUM"
@@ -290,7 +298,18 @@ class CqlScheduleStore:
         answer = await self._turns.update(update)
         if isinstance(answer, Applied):
             self._external_updates.applied(update)
+            self._place(
+                update.partition,
+                -sum(
+                    write.outcome.state in _NEVER_CALLED and write.expect_state is State.SCHEDULED
+                    for write in update.writes
+                ),
+            )
         return answer
+
+    def _place(self, partition: Partition, rows: int) -> None:
+        if rows and self._loads is not None:
+            self._loads.placed(partition.client_id, partition.minute, rows)
 
     async def _send_update(self, update: ExternalUpdate) -> Answer[WriteRejection]:
         answer = await self._connection.conditional(update_items(update))

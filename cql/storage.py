@@ -16,6 +16,7 @@ from cql.leases import CqlLeaseStore
 from cql.members import CqlMemberStore
 from cql.metrics import MeasuredConnection, OnRequest, RequestCounts, StorageMetrics
 from cql.migrate import check_schema, load_migrations
+from cql.minute_loads import CqlMinuteLoadStore
 from cql.reconciliations import CqlReconciliationStore
 from cql.reports import CqlArchiveStore, CqlAuditStore, CqlBulkLoadStore, CqlUsageStore
 from cql.schedule_keys import CqlScheduleKeyStore
@@ -23,6 +24,7 @@ from cql.schedules import CqlScheduleStore
 from cql.session import Session
 from cql.settings import StorageSettings
 from cql.statement import load_statements
+from scheduler_service.domain.minute_loads import LoadCounts
 from scheduler_service.runtime.clock import Clock, SystemClock
 from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.runtime.logging import get_logger
@@ -54,6 +56,7 @@ class Storage:
     own_leases: CqlLeaseStore
     leases: CqlLeaseStore
     balances: CqlBalanceStore
+    minute_loads: CqlMinuteLoadStore
     attempts: CqlAttemptStore
     dead_letters: CqlDeadLetterStore
     audit_log: CqlAuditLogStore
@@ -88,13 +91,18 @@ class Storage:
         measured_liveness = MeasuredConnection(liveness, counts=metrics.requests, monotonic=clock.monotonic)
         tasks = Tasks(_report_crash)
         clients = CqlClientStore(measured)
-        group_commit = GroupCommit(measured, tasks=tasks, settings=settings, counts=metrics.commits, clock=clock)
+        # The names of writers say nothing, so a simulation need not know them.
+        loads = LoadCounts(SystemRandomness())
+        group_commit = GroupCommit(
+            measured, tasks=tasks, settings=settings, counts=metrics.commits, loads=loads, clock=clock
+        )
         each_quorum = GroupCommit(
             measured,
             tasks=tasks,
             settings=settings,
             consistency="EACH_QUORUM",
             counts=metrics.commits,
+            loads=loads,
             clock=clock,
         )
         return cls(
@@ -111,6 +119,7 @@ class Storage:
                 tasks=tasks,
                 clock=clock,
                 randomness=randomness or SystemRandomness(),
+                loads=loads,
                 external_updates=metrics.external_updates,
                 pauses=metrics.pauses,
                 packs=packs,
@@ -123,6 +132,7 @@ class Storage:
             own_leases=CqlLeaseStore(measured_liveness),
             leases=CqlLeaseStore(measured),
             balances=CqlBalanceStore(measured),
+            minute_loads=CqlMinuteLoadStore(measured, counts=loads),
             attempts=CqlAttemptStore(measured),
             dead_letters=CqlDeadLetterStore(measured),
             audit_log=CqlAuditLogStore(measured),

@@ -79,6 +79,8 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
         await create_built_in_clients(services.clients.register)
         tasks.spawn(services.health.heartbeat.run(), name="loop-heartbeat")
         tasks.spawn(services.key_uses.run(), name="key-uses")
+        tasks.spawn(services.minute_loads.run(), name="minute-loads")
+        parts.push_async_callback(services.minute_loads.finish)  # after the server, which places the last rows
         audits = WatchAudits(store=storage.audits, clock=clock, on_crash=stop.crashed)
         shown = Shown(
             members=members,

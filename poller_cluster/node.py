@@ -46,6 +46,7 @@ from scheduler_service.runtime.lifecycle import Service, Tasks
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.runtime.timekeeper import DisciplinedClock, Timekeeper
 from scheduler_service.usecases.balance import CountMinute
+from scheduler_service.usecases.minute_loads import KeepMinuteLoads
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
 CLIENTS_PAUSE_SECONDS = 0.5
@@ -149,6 +150,7 @@ class Node:
             pollers=self.pollers,
             clock=clock,
         )
+        self._minute_loads = KeepMinuteLoads(store=stores.minute_loads, clock=clock)
         self._clock_correction = self._build_clock_correction()
         self.balancer = self._build_balancer(self._build_grants())
         self.hand_over = self._build_hand_over()
@@ -309,6 +311,7 @@ class Node:
         spawn(self._retention.run(), name="retention")
         spawn(self.crons.overdue_scan.run(), name="overdue scan of crons")
         spawn(self.reconciler.run(), name="search for reconciliations")
+        spawn(self._minute_loads.run(), name="minute loads")
         await self.balancer.start()
         self._clients_changed()
         self.running = True
@@ -321,6 +324,7 @@ class Node:
         await self._fetcher.stop()
         await self._engine.stop()
         await self.books.flush()
+        await self._minute_loads.finish()
         await self._tasks.close()
 
     @property

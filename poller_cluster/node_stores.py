@@ -12,6 +12,7 @@ from scheduler_service.domain.ports import (
     CronStore,
     DeadLetterStore,
     DestinationStore,
+    MinuteLoadStore,
     ReconciliationStore,
     ScheduleKeyStore,
     ScheduleStore,
@@ -42,6 +43,9 @@ class NodeStores(Protocol):
 
     @property
     def leases(self) -> LeaseStore: ...
+
+    @property
+    def minute_loads(self) -> MinuteLoadStore: ...
 
     @property
     def balances(self) -> BalanceStore: ...

@@ -69,6 +69,7 @@ from minutehand.client._errors import (
     Unavailable,
 )
 from minutehand.client._filters import ContentFilter, ScheduleFilter
+from minutehand.client._forecast import Forecast, ForecastMinute, ForecastPeak, ForecastRun
 from minutehand.client._models import (
     AdminKey,
     BatchItem,
@@ -183,6 +184,10 @@ __all__ = [
     "FlowLimits",
     "FlowRules",
     "Forbidden",
+    "Forecast",
+    "ForecastMinute",
+    "ForecastPeak",
+    "ForecastRun",
     "ForwardProxy",
     "Health",
     "HealthReason",

@@ -38,6 +38,7 @@ from scheduler_service.api.http.endpoint import REQUEST_ID, HasHeaders, crashed,
 from scheduler_service.api.http.route import IDEMPOTENCY_KEY, JSON, JSON_HEADERS, json_body
 from scheduler_service.api.http.timeouts import TimerQueue, Wait
 from scheduler_service.api.metrics import RouteMetrics
+from scheduler_service.api.minute_load import minute_load
 from scheduler_service.api.once import plain_once, told_at
 from scheduler_service.api.problems import Refusal
 from scheduler_service.api.resources.schedule_views import created_schedule_view
@@ -287,8 +288,9 @@ class _PlainCreate:
 
     def _created(self) -> tuple[str, bytes]:
         headers = location_of(self._client, self._definition.schedule_id)
+        load = minute_load(self._of.services, self._client, self._definition.due)
         view = created_schedule_view(self._definition, self._of.services.encryption)
-        return f"{_CREATED}{_lines(headers)}{_lines(self._rate)}", json_body(view)
+        return f"{_CREATED}{_lines(headers)}{_lines(self._rate)}{_lines(load)}", json_body(view)
 
     def _refused(self, error: Exception) -> tuple[int, str, bytes]:
         of, request_id = self._of, self._request_id

@@ -31,6 +31,7 @@ from scheduler_service.domain.ports import (
     DestinationStore,
     HintSender,
     IdempotencyStore,
+    MinuteLoadStore,
     NodePorts,
     ReconciliationStore,
     ScheduleKeyStore,
@@ -68,11 +69,13 @@ from scheduler_service.usecases.destination_figures import ShowDestinationFigure
 from scheduler_service.usecases.destination_users import FindDestinationUsers
 from scheduler_service.usecases.destinations import Destinations
 from scheduler_service.usecases.explain_schedule import ExplainSchedule
+from scheduler_service.usecases.forecast import ShowForecast
 from scheduler_service.usecases.idempotency import CreateIdempotently, RememberRequest, SeeCreated
 from scheduler_service.usecases.key_uses import RecordKeyUses
 from scheduler_service.usecases.keys import Keys
 from scheduler_service.usecases.list_schedules import ListSchedules
 from scheduler_service.usecases.members import WatchMembers
+from scheduler_service.usecases.minute_loads import KeepMinuteLoads
 from scheduler_service.usecases.named_destinations import CachedDestinations
 from scheduler_service.usecases.pause_crons import PauseCrons
 from scheduler_service.usecases.public_keys import ShowPublicKeys
@@ -107,6 +110,9 @@ class StoragePorts(Protocol):
 
     @property
     def leases(self) -> LeaseStore: ...
+
+    @property
+    def minute_loads(self) -> MinuteLoadStore: ...
 
     @property
     def balances(self) -> BalanceStore: ...
@@ -324,6 +330,8 @@ class ApiServices:
     reconciliations: ReconciliationServices
     books: BookServices
     cluster: ClusterServices
+    forecast: ShowForecast
+    minute_loads: KeepMinuteLoads
     send_trial_call: SendTrialCall
     goscheduler_callers: GoSchedulerCallers
 
@@ -422,6 +430,10 @@ def build_services(
         ),
         books=BookServices(storage=storage, clock=clock),
         cluster=ClusterServices(storage=storage, members=members, nodes=nodes, clock=clock),
+        forecast=ShowForecast(
+            members=members, clients=clients, crons=storage.crons, loads=storage.minute_loads, clock=clock
+        ),
+        minute_loads=KeepMinuteLoads(store=storage.minute_loads, clock=clock, reads=True),
         send_trial_call=SendTrialCall(
             clients=clients,
             destinations=storage.destinations,

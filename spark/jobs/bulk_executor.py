@@ -26,6 +26,7 @@ from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.late_bound import LateBound
 from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.usecases.bulk_load import Item, JudgeItems, Loaded, LoadSchedules, LoadThrottle, Result
+from scheduler_service.usecases.minute_loads import KeepMinuteLoads
 from scheduler_service.usecases.named_destinations import ListedDestinations
 from scheduler_service.usecases.schedule_request import CallbackPolicy, ScheduleRequest
 from scheduler_service.usecases.secret_encryption import SecretSettings, secret_encryption
@@ -107,6 +108,7 @@ async def _load(work: Work, rows: Iterable[bytes]) -> Part:
         load = LoadSchedules(judge=judge, writer=writer, schedules=storage.schedules, clock=clock, pace=pace)
         return await _Task(work, judge, load, work.bounds.in_force(found))(rows)
     finally:
+        await KeepMinuteLoads(store=storage.minute_loads, clock=clock).finish()
         await storage.close()
 
 

@@ -20,6 +20,7 @@ from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.usecases.authenticate import Catalog
 from scheduler_service.usecases.cancel_schedules import CancelSchedules
 from scheduler_service.usecases.crons import ChangeCrons
+from scheduler_service.usecases.minute_loads import KeepMinuteLoads
 from scheduler_service.usecases.reschedule_schedule import LocalTimeReplacement, Rescheduled, RescheduleSchedule
 from scheduler_service.usecases.resolve_schedule import ResolveSchedule
 from scheduler_service.usecases.schedule_request import CallbackPolicy
@@ -97,6 +98,7 @@ class ReplaceLocalTimes:
         try:
             yield cls(context, storage, version=version)
         finally:
+            await KeepMinuteLoads(store=storage.minute_loads, clock=SystemClock()).finish()
             await storage.close()
 
     async def late_crons(

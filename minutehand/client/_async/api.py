@@ -12,6 +12,7 @@ from minutehand.client import _calls as calls
 from minutehand.client._async.client_scope import AsyncClientScope
 from minutehand.client._async.parts import every
 from minutehand.client._async.sender import AsyncSender
+from minutehand.client._forecast import Forecast, get_forecast
 from minutehand.client._models import (
     AdminKey,
     Calendar,
@@ -73,6 +74,11 @@ class AsyncMinutehand:
     async def cluster(self) -> Cluster:
         """The nodes, which of them own the pollers, and guarantees against capacity. For administrators."""
         return await self.perform(calls.get_cluster())
+
+    async def forecast(self, *, start: datetime | str | None = None, end: datetime | str | None = None) -> Forecast:
+        """What each minute is to call of all clients from `start` (now) until before `end` (24 hours later), 31 days at
+        most. For administrators."""
+        return await self.perform(get_forecast(None, start=start, end=end))
 
     def audit_log(
         self,

@@ -10,6 +10,7 @@ from typing import Any, Self, TypeVar
 import httpx
 
 from minutehand.client import _calls as calls
+from minutehand.client._forecast import Forecast, get_forecast
 from minutehand.client._models import (
     AdminKey,
     Calendar,
@@ -74,6 +75,11 @@ class Minutehand:
     def cluster(self) -> Cluster:
         """The nodes, which of them own the pollers, and guarantees against capacity. For administrators."""
         return self.perform(calls.get_cluster())
+
+    def forecast(self, *, start: datetime | str | None = None, end: datetime | str | None = None) -> Forecast:
+        """What each minute is to call of all clients from `start` (now) until before `end` (24 hours later), 31 days at
+        most. For administrators."""
+        return self.perform(get_forecast(None, start=start, end=end))
 
     def audit_log(
         self,

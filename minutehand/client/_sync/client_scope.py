@@ -19,6 +19,7 @@ from minutehand.client._filters import (
     reschedule_further,
     reschedule_window,
 )
+from minutehand.client._forecast import Forecast, get_forecast
 from minutehand.client._models import (
     BatchItem,
     Callback,
@@ -124,6 +125,10 @@ class ClientScope:
         """Usage for each day by due, as last counted, from `start` (a week ago) until before `end` (tomorrow), 31 days
         at most. Days not yet counted are left out."""
         return self._perform(list_usage(self.client_id, start=start, end=end)).items
+
+    def forecast(self, *, start: datetime | str | None = None, end: datetime | str | None = None) -> Forecast:
+        """What each minute is to call from `start` (now) until before `end` (24 hours later), 31 days at most."""
+        return self._perform(get_forecast(self.client_id, start=start, end=end))
 
     def audits(self, *, page_size: int | None = None) -> Iterator[Audit]:
         """The results of audits of the client's books, newest first, page by page."""

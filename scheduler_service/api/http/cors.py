@@ -16,7 +16,16 @@ from scheduler_service.api.rate_limit import RATE_HEADERS
 
 TAKEN: Final = ("Authorization", "Content-Type", IDEMPOTENCY_KEY, "If-Match", "If-None-Match", "X-Request-Id")
 """Headers of requests that pages may set."""
-SHOWN: Final = (*LOCATION, *ETAG, *REPLAYED, *RATE_HEADERS, "Minutehand-Once", "Retry-After", "X-Request-Id")
+SHOWN: Final = (
+    *LOCATION,
+    *ETAG,
+    *REPLAYED,
+    *RATE_HEADERS,
+    "Minutehand-Minute-Load",
+    "Minutehand-Once",
+    "Retry-After",
+    "X-Request-Id",
+)
 """Headers of answers that pages may read."""
 PREFLIGHT_SECONDS: Final = 600
 """How long a browser may remember a preflight: a change of the setting holds for all pages after this."""

@@ -20,6 +20,7 @@ from typing import Any, Final
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.preconditions import ETAG_PATTERN, PRECONDITION_FAILED
 from scheduler_service.api.http.route import Route
+from scheduler_service.api.minute_load import MINUTE_LOAD, MINUTE_LOAD_HEADERS, MINUTE_LOAD_PATTERN
 from scheduler_service.api.problems import CONTENT_TYPE, KINDS, problem
 from scheduler_service.api.rate_limit import RATE_HEADERS
 from scheduler_service.api.request_budget import TOO_MANY
@@ -31,11 +32,14 @@ PATTERNS: Final[Mapping[str, str]] = {
     "Cache-Control": "^public, max-age=[0-9]+$",
     "ETag": ETAG_PATTERN,
     "Location": "^/v1/",
+    MINUTE_LOAD: MINUTE_LOAD_PATTERN,
     "Minutehand-Once": r"^[0-9]+\.[0-9]+$",
     "RateLimit": r'^"creates";r=[0-9]+;t=[0-9]+$',
     "RateLimit-Policy": r'^"creates";q=[0-9]+;w=[0-9]+$',
 }
 """The forms of headers that routes answer with, by name."""
+SOMETIMES: Final = frozenset(MINUTE_LOAD_HEADERS)
+"""Those of them that only some answers have."""
 EXAMPLE_REQUEST_ID: Final = "5f2b8c0a91d34e7f6a1b2c3d"
 REQUEST_ID_HEADER: Final = {"$ref": "#/components/headers/X-Request-Id"}
 HEADERS: Final[Mapping[str, Any]] = {

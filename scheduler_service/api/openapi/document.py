@@ -19,6 +19,7 @@ from scheduler_service.api.openapi.answers import (
     HEADERS,
     PATTERNS,
     REQUEST_ID_HEADER,
+    SOMETIMES,
     by_status,
     kinds_of,
     problem_responses,
@@ -51,6 +52,7 @@ TAGS: Final[Mapping[str, str]] = {
     "public-keys": "What receivers check the signatures of key pairs by.",
     "admin-keys": "Administrators' own keys.",
     "audit-log": "What administrators did, and clients about themselves, and when.",
+    "forecast": "What each minute ahead is to call.",
     "cluster": "The nodes that make the calls.",
     "service": "Probes, metrics and this document.",
     "callback": "The request that a receiver gets.",
@@ -267,7 +269,11 @@ def _example_of(parameter: Parameter[Any], text: str) -> object:
 
 def _responses(route: Route, schema_of: Mapping[Any, Any], example: Example | None) -> dict[str, Any]:
     added = {
-        name: {"description": sentence, "schema": {"type": "string", "pattern": PATTERNS[name]}, "required": True}
+        name: {
+            "description": sentence,
+            "schema": {"type": "string", "pattern": PATTERNS[name]},
+            "required": name not in SOMETIMES,
+        }
         for name, sentence in route.headers.items()
     }
     responses: dict[str, Any] = {

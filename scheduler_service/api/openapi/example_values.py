@@ -301,6 +301,22 @@ USED: Final = {
     "lateness": {"p50_seconds": 0.004, "p95_seconds": 0.021, "p99_seconds": 0.021, "max_seconds": 0.021},
 }
 
+FORESEEN: Final = {"from": "2026-11-21T09:30:00Z", "to": "2026-11-22T09:30:00Z"}
+FORECAST: Final = {
+    "from": "2026-11-21T09:30:00.000Z",
+    "to": "2026-11-22T09:30:00.000Z",
+    "guaranteed_per_minute": 3000,
+    "capacity_per_minute": 5000,
+    "calls": 2,
+    "minutes_beyond_guarantee": 0,
+    "minutes_beyond_capacity": 0,
+    "crons_left_out": 0,
+    "peak": {"minute": "2026-11-21T09:30:00.000Z", "calls": 1},
+    "runs": [
+        {"from": "2026-11-21T09:30:00.000Z", "rows": [1], "fires": [0]},
+        {"from": "2026-11-22T01:30:00.000Z", "rows": [0], "fires": [1]},
+    ],
+}
 AUDITED: Final = {"from": "2026-11-21T00:00:00Z", "to": "2026-11-22T00:00:00Z", "limit": "50"}
 AUDIT_ENTRY: Final = {
     "entry_id": "019e0b1f-7b40-8000-8a5c-0c6f1d2e3b47",

@@ -301,6 +301,8 @@ EXAMPLES: Final[Mapping[str, Example]] = {
             "not_calling": None,
         }
     ),
+    "get_forecast": Example(query=of.FORESEEN, answer=of.FORECAST),
+    "get_cluster_forecast": Example(query=of.FORESEEN, answer=of.FORECAST),
     "drain_node": Example(answer={"node_id": "node-a", "incarnation": 7, "state": "draining"}),
     "undrain_node": Example(answer={"node_id": "node-a", "incarnation": 7, "state": "live"}),
     "list_pollers": Example(

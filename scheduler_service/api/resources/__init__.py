@@ -18,6 +18,7 @@ from scheduler_service.api.resources import (
     destinations,
     documents,
     explanations,
+    forecast,
     health,
     keys,
     public_keys,
@@ -56,6 +57,7 @@ ROUTES: tuple[Route, ...] = (
     *admin_keys.ROUTES,
     *audit_log.ROUTES,
     *cluster.ROUTES,
+    *forecast.ROUTES,
     *health.ROUTES,
     *documents.ROUTES,
 )

@@ -8,6 +8,7 @@ from aiohttp import web
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.preconditions import ETAG, precondition_of
 from scheduler_service.api.http.route import CREATES, LOCATION, RequestContext, Route, json_response
+from scheduler_service.api.minute_load import MINUTE_LOAD_HEADERS
 from scheduler_service.api.once import ONCE, ONCE_HEADERS, ONCE_REFUSED, once_of, told
 from scheduler_service.api.rate_limit import RATE_HEADERS, RATED
 from scheduler_service.api.resources.schedule_views import schedule_view
@@ -92,7 +93,7 @@ ROUTES = (
         response=ScheduleView,
         status=201,
         query=(ONCE,),
-        headers={**LOCATION, **ETAG, **RATE_HEADERS, **ONCE_HEADERS},
+        headers={**LOCATION, **ETAG, **RATE_HEADERS, **ONCE_HEADERS, **MINUTE_LOAD_HEADERS},
         others={200: ScheduleView},
         idempotent=True,
         conditional=True,

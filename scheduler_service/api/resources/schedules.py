@@ -1,6 +1,6 @@
 """Schedules: create one or many, show one, cancel one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -22,6 +22,7 @@ from scheduler_service.api.http.route import (
     key_of,
     keyed_of,
 )
+from scheduler_service.api.minute_load import MINUTE_LOAD_HEADERS, fullest_load, minute_load
 from scheduler_service.api.once import ONCE, ONCE_HEADERS, ONCE_REFUSED, ids_of, once_of, told
 from scheduler_service.api.pieces import LARGE
 from scheduler_service.api.problems import MAX_FAULTS, problem_of
@@ -76,7 +77,8 @@ async def create_schedule(context: RequestContext) -> web.Response:
         return await put_under_key(context, request, data, once=once, headers=rate)
     definition = await create.one(client, request, once=ids_of(context, once, data))
     context.record(schedule_id=str(definition.schedule_id))
-    headers = {**location_of(client, definition.schedule_id), **rate}
+    load = minute_load(context.services, client, definition.due)
+    headers = {**location_of(client, definition.schedule_id), **rate, **load}
     return json_response(created_schedule_view(definition, context.services.encryption), status=201, headers=headers)
 
 
@@ -95,7 +97,8 @@ async def _create_under_key(context: RequestContext, rate: Mapping[str, str]) ->
         raise made
     context.record(schedule_id=str(made.schedule_id if isinstance(made, Definition) else made.row.schedule_id))
     if isinstance(made, Definition):
-        headers = {**location_of(client, made.schedule_id), **rate}
+        load = minute_load(context.services, client, made.due)
+        headers = {**location_of(client, made.schedule_id), **rate, **load}
         return json_response(created_schedule_view(made, context.services.encryption), status=201, headers=headers)
     view = schedule_view(client.client_id, made.row, context.services.encryption, in_flight=made.in_flight)
     return json_response(view, headers={**REPLAYED, **rate})
@@ -130,7 +133,8 @@ async def put_under_key(
     if isinstance(made, Definition):
         status = 200 if replayed or (isinstance(result, Put) and result.replaced) else 201
         view = created_schedule_view(made, context.services.encryption)
-        return json_response(view, status=status, headers=headers)
+        load = minute_load(context.services, client, made.due)
+        return json_response(view, status=status, headers={**headers, **load})
     view = schedule_view(client.client_id, made.row, context.services.encryption, in_flight=made.in_flight)
     return json_response(view, headers=headers)
 
@@ -173,14 +177,20 @@ async def create_batch(context: RequestContext) -> web.Response:
         kept = await context.services.schedules.idempotently.create(client, requests, keyed)
         context.record(created=_created(kept.items))
         view = await _batch_view(context, kept.items)
-        return json_response(view, headers={**REPLAYED, **rate} if kept.replayed else rate)
+        load = _load_of(context, kept.items)
+        return json_response(view, headers={**rate, **load, **(REPLAYED if kept.replayed else {})})
     ids = ids_of(context, once, data)
     if any(isinstance(request, ScheduleRequest) and request.key is not None for request in requests):
         created = [_made(answer) for answer in await context.services.schedules.by_key.many(client, requests, once=ids)]
     else:
         created = [*await create.many(client, requests, once=ids)]
     context.record(created=_created(created))
-    return json_response(await _batch_view(context, created), headers=rate)
+    return json_response(await _batch_view(context, created), headers={**rate, **_load_of(context, created)})
+
+
+def _load_of(context: RequestContext, made: Iterable[Made]) -> Mapping[str, str]:
+    dues = (one.due for one in made if isinstance(one, Definition))
+    return fullest_load(context.services, context.client, dues)
 
 
 async def get_schedule(context: RequestContext) -> web.Response:
@@ -335,7 +345,7 @@ CREATE = Route(
     response=ScheduleView,
     status=201,
     query=(ONCE,),
-    headers={**LOCATION, **RATE_HEADERS, **ONCE_HEADERS},
+    headers={**LOCATION, **RATE_HEADERS, **ONCE_HEADERS, **MINUTE_LOAD_HEADERS},
     others={200: ScheduleView},
     idempotent=True,
     problems=(*CREATES, *RATED, ONCE_REFUSED),
@@ -379,7 +389,7 @@ ROUTES = (
         request=BatchRequest,
         response=BatchView,
         query=(ONCE,),
-        headers={**RATE_HEADERS, **ONCE_HEADERS},
+        headers={**RATE_HEADERS, **ONCE_HEADERS, **MINUTE_LOAD_HEADERS},
         idempotent=True,
         problems=(*CREATES, *RATED, ONCE_REFUSED),
         cost=0,

@@ -179,6 +179,19 @@ class CronLabel(msgspec.Struct, frozen=True, gc=False):
     pause: CronPause | None
 
 
+class CronRule(msgspec.Struct, frozen=True, gc=False):
+    """The columns of a cron by which its fires are foreseen."""
+
+    cron_id: CronId
+    expression: str
+    timezone: str
+    options: CronOptions
+    state: CronState
+    created_at: UnixMillis
+    expanded_through: UnixMillis
+    fires: int
+
+
 class CronStanding(msgspec.Struct, frozen=True, gc=False):
     """The columns of a cron by which a fire is judged before it is claimed."""
 

@@ -16,6 +16,7 @@ from scheduler_service.domain.ports.crons import CronStore
 from scheduler_service.domain.ports.destinations import DestinationStore
 from scheduler_service.domain.ports.events import EventStore
 from scheduler_service.domain.ports.idempotency import IdempotencyStore
+from scheduler_service.domain.ports.minute_loads import MinuteLoadStore
 from scheduler_service.domain.ports.reconciliations import ReconciliationStore
 from scheduler_service.domain.ports.reports import ArchiveStore, AuditStore, UsageStore
 from scheduler_service.domain.ports.schedule_keys import ScheduleKeyStore
@@ -35,6 +36,7 @@ __all__ = [
     "EventStore",
     "HintSender",
     "IdempotencyStore",
+    "MinuteLoadStore",
     "NodePorts",
     "ReconciliationStore",
     "ScheduleKeyStore",

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from membership.conditional import Answer
-from scheduler_service.domain.crons.row import Cron, CronLabel, CronMark, CronProgress, CronRun, CronStanding
+from scheduler_service.domain.crons.row import Cron, CronLabel, CronMark, CronProgress, CronRule, CronRun, CronStanding
 from scheduler_service.domain.ids import (
     ClientId,
     CronId,
@@ -41,6 +41,11 @@ class CronStore(Protocol):
         self, client_id: ClientId, *, after: CronId | None = None, limit: int = 1000
     ) -> Sequence[CronLabel]:
         """The same with only states, labels and pauses."""
+
+    async def read_rules(
+        self, client_id: ClientId, *, after: CronId | None = None, limit: int = 1000
+    ) -> Sequence[CronRule]:
+        """The same with only what decides when they fire."""
 
     async def write(self, cron: Cron, *, expected_revision: int | None) -> Answer[Cron | None]:
         """Replace all columns but `confirmations` if the stored revision is `expected_revision` (None: there is no such

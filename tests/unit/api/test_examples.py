@@ -124,7 +124,7 @@ async def test_it_is_answered_as_the_example_says(api: ApiHarness, id_: str) -> 
         await api.add_built_in_clients()
     for one in before:
         await story.send(one)
-    if id_ in ("get_cluster", "drain_node", "undrain_node"):
+    if id_ in ("get_cluster", "get_forecast", "get_cluster_forecast", "drain_node", "undrain_node"):
         nodes = Nodes(api)
         await nodes.beat(await nodes.add("node-a"), seconds=2)
     if id_ == "get_destination":
@@ -133,6 +133,8 @@ async def test_it_is_answered_as_the_example_says(api: ApiHarness, id_: str) -> 
         api.nodes.figures["node-a", ClientId("shop"), PATH_PARTS["destination"].example] = CALLED
     if id_ == "redeliver_schedule":
         await end(api, story.names["schedule_id"], GAVE_UP)
+    if id_ in ("get_forecast", "get_cluster_forecast"):
+        await api.services.minute_loads.write()
     if id_ == "get_usage":
         await put_usage(api.connection, COUNTED)
     reply = await story.send(id_)
