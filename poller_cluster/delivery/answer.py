@@ -262,4 +262,4 @@ class Answer:
 
 def _may_say_verb(begun: bytes) -> bool:
     """Whether the head of this answer names a header that says more than its status, or may still."""
-    return _SAYS_VERB.search(begun) is not None or _HEAD_END.search(begun) is None
+    return b"\r\n\r\n" not in begun or _SAYS_VERB.search(begun) is not None

@@ -35,6 +35,10 @@ class AttemptShown:
     verb: str | None = None
     verb_ignored: str | None = None
 
+    @property
+    def snoozed(self) -> bool:
+        return self.verb == "snooze" and self.verb_ignored is None
+
 
 class ShowAttempts:
     """Reads attempts of clients that the caller has looked up."""

@@ -253,6 +253,8 @@ def _attempt(attempt: AttemptShown) -> Step:
     answer = "no answer" if attempt.status is None else f"status {attempt.status}"
     if attempt.delivered:
         text = f"Attempt {attempt.attempt} was delivered{'' if attempt.status is None else f': {answer}'}."
+    elif attempt.snoozed:
+        text = f"Attempt {attempt.attempt} was answered with {answer} and the wish to be called again later."
     else:
         error = "" if attempt.error is None else f", {attempt.error}"
         text = f"Attempt {attempt.attempt} failed: {answer}{error}."

@@ -275,3 +275,20 @@ async def test_a_suspended_client_sends_none(api: TrialCallApi, receiver: RawRec
     reply = await api.send("POST", PATH, key=api.key, json={"callback": {"url": receiver.url()}})
     assert (reply.status, reply.json["type"]) == (403, "/problems/client-suspended")
     assert receiver.connections == 0
+
+
+async def test_it_shows_what_would_become_of_a_verb(api: TrialCallApi, receiver: RawReceiver) -> None:
+    receiver.script["/no"] = answering(503, headers=("webhook-delivery: abort-message",))
+    receiver.script["/later"] = answering(200, headers=("Retry-After: 600",))
+    receiver.script["/far"] = answering(200, headers=("Minutehand-Call-At: 9999-01-01T00:00:00Z",))
+    seen = {}
+    for path in ("/no", "/later"):
+        shown = await api.trial_call(receiver.url(path))
+        seen[path] = shown["verb"], shown["verb_ignored"], shown["delivered"]
+    assert seen == {"/no": ("not-again", None, False), "/later": ("snooze", "off", True)}
+    everything = {"receiver_verbs": ["not-again", "snooze", "stop-cron"]}
+    assert (await api.send("PATCH", "/v1/clients/shop/settings", json=everything)).status == 200
+    for path in ("/later", "/far"):
+        shown = await api.trial_call(receiver.url(path))
+        seen[path] = shown["verb"], shown["verb_ignored"], shown["delivered"]
+    assert (seen["/later"], seen["/far"]) == (("snooze", None, False), ("snooze", "too-far", True))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from poller_cluster.minute import machine
 from poller_cluster.minute.follow_ups import FollowUps
 from scheduler_service.domain.clients import ClientSettings, RetrySettings
 from scheduler_service.domain.crons.row import Cron, CronState
@@ -218,12 +219,22 @@ def _forgotten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(FollowUps, "require", forgetful)
 
 
+def _unseen(patch: pytest.MonkeyPatch) -> None:
+    """The sweep passes over a run whose answer stops its cron."""
+    patch.setattr(machine, "CRON_STOPPED", "no reason")
+
+
+async def stopped_cron_whose_node_dies(world: World) -> None:
+    await stopped_cron(world, dies=True)
+
+
 @pytest.mark.parametrize(
     ("plant", "scenario"),
     [
         (_uncounted, fails_after_snoozes),
         (_forgotten, dies_before_the_retry_row),
         (_forgotten, stopped_cron),
+        (_unseen, stopped_cron_whose_node_dies),
     ],
 )
 def test_a_planted_bug_is_found(

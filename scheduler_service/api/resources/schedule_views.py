@@ -256,7 +256,7 @@ def attempt_view(attempt: AttemptShown) -> AttemptView:
 
 
 def _outcome_of(attempt: AttemptShown) -> str:
-    if attempt.verb == "snooze" and attempt.verb_ignored is None:
+    if attempt.snoozed:
         return SNOOZED
     return (State.DELIVERED if attempt.delivered else State.FAILED).value
 

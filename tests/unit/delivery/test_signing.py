@@ -6,6 +6,7 @@ import hmac
 import math
 import sys
 from collections.abc import Sequence
+from datetime import datetime, timedelta, timezone
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -13,15 +14,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minutehand.webhooks import (
+    NOT_AGAIN,
+    STOP_CRON,
     BadSignatureError,
     MalformedHeaderError,
     MissingHeaderError,
     TimestampError,
     VerificationError,
     VerifiedCallback,
+    call_at,
     verify,
 )
 from poller_cluster.delivery.headers import sign
+from scheduler_service.domain.verbs import Asked, read_asked
 
 SECRET_TEXT = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 SECRET = base64.b64decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
@@ -267,3 +272,12 @@ def test_another_body_or_secret() -> None:
 def test_no_secret_at_all_is_the_caller_s_mistake() -> None:
     with pytest.raises(ValueError, match="at least one"):
         verify(BODY, signed_headers(), [], now=NOW)
+
+
+def test_the_headers_of_an_answer_are_read_as_they_are_meant() -> None:
+    due = datetime(2026, 11, 21, 18, 30, tzinfo=timezone(timedelta(hours=1)))
+    assert call_at(due) == {"Minutehand-Call-At": "2026-11-21T17:30:00.000Z"}
+    asked = read_asked(503, [*call_at(due).items(), *NOT_AGAIN.items(), *STOP_CRON.items()], wall_ms=0)
+    assert asked == Asked(not_again=True, call_at=round(due.timestamp() * 1000), stop_cron=True)
+    with pytest.raises(ValueError, match="time zone"):
+        call_at(due.replace(tzinfo=None))

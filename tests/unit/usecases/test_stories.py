@@ -155,6 +155,36 @@ def test_a_call_that_was_not_made_or_not_yet(
     assert {step.step for step in story.steps} <= set(STEPS)
 
 
+def test_a_snoozed_attempt_has_not_failed() -> None:
+    attempt = AttemptShown(
+        attempt=1,
+        delivered=False,
+        started_at=UnixMillis(DUE + 3),
+        finished_at=UnixMillis(DUE + 15),
+        status=202,
+        error=None,
+        duration_ms=12,
+        excerpt="",
+        verb="snooze",
+    )
+    later = UnixMillis(DUE + 90_000)
+    story = told(
+        made=(attempt,),
+        now=DUE + 5_000,
+        state="retrying",
+        reason="snoozed",
+        attempts=1,
+        first_attempt_at=UnixMillis(DUE + 3),
+        next_attempt_at=later,
+        last_status=202,
+        redelivered_at=later,
+        redelivered_after=1,
+    )
+    texts = [step.text for step in story.steps]
+    assert "Attempt 1 was answered with status 202 and the wish to be called again later." in texts
+    assert "It is looked at again then: its receiver asked to be called again at that instant." in texts
+
+
 def test_doubt_moves_updates_and_redeliveries_are_steps() -> None:
     story = told(
         **delivered(3, redelivered_at=UnixMillis(DUE + 9_000), redelivered_after=1, reason="in-doubt"),
