@@ -20,7 +20,7 @@ from scheduler_service.runtime.concurrently import concurrently
 _CATALOG = "clients"
 _ADMINISTRATORS = "*"
 _DEFAULTS = ClientSettings()
-_LATER_SETTINGS = ("flows", "receiver_verbs")
+_LATER_SETTINGS = ("flows", "receiver_verbs", "event_feed")
 """Stored only where they are used, because a program that does not know one can't read a client that has it."""
 _TRIES = 3
 

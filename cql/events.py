@@ -58,6 +58,11 @@ class CqlEventStore:
             for seq, event_id, kind, at, schedule_id, data in rows
         ]
 
+    async def last_seq(self, client_id: ClientId, block: Block) -> int:
+        for (seq,) in await self._connection.select("events.last", (client_id, *block)):
+            return int(seq)
+        return -1
+
     async def mark_rows(self, partition: Partition, marks: Mapping[RowKey, UUID]) -> None:
         where = partition_parameters(partition)
         if marks:

@@ -259,8 +259,9 @@ class ClientPollers:
             poller.wake()
 
     def hint(self, poller_id: PollerId, minute: Minute, keys: Collection[RowKey] | None) -> None:
-        """Rows placed near their due; None: too many to be named, so the minute is read again. Minutes not entered yet
-        will be read; rows in passed ones are requeued by the process that placed them."""
+        """Rows placed near their due, or cancelled; None: too many to be named, so the minute is read again. Minutes
+        not entered yet will be read; rows in passed ones are requeued by the process that placed them. Of cancels
+        there events tell, if the client has a feed."""
         poller = self.pollers.get(poller_id)
         if poller is None:
             return
@@ -269,6 +270,8 @@ class ClientPollers:
             run.hint(keys)
         elif self._swept < minute <= self._entered and minute not in poller.settled:
             self._start(poller, minute, was_empty=poller.entered)
+        elif keys is not None and self._context.events is not None and self._context.feeds(self.client_id):
+            self._context.events.hinted(Partition(self.client_id, poller_id, minute), keys)
 
     # Entering and sweeping minutes.
 
@@ -401,6 +404,7 @@ class ClientPollers:
             epoch=poller.epoch,
             settings=self._settings,
             admission=admission,
+            events=self._context.feeds(self.client_id),
         )
         machine.rows.all_found = was_empty
         run = MinuteRun(machine=machine, context=self._context, admission=admission, past=past)

@@ -132,6 +132,11 @@ class ServedClients:
     def get(self, client_id: ClientId) -> ServedClient | None:
         return self._clients.get(client_id)
 
+    def has_feed(self, client_id: ClientId) -> bool:
+        """Whether the client is told of the ends of its schedules."""
+        client = self.get(client_id)
+        return client is not None and client.settings.event_feed
+
     def all(self) -> Sequence[ServedClient]:
         return list(self._clients.values())
 

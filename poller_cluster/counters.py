@@ -100,6 +100,8 @@ class CallCounts:
         self.destinations = DestinationCounts()
         self.token_fetches: dict[str, int] = dict.fromkeys((GRANTED, *FAILURE_CODES), 0)
         """Fetches of tokens that ended, by what came of them."""
+        self.events = 0
+        """Events that were appended to feeds."""
 
     def attempt_made(self, job: Job, result: AttemptResult) -> None:
         """An attempt has ended."""
@@ -130,6 +132,10 @@ class CallCounts:
         self.token_fetches[GRANTED if failure is None else failure.code] += 1
         if failure is not None:
             self.destinations.token_failed(key, now=now)
+
+    def events_appended(self, events: int) -> None:
+        """A batch of events was acknowledged."""
+        self.events += events
 
     def recorded(self, client_id: ClientId, row: Row, outcome: Outcome) -> None:
         """An outcome of this node is durable. The end of a superseded retry row is not counted: no schedule ends."""

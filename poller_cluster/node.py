@@ -31,6 +31,8 @@ from poller_cluster.dispatch.due_clock import DueClock
 from poller_cluster.dispatch.preparation import Preparation
 from poller_cluster.dispatch.request import Sender
 from poller_cluster.dispatch.tokens import Fetcher
+from poller_cluster.events.outcome_events import OutcomeEvents
+from poller_cluster.events.tracks import EventTracks
 from poller_cluster.hand_over import HandOver
 from poller_cluster.minute.context import MinuteContext
 from poller_cluster.minute.limits import MinuteLimits
@@ -142,6 +144,9 @@ class Node:
         self.reconciler = self._build_reconciler()
         self._retention = self._build_retention()
         self.books = self._build_books()
+        self.tracks = EventTracks(
+            store=stores.events, runtime=self._runtime, on_appended=self.books.counts.events_appended
+        )
         self.dispatcher = self._build_dispatcher(Sender(incarnation=str(incarnation), version=profile.version))
         self.destinations = CollectFigures(
             counts=self.books.counts.destinations,
@@ -173,7 +178,7 @@ class Node:
     def _build_reconciler(self) -> Reconciler:
         return Reconciler(
             store=self._stores.reconciliations,
-            reconcile=reconcile_over(self._stores, writer=self._writer, runtime=self._runtime),
+            reconcile=reconcile_over(self._stores, writer=self._writer, clients=self.clients, runtime=self._runtime),
             clients=self.clients,
             pollers=self.pollers,
             settings=self._settings.reconciliations,
@@ -244,6 +249,13 @@ class Node:
             limits=MinuteLimits(self._settings.minute),
             breaker_longest_seconds=self._settings.receivers.breaker_longest_seconds,
             recount=Recounts(count=count, runtime=self._runtime).ask,
+            events=OutcomeEvents(
+                tracks=self.tracks,
+                store=stores.events,
+                schedules=stores.schedules,
+                clients=self.clients,
+                runtime=self._runtime,
+            ),
         )
         return PollerGrants(
             pollers=self.pollers,

@@ -150,6 +150,8 @@ class PollerGrants:
         client_id = ClientId(poller.client_id)
         if self._pollers.get(client_id) is None:
             self._begin_client(client_id)
+        if self._context.events is not None:
+            self._context.events.tracks.granted(client_id, PollerId(poller.poller_id), epoch=epoch)
         self._pollers.grant(client_id, PollerId(poller.poller_id), epoch=epoch, start=Minute(start))
         self._clock_correction.granted(poller, epoch, start)
 
@@ -184,6 +186,8 @@ class PollerGrants:
         if pollers is None:
             return
         self._pollers.revoke(client_id, PollerId(poller.poller_id))
+        if self._context.events is not None:
+            self._context.events.tracks.revoked(client_id, PollerId(poller.poller_id))
         if not pollers.pollers:
             self._pollers.end(client_id)
             self._context.dispatcher.left(client_id)

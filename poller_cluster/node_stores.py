@@ -12,6 +12,7 @@ from scheduler_service.domain.ports import (
     CronStore,
     DeadLetterStore,
     DestinationStore,
+    EventStore,
     MinuteLoadStore,
     ReconciliationStore,
     ScheduleKeyStore,
@@ -58,6 +59,9 @@ class NodeStores(Protocol):
 
     @property
     def crons(self) -> CronStore: ...
+
+    @property
+    def events(self) -> EventStore: ...
 
     @property
     def reconciliations(self) -> ReconciliationStore: ...

@@ -269,14 +269,16 @@ def _poller_of(client_id: ClientId, quota: int) -> int:
     return int.from_bytes(digest, "big") % max(quota, 1)
 
 
-def reconcile_over(stores: NodeStores, *, writer: ScheduleWriter, runtime: NodeRuntime) -> Reconcile:
+def reconcile_over(
+    stores: NodeStores, *, writer: ScheduleWriter, clients: ServedClients, runtime: NodeRuntime
+) -> Reconcile:
     """The use case over a node's stores."""
     schedules, clock = stores.schedules, runtime.clock
     return Reconcile(
         store=stores.reconciliations,
         schedules=schedules,
         redeliver=RedeliverSchedule(schedules=schedules, attempts=stores.attempts, writer=writer, clock=clock),
-        cancel=CancelSchedules(schedules=schedules, writer=writer, clock=clock),
+        cancel=CancelSchedules(schedules=schedules, writer=writer, clock=clock, has_feed=clients.has_feed),
         clock=clock,
         on_fault=runtime.on_fault,
     )

@@ -72,6 +72,7 @@ class ClientSettings(TypedDict, total=False):
     max_crons: int
     read_consistency: Literal["LOCAL_QUORUM", "LOCAL_ONE"]
     write_consistency: Literal["LOCAL_QUORUM", "EACH_QUORUM"]
+    event_feed: bool
 
 
 class OwnSettings(TypedDict, total=False):
@@ -86,3 +87,4 @@ class OwnSettings(TypedDict, total=False):
     receiver_verbs: Sequence[ReceiverVerb]
     read_consistency: Literal["LOCAL_QUORUM", "LOCAL_ONE"]
     write_consistency: Literal["LOCAL_QUORUM", "EACH_QUORUM"]
+    event_feed: bool

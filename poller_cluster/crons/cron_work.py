@@ -32,7 +32,9 @@ class CronWork:
         runtime: NodeRuntime,
     ) -> None:
         self._clients = clients
-        cancel = CancelSchedules(schedules=stores.schedules, writer=writer, clock=runtime.clock)
+        cancel = CancelSchedules(
+            schedules=stores.schedules, writer=writer, clock=runtime.clock, has_feed=clients.has_feed
+        )
         self.expand = ExpandCrons(
             crons=stores.crons,
             clients=stores.clients,

@@ -7,16 +7,18 @@ from poller_cluster.bookkeeping import Bookkeeper
 from poller_cluster.clients import ServedClients
 from poller_cluster.crons.fire_guard import CronFireGuard
 from poller_cluster.dispatch.dispatcher import Dispatcher
+from poller_cluster.events.outcome_events import OutcomeEvents
 from poller_cluster.minute.limits import MinuteLimits
 from poller_cluster.node_runtime import NodeRuntime
-from scheduler_service.domain.ids import Partition
+from scheduler_service.domain.ids import ClientId, Partition
 from scheduler_service.domain.ports import ScheduleStore
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MinuteContext:
-    """What all minutes of a node share with it. `recount` asks for a minute to be counted again, under an epoch."""
+    """What all minutes of a node share with it. `recount` asks for a minute to be counted again, under an epoch.
+    `events` tells clients that have a feed; None: nobody has one."""
 
     runtime: NodeRuntime
     schedules: ScheduleStore
@@ -28,3 +30,8 @@ class MinuteContext:
     limits: MinuteLimits
     breaker_longest_seconds: float
     recount: Callable[[Partition, int], None]
+    events: OutcomeEvents | None = None
+
+    def feeds(self, client_id: ClientId) -> bool:
+        """Whether the ends of this client's schedules are told as events."""
+        return self.events is not None and self.events.wanted(client_id)

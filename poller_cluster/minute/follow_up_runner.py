@@ -1,5 +1,6 @@
 """Carries out the follow-ups of a minute's outcomes in other partitions (`follow_ups`): places retry rows, carries
-ends to originals, writes dead letters, and has crons paused whose runs keep failing or whose receiver stops them.
+ends to originals, writes dead letters, and has crons paused whose runs keep failing or whose receiver stops them,
+and tells clients of ends.
 
 Follow-ups to one partition are carried out together, up to `FOLLOW_UPS_AT_ONCE` at a time, each such group in one slot
 of the node's background budget: storage joins concurrent requests for one partition into one conditional write. Those
@@ -15,7 +16,7 @@ from poller_cluster.bookkeeping import Bookkeeper
 from poller_cluster.minute.steps import FollowUp
 from poller_cluster.node_runtime import NodeRuntime
 from scheduler_service.domain.ids import Partition, ScheduleId, partition_of
-from scheduler_service.domain.schedules import Definition, Kind, State
+from scheduler_service.domain.schedules import Definition, Kind, Outcome, State
 from scheduler_service.domain.verbs import CRON_STOPPED
 from scheduler_service.runtime.backoff import Backoff
 from scheduler_service.usecases.complete_reschedule import CompleteReschedule
@@ -26,8 +27,9 @@ FOLLOW_UPS_AT_ONCE = 250
 
 class FollowUpRunner:
     """The follow-ups of one run of a minute. `run_failed` is told of each run of a cron whose failure is recorded, and
-    asked again if it raises StoreUnavailable; `run_stopped` likewise of each run whose receiver stops the cron.
-    `on_acknowledged` is called with each one that is acknowledged; nothing more is begun once `over()`."""
+    asked again if it raises StoreUnavailable; so are `run_stopped`, of each run whose receiver stops the cron, and
+    `tell`, of each end that an event tells of. `on_acknowledged` is called with each one that is acknowledged; nothing
+    more is begun once `over()`."""
 
     def __init__(
         self,
@@ -40,6 +42,7 @@ class FollowUpRunner:
         run_failed: Callable[[Definition], Awaitable[None]],
         run_stopped: Callable[[Definition], Awaitable[None]],
         on_acknowledged: Callable[[FollowUp], None],
+        tell: Callable[[Definition, Outcome], Awaitable[None]] | None = None,
     ) -> None:
         self._writer = writer
         self._reschedules = reschedules
@@ -52,6 +55,7 @@ class FollowUpRunner:
         self._run_failed = run_failed
         self._run_stopped = run_stopped
         self._on_acknowledged = on_acknowledged
+        self._tell = tell
         self._waiting: dict[Partition, deque[FollowUp]] = {}
 
     def submit(self, follow_up: FollowUp) -> None:
@@ -85,11 +89,14 @@ class FollowUpRunner:
         if self._over():
             return False
         try:
-            await carry_out(follow_up, writer=self._writer, reschedules=self._reschedules, books=self._books)
-            if follow_up.outcome.state is State.FAILED and follow_up.definition.cron_id is not None:
-                await self._run_failed(follow_up.definition)
-            if follow_up.outcome.reason == CRON_STOPPED:
-                await self._run_stopped(follow_up.definition)
+            if not follow_up.alone:
+                await carry_out(follow_up, writer=self._writer, reschedules=self._reschedules, books=self._books)
+                if follow_up.outcome.state is State.FAILED and follow_up.definition.cron_id is not None:
+                    await self._run_failed(follow_up.definition)
+                if follow_up.outcome.reason == CRON_STOPPED:
+                    await self._run_stopped(follow_up.definition)
+            if follow_up.event and self._tell is not None:
+                await self._tell(follow_up.definition, follow_up.outcome)
         except StoreUnavailable:
             return False
         self._on_acknowledged(follow_up)

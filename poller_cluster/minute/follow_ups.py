@@ -10,18 +10,23 @@ from scheduler_service.domain.verbs import CRON_STOPPED
 
 
 class FollowUps:
-    """Follow-ups by the key of the row that requires them: open ones, and those acknowledged in this run."""
+    """Follow-ups by the key of the row that requires them: open ones, and those acknowledged in this run. `events`:
+    whether the client has a feed, so that every end is told there."""
 
-    def __init__(self, partition: Partition) -> None:
+    def __init__(self, partition: Partition, *, events: bool = False) -> None:
         self._partition = partition
+        self._events = events
         self._new: list[FollowUp] = []
         self._open: dict[RowKey, FollowUp] = {}
         self._acknowledged: set[RowKey] = set()
+        self._untold: dict[RowKey, FollowUp] = {}
+        """Open follow-ups that are nothing but an event."""
+        self._told: set[RowKey] = set()
         self._new_announced: list[Row] = []
         self._announced: set[RowKey] = set()
 
     def __len__(self) -> int:
-        return len(self._open) + len(self._announced)
+        return len(self._open) + len(self._untold) + len(self._announced)
 
     def require(self, row: Row, outcome: Outcome) -> None:
         """A defined row of this minute has this outcome. Retrying rows require their next retry row, retry rows that
@@ -34,11 +39,25 @@ class FollowUps:
             or outcome.reason == CRON_STOPPED
         )
         if requires and outcome.reason != SUPERSEDED and row.key not in self._acknowledged:
-            self._add(FollowUp(definition_of(self._partition, row), outcome))
+            told = self._events and outcome.state.ended
+            self._add(FollowUp(definition_of(self._partition, row), outcome, event=told))
+        elif self._events and self._untold_end(row, outcome):
+            self._tell(FollowUp(definition_of(self._partition, row), outcome, event=True, alone=True))
+
+    def _untold_end(self, row: Row, outcome: Outcome) -> bool:
+        """Whether this end requires an event and nothing else. An original that was retrying is told of with its retry
+        row's end; a retry row that its original does not name any more may be all that is left of a cancel."""
+        if not outcome.state.ended or self.told(row.key):
+            return False
+        return outcome.state is State.CANCELLED if outcome.reason == SUPERSEDED else not self.known(row.key)
 
     def known(self, key: RowKey) -> bool:
         """Whether this row's follow-up is open or acknowledged."""
         return key in self._open or key in self._acknowledged
+
+    def told(self, key: RowKey) -> bool:
+        """Whether the event of this row's end is acknowledged or under way, or none is appended at all."""
+        return not self._events or key in self._untold or key in self._told
 
     def read(self, row: Row) -> None:
         """A row as a scan reads it. For an announced one it is looked up whether it must be created."""
@@ -79,8 +98,18 @@ class FollowUps:
         return new
 
     def acknowledged(self, follow_up: FollowUp) -> None:
-        self._open.pop(follow_up.key, None)
-        self._acknowledged.add(follow_up.key)
+        key = follow_up.key
+        if follow_up.event:
+            self._told.add(key)
+        if follow_up.alone:
+            self._untold.pop(key, None)
+        else:
+            self._open.pop(key, None)
+            self._acknowledged.add(key)
+
+    def _tell(self, follow_up: FollowUp) -> None:
+        self._untold[follow_up.key] = follow_up
+        self._new.append(follow_up)
 
     def _add(self, follow_up: FollowUp) -> None:
         if follow_up.key not in self._open:

@@ -82,14 +82,24 @@ _WITH_FOLLOW_UP = (State.RETRYING, State.FAILED)
 
 class PollerMinute:
     """See the module. Every `now` is wall time in Unix milliseconds; `headroom` is how many more rows may be claimed.
-    `record_after_ms`, `window_rows` and `claim_ahead_ms` start as the settings say; the shell adjusts them."""
+    `record_after_ms`, `window_rows` and `claim_ahead_ms` start as the settings say; the shell adjusts them.
+    `events`: every end is told in the client's feed."""
 
-    def __init__(self, *, partition: Partition, epoch: int, settings: MinuteSettings, admission: Admission) -> None:
+    def __init__(
+        self,
+        *,
+        partition: Partition,
+        epoch: int,
+        settings: MinuteSettings,
+        admission: Admission,
+        events: bool = False,
+    ) -> None:
         self.partition = partition
         self.epoch = epoch
         self.phase = Phase.READING
         self.draining = False
-        self.account, self.rows, self.follow_ups = Tally(), PendingRows(), FollowUps(partition)
+        self.account, self.rows = Tally(), PendingRows()
+        self.follow_ups = FollowUps(partition, events=events)
         self.record_after_ms, self.window_rows = settings.record_after_ms, settings.window_rows
         self.claim_ahead_ms = settings.claim_ahead_ms
         self.settings, self._admission = settings, admission
@@ -382,6 +392,7 @@ class PollerMinute:
             return True
         requires = row.kind == Kind.RETRY_ROW or row.state in _WITH_FOLLOW_UP or row.rescheduled_to is not None
         requires = requires or row.reason == CRON_STOPPED
+        requires = requires or (row.state != State.RETRYING and not self.follow_ups.told(row.key))
         if requires and row.created_at is not None and not self.follow_ups.known(row.key):
             return True
         if row.ordering_key is not None:
@@ -441,6 +452,9 @@ class PollerMinute:
                 self.rows.add(row, redelivery=self._header.in_doubt(row))
             elif row.key in self._edited and row.state is not None and self._swept_past(row.key):
                 self._account_row(row)
+            elif row.defined and not self.follow_ups.told(row.key) and (outcome := outcome_of(row)) is not None:
+                # It was cancelled: its event need not wait for the sweep.
+                self.follow_ups.require(row, outcome)
         for key in asked:
             self._hinted.pop(key, None)
             self._edited.pop(key, None)

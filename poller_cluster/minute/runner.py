@@ -79,6 +79,7 @@ class MinuteRun:
             run_failed=lambda definition: context.fire_guard.run_failed(definition),
             run_stopped=lambda definition: context.fire_guard.run_stopped(definition),
             on_acknowledged=self._acknowledged,
+            tell=None if context.events is None else context.events.tell,
         )
         self._handed_out = 0
         self._reserved = 0

@@ -95,6 +95,12 @@ METRICS: Final[tuple[Metric[Shown], ...]] = (
         labels=("reason",),
     ),
     Metric(
+        "minutehand_events_appended_total",
+        Kind.COUNTER,
+        "Events that were appended to the feeds of clients.",
+        lambda shown: shown.node.books.counts.events,
+    ),
+    Metric(
         "minutehand_attempts_total",
         Kind.COUNTER,
         "Attempts that ended, by the kind of what was called (`http`, or a kind of target) and by class of result.",

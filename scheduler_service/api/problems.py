@@ -149,6 +149,17 @@ KINDS: Final[Mapping[str, Kind]] = {
         "All destinations of a client may take 1,000,000 bytes together, as they are stored: encrypted, where the "
         "operator has a key ring. Shorten this one, such as its certificate chain, or delete or shorten others.",
     ),
+    "no-feed": Kind(
+        409,
+        "The client has no feed",
+        "Its setting `event_feed` is off: switch it on (`PATCH .../settings`), and events are kept from then on.",
+    ),
+    "cursor-expired": Kind(
+        409,
+        "The cursor is too old",
+        "Events are kept for two days, and there may have been others behind this cursor. Begin again with "
+        "`after=earliest`.",
+    ),
     "older-nodes": Kind(
         409,
         "Older nodes run",

@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from membership.ports import LeaseStore
+from scheduler_service.api.event_readers import WaitingReaders
 from scheduler_service.api.goscheduler.callers import GoSchedulerCallers
 from scheduler_service.api.health import ApiHealth
 from scheduler_service.api.rate_limit import RateLimit
 from scheduler_service.api.request_budget import BodyCapacity, RequestBudget
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.destinations import DESTINATIONS_SINCE
+from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.ports import (
     AttemptStore,
     AuditLogStore,
@@ -29,6 +31,7 @@ from scheduler_service.domain.ports import (
     CronStore,
     DeadLetterStore,
     DestinationStore,
+    EventStore,
     HintSender,
     IdempotencyStore,
     MinuteLoadStore,
@@ -79,6 +82,7 @@ from scheduler_service.usecases.minute_loads import KeepMinuteLoads
 from scheduler_service.usecases.named_destinations import CachedDestinations
 from scheduler_service.usecases.pause_crons import PauseCrons
 from scheduler_service.usecases.public_keys import ShowPublicKeys
+from scheduler_service.usecases.read_events import ReadEvents
 from scheduler_service.usecases.reconciliations import RequestReconciliations, ShowReconciliations
 from scheduler_service.usecases.redeliver import RedeliverSchedule
 from scheduler_service.usecases.reports import ShowJobResults
@@ -127,6 +131,9 @@ class StoragePorts(Protocol):
     def dead_letters(self) -> DeadLetterStore: ...
 
     @property
+    def events(self) -> EventStore: ...
+
+    @property
     def audit_log(self) -> AuditLogStore: ...
 
     @property
@@ -143,6 +150,14 @@ class StoragePorts(Protocol):
 
     @property
     def audits(self) -> AuditStore: ...
+
+
+class EventServices:
+    """Clients' feeds, and who waits for them."""
+
+    def __init__(self, *, storage: StoragePorts, clock: Clock) -> None:
+        self.read = ReadEvents(store=storage.events, clock=clock)
+        self.waiting = WaitingReaders()
 
 
 class ClientServices:
@@ -181,8 +196,9 @@ class ScheduleServices:
         clock: Clock,
         randomness: Randomness,
         in_place: Callable[[], bool],
+        has_feed: Callable[[ClientId], bool],
     ) -> None:
-        """`in_place()`: whether schedules may be updated in place."""
+        """`in_place()`: whether schedules may be updated in place. `has_feed`: as for `CancelSchedules`."""
         schedules, pollers = storage.schedules, PollerChooser(randomness)
         self.create = CreateSchedules(
             writer=writer, pollers=pollers, policy=policy, admit=admit, clock=clock, randomness=randomness
@@ -193,7 +209,7 @@ class ScheduleServices:
         self.explain = ExplainSchedule(
             resolve=self.resolve, attempts=storage.attempts, leases=storage.leases, clock=clock
         )
-        self.cancel = CancelSchedules(schedules=schedules, writer=writer, clock=clock)
+        self.cancel = CancelSchedules(schedules=schedules, writer=writer, clock=clock, has_feed=has_feed)
         self.redeliver = RedeliverSchedule(schedules=schedules, attempts=storage.attempts, writer=writer, clock=clock)
         self.reschedule = RescheduleSchedule(
             schedules=schedules,
@@ -329,6 +345,7 @@ class ApiServices:
     destinations: Destinations
     reconciliations: ReconciliationServices
     books: BookServices
+    events: EventServices
     cluster: ClusterServices
     forecast: ShowForecast
     minute_loads: KeepMinuteLoads
@@ -386,6 +403,7 @@ def build_services(
         clock=clock,
         randomness=randomness,
         in_place=lambda: members.knows >= REVISED_SINCE,
+        has_feed=catalog.has_feed,
     )
     authenticate = Authenticate(catalog=catalog, uses=key_uses, clock=clock, admin_key=settings.admin_key)
     return ApiServices(
@@ -429,6 +447,7 @@ def build_services(
             storage=storage, admit=admit, clock=clock, randomness=randomness, max_days=settings.max_reconciled_days
         ),
         books=BookServices(storage=storage, clock=clock),
+        events=EventServices(storage=storage, clock=clock),
         cluster=ClusterServices(storage=storage, members=members, nodes=nodes, clock=clock),
         forecast=ShowForecast(
             members=members, clients=clients, crons=storage.crons, loads=storage.minute_loads, clock=clock

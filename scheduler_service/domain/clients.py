@@ -179,6 +179,13 @@ class ClientSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
             "centres is down. Outcomes are recorded at home in any case."
         ),
     ] = "LOCAL_QUORUM"
+    event_feed: Annotated[
+        bool,
+        Meta(
+            description="Whether what becomes of schedules can be read as events, at `/v1/clients/{client_id}/events`. "
+            "Each end then costs a further small write. Schedules that end before it is on are not told of."
+        ),
+    ] = False
 
     def effective(self, *, poller_quota: int) -> "ClientSettings":
         """These settings, with those that derive from the quota filled in."""
@@ -202,6 +209,7 @@ class OwnSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     receiver_verbs: ReceiverVerbs | None = None
     read_consistency: ReadConsistency | None = None
     write_consistency: WriteConsistency | None = None
+    event_feed: bool | None = None
 
     def over(self, settings: ClientSettings) -> ClientSettings:
         """`settings` with what is named here, each setting as a whole."""

@@ -104,6 +104,12 @@ class Catalog:
         generation, now = self._served()
         return generation is not None and generation.mark is known.mark and now < known.expires
 
+    def has_feed(self, client_id: ClientId) -> bool:
+        """Whether a client's setting `event_feed` is on; False while that is not known."""
+        generation, _ = self._served()
+        entry = None if generation is None else generation.clients.get(client_id)
+        return entry is not None and entry.value.settings.event_feed
+
     async def client(self, client_id: ClientId) -> Client:
         """A client that is not deleted. Raises NotFound, StoreUnavailable."""
         generation, now = await self._current()

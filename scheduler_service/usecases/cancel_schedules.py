@@ -27,7 +27,7 @@ A batch is all or nothing; after a rejection or an unknown answer the remaining 
 in one minute so cost a few conditional writes, and few of the owner's commits are rejected by them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
@@ -131,13 +131,22 @@ CancelOutcome: TypeAlias = CancelResult | BeingRetried | StoreUnavailable
 
 
 class CancelSchedules:
-    """Cancels schedules of clients that the caller has looked up."""
+    """Cancels schedules of clients that the caller has looked up. `has_feed`: whether a client is
+    told of ends; then owners are told of cancels, so that the events need not wait for the schedules' dues."""
 
-    def __init__(self, *, schedules: ScheduleStore, writer: ScheduleWriter, clock: Clock) -> None:
+    def __init__(
+        self,
+        *,
+        schedules: ScheduleStore,
+        writer: ScheduleWriter,
+        clock: Clock,
+        has_feed: Callable[[ClientId], bool] = lambda client_id: False,
+    ) -> None:
         self._schedules = schedules
         self._writer = writer
         self._complete_reschedule = CompleteReschedule(schedules=schedules, writer=writer)
         self._clock = clock
+        self._has_feed = has_feed
 
     async def one(
         self,
@@ -203,6 +212,7 @@ class CancelSchedules:
         outcome = _Why(reason, rescheduled_to).outcome(row, at=at)
         write = RowWrite(key=row.key, outcome=outcome, expect_state=State.SCHEDULED, expect_revision=row.revision)
         answer = await self._writer.update(partition_of(client_id, row.schedule_id), [write], header=header)
+        self._cancelled(client_id, row.schedule_id)
         return at if isinstance(answer, Applied) else None
 
     async def many(
@@ -226,6 +236,10 @@ class CancelSchedules:
             raise lost
         return results
 
+    def _cancelled(self, client_id: ClientId, schedule_id: ScheduleId) -> None:
+        if self._has_feed(client_id):
+            self._writer.tell_owner(client_id, schedule_id)
+
     async def _ended(self, client_id: ClientId, row: Row) -> CancelResult:
         if row.state != State.CANCELLED:
             return AlreadyFinished(row)
@@ -244,6 +258,8 @@ class CancelSchedules:
         write = RowWrite(key=key, outcome=outcome, expect_state=State.SCHEDULED, expect_revision=revision)
         match await self._writer.update(partition, [write], header=header):
             case Applied():
+                if key == row.key:
+                    self._cancelled(partition.client_id, row.schedule_id)
                 return True
             case Rejected() | Unknown():
                 return False
@@ -284,6 +300,7 @@ class CancelSchedules:
             key=row.key, outcome=outcome, expect_state=State.RETRYING, expect_next_attempt_at=row.next_attempt_at
         )
         await self._writer.update(partition, [write])
+        self._cancelled(partition.client_id, row.schedule_id)
 
     async def _together(
         self, partition: Partition, left: list[ScheduleId], *, retrying: bool, turn: Turn
@@ -343,6 +360,8 @@ class CancelSchedules:
         ]
         match await self._writer.update(partition, writes, header=header):
             case Applied() | Rejected() | Unknown():
+                for row in pending_rows:
+                    self._cancelled(partition.client_id, row.schedule_id)
                 # Read again even when applied: the next read finds them cancelled and answers the stored rows.
                 return [row.schedule_id for row in pending_rows]
 

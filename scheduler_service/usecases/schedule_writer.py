@@ -37,7 +37,9 @@ from membership.lease import start_of
 from membership.ports import LeaseStore
 from scheduler_service.domain.clients import WriteConsistency
 from scheduler_service.domain.ids import (
+    ClientId,
     Partition,
+    ScheduleId,
     UnixMillis,
     key_of,
     minute_end,
@@ -307,6 +309,10 @@ class ScheduleWriter:
         if minute_start(minute) <= at + HINT_AHEAD_MS:
             self._hints.hint(definition.partition, definition.key)
         return True
+
+    def tell_owner(self, client_id: ClientId, schedule_id: ScheduleId) -> None:
+        """Send the owner of a schedule a hint that its original may have ended without it. Best effort."""
+        self._hints.hint(partition_of(client_id, schedule_id), key_of(schedule_id))
 
     def _check_clock(self) -> None:
         if self._clock_doubted():

@@ -30,9 +30,11 @@ async def test_events_come_back_whole_and_in_order(storage: Storage, names: Name
     block = Block("0003", 7, 0)
     events = [event(client_id, number) for number in range(12)]
     assert await store.read_events(client_id, block, limit=10) == []
+    assert await store.last_seq(client_id, block) == -1
     await store.append(client_id, block, first_seq=5, events=events[5:])
     await store.append(client_id, block, first_seq=0, events=events[:5])
     numbered = list(enumerate(events))
+    assert await store.last_seq(client_id, block) == 11
     assert await store.read_events(client_id, block, limit=100) == numbered
     assert await store.read_events(client_id, block, after=3, limit=4) == numbered[4:8]
     assert await store.read_events(client_id, block, after=11, limit=4) == []

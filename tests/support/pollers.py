@@ -14,11 +14,13 @@ from poller_cluster.clients import ServedClient
 from poller_cluster.crons.fire_guard import CronFireGuard
 from poller_cluster.dispatch.dispatcher import Dispatcher
 from poller_cluster.dispatch.job import Job
+from poller_cluster.events.outcome_events import OutcomeEvents
+from poller_cluster.events.tracks import EventTracks
 from poller_cluster.minute.context import MinuteContext
 from poller_cluster.minute.limits import MinuteLimits
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId, RowKey, UnixMillis
-from scheduler_service.domain.ports import ScheduleStore
+from scheduler_service.domain.ports import EventStore, ScheduleStore
 from scheduler_service.domain.schedules import Definition, Outcome, Row
 from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
@@ -100,7 +102,7 @@ class FaultySchedules:
     set.
     """
 
-    def __init__(self, inner: ScheduleStore) -> None:
+    def __init__(self, inner: ScheduleStore | EventStore) -> None:
         self._inner = inner
         self.hook: Callable[[str], str | None] = lambda method: None
         self.asked: list[str] = []
@@ -122,6 +124,16 @@ class FaultySchedules:
         return ask
 
 
+class _Feeds(GivenClients):
+    """The client has a feed if the bench says so, whatever else it is."""
+
+    def __init__(self, bench: "PollerBench") -> None:
+        self._bench = bench
+
+    def has_feed(self, client_id: ClientId) -> bool:
+        return self._bench.has_feed
+
+
 class PollerBench:
     """`grant` starts a poller; `advance` lets time pass. Virtual time begins at the start of MINUTE."""
 
@@ -131,6 +143,7 @@ class PollerBench:
         self.schedules = FaultySchedules(self.storage.schedules)
         self.jobs = Jobs()
         self.is_trusted = True
+        self.has_feed = False
         self.client: Callable[[], ServedClient | None] = lambda: None
         self.lost: list[tuple[PollerId, int]] = []
         self.faults: list[BaseException] = []
@@ -154,24 +167,32 @@ class PollerBench:
             clock=self.clock,
             spawn=self.tasks.spawn,
         )
+        runtime = node_runtime(
+            self.clock,
+            randomness=randomness,
+            spawn=self.tasks.spawn,
+            budget=budget(self.clock, minutes_at_once=recovery_minutes),
+            trusted=lambda: self.is_trusted,
+            on_fault=lambda name, error: self.faults.append(error),
+        )
+        clients = GivenClients(lambda: [client for client in [self.client()] if client is not None])
+        self.events = FaultySchedules(self.storage.events)
+        events: Any = self.events
+        self.tracks = EventTracks(store=events, runtime=runtime)
         self.context = MinuteContext(
-            runtime=node_runtime(
-                self.clock,
-                randomness=randomness,
-                spawn=self.tasks.spawn,
-                budget=budget(self.clock, minutes_at_once=recovery_minutes),
-                trusted=lambda: self.is_trusted,
-                on_fault=lambda name, error: self.faults.append(error),
-            ),
+            runtime=runtime,
             schedules=schedules,
             writer=writer,
-            clients=GivenClients(lambda: [client for client in [self.client()] if client is not None]),
+            clients=clients,
             dispatcher=self.jobs,
             fire_guard=CronFireGuard(crons=self.storage.crons, schedules=schedules),
             books=books,
             limits=MinuteLimits(MinuteSettings()),
             breaker_longest_seconds=300.0,
             recount=lambda partition, epoch: None,
+            events=OutcomeEvents(
+                tracks=self.tracks, store=events, schedules=schedules, clients=_Feeds(self), runtime=runtime
+            ),
         )
         self.pollers = ClientPollers(
             client_id=CLIENT,
@@ -188,6 +209,7 @@ class PollerBench:
         self.tasks.spawn(self.pollers.run(), name="pollers")
         self.tasks.spawn(self.pollers.recover(), name="recovery")
         for poller in pollers:
+            self.tracks.granted(CLIENT, PollerId(poller.poller_id), epoch=EPOCH)
             self.pollers.grant(PollerId(poller.poller_id), epoch=EPOCH, start=Minute(start))
         await self.advance(0)
 

@@ -33,13 +33,13 @@ MAX_TURNS: Final = 5
 """Others may change the client meanwhile; then it is looked at again."""
 
 
-async def goscheduler_register_app(context: RequestContext, apps: Apps) -> web.Response:
+async def goscheduler_register_app(context: RequestContext, apps: Apps) -> web.StreamResponse:
     asked = read_app(await context.read(typed=False))
     if not asked.app_id:
         raise WireRefusal(INVALID, "appId must not be empty")
     client_id = apps.client_id(asked.app_id)
 
-    async def register(context: RequestContext) -> web.Response:
+    async def register(context: RequestContext) -> web.StreamResponse:
         view = app_view(asked.app_id, await _registered(context, client_id, asked))
         return json_response(success(view, code=MADE, count=1))
 
@@ -83,7 +83,7 @@ async def _put(context: RequestContext, client_id: ClientId, asked: AskedApp, *,
     return client
 
 
-async def goscheduler_list_apps(context: RequestContext, apps: Apps) -> web.Response:
+async def goscheduler_list_apps(context: RequestContext, apps: Apps) -> web.StreamResponse:
     wanted = query_of(context).get("app_id", "")
     found = [(name, client) for name, client in await apps.registered() if wanted in ("", name)]
     if not found:
@@ -91,20 +91,20 @@ async def goscheduler_list_apps(context: RequestContext, apps: Apps) -> web.Resp
     return json_response(success({"apps": [app_view(name, client) for name, client in found]}, count=len(found)))
 
 
-async def goscheduler_deactivate_app(context: RequestContext, apps: Apps) -> web.Response:
+async def goscheduler_deactivate_app(context: RequestContext, apps: Apps) -> web.StreamResponse:
     return await _moved(context, apps, action=goscheduler_deactivate_app.__name__, active=False)
 
 
-async def goscheduler_activate_app(context: RequestContext, apps: Apps) -> web.Response:
+async def goscheduler_activate_app(context: RequestContext, apps: Apps) -> web.StreamResponse:
     return await _moved(context, apps, action=goscheduler_activate_app.__name__, active=True)
 
 
-async def _moved(context: RequestContext, apps: Apps, *, action: str, active: bool) -> web.Response:
+async def _moved(context: RequestContext, apps: Apps, *, action: str, active: bool) -> web.StreamResponse:
     app_id = context.path("app_id")
     client = await apps.client(app_id)
     client_id, clients = client.client_id, context.services.clients
 
-    async def move(context: RequestContext) -> web.Response:
+    async def move(context: RequestContext) -> web.StreamResponse:
         known = await clients.show.one(client_id)
         if (known.state is ClientState.ACTIVE) == active:
             word = "activated" if active else "deactivated"
@@ -117,7 +117,7 @@ async def _moved(context: RequestContext, apps: Apps, *, action: str, active: bo
     return await under_audit(context, action=action, target={"client_id": client_id}, handler=move)
 
 
-async def goscheduler_health(context: RequestContext, apps: Apps) -> web.Response:
+async def goscheduler_health(context: RequestContext, apps: Apps) -> web.StreamResponse:
     """That this process answers; `/readyz` says more."""
     return json_response({"status": "Success", "code": 200})
 

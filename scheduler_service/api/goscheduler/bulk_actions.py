@@ -20,7 +20,7 @@ from scheduler_service.domain.instants import format_instant
 from scheduler_service.usecases.reconciliations import ReconciliationRequest
 
 
-async def goscheduler_bulk_action(context: RequestContext, apps: Apps) -> web.Response:
+async def goscheduler_bulk_action(context: RequestContext, apps: Apps) -> web.StreamResponse:
     app_id, word = context.path("app_id"), context.path("bulk_action")
     asked = read_list_query(
         query_of(context),
@@ -36,7 +36,7 @@ async def goscheduler_bulk_action(context: RequestContext, apps: Apps) -> web.Re
     if not states:
         raise WireRefusal(INVALID, f"{word} does not apply to schedules that are {asked.status[:128]}")
 
-    async def begin(context: RequestContext) -> web.Response:
+    async def begin(context: RequestContext) -> web.StreamResponse:
         reconciliations, principal = context.services.reconciliations.request, context.principal
         assert principal is not None
         if asked.start < asked.end:

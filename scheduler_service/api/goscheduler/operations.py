@@ -21,7 +21,7 @@ from scheduler_service.domain.clients import Scope
 
 PREFIX: Final = "/goscheduler"
 SUMMARY: Final = "As GoScheduler has it"
-Handler = Callable[[RequestContext, Apps], Awaitable[web.Response]]
+Handler = Callable[[RequestContext, Apps], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -39,7 +39,7 @@ class Operation:
     audited: bool = False
 
     def routes(self) -> list[Route]:
-        async def handle(context: RequestContext) -> web.Response:
+        async def handle(context: RequestContext) -> web.StreamResponse:
             return await self._entered(context)
 
         return [
@@ -50,7 +50,7 @@ class Operation:
             for method in self.methods
         ]
 
-    async def _entered(self, context: RequestContext) -> web.Response:
+    async def _entered(self, context: RequestContext) -> web.StreamResponse:
         services = context.services
         principal, apps = await services.goscheduler_callers(context.request, self.scope)
         context.principal = principal

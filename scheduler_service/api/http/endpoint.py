@@ -107,7 +107,7 @@ def endpoint(route: Route, around: Surroundings, wire: WireForm | None = None) -
     costs = route.cost > 0 and route.access is not Access.OPEN
     touches_storage = route.access in (Access.CLIENT, Access.ADMIN, Access.CONFIGURED_ADMIN)
 
-    async def handle(request: web.Request) -> web.Response:
+    async def handle(request: web.Request) -> web.StreamResponse:
         began = monotonic()
         deadline = deadlines.begin(began)
         context = RequestContext(
@@ -122,7 +122,7 @@ def endpoint(route: Route, around: Surroundings, wire: WireForm | None = None) -
         )
         try:
             await _admit(context, route, wire if isinstance(wire, Wire) else None)
-            response = await (_in_turn(context, handler) if route.reads_much else handler(context))
+            response: web.StreamResponse = await (_in_turn(context, handler) if route.reads_much else handler(context))
             response.headers[REQUEST_ID] = context.request_id
             if costs:
                 context.spend((response.content_length or 0) / ANSWER_BYTES_PER_UNIT)
@@ -228,7 +228,7 @@ async def _admit(context: RequestContext, route: Route, wire: Wire | None) -> No
         refuse_preconditions(request)
 
 
-async def _in_turn(context: RequestContext, handler: Handler) -> web.Response:
+async def _in_turn(context: RequestContext, handler: Handler) -> web.StreamResponse:
     """Handle it when its caller has a free turn. Raises Refusal if earlier requests have used up the budget."""
     assert context.principal is not None
     context.queued = True
@@ -285,7 +285,7 @@ def audited(route: Route) -> Handler:
     """
     action, handler = operation_id(route), route.handler
 
-    async def handle(context: RequestContext) -> web.Response:
+    async def handle(context: RequestContext) -> web.StreamResponse:
         assert context.principal is not None
         if context.principal.client_id is not None and route.scope is not Scope.MANAGE and not route.recorded:
             return await handler(context)
@@ -300,7 +300,7 @@ def audited(route: Route) -> Handler:
 
 async def under_audit(
     context: RequestContext, *, action: str, target: Mapping[str, str], handler: Handler
-) -> web.Response:
+) -> web.StreamResponse:
     """What `handler` answers, with an audit log entry about `target` begun before it and ended after it."""
     assert context.principal is not None
     entry = await context.services.audit_log.begin(

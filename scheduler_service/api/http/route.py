@@ -223,7 +223,7 @@ class RequestContext:
         _log.info(action, by=by, request_id=self.request_id, **ids)
 
 
-Handler = Callable[[RequestContext], Awaitable[web.Response]]
+Handler = Callable[[RequestContext], Awaitable[web.StreamResponse]]
 
 
 class Document(NamedTuple):

@@ -42,6 +42,7 @@ TAGS: Final[Mapping[str, str]] = {
     "balance": "The books: what was accepted for each minute, and with what outcomes.",
     "callbacks": "Try out how a receiver answers a call.",
     "reconciliations": "One action on all schedules of a window: count, redeliver or cancel them.",
+    "events": "What became of schedules, as it happens.",
     "usage": "What was used on each day, as of the latest count.",
     "audits": "Findings of audits of the books.",
     "pollers": "A client's pollers: their owners and their progress.",

@@ -162,6 +162,22 @@ EXAMPLES: Final[Mapping[str, Example]] = {
             }
         ),
     ),
+    "list_events": Example(
+        query={"after": "earliest", "limit": "50", "wait_seconds": "30"},
+        answer={
+            "events": [
+                {
+                    "id": "8c0ffee0-0000-8000-8000-000000000001",
+                    "type": "schedule.delivered",
+                    "at": of.NOW,
+                    "schedule_id": of.SCHEDULE_ID,
+                    "data": {"due": of.NOW, "attempts": 1, "label": "invoices", "last_status": 204},
+                }
+            ],
+            "cursor": "Afqcog4AAAcAAQ",
+            "more": False,
+        },
+    ),
     "list_audits": Example(query={"limit": "20"}, answer=of.page()),
     "trial_call": Example(
         request={"callback": of.CALLBACK, "timeout_seconds": 5},

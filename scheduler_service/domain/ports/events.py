@@ -33,6 +33,9 @@ class EventStore(Protocol):
     ) -> Sequence[tuple[int, Event]]:
         """The first `limit` events of a block behind seq `after`, each with its seq, in order."""
 
+    async def last_seq(self, client_id: ClientId, block: Block) -> int:
+        """The seq of the newest event of a block; -1: it has none."""
+
     async def mark_rows(self, partition: Partition, marks: Mapping[RowKey, UUID]) -> None:
         """Note for rows that the event with this id was appended. Cells of their own, repeatable; the rows must exist.
         Nothing but the repetition of an event depends on it."""

@@ -2,6 +2,7 @@
 
 import re
 from typing import Any
+from uuid import UUID
 
 import msgspec
 import pytest
@@ -11,7 +12,8 @@ from scheduler_service.api.http.route import Route, operation_id
 from scheduler_service.api.openapi.examples import EXAMPLES, Example
 from scheduler_service.api.resources import ROUTES
 from scheduler_service.domain.destination_figures import NodeFigures
-from scheduler_service.domain.ids import DAY_MS, ClientId, UnixMillis
+from scheduler_service.domain.events import Block, Event
+from scheduler_service.domain.ids import DAY_MS, ClientId, ScheduleId, UnixMillis
 from scheduler_service.domain.schedules import Outcome, State
 from scheduler_service.domain.usage import DayUsage, FailingHost, HourUsage
 from tests.support.api import NOW, ApiHarness
@@ -137,6 +139,8 @@ async def test_it_is_answered_as_the_example_says(api: ApiHarness, id_: str) -> 
         await api.services.minute_loads.write()
     if id_ == "get_usage":
         await put_usage(api.connection, COUNTED)
+    if id_ == "list_events":
+        await tell(api, example.answer["events"][0])
     reply = await story.send(id_)
     if example.answer is None:
         assert reply.body == b""
@@ -145,6 +149,21 @@ async def test_it_is_answered_as_the_example_says(api: ApiHarness, id_: str) -> 
         assert example.answer in reply.body.decode()
     else:
         same(reply.json, example.answer, partial=example.partial)
+
+
+async def tell(api: ApiHarness, event: dict[str, Any]) -> None:
+    """Append this event to the feed of the client, which it has from now on."""
+    shop, block = ClientId("shop"), Block("0000", 7, 0)
+    await api.send("PATCH", "/v1/clients/shop/settings", json={"event_feed": True})
+    await api.storage.events.begin_block(shop, block, begun_at=UnixMillis(NOW))
+    told = Event(
+        event_id=UUID(event["id"]),
+        type=event["type"],
+        at=UnixMillis(NOW),
+        schedule_id=ScheduleId(UUID(event["schedule_id"])),
+        data=msgspec.json.encode(event["data"]).decode(),
+    )
+    await api.storage.events.append(shop, block, first_seq=0, events=[told])
 
 
 def test_every_operation_has_exactly_one_example() -> None:

@@ -1,0 +1,168 @@
+"""Tells clients that have a feed of the ends of their schedules.
+
+An end is told after it was recorded, by the owner of its poller, in that poller's track: as a follow-up of its minute
+(`minute.follow_ups`), so that no minute settles before, or after a hint that a schedule of a minute far away was
+cancelled. In that case the row is marked, and the minute's sweep, or that of its retry row, does not tell it again.
+
+A hint may be lost or dropped, and so may a mark: then the sweep tells of the cancel, perhaps again.
+"""
+
+from collections.abc import Collection, Mapping
+from uuid import UUID
+
+import msgspec
+
+from membership.errors import StoreUnavailable
+from poller_cluster.clients import ServedClients
+from poller_cluster.events.tracks import EventTracks
+from poller_cluster.node_runtime import NodeRuntime
+from scheduler_service.domain.events import OF_STATE, Event, id_of_end
+from scheduler_service.domain.ids import (
+    ClientId,
+    Partition,
+    RowKey,
+    ScheduleId,
+    UnixMillis,
+    due_of,
+    key_of,
+    partition_of,
+)
+from scheduler_service.domain.instants import format_instant
+from scheduler_service.domain.ports import EventStore, ScheduleStore
+from scheduler_service.domain.retry_rows import SUPERSEDED, definition_of, key_mark, outcome_of
+from scheduler_service.domain.schedule_filters import destination_of
+from scheduler_service.domain.schedules import Definition, Kind, Outcome, Row, State
+from scheduler_service.runtime.concurrently import concurrently
+
+HINTED_CANCELS = 20_000
+"""Cancelled rows that are told of soon, at most; those beyond it are left to the sweeps of their minutes."""
+CANCELS_AT_ONCE = 200
+
+
+class EndTold(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The data of an event of a schedule's end. Instants are RFC 3339."""
+
+    due: str
+    attempts: int
+    label: str | None = None
+    key: str | None = None
+    cron_id: str | None = None
+    destination: str | None = None
+    last_status: int | None = None
+    last_error: str | None = None
+    reason: str | None = None
+    rescheduled_to: str | None = None
+
+
+def event_of_end(definition: Definition, outcome: Outcome) -> Event:
+    """The event of this end of a schedule, whose row is the original or the retry row of its last attempt."""
+    mark = key_mark(definition.options)
+    told = EndTold(
+        due=format_instant(due_of(definition.schedule_id)),
+        attempts=outcome.attempts,
+        label=definition.label,
+        key=None if mark is None else mark.name,
+        cron_id=definition.cron_id,
+        destination=destination_of(definition.url),
+        last_status=outcome.last_status,
+        last_error=outcome.last_error,
+        reason=outcome.reason,
+        rescheduled_to=None if outcome.rescheduled_to is None else str(outcome.rescheduled_to),
+    )
+    return Event(
+        event_id=id_of_end(definition.client_id, definition.schedule_id, outcome),
+        type=OF_STATE[outcome.state],
+        at=outcome.finished_at or UnixMillis(definition.due),
+        schedule_id=definition.schedule_id,
+        data=msgspec.json.encode(told).decode(),
+    )
+
+
+class OutcomeEvents:
+    """See the module."""
+
+    def __init__(
+        self,
+        *,
+        tracks: EventTracks,
+        store: EventStore,
+        schedules: ScheduleStore,
+        clients: ServedClients,
+        runtime: NodeRuntime,
+    ) -> None:
+        self.tracks = tracks
+        self._store = store
+        self._schedules = schedules
+        self._clients = clients
+        self._runtime = runtime
+        self._cancelled: dict[Partition, dict[RowKey, None]] = {}
+        self._waiting = 0
+        self._telling = False
+
+    def wanted(self, client_id: ClientId) -> bool:
+        """Whether this client has a feed."""
+        return self._clients.has_feed(client_id)
+
+    async def tell(self, definition: Definition, outcome: Outcome) -> None:
+        """Tell of a recorded end; returns when the event is stored, or was before. Raises StoreUnavailable."""
+        client_id, schedule_id = definition.client_id, definition.schedule_id
+        home, key = partition_of(client_id, schedule_id), key_of(schedule_id)
+        if definition.kind is Kind.RETRY_ROW and outcome.reason == SUPERSEDED:
+            # Only a cancel takes a schedule from its retry row for good; all else is told with another retry row.
+            original = (await self._schedules.find_rows(home, [key])).get(key)
+            if original is None or original.state != State.CANCELLED:
+                return
+            definition, outcome = _as_read(home, original)
+        event = event_of_end(definition, outcome)
+        if outcome.state is State.CANCELLED:
+            marks: Mapping[RowKey, UUID] = await self._store.read_marks(home, [key])
+            if marks.get(key) == event.event_id:
+                return
+        await self.tracks.append(client_id, definition.poller_id, event)
+
+    def hinted(self, partition: Partition, keys: Collection[RowKey]) -> None:
+        """These rows, of a minute that does not run here, may have been cancelled."""
+        rows = self._cancelled.setdefault(partition, {})
+        for key in keys:
+            if self._waiting < HINTED_CANCELS and key not in rows:
+                rows[key] = None
+                self._waiting += 1
+        if not self._telling:
+            self._telling = True
+            self._runtime.spawn(self._tell_cancelled(), name="events of cancels")
+
+    async def _tell_cancelled(self) -> None:
+        try:
+            while self._cancelled:
+                partition = next(iter(self._cancelled))
+                keys = list(self._cancelled.pop(partition))
+                self._waiting -= len(keys)
+                for at in range(0, len(keys), CANCELS_AT_ONCE):
+                    await self._tell_some(partition, keys[at : at + CANCELS_AT_ONCE])
+        finally:
+            self._telling = False
+
+    async def _tell_some(self, partition: Partition, keys: Collection[RowKey]) -> None:
+        try:
+            async with self._runtime.budget.slot(partition.client_id):
+                rows = await self._schedules.find_rows(partition, keys)
+                ends = [
+                    _as_read(partition, row) for row in rows.values() if row.defined and row.state == State.CANCELLED
+                ]
+                events = [event_of_end(*end) for end in ends]
+                await concurrently(
+                    lambda event: self.tracks.append(partition.client_id, partition.poller_id, event),
+                    events,
+                    width=CANCELS_AT_ONCE,
+                )
+                told = {key_of(ScheduleId(event.schedule_id)): event.event_id for event in events if event.schedule_id}
+                await self._store.mark_rows(partition, told)
+        except StoreUnavailable:
+            # The sweep of the minute, or of the retry row's, tells of what is not marked.
+            return
+
+
+def _as_read(partition: Partition, row: Row) -> tuple[Definition, Outcome]:
+    outcome = outcome_of(row)
+    assert outcome is not None
+    return definition_of(partition, row), outcome

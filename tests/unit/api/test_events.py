@@ -1,0 +1,125 @@
+"""A client reads its feed: where it begins, pages, waiting, and the stream of server-sent events."""
+
+import asyncio
+from collections.abc import Sequence
+
+from scheduler_service.domain.event_cursors import decode_feed_cursor
+from scheduler_service.domain.events import Block, Event, Position, derived_event_id
+from scheduler_service.domain.ids import ClientId, UnixMillis
+from tests.support.api import NOW, ApiHarness, Reply
+
+SHOP = ClientId("shop")
+EVENTS = "/v1/clients/shop/events"
+
+
+async def feed(api: ApiHarness, *, quota: int = 1) -> None:
+    body = {"poller_quota": quota, "settings": {"event_feed": True}}
+    assert (await api.send("PUT", "/v1/clients/shop", json=body)).status == 201
+
+
+async def tell(api: ApiHarness, block: Block, first: int, numbers: Sequence[int]) -> None:
+    """Append events with these numbers, which are also their instants; the first one of a block begins it."""
+    store = api.storage.events
+    if first == 0:
+        await store.begin_block(SHOP, block, begun_at=UnixMillis(NOW + numbers[0]))
+    events = [
+        Event(
+            event_id=derived_event_id(SHOP, number),
+            type="schedule.delivered",
+            at=UnixMillis(NOW + number),
+            data=f'{{"n":{number}}}',
+        )
+        for number in numbers
+    ]
+    await store.append(SHOP, block, first_seq=first, events=events)
+
+
+def numbers(reply: Reply) -> list[int]:
+    assert reply.status == 200, reply.body
+    return [event["data"]["n"] for event in reply.json["events"]]
+
+
+async def read(api: ApiHarness, **query: str | int) -> Reply:
+    return await api.send("GET", EVENTS + "?" + "&".join(f"{name}={value}" for name, value in query.items()))
+
+
+async def test_a_client_without_feed_has_no_events(api: ApiHarness) -> None:
+    await api.send("PUT", "/v1/clients/shop", json={"poller_quota": 1})
+    reply = await api.send("GET", EVENTS)
+    assert (reply.status, reply.json["type"]) == (409, "/problems/no-feed")
+
+
+async def test_all_tracks_are_read_page_by_page_in_their_order(api: ApiHarness) -> None:
+    await feed(api, quota=2)
+    await tell(api, Block("0000", 7, 0), 0, [1, 4, 2])
+    await tell(api, Block("0000", 7, 1), 0, [8])
+    await tell(api, Block("0001", 3, 0), 0, [3, 5])
+    await tell(api, Block("0001", 9, 0), 0, [6, 7])
+    await tell(api, Block("$events/0002", 1, 0), 0, [0])
+    assert numbers(await read(api, after="earliest")) == [0, 1, 3, 4, 2, 5, 6, 7, 8]
+    assert numbers(await read(api, after="earliest", pollers="1-5")) == [3, 5, 6, 7]
+    found: list[int] = []
+    reply = await read(api, after="earliest", limit=2)
+    while reply.json["events"]:
+        assert len(reply.json["events"]) <= 2
+        found += numbers(reply)
+        more = reply.json["more"]
+        reply = await read(api, after=reply.json["cursor"], limit=2)
+        assert more or not reply.json["events"]
+    assert sorted(found) == list(range(9))
+    assert [n for n in found if n in (1, 4, 2, 8)] == [1, 4, 2, 8]
+    await tell(api, Block("0001", 9, 0), 2, [9])
+    assert numbers(await read(api, after=reply.json["cursor"])) == [9]
+
+
+async def test_without_after_only_what_comes_is_read(api: ApiHarness) -> None:
+    await feed(api)
+    await tell(api, Block("0000", 7, 0), 0, [1, 2])
+    begun = await read(api)
+    assert numbers(begun) == []
+    assert decode_feed_cursor(begun.json["cursor"]).positions == {"0000": Position(7, 0, 1)}
+    await tell(api, Block("0000", 7, 0), 2, [3])
+    await tell(api, Block("0000", 8, 0), 0, [4])
+    await tell(api, Block("$events/0000", 1, 0), 0, [5])
+    assert numbers(await read(api, after=begun.json["cursor"])) == [3, 4, 5]
+
+
+async def test_since_begins_with_the_block_of_that_instant(api: ApiHarness) -> None:
+    await feed(api)
+    for epoch, begun in enumerate((0, 7_200_000, 14_400_000), 1):
+        await tell(api, Block("0000", epoch, 0), 0, [begun])
+    for since, expected in (("+05:00", [0, 7_200_000, 14_400_000]), ("-03:30", [7_200_000, 14_400_000])):
+        instant = f"2026-11-21T09:30:00{since}".replace("+", "%2B")
+        assert numbers(await read(api, since=instant)) == expected
+
+
+async def test_what_is_asked_wrongly_is_refused(api: ApiHarness) -> None:
+    await feed(api)
+    for query in ("after=no", "after=AQ!", "wait_seconds=61", "pollers=5-3", "pollers=0-64", "limit=1001"):
+        assert (await api.send("GET", f"{EVENTS}?{query}")).status == 422, query
+    both = await api.send("GET", f"{EVENTS}?after=earliest&since=2026-11-21T09:30:00Z")
+    assert both.status == 422
+
+
+async def test_a_cursor_is_refused_when_events_behind_it_may_be_gone(api: ApiHarness) -> None:
+    await feed(api)
+    cursor = (await read(api)).json["cursor"]
+    api.clock.advance(48 * 3600 + 61)
+    reply = await read(api, after=cursor)
+    assert (reply.status, reply.json["type"]) == (409, "/problems/cursor-expired")
+
+
+async def test_waiting_ends_with_the_first_event(api: ApiHarness) -> None:
+    await feed(api)
+    cursor = (await read(api)).json["cursor"]
+    waiting = asyncio.create_task(read(api, after=cursor, wait_seconds=30))
+    for _ in range(20):
+        await asyncio.sleep(0)
+        api.clock.advance(0.05)
+    assert not waiting.done()
+    await tell(api, Block("0000", 7, 0), 0, [1])
+    while not waiting.done():
+        await asyncio.sleep(0)
+        api.clock.advance(0.05)
+    assert numbers(await waiting) == [1]
+    assert len(api.services.events.waiting) == 0
