@@ -253,6 +253,7 @@ class Node:
                 tracks=self.tracks,
                 store=stores.events,
                 schedules=stores.schedules,
+                leases=stores.leases,
                 clients=self.clients,
                 runtime=self._runtime,
             ),

@@ -17,7 +17,7 @@ WORDS = {
     r"\basync (?=def |with |for )": "",
     r"\bawait ": "",
     r"\bAsync(?=[A-Z])": "",
-    r"\b__a(?=enter__|exit__)": "__",
+    r"\b__a(?=enter__|exit__|iter__)": "__",
     r"\ba(?=read\(|close\()": "",
     r"\bhandle_async_request\b": "handle_request",
     r"\bsleep_async\b": "sleep",

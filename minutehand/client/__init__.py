@@ -68,6 +68,7 @@ from minutehand.client._errors import (
     Unauthorized,
     Unavailable,
 )
+from minutehand.client._events import Event
 from minutehand.client._filters import ContentFilter, ScheduleFilter
 from minutehand.client._forecast import Forecast, ForecastMinute, ForecastPeak, ForecastRun
 from minutehand.client._models import (
@@ -178,6 +179,7 @@ __all__ = [
     "DestinationFigures",
     "DrainingNode",
     "Dst",
+    "Event",
     "Exchange",
     "FailingHost",
     "Fault",

@@ -2,7 +2,9 @@
 
 An end is told after it was recorded, by the owner of its poller, in that poller's track: as a follow-up of its minute
 (`minute.follow_ups`), so that no minute settles before, or after a hint that a schedule of a minute far away was
-cancelled. In that case the row is marked, and the minute's sweep, or that of its retry row, does not tell it again.
+cancelled. In that case the row is marked, and the minute's sweep, or that of its retry row, does not tell it again. But
+not before the event is acknowledged and the lease was seen after that, still under the epoch of the track: else the
+event may be behind what readers have passed, and the mark, which is a plain write, would keep the next owner silent.
 
 A hint may be lost or dropped, and so may a mark: then the sweep tells of the cancel, perhaps again.
 """
@@ -13,6 +15,8 @@ from uuid import UUID
 import msgspec
 
 from membership.errors import StoreUnavailable
+from membership.identity import PollerKey
+from membership.ports import LeaseStore
 from poller_cluster.clients import ServedClients
 from poller_cluster.events.tracks import EventTracks
 from poller_cluster.node_runtime import NodeRuntime
@@ -87,12 +91,14 @@ class OutcomeEvents:
         tracks: EventTracks,
         store: EventStore,
         schedules: ScheduleStore,
+        leases: LeaseStore,
         clients: ServedClients,
         runtime: NodeRuntime,
     ) -> None:
         self.tracks = tracks
         self._store = store
         self._schedules = schedules
+        self._leases = leases
         self._clients = clients
         self._runtime = runtime
         self._cancelled: dict[Partition, dict[RowKey, None]] = {}
@@ -143,6 +149,7 @@ class OutcomeEvents:
             self._telling = False
 
     async def _tell_some(self, partition: Partition, keys: Collection[RowKey]) -> None:
+        epoch = self.tracks.epoch(partition.client_id, partition.poller_id)
         try:
             async with self._runtime.budget.slot(partition.client_id):
                 rows = await self._schedules.find_rows(partition, keys)
@@ -150,11 +157,16 @@ class OutcomeEvents:
                     _as_read(partition, row) for row in rows.values() if row.defined and row.state == State.CANCELLED
                 ]
                 events = [event_of_end(*end) for end in ends]
+                if not events:
+                    return
                 await concurrently(
                     lambda event: self.tracks.append(partition.client_id, partition.poller_id, event),
                     events,
                     width=CANCELS_AT_ONCE,
                 )
+                lease = await self._leases.read_lease(PollerKey(partition.client_id, partition.poller_id))
+                if lease is None or lease.epoch != epoch:
+                    return
                 told = {key_of(ScheduleId(event.schedule_id)): event.event_id for event in events if event.schedule_id}
                 await self._store.mark_rows(partition, told)
         except StoreUnavailable:

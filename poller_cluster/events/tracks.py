@@ -41,6 +41,10 @@ class EventTracks:
         self._epochs.pop((client_id, poller_id), None)
         self._writers.pop((client_id, poller_id), None)
 
+    def epoch(self, client_id: ClientId, poller_id: PollerId) -> int | None:
+        """The epoch under which this poller is held; None: it is not."""
+        return self._epochs.get((client_id, poller_id))
+
     async def append(
         self, client_id: ClientId, poller_id: PollerId, event: Event, *, feed: ClientId | None = None
     ) -> None:

@@ -2,17 +2,21 @@
 
 Within a track nothing is passed that may still grow:
 
-    blocks of the track from mine on --then--> events of mine, to their end --> and then
-        a later block of my epoch was seen     its events: it was begun after all of mine were acknowledged
-        a block of a higher epoch was seen     the blocks once more, my epoch to its end, then the higher epoch
+    look at the blocks behind mine --none--> read mine
+        | some
+        v
+    look again; the first one of both looks is the next --> read mine to its end, go on to the next one
 
-A writer of the higher epoch begins after its poller's lease was taken, and what an earlier owner appended before is
-acknowledged by then. What it appends later is passed unread, but none of it is the only copy: its minute was not
-settled under the lease that it has lost, so the next owner appends the same again (`poller_cluster`, rule 41). The
-second look at the blocks is needed because a read is no snapshot: the one that saw the higher epoch may have missed a
-block that was begun before.
+When a block of my epoch is seen, all events of mine are acknowledged, as are all blocks between. A writer of a higher
+epoch begins after its poller's lease was taken, and what an earlier owner appended before is acknowledged by then. What
+it appends later is passed unread, but none of it is the only copy: its minute was not settled under the lease that it
+has lost, so the next owner appends the same again (`poller_cluster`, rule 40).
 
-Nothing here depends on a clock, except where a reader begins.
+The second look is needed because a read is no snapshot: it sees what was acknowledged before it began, and any part of
+what is written meanwhile, so it may see a block and not the one before. For the same reason a read of events may show a
+later one without an earlier one. Seqs have no gaps, so that is noticed, and the next read has all up to that later one.
+
+Nothing here depends on a clock, except where a reader begins. `tests/models/feed.py` is an exhaustive model of it.
 """
 
 import heapq
@@ -21,7 +25,16 @@ from dataclasses import dataclass
 
 from scheduler_service.domain.errors import Conflict
 from scheduler_service.domain.event_cursors import FeedCursor
-from scheduler_service.domain.events import EVENTS_FOR_MS, FIRST, Block, PlacedEvent, Position, StoredBlock, track_of
+from scheduler_service.domain.events import (
+    EVENTS_FOR_MS,
+    FIRST,
+    Block,
+    Event,
+    PlacedEvent,
+    Position,
+    StoredBlock,
+    track_of,
+)
 from scheduler_service.domain.ids import ClientId, Minute, PollerId, UnixMillis, minute_of, minute_start
 from scheduler_service.domain.ports import EventStore
 from scheduler_service.runtime.clock import Clock
@@ -122,26 +135,43 @@ class ReadEvents:
     async def _read(self, client_id: ClientId, track: str, position: Position, most: int) -> _Read:
         """Up to `most` events of one track. See the module."""
         found: list[PlacedEvent] = []
-        higher_was_seen = False
         while True:
             mine = position.of(track)
-            blocks = await self._store.read_blocks(client_id, track, since=mine)
-            later = next((stored.block for stored in blocks if stored.block > mine), None)
-            if blocks or position != FIRST:
-                wanted = most - len(found)
-                events = await self._store.read_events(client_id, mine, after=position.seq, limit=wanted)
-                for seq, event in events:
-                    position = Position(mine.epoch, mine.number, seq)
-                    found.append(PlacedEvent(track, position, event))
-                if len(events) == wanted:
-                    return _Read(found, position)
-            if later is None:
+            following = await self._following(client_id, mine)
+            wanted = most - len(found)
+            events = await self._events(client_id, mine, position.seq, wanted) if position != FIRST else ()
+            for seq, event in events:
+                position = Position(mine.epoch, mine.number, seq)
+                found.append(PlacedEvent(track, position, event))
+            if len(events) == wanted or following is None:
                 return _Read(found, position)
-            if later.epoch == mine.epoch or higher_was_seen:
-                higher_was_seen = higher_was_seen and later.epoch == mine.epoch
-                position = Position(later.epoch, later.number, -1)
-            else:
-                higher_was_seen = True
+            position = Position(following.epoch, following.number, -1)
+
+    async def _following(self, client_id: ClientId, mine: Block) -> Block | None:
+        """The block that is read after this one; None: there is none yet."""
+        later = await self._later(client_id, mine)
+        return min((later, *await self._later_ones(client_id, mine))) if later is not None else None
+
+    async def _later(self, client_id: ClientId, mine: Block) -> Block | None:
+        return min(await self._later_ones(client_id, mine), default=None)
+
+    async def _later_ones(self, client_id: ClientId, mine: Block) -> Sequence[Block]:
+        blocks = await self._store.read_blocks(client_id, mine.track, since=mine)
+        return [stored.block for stored in blocks if stored.block > mine]
+
+    async def _events(self, client_id: ClientId, block: Block, after: int, limit: int) -> Sequence[tuple[int, Event]]:
+        """The first events behind seq `after`, without gaps but for those that have expired."""
+        events = await self._store.read_events(client_id, block, after=after, limit=limit)
+        if not events or events[-1][0] == after + len(events):
+            return events
+        surely = events[-1][0]
+        events = await self._store.read_events(client_id, block, after=after, limit=limit)
+        whole: list[tuple[int, Event]] = []
+        for seq, event in events:
+            if seq > surely and (not whole or seq != whole[-1][0] + 1):
+                break
+            whole.append((seq, event))
+        return whole
 
     def _merged(self, cursor: FeedCursor, reads: Mapping[str, _Read], *, limit: int, most: int) -> FeedPage:
         """The events of all tracks by instant, each track in its order, cut to the limit."""

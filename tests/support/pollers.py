@@ -191,7 +191,12 @@ class PollerBench:
             breaker_longest_seconds=300.0,
             recount=lambda partition, epoch: None,
             events=OutcomeEvents(
-                tracks=self.tracks, store=events, schedules=schedules, clients=_Feeds(self), runtime=runtime
+                tracks=self.tracks,
+                store=events,
+                schedules=schedules,
+                leases=self.storage.leases,
+                clients=_Feeds(self),
+                runtime=runtime,
             ),
         )
         self.pollers = ClientPollers(

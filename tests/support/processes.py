@@ -167,12 +167,16 @@ class Deployment:
     def admin(self) -> Minutehand:
         return Minutehand(self.api_url, self.admin_key, timeout_seconds=60, retries=0, ssl_context=self._trust)
 
-    def register(self, client_id: str, *, poller_quota: int, max_crons: int | None = None) -> str:
+    def register(
+        self, client_id: str, *, poller_quota: int, max_crons: int | None = None, event_feed: bool = False
+    ) -> str:
         """Register a client with a signing secret; returns a key of it."""
         # No test here is about the limit of creates.
         settings: ClientSettings = {"create_rate_per_second": 1_000_000}
         if max_crons is not None:
             settings["max_crons"] = max_crons
+        if event_feed:
+            settings["event_feed"] = True
         with self.admin() as api:
             api.clients.register(client_id, poller_quota=poller_quota, settings=settings)
             return api.client(client_id).keys.create().key

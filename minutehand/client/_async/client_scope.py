@@ -8,6 +8,7 @@ from typing import Unpack
 from minutehand.client import _calls as calls
 from minutehand.client._async.bulk import AsyncBulk
 from minutehand.client._async.destinations import AsyncDestinations
+from minutehand.client._async.events import AsyncFeed
 from minutehand.client._async.parts import AsyncPart, AsyncPerform, all_items, every
 from minutehand.client._async.reconciliations import AsyncReconciliations
 from minutehand.client._audits import Audit, list_audits
@@ -128,6 +129,29 @@ class AsyncClientScope:
     async def forecast(self, *, start: datetime | str | None = None, end: datetime | str | None = None) -> Forecast:
         """What each minute is to call from `start` (now) until before `end` (24 hours later), 31 days at most."""
         return await self._perform(get_forecast(self.client_id, start=start, end=end))
+
+    def events(
+        self,
+        *,
+        after: str | None = None,
+        since: datetime | str | None = None,
+        pollers: str | None = None,
+        page_size: int | None = None,
+        follow: bool = True,
+    ) -> AsyncFeed:
+        """What became of the client's schedules, to iterate over: from a cursor on (`"earliest"`: all that is kept, a
+        day at least), from an instant on, or from now on. It waits for what comes, and goes on by itself when the API
+        does not answer for a while; without `follow` it ends with the last event that there is. An event may come again
+        under its id. `pollers`: for clients with more than 64 of them, such as `64-127`."""
+        return AsyncFeed(
+            self._perform,
+            self.client_id,
+            after=after,
+            since=since,
+            pollers=pollers,
+            page_size=page_size,
+            follow=follow,
+        )
 
     def audits(self, *, page_size: int | None = None) -> AsyncIterator[Audit]:
         """The results of audits of the client's books, newest first, page by page."""

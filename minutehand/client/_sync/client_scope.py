@@ -62,6 +62,7 @@ from minutehand.client._settings import OwnSettings
 from minutehand.client._stories import Story, explain_schedule
 from minutehand.client._sync.bulk import Bulk
 from minutehand.client._sync.destinations import Destinations
+from minutehand.client._sync.events import Feed
 from minutehand.client._sync.parts import Part, Perform, all_items, every
 from minutehand.client._sync.reconciliations import Reconciliations
 from minutehand.client._usage import DayUsage, list_usage
@@ -129,6 +130,29 @@ class ClientScope:
     def forecast(self, *, start: datetime | str | None = None, end: datetime | str | None = None) -> Forecast:
         """What each minute is to call from `start` (now) until before `end` (24 hours later), 31 days at most."""
         return self._perform(get_forecast(self.client_id, start=start, end=end))
+
+    def events(
+        self,
+        *,
+        after: str | None = None,
+        since: datetime | str | None = None,
+        pollers: str | None = None,
+        page_size: int | None = None,
+        follow: bool = True,
+    ) -> Feed:
+        """What became of the client's schedules, to iterate over: from a cursor on (`"earliest"`: all that is kept, a
+        day at least), from an instant on, or from now on. It waits for what comes, and goes on by itself when the API
+        does not answer for a while; without `follow` it ends with the last event that there is. An event may come again
+        under its id. `pollers`: for clients with more than 64 of them, such as `64-127`."""
+        return Feed(
+            self._perform,
+            self.client_id,
+            after=after,
+            since=since,
+            pollers=pollers,
+            page_size=page_size,
+            follow=follow,
+        )
 
     def audits(self, *, page_size: int | None = None) -> Iterator[Audit]:
         """The results of audits of the client's books, newest first, page by page."""
