@@ -116,6 +116,7 @@ TREE = {
     "crons": _Entry("crons", "Put crons and look after them; try a rule out."),
     "import": _Entry("imports", "Take over what another scheduler has."),
     "destinations": _Entry("destinations", "Say once where calls go, and look after it."),
+    "events": _Entry("events", "Read what became of a client's schedules, as it happens."),
     "dead-letters": _Entry("dead_letters", "List and redeliver dead letters."),
     "spark": _Entry("spark", "Run a job over the tables with Spark."),
     "ingest": _Entry("ingest", "Make schedules of records in Kafka."),

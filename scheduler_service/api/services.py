@@ -21,6 +21,7 @@ from scheduler_service.api.rate_limit import RateLimit
 from scheduler_service.api.request_budget import BodyCapacity, RequestBudget
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.destinations import DESTINATIONS_SINCE
+from scheduler_service.domain.events import EVENTS_SINCE
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.ports import (
     AttemptStore,
@@ -164,10 +165,17 @@ class ClientServices:
     """Clients as administrators and they themselves see them."""
 
     def __init__(
-        self, *, storage: StoragePorts, catalog: Catalog, keys: Keys, secrets: SigningSecrets, clock: Clock
+        self,
+        *,
+        storage: StoragePorts,
+        catalog: Catalog,
+        keys: Keys,
+        secrets: SigningSecrets,
+        clock: Clock,
+        older_nodes: Callable[[], bool],
     ) -> None:
         clients = storage.clients
-        change = ChangeClient(store=clients, catalog=catalog)
+        change = ChangeClient(store=clients, catalog=catalog, older_nodes=older_nodes)
         suspension = SuspendClient(change=change)
         self.show = ShowClients(store=clients)
         self.register = RegisterClient(
@@ -418,7 +426,14 @@ def build_services(
         request_budget=RequestBudget(settings=settings, clock=clock),
         body_capacity=BodyCapacity(settings=settings),
         health=ApiHealth(clock=clock, probe=ProbeStorage(store=clients, clock=clock), judge_clock=judge_clock),
-        clients=ClientServices(storage=storage, catalog=catalog, keys=keys, secrets=secrets, clock=clock),
+        clients=ClientServices(
+            storage=storage,
+            catalog=catalog,
+            keys=keys,
+            secrets=secrets,
+            clock=clock,
+            older_nodes=lambda: 0 < members.knows < EVENTS_SINCE,
+        ),
         keys=keys,
         signing_secrets=secrets,
         public_keys=ShowPublicKeys(store=clients, catalog=catalog, clock=clock),

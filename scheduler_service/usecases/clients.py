@@ -73,9 +73,18 @@ class ChangeClient:
     Applies steps to clients that are not deleted.
     """
 
-    def __init__(self, *, store: ClientStore, catalog: Catalog) -> None:
+    def __init__(
+        self, *, store: ClientStore, catalog: Catalog, older_nodes: Callable[[], bool] = lambda: False
+    ) -> None:
+        """`older_nodes()`: whether nodes run that append no events."""
         self._store = store
         self._catalog = catalog
+        self._older_nodes = older_nodes
+
+    def check_feed(self, before: ClientSettings, wanted: ClientSettings) -> None:
+        """Raises Conflict where a feed would begin that older nodes leave gaps in."""
+        if wanted.event_feed and not before.event_feed and self._older_nodes():
+            raise Conflict("older-nodes", "nodes run that append no events: upgrade them first")
 
     async def __call__(
         self, client_id: ClientId, step: Step, *, precondition: Precondition = NO_PRECONDITION
@@ -87,6 +96,7 @@ class ChangeClient:
             if current is None or current.state is ClientState.DELETED:
                 raise NotFound(f"there is no client {client_id!r}")
             changed = await step(current)
+            self.check_feed(current.settings, changed.settings)
             if changed != current:
                 # The answer to an equal request may have been lost, so a repeat is not refused.
                 precondition.check(str(current.revision))
@@ -161,6 +171,7 @@ class RegisterClient:
         known = await self._store.read_client(client_id)
         if known is None:
             precondition.check(None)
+            self._change.check_feed(ClientSettings(), wanted)
             if client_id.startswith("$"):
                 raise NotFound(f"there is no built-in client {client_id!r}")
             await self._create_pollers(client_id, range(poller_quota))

@@ -180,7 +180,7 @@ ROUTES = (
         headers={**LOCATION, **ETAG},
         others={200: ClientView},
         conditional=True,
-        problems=("client-deleted",),
+        problems=("client-deleted", "older-nodes"),
     ),
     Route(
         method="GET",
@@ -246,6 +246,7 @@ ROUTES = (
         response=ClientView,
         headers=ETAG,
         conditional=True,
+        problems=("older-nodes",),
     ),
     Route(
         method="POST",
