@@ -153,6 +153,23 @@ an expansion is claimed, retried, taken over and recovered like any call.
     fires are called that were claimed before. Nodes of an older version don't judge: the next newer node that records a
     failure, or is about to claim a fire, does.
 
+Events (`events`, `usecases.read_events`): the ends of a client with a feed are told there, each in the track of its
+poller. `tests/models/feed.py` is an exhaustive model of these rules.
+
+39. The owner of a poller is the only writer of its track, under the lease's epoch. It has one batch under way, which it
+    repeats word for word until it is answered, and begins a block by a write that is acknowledged before the block's
+    first event is sent. So events become visible in the order of their seqs.
+40. The event of an end is a follow-up: it is appended after the end was recorded, and no minute settles before it is
+    acknowledged. The end of a retry row is told with the retry row, not with its original; a retry row that its
+    original does not name any more tells of a cancel of the original. So an owner that dies leaves the events to the
+    next one, which appends them under its own epoch, perhaps again under the same ids.
+41. A reader leaves an epoch only after it has seen a block of a higher one, looked at the blocks again, and then read
+    the epoch to its end. What a stale owner appends after that is passed unread, and appended again by the next owner,
+    because the stale one settles nothing under a lease that it has lost.
+42. A cancel in a minute that does not run is told after a hint, and its row is marked by a plain write of a column of
+    its own, which keeps the sweep silent. It is marked only after the event was acknowledged and the lease was then
+    seen under the epoch of the track. Otherwise the event may be behind the readers, and would never be told again.
+
 Reconciliations (`reconciliation`): one action on everything due in a window, slice by slice, by the owner of one poller
 of the client.
 

@@ -47,7 +47,7 @@ class ApiDocument:
         response = self._response(route, status)
         assert media in response["content"], f"{media} of {route.method} {route.path} is not documented"
         content = response["content"][media]
-        self._check(f"{route.method} {route.path} {status}", content["schema"], body)
+        self._check(f"{route.method} {route.path} {status} {media}", content["schema"], body)
         if media == CONTENT_TYPE:
             kind = body["type"].removeprefix("/problems/")
             assert kind in content["examples"], f"{kind} of {route.method} {route.path} is not documented"

@@ -308,7 +308,11 @@ def _success(
     content: dict[str, Any] = {"schema": {"type": "string"} if type_ is None else schema_of[type_]}
     if example is not None:
         content["examples"] = {"example": {"value": example.answer}}
-    response["content"] = {media.partition(";")[0]: content for media in route.media}
+    # Beside JSON a route may answer text, such as a stream.
+    text: dict[str, Any] = {"schema": {"type": "string"}}
+    response["content"] = {
+        media.partition(";")[0]: content if type_ is None or "json" in media else text for media in route.media
+    }
     return response
 
 

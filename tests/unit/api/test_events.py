@@ -1,8 +1,12 @@
 """A client reads its feed: where it begins, pages, waiting, and the stream of server-sent events."""
 
 import asyncio
+import json
 from collections.abc import Sequence
+from contextlib import ExitStack
 
+from scheduler_service.api.event_readers import MOST_READERS_OF_CLIENT
+from scheduler_service.api.resources.events import COMMENT_SECONDS, STREAM_SECONDS
 from scheduler_service.domain.event_cursors import decode_feed_cursor
 from scheduler_service.domain.events import Block, Event, Position, derived_event_id
 from scheduler_service.domain.ids import ClientId, UnixMillis
@@ -123,3 +127,55 @@ async def test_waiting_ends_with_the_first_event(api: ApiHarness) -> None:
         api.clock.advance(0.05)
     assert numbers(await waiting) == [1]
     assert len(api.services.events.waiting) == 0
+
+
+def stream(reply: Reply) -> list[tuple[str, str, int | None]]:
+    """Id, type and number of each event of a whole stream."""
+    assert reply.headers["Content-Type"] == "text/event-stream"
+    found = []
+    for block in reply.body.decode().split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
+        if fields:
+            data = json.loads(fields["data"])
+            found.append((fields["id"], fields["event"], data["data"]["n"] if data else None))
+    return found
+
+
+async def test_a_stream_tells_each_event_with_the_cursor_behind_it_and_resumes(api: ApiHarness) -> None:
+    await feed(api, quota=2)
+    await tell(api, Block("0000", 7, 0), 0, [1, 3])
+    await tell(api, Block("0001", 7, 0), 0, [2])
+    accept = {"Accept": "text/event-stream"}
+    begun = api.clock.monotonic()
+    whole = stream(await api.send("GET", EVENTS + "?after=earliest", headers=accept))
+    assert STREAM_SECONDS <= api.clock.monotonic() - begun < STREAM_SECONDS + COMMENT_SECONDS + 1
+    assert [number for _, _, number in whole] == [None, 1, 2, 3]
+    assert [kind for _, kind, _ in whole] == ["begin", *["schedule.delivered"] * 3]
+    for position, left in ((0, [1, 2, 3]), (2, [3]), (3, [])):
+        headers = {**accept, "Last-Event-ID": whole[position][0]}
+        again = stream(await api.send("GET", EVENTS, headers=headers))
+        assert [number for _, _, number in again] == [None, *left]
+    await api.send("GET", EVENTS + "?after=earliest", headers=accept)
+    assert len(api.services.events.waiting) == 0
+
+
+async def test_a_stream_ends_when_the_process_stops(api: ApiHarness) -> None:
+    await feed(api)
+    api.services.health.stopping = True
+    reply = await api.send("GET", EVENTS, headers={"Accept": "text/event-stream"})
+    assert [kind for _, kind, _ in stream(reply)] == ["begin"]
+
+
+async def test_readers_that_wait_are_bounded_for_each_client(api: ApiHarness) -> None:
+    await feed(api)
+    waiting = api.services.events.waiting
+    with ExitStack() as places:
+        assert all(places.enter_context(waiting.place(SHOP)) for _ in range(MOST_READERS_OF_CLIENT))
+        begun = api.clock.monotonic()
+        assert numbers(await read(api, wait_seconds=30)) == []
+        assert api.clock.monotonic() == begun, "it is answered at once"
+        refused = await api.send("GET", EVENTS, headers={"Accept": "text/event-stream"})
+        assert (refused.status, refused.headers["Retry-After"]) == (429, "5")
+        with waiting.place(ClientId("other")) as placed:
+            assert placed
+    assert len(waiting) == 0
