@@ -9,11 +9,11 @@ import msgspec
 from minutehand.client._calls import Operation, client_path, given, instant
 from minutehand.client._errors import MinutehandClientError, MinutehandUnreachable, TooManyRequests, Unavailable
 
-WAIT_SECONDS: Final = 30
+FEED_WAIT_SECONDS: Final = 30
 """How long one request waits for events."""
-ANSWER_SECONDS: Final = 30.0
+FEED_ANSWER_SECONDS: Final = 30.0
 """How much longer its answer may take."""
-PAUSE_SECONDS: Final = 1.0
+FEED_PAUSE_SECONDS: Final = 1.0
 """Between requests that are refused for a while, beyond the pauses of each request's own repeats."""
 EARLIEST: Final = "earliest"
 
@@ -58,7 +58,7 @@ def read_events(
         path=f"{client_path(client_id)}/events",
         answer=FeedPage,
         query=query,
-        timeout_seconds=wait_seconds + ANSWER_SECONDS,
+        timeout_seconds=wait_seconds + FEED_ANSWER_SECONDS,
     )
 
 

@@ -9,7 +9,6 @@ it tells.
 """
 
 import hashlib
-import re
 from enum import StrEnum
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -31,10 +30,7 @@ instant reads at most as much too much."""
 BATCH_EVENTS: Final = 200
 BATCH_BYTES: Final = 65_536
 """What is appended with one write, at most. One event may be larger."""
-MAX_DATA_BYTES: Final = 16_384
-"""Bytes of an event's data."""
 _ID_BITS: Final = (1 << 128) - 1
-_TRACK = re.compile(r"(?:(\$[a-z]+)/)?([0-9]{4})")
 
 
 class EventType(StrEnum):
@@ -62,8 +58,8 @@ OF_STATE: Final = {
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """One event. `at`: when it happened, by the clock of who noticed it; `data`: JSON text of an object, at most
-    `MAX_DATA_BYTES`, whose members depend on the type. `type` is text, since a newer program may know others."""
+    """One event. `at`: when it happened, by the clock of who noticed it; `data`: JSON text of an object of
+    a few kilobytes at most, whose members depend on the type. `type` is text, since a newer program may know others."""
 
     event_id: UUID
     type: str
@@ -124,10 +120,6 @@ def track_of_built_in(client_id: ClientId, poller_id: PollerId) -> str:
     """The track in which the owner of this poller of a built-in client, such as `$events`, appends to any client's
     feed."""
     return f"{client_id}/{poller_id:04}"
-
-
-def is_track(track: str) -> bool:
-    return _TRACK.fullmatch(track) is not None
 
 
 def derived_event_id(client_id: ClientId, *told: object) -> UUID:

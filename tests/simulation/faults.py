@@ -24,7 +24,14 @@ _MAY_BE_STALE = frozenset(("nodes.read", "pollers.list"))
 """Plain reads of what others write, which the protocol must tolerate when they are stale."""
 INSERTS = frozenset(("schedules.insert_definition", "schedules.insert_packed"))
 """Inserts of rows."""
-MAY_BE_LATE = INSERTS | {"occupied_minutes.insert", "catalog.bump", "nodes.write", "cron_runs.insert"}
+MAY_BE_LATE = INSERTS | {
+    "occupied_minutes.insert",
+    "catalog.bump",
+    "nodes.write",
+    "cron_runs.insert",
+    "event_blocks.insert",
+    "events.insert",
+}
 """Plain writes that may arrive in any order: the table goes by arrival, Cassandra by the time of the write."""
 
 

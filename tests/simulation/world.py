@@ -125,7 +125,12 @@ class World:
         )
         schedules = self.api_storage.schedules
         self.resolve_schedule = ResolveSchedule(schedules=schedules, writer=self.writer)
-        self.cancel_schedules = CancelSchedules(schedules=schedules, writer=self.writer, clock=self.api_clock)
+        self.cancel_schedules = CancelSchedules(
+            schedules=schedules,
+            writer=self.writer,
+            clock=self.api_clock,
+            has_feed=lambda client_id: self.clients[client_id].settings.event_feed,
+        )
 
     async def restart_api(self) -> None:
         """Start another API process instead of a dead one, whose pending work is lost and whose answers nobody

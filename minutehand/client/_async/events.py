@@ -5,7 +5,7 @@ from datetime import datetime
 
 from minutehand.client._async.parts import AsyncPerform
 from minutehand.client._errors import MinutehandClientError
-from minutehand.client._events import PAUSE_SECONDS, WAIT_SECONDS, Event, is_passing, read_events
+from minutehand.client._events import FEED_PAUSE_SECONDS, FEED_WAIT_SECONDS, Event, is_passing, read_events
 from minutehand.client._runtime import Runtime, SystemRuntime
 
 
@@ -43,14 +43,14 @@ class AsyncFeed:
                 since=self._since if self.cursor is None else None,
                 pollers=self._pollers,
                 limit=self._page_size,
-                wait_seconds=WAIT_SECONDS if self._follow else 0,
+                wait_seconds=FEED_WAIT_SECONDS if self._follow else 0,
             )
             try:
                 page = await self._perform(operation)
             except MinutehandClientError as error:
                 if not self._follow or not is_passing(error):
                     raise
-                await self._runtime.sleep_async(PAUSE_SECONDS)
+                await self._runtime.sleep_async(FEED_PAUSE_SECONDS)
                 continue
             for event in page.events:
                 yield event

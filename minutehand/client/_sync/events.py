@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from minutehand.client._errors import MinutehandClientError
-from minutehand.client._events import PAUSE_SECONDS, WAIT_SECONDS, Event, is_passing, read_events
+from minutehand.client._events import FEED_PAUSE_SECONDS, FEED_WAIT_SECONDS, Event, is_passing, read_events
 from minutehand.client._runtime import Runtime, SystemRuntime
 from minutehand.client._sync.parts import Perform
 
@@ -44,14 +44,14 @@ class Feed:
                 since=self._since if self.cursor is None else None,
                 pollers=self._pollers,
                 limit=self._page_size,
-                wait_seconds=WAIT_SECONDS if self._follow else 0,
+                wait_seconds=FEED_WAIT_SECONDS if self._follow else 0,
             )
             try:
                 page = self._perform(operation)
             except MinutehandClientError as error:
                 if not self._follow or not is_passing(error):
                     raise
-                self._runtime.sleep(PAUSE_SECONDS)
+                self._runtime.sleep(FEED_PAUSE_SECONDS)
                 continue
             yield from page.events
             self.cursor = page.cursor

@@ -32,8 +32,8 @@ from scheduler_service.usecases.read_events import MAX_TRACKS, FeedPage, FeedRan
 
 MAX_EVENTS: Final = 1000
 MAX_WAIT_SECONDS: Final = 60
-FIRST_PAUSE_SECONDS: Final = 0.1
-LONGEST_PAUSE_SECONDS: Final = 1.0
+FIRST_LOOK_SECONDS: Final = 0.1
+LAST_LOOKS_SECONDS: Final = 1.0
 """From one look to the next while there is nothing new."""
 STREAM_SECONDS: Final = 300.0
 COMMENT_SECONDS: Final = 15.0
@@ -200,7 +200,7 @@ async def _look(context: RequestContext, asked: FeedQuery, cursor: FeedCursor) -
 async def _wait(context: RequestContext, asked: FeedQuery, cursor: FeedCursor, seconds: float) -> FeedPage:
     """The first page with events; after some seconds, or when the process stops, one without."""
     services = context.services
-    clock, pause = services.clock, FIRST_PAUSE_SECONDS
+    clock, pause = services.clock, FIRST_LOOK_SECONDS
     until = clock.monotonic() + seconds
     while True:
         page = await _look(context, asked, cursor)
@@ -209,7 +209,7 @@ async def _wait(context: RequestContext, asked: FeedQuery, cursor: FeedCursor, s
             return page
         cursor = page.cursor
         await clock.sleep(min(pause, left))
-        pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+        pause = min(pause * 2, LAST_LOOKS_SECONDS)
 
 
 def _answer(page: FeedPage) -> web.Response:
@@ -234,7 +234,7 @@ async def _stream(context: RequestContext, asked: FeedQuery, cursor: FeedCursor)
             page = await _wait(context, asked, cursor, COMMENT_SECONDS)
         except StoreUnavailable:
             await response.write(b": storage does not answer\n\n")
-            await clock.sleep(LONGEST_PAUSE_SECONDS)
+            await clock.sleep(LAST_LOOKS_SECONDS)
             continue
         await response.write(b"".join(_lines(cursor, page)) or b": nothing new\n\n")
         cursor = page.cursor

@@ -16,7 +16,7 @@ from tests.simulation.sim_clock import SimClock
 from tests.support.node_parts import node_runtime
 from tests.support.virtual_loop import run_virtual
 
-CLIENT = ClientId("tenant")
+CLIENT = ClientId("shop")
 
 
 def event(number: int, *, size: int = 0) -> Event:
