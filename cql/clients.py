@@ -9,12 +9,14 @@ import msgspec
 from cql.connection import Connection, Parameters, without_rows
 from cql.decoding import UndecodableRow, decode_enum, decode_enum_or_none, decode_json
 from cql.destinations import stored_destination_of
+from cql.subscriptions import stored_subscription_of
 from membership.conditional import Answer, Applied, Rejected, Unknown
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.clients import ApiKey, Client, ClientSettings, ClientState, Scope, SigningSecret
 from scheduler_service.domain.destinations import StoredDestination
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.ports import CatalogPart
+from scheduler_service.domain.subscriptions import StoredSubscription
 from scheduler_service.runtime.concurrently import concurrently
 
 _CATALOG = "clients"
@@ -43,7 +45,7 @@ class CqlClientStore:
         begin = after or ""
         rows = await self._connection.select("clients.part", (begin, limit))
         if not rows:
-            return CatalogPart((), {}, {}, None)
+            return CatalogPart((), {}, {}, {}, None)
         last = ClientId(rows[-1][0])
         secrets: dict[ClientId, list[SigningSecret]] = {}
         for secret in _secrets(await self._connection.select("signing_secrets.part", (begin, last))):
@@ -51,7 +53,11 @@ class CqlClientStore:
         destinations: dict[ClientId, list[StoredDestination]] = {}
         for values in await self._connection.select("destinations.part", (begin, last)):
             destinations.setdefault(ClientId(values[0]), []).append(stored_destination_of(values))
-        return CatalogPart(_decodable(rows), secrets, destinations, last if len(rows) == limit else None)
+        subscriptions: dict[ClientId, list[StoredSubscription]] = {}
+        for values in await self._connection.select("subscriptions.part", (begin, last)):
+            subscriptions.setdefault(ClientId(values[0]), []).append(stored_subscription_of(values))
+        after_all = last if len(rows) == limit else None
+        return CatalogPart(_decodable(rows), secrets, destinations, subscriptions, after_all)
 
     async def create_client(self, client: Client) -> Answer[Client | None]:
         parameters = (client.client_id, *_mutable(client))

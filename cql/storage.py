@@ -24,6 +24,7 @@ from cql.schedules import CqlScheduleStore
 from cql.session import Session
 from cql.settings import StorageSettings
 from cql.statement import load_statements
+from cql.subscriptions import CqlSubscriptionStore
 from scheduler_service.domain.minute_loads import LoadCounts
 from scheduler_service.runtime.clock import Clock, SystemClock
 from scheduler_service.runtime.lifecycle import Tasks
@@ -50,6 +51,7 @@ class Storage:
     schedules: CqlScheduleStore
     clients: CqlClientStore
     destinations: CqlDestinationStore
+    subscriptions: CqlSubscriptionStore
     crons: CqlCronStore
     events: CqlEventStore
     members: CqlMemberStore
@@ -126,6 +128,7 @@ class Storage:
             ),
             clients=clients,
             destinations=CqlDestinationStore(measured, announce=clients.announce),
+            subscriptions=CqlSubscriptionStore(measured, announce=clients.announce),
             crons=CqlCronStore(measured, tasks=tasks, settings=settings),
             events=CqlEventStore(measured),
             members=CqlMemberStore(measured_liveness),

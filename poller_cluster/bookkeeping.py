@@ -25,6 +25,8 @@ from poller_cluster.dispatch.job import Job
 from poller_cluster.node_runtime import NodeRuntime
 from scheduler_service.domain.books import AttemptRecord, DeadLetter, Tally
 from scheduler_service.domain.ids import ClientId, Partition, UnixMillis
+from scheduler_service.domain.notices import EVENTS_CLIENT, NoticeContent, decode_notice
+from scheduler_service.domain.options import Undecodable
 from scheduler_service.domain.ports import AttemptStore, BalanceStore, DeadLetterStore
 from scheduler_service.domain.schedule_filters import destination_of, host_of
 from scheduler_service.domain.schedules import Definition, Outcome, State
@@ -85,21 +87,32 @@ class Bookkeeper:
                 raise StoreUnavailable(reason)
 
     async def dead_letter(self, definition: Definition, outcome: Outcome) -> None:
-        """Write the dead letter of a failed schedule. The same row and outcome make the same letter."""
+        """Write the dead letter of a failed schedule; that of a notice is its client's. The same row and outcome make
+        the same letter."""
+        client_id, poller_id, label = definition.client_id, definition.poller_id, definition.label
+        if client_id == EVENTS_CLIENT:
+            try:
+                content = decode_notice(definition.body)
+            except Undecodable:
+                return
+            if not isinstance(content, NoticeContent):
+                return
+            client_id, poller_id = content.client_id, content.letter_poller
+            label = f"{EVENTS_CLIENT}/{content.subscription}"
         await self._dead_letters.insert(
             [
                 DeadLetter(
-                    client_id=definition.client_id,
-                    poller_id=definition.poller_id,
+                    client_id=client_id,
+                    poller_id=poller_id,
                     failed_at=outcome.finished_at or UnixMillis(definition.due),
                     schedule_id=definition.schedule_id,
                     reason=outcome.reason,
                     last_status=outcome.last_status,
                     last_error=outcome.last_error,
                     attempts=outcome.attempts,
-                    host=host_of(definition.url),
+                    host=None if definition.client_id == EVENTS_CLIENT else host_of(definition.url),
                     destination=destination_of(definition.url),
-                    label=definition.label,
+                    label=label,
                 )
             ]
         )

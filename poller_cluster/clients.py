@@ -21,7 +21,7 @@ A callback may name a destination that was made a moment ago, so one that is not
 the client's destinations were read for that: once a second at most (`surely_without`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from membership.errors import StoreUnavailable
@@ -31,7 +31,9 @@ from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.destinations import StoredDestination, read_named_url
 from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId
+from scheduler_service.domain.options import Undecodable
 from scheduler_service.domain.ports import ClientStore, DestinationStore, SecretEncryption
+from scheduler_service.domain.subscriptions import StoredSubscription, Subscription, decode_subscription
 from scheduler_service.domain.targets import NO_KINDS, TargetKinds
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.logging import get_logger
@@ -61,6 +63,7 @@ class ServedClient:
     locked: str | None = None
     private_keys: tuple[bytes, ...] = ()
     destinations: Destinations = field(default_factory=dict)
+    subscriptions: Mapping[str, Subscription] = field(default_factory=dict)
 
     @property
     def client_id(self) -> ClientId:
@@ -238,13 +241,25 @@ class ServedClients:
         part = await self._store.read_part(self._after, limit=PART_CLIENTS)
         self._after = part.last
         for client in part.clients:
-            self._see(client, part.secrets.get(client.client_id, ()), part.destinations.get(client.client_id, ()))
+            client_id = client.client_id
+            self._see(
+                client,
+                part.secrets.get(client_id, ()),
+                part.destinations.get(client_id, ()),
+                _enabled(part.subscriptions.get(client_id, ())),
+            )
         self._read += 1
         if self._after is None:
             self._parts, self._read = self._read, 0
         return self._after is None
 
-    def _see(self, client: Client, secrets: Sequence[SigningSecret], destinations: Sequence[StoredDestination]) -> None:
+    def _see(
+        self,
+        client: Client,
+        secrets: Sequence[SigningSecret],
+        destinations: Sequence[StoredDestination],
+        subscriptions: Mapping[str, Subscription],
+    ) -> None:
         client_id = client.client_id
         known = self._clients.get(client_id)
         if client.state is ClientState.DELETED:
@@ -254,15 +269,16 @@ class ServedClients:
                 self._changed = True
             return
         opened, private_keys, locked = self._open(secrets)
-        if known is None or (known.record, known.secrets, known.private_keys, known.locked) != (
-            client,
-            opened,
-            private_keys,
-            locked,
-        ):
+        if known is None or (
+            known.record,
+            known.secrets,
+            known.private_keys,
+            known.locked,
+            known.subscriptions,
+        ) != (client, opened, private_keys, locked, subscriptions):
             self._tell_of_lock(client_id, None if known is None else known.locked, locked)
             settings = self._bounds.effective(client)
-            known = ServedClient(client, settings, opened, locked, private_keys)
+            known = ServedClient(client, settings, opened, locked, private_keys, subscriptions=subscriptions)
             self._serve(known, destinations, changed=True)
         elif destinations or known.destinations:
             self._serve(known, destinations)
@@ -297,3 +313,17 @@ class ServedClients:
             return *active_secrets(stored, encryption=self._encryption, now=self._clock.wall_ms()), None
         except SecretLocked as error:
             return (), (), str(error)
+
+
+def _enabled(stored: Sequence[StoredSubscription]) -> dict[str, Subscription]:
+    """The subscriptions for which notices are sent, by name. One that can't be decoded, such as a newer program's, is
+    left to nodes that can."""
+    enabled: dict[str, Subscription] = {}
+    for one in stored:
+        try:
+            subscription = decode_subscription(one.document)
+        except Undecodable:
+            continue
+        if subscription.enabled:
+            enabled[one.name] = subscription
+    return enabled

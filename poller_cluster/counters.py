@@ -15,6 +15,7 @@ from poller_cluster.dispatch.tokens import TokenKey
 from scheduler_service.domain.crons.row import CRON_CLIENT
 from scheduler_service.domain.destinations import names_destination
 from scheduler_service.domain.ids import ClientId, due_of
+from scheduler_service.domain.notices import EVENTS_CLIENT
 from scheduler_service.domain.retry_rows import SUPERSEDED
 from scheduler_service.domain.schedules import Outcome, Row, State
 from scheduler_service.domain.targets import HTTP
@@ -68,6 +69,7 @@ OTHER_CLASS: Final = "other"
 CODE_CLASSES: Final = tuple(dict.fromkeys((*CLASSES, ACKNOWLEDGED, *_OF_ERROR.values(), OTHER_CLASS)))
 """The possible results of an attempt."""
 GRANTED: Final = "granted"
+_BUILT_IN: Final = (CRON_CLIENT, EVENTS_CLIENT)
 _ENDS: Final = (State.DELIVERED, State.FAILED, State.SKIPPED)
 
 
@@ -105,7 +107,7 @@ class CallCounts:
 
     def attempt_made(self, job: Job, result: AttemptResult) -> None:
         """An attempt has ended."""
-        if job.owner.client_id == CRON_CLIENT:
+        if job.owner.client_id in _BUILT_IN:
             return
         status, error, row = result.status, result.error, job.claim.row
         if status is not None:
@@ -142,7 +144,7 @@ class CallCounts:
         state = outcome.state
         if state is State.RETRYING and names_destination(row.url):
             self.destinations.recorded(client_id, row, outcome)
-        if client_id == CRON_CLIENT or state is State.RETRYING or outcome.reason == SUPERSEDED:
+        if client_id in _BUILT_IN or state is State.RETRYING or outcome.reason == SUPERSEDED:
             return
         self.outcomes[state] = self.outcomes.get(state, 0) + 1
         if state is State.SKIPPED:

@@ -39,9 +39,13 @@ from poller_cluster.minute.limits import MinuteLimits
 from poller_cluster.node_pollers import NodePollers, PollerGrants
 from poller_cluster.node_runtime import NodeRuntime
 from poller_cluster.node_stores import NodeStores
+from poller_cluster.notices.calls import NoticeCalls
+from poller_cluster.notices.collector import NoticeCollector
+from poller_cluster.notices.occurrences import Occurrences
 from poller_cluster.reconciliation import Reconciler, reconcile_over
 from poller_cluster.retention import Retention
 from poller_cluster.settings import NodeSettings
+from scheduler_service.domain.notices import EVENTS_CLIENT
 from scheduler_service.domain.ports import HintSender, SecretEncryption
 from scheduler_service.domain.targets import NO_KINDS, TargetKinds
 from scheduler_service.runtime.lifecycle import Service, Tasks
@@ -140,14 +144,32 @@ class Node:
             pollers=self.pollers,
             node_id=incarnation.node_id,
             runtime=self._runtime,
+            missed=lambda fire: self.occurrences.cron_missed(fire),
         )
         self.reconciler = self._build_reconciler()
         self._retention = self._build_retention()
         self.books = self._build_books()
+        self.collector = NoticeCollector(clients=self.clients, writer=self._writer, runtime=self._runtime)
         self.tracks = EventTracks(
-            store=stores.events, runtime=self._runtime, on_appended=self.books.counts.events_appended
+            store=stores.events,
+            runtime=self._runtime,
+            on_appended=self.books.counts.events_appended,
+            placed=self.collector.place,
         )
         self.dispatcher = self._build_dispatcher(Sender(incarnation=str(incarnation), version=profile.version))
+        self.occurrences = Occurrences(clients=self.clients, writer=self._writer, runtime=self._runtime)
+        self.notices = NoticeCalls(
+            dispatcher=self.dispatcher,
+            clients=self.clients,
+            pollers=self.pollers,
+            events=stores.events,
+            subscriptions=stores.subscriptions,
+            destinations=stores.destinations,
+            runtime=self._runtime,
+            append=lambda poller_id, client_id, event: self.tracks.append(
+                EVENTS_CLIENT, poller_id, event, feed=client_id
+            ),
+        )
         self.destinations = CollectFigures(
             counts=self.books.counts.destinations,
             clients=self.clients,
@@ -222,6 +244,7 @@ class Node:
             due_clock=DueClock(clock=self._clock, view=lambda: self.membership_agent.view, limit_ms=limit_ms),
             runtime=self._runtime,
             on_result=self.books.attempt_made,
+            on_breaker=lambda job, name, opened: self.occurrences.breaker_changed(job, name, opened),
             receivers=self._settings.receivers,
         )
 
@@ -244,6 +267,8 @@ class Node:
             writer=self._writer,
             clients=self.clients,
             dispatcher=self.dispatcher,
+            notices=self.notices,
+            occurrences=self.occurrences,
             fire_guard=self.crons.fire_guard,
             books=self.books,
             limits=MinuteLimits(self._settings.minute),
@@ -296,6 +321,7 @@ class Node:
             {str(client.client_id): client.record.poller_ceiling for client in self.clients.all()}
         )
         self.pollers.clients_changed()
+        self.notices.clients_changed()
         self.dispatcher.wake()
 
     def _start_again(self, poller: PollerKey, epoch: int) -> None:

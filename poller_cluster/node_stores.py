@@ -17,6 +17,7 @@ from scheduler_service.domain.ports import (
     ReconciliationStore,
     ScheduleKeyStore,
     ScheduleStore,
+    SubscriptionStore,
 )
 
 
@@ -35,6 +36,12 @@ class NodeStores(Protocol):
 
     @property
     def destinations(self) -> DestinationStore: ...
+
+    @property
+    def events(self) -> EventStore: ...
+
+    @property
+    def subscriptions(self) -> SubscriptionStore: ...
 
     @property
     def members(self) -> MemberStore: ...
@@ -59,9 +66,6 @@ class NodeStores(Protocol):
 
     @property
     def crons(self) -> CronStore: ...
-
-    @property
-    def events(self) -> EventStore: ...
 
     @property
     def reconciliations(self) -> ReconciliationStore: ...

@@ -117,6 +117,7 @@ TREE = {
     "import": _Entry("imports", "Take over what another scheduler has."),
     "destinations": _Entry("destinations", "Say once where calls go, and look after it."),
     "events": _Entry("events", "Read what became of a client's schedules, as it happens."),
+    "subscriptions": _Entry("subscriptions", "Say which events are sent where."),
     "dead-letters": _Entry("dead_letters", "List and redeliver dead letters."),
     "spark": _Entry("spark", "Run a job over the tables with Spark."),
     "ingest": _Entry("ingest", "Make schedules of records in Kafka."),

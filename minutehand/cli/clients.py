@@ -139,7 +139,7 @@ def register(
 @app.command("list", epilog="Example: minutehand clients list --all")
 def list_(
     everything: Annotated[
-        bool, typer.Option("--all", help="Include the built-in client, $cron, which wakes crons.")
+        bool, typer.Option("--all", help="Include the built-in clients: $cron wakes crons, $events sends notices.")
     ] = False,
     url: Url = DEFAULT_URL,
     key: KeyText = None,

@@ -135,6 +135,7 @@ from minutehand.client._settings import (
     RetrySettings,
 )
 from minutehand.client._stories import Story, StoryStep
+from minutehand.client._subscriptions import EventFilter, NewSubscription, Subscription
 from minutehand.client._sync.api import Minutehand
 from minutehand.client._sync.bulk import Bulk
 from minutehand.client._sync.client_scope import ClientScope
@@ -180,6 +181,7 @@ __all__ = [
     "DrainingNode",
     "Dst",
     "Event",
+    "EventFilter",
     "Exchange",
     "FailingHost",
     "Fault",
@@ -213,6 +215,7 @@ __all__ = [
     "NewKey",
     "NewSchedule",
     "NewSigningSecret",
+    "NewSubscription",
     "NewTokenSource",
     "Node",
     "NotFound",
@@ -238,6 +241,7 @@ __all__ = [
     "SigningSecret",
     "Story",
     "StoryStep",
+    "Subscription",
     "TokenSource",
     "TooManyRequests",
     "TrialCallTimes",

@@ -1,5 +1,7 @@
 """Builds a node's parts for crons: the expander, the check of fires, the overdue scan of crons."""
 
+from collections.abc import Awaitable, Callable
+
 from membership.identity import NodeId
 from poller_cluster.clients import ServedClients
 from poller_cluster.crons.expander import Expander
@@ -10,6 +12,7 @@ from poller_cluster.node_runtime import NodeRuntime
 from poller_cluster.node_stores import NodeStores
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.ids import ClientId
+from scheduler_service.domain.schedules import Definition
 from scheduler_service.usecases.audit_log import AuditActions
 from scheduler_service.usecases.cancel_schedules import CancelSchedules
 from scheduler_service.usecases.expand_crons import ExpandCrons
@@ -30,7 +33,9 @@ class CronWork:
         pollers: HeldPollers,
         node_id: NodeId,
         runtime: NodeRuntime,
+        missed: Callable[[Definition], Awaitable[None]],
     ) -> None:
+        """`missed`: as for `ExpandCrons`."""
         self._clients = clients
         cancel = CancelSchedules(
             schedules=stores.schedules, writer=writer, clock=runtime.clock, has_feed=clients.has_feed
@@ -44,6 +49,7 @@ class CronWork:
             cancel=cancel,
             clock=runtime.clock,
             on_fault=runtime.on_fault,
+            missed=missed,
         )
         self.expander = Expander(expand=self.expand, runtime=runtime)
         pause_failing = PauseFailingCrons(

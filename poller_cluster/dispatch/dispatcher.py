@@ -85,8 +85,10 @@ class Dispatcher:
         runtime: NodeRuntime,
         on_result: Callable[[Job, AttemptResult, Outcome], None],
         receivers: ReceiverSettings | None = None,
+        on_breaker: Callable[[Job, str, bool], None] = lambda job, destination, opened: None,
     ) -> None:
-        """This node has the same share of a client's limits as of its pollers. They are woken when there is room."""
+        """`on_breaker`: the end of this job has opened (True) or closed the breaker of its destination. This node has
+        the same share of a client's limits as of its pollers. They are woken when there is room."""
         self.over_quota = 0
         """Rows submitted so far beyond what their poller is guaranteed."""
         self._engine = engine
@@ -98,6 +100,7 @@ class Dispatcher:
         self._due_clock = due_clock
         self._on_result = on_result
         self._on_free = pollers.wake
+        self._on_breaker = on_breaker
         self._by_due = RowsByDue()
         self._held: dict[ClientId, ClientRows] = {}
         self._turns: tuple[deque[ReadyRows], deque[ReadyRows]] = (deque(), deque())
@@ -115,7 +118,7 @@ class Dispatcher:
         self._left: OrderedDict[ClientId, float] = OrderedDict()
         """Clients that have left this node, with the time at which they may be forgotten, the earliest first."""
         self._parked: dict[Receiver[Job], None] = {}
-        self._share = pollers.share
+        self._held_share = pollers.share
         self._positions = pollers.positions
         self._wake = Signal(runtime.clock)
         self._ended = 0
@@ -145,13 +148,18 @@ class Dispatcher:
 
     def _limit(self, client: ServedClient) -> int:
         """This node's share of the client's `max_in_flight`."""
-        return max(int((client.settings.max_in_flight or 1) * self._share(client.client_id) + ROUNDING), 1)
+        return max(int((client.settings.max_in_flight or 1) * self._share(client) + ROUNDING), 1)
+
+    def _share(self, client: ServedClient) -> float:
+        """This node's share of the client's limits. A node that holds none of its pollers sends its notices as if it
+        held one."""
+        return self._held_share(client.client_id) or 1.0 / max(client.quota, 1)
 
     def receiver(self, client: ServedClient, url: str) -> Receiver[Job]:
         """The receiver of a URL of this client."""
         client_id = client.client_id
         return self._receivers.of(
-            client_id, url, client.settings, share=self._share(client_id), destinations=client.destinations
+            client_id, url, client.settings, share=self._share(client), destinations=client.destinations
         )
 
     def reserve(self, client_id: ClientId, rows: int) -> None:
@@ -521,7 +529,7 @@ class Dispatcher:
     ) -> None:
         held.on_the_wire -= 1
         assert job.receiver is not None
-        self._ended_at(job.receiver, result, generation)
+        self._ended_at(job, job.receiver, result, generation)
         if job.flow is not None:
             job.flow.ended(self._clock.monotonic())
         if result.error == "not-trusted" and result.nothing_sent:
@@ -553,10 +561,12 @@ class Dispatcher:
         job.owner.attempt_ended(job.claim.row.key, outcome, now=now)
         self._pump_soon()
 
-    def _ended_at(self, receiver: Receiver[Job], result: AttemptResult, generation: int) -> None:
+    def _ended_at(self, job: Job, receiver: Receiver[Job], result: AttemptResult, generation: int) -> None:
         """Make ready the row that waited for this end, or all waiting rows if they must be judged again."""
-        waiting = receiver.waiting
+        waiting, was_closed = receiver.waiting, receiver.breaker.closed
         changed = receiver.ended(result, generation=generation, now=self._clock.monotonic())
+        if changed and receiver.destination is not None and was_closed != receiver.breaker.closed:
+            self._on_breaker(job, receiver.destination, was_closed)
         if not waiting:
             return
         for _ in range(len(waiting) if changed else 1):

@@ -89,7 +89,7 @@ class NamedRows:
             return None
         options = _options(claim)
         in_doubt = claim.redelivery or options.in_doubt
-        if in_doubt and client.settings.in_doubt == "drop":
+        if in_doubt and options.at_most_once(client.settings):
             # It will fail without a call (`dispatch.request`).
             return None
         if destination.paused_at is None:

@@ -85,7 +85,7 @@ def conclude(
         due_ms=options.deadline_from(due_of(claim.row.schedule_id), first),
         now_ms=now,
         jitter=jitter(),
-        at_most_once=settings.in_doubt == "drop",
+        at_most_once=options.at_most_once(settings),
     )
     state, reason, next_at = _read(decision)
     if next_at is not None and result.nothing_sent and (claim.redelivery or options.in_doubt):
@@ -143,7 +143,7 @@ def until_open_again(
     """
     row = claim.row
     in_doubt = claim.redelivery or options.in_doubt
-    if in_doubt and settings.in_doubt == "drop":
+    if in_doubt and options.at_most_once(settings):
         return None
     deadline_ms = round(options.retry_settings(settings.retry).deadline_seconds * 1000)
     first = claim.first_attempt_at

@@ -117,7 +117,7 @@ def prepare(
     except Undecodable:
         return unsent(claim, State.FAILED, "undecodable", now, epoch, sender)
     in_doubt = claim.redelivery or options.in_doubt
-    if in_doubt and settings.in_doubt == "drop":
+    if in_doubt and options.at_most_once(settings):
         return unsent(claim, State.FAILED, "in-doubt", now, epoch, sender)
     attempts_before = row.attempt_base or 0
     due = due_of(row.schedule_id)
@@ -178,7 +178,7 @@ def prepare(
         ),
         body=body,
         timeout_seconds=options.timeout_seconds or settings.timeout_seconds,
-        at_most_once=settings.in_doubt == "drop",
+        at_most_once=options.at_most_once(settings),
         client_id=client.client_id,
         channel=channel,
         target=target,

@@ -10,6 +10,8 @@ from poller_cluster.dispatch.dispatcher import Dispatcher
 from poller_cluster.events.outcome_events import OutcomeEvents
 from poller_cluster.minute.limits import MinuteLimits
 from poller_cluster.node_runtime import NodeRuntime
+from poller_cluster.notices.calls import NoticeCalls
+from poller_cluster.notices.occurrences import Occurrences
 from scheduler_service.domain.ids import ClientId, Partition
 from scheduler_service.domain.ports import ScheduleStore
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
@@ -25,6 +27,8 @@ class MinuteContext:
     writer: ScheduleWriter
     clients: ServedClients
     dispatcher: Dispatcher
+    notices: NoticeCalls
+    occurrences: Occurrences
     fire_guard: CronFireGuard
     books: Bookkeeper
     limits: MinuteLimits

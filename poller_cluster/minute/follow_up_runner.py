@@ -4,8 +4,9 @@ and tells clients of ends.
 
 Follow-ups to one partition are carried out together, up to `FOLLOW_UPS_AT_ONCE` at a time, each such group in one slot
 of the node's background budget: storage joins concurrent requests for one partition into one conditional write. Those
-that got no answer are repeated after a growing pause that holds no slot, together with new ones. The minute does not
-settle before all are acknowledged."""
+that got no answer are repeated after a growing pause that holds no slot, together with new ones. Events are told after
+all else and without a slot: a track has one write under way, and an event waits up to a second for the notice that it
+shares with others. The minute does not settle before all are acknowledged."""
 
 import asyncio
 from collections import deque
@@ -60,6 +61,9 @@ class FollowUpRunner:
 
     def submit(self, follow_up: FollowUp) -> None:
         """Carry out this follow-up soon."""
+        if follow_up.alone:
+            self._spawn(self._tell_of(follow_up), name=f"event of {follow_up.definition.schedule_id}")
+            return
         definition = follow_up.definition
         target = partition_of(definition.client_id, definition.schedule_id)
         waiting = self._waiting.get(target)
@@ -95,12 +99,27 @@ class FollowUpRunner:
                     await self._run_failed(follow_up.definition)
                 if follow_up.outcome.reason == CRON_STOPPED:
                     await self._run_stopped(follow_up.definition)
-            if follow_up.event and self._tell is not None:
-                await self._tell(follow_up.definition, follow_up.outcome)
         except StoreUnavailable:
             return False
-        self._on_acknowledged(follow_up)
+        if follow_up.event:
+            self._spawn(self._tell_of(follow_up), name=f"event of {follow_up.definition.schedule_id}")
+        else:
+            self._on_acknowledged(follow_up)
         return True
+
+    async def _tell_of(self, follow_up: FollowUp) -> None:
+        """Tell of an end until that is acknowledged."""
+        backoff: Backoff | None = None
+        while not self._over():
+            try:
+                if self._tell is not None:
+                    await self._tell(follow_up.definition, follow_up.outcome)
+            except StoreUnavailable:
+                backoff = backoff or Backoff(clock=self._clock, randomness=self._randomness)
+                await backoff.wait()
+            else:
+                self._on_acknowledged(follow_up)
+                return
 
 
 async def carry_out(

@@ -11,6 +11,7 @@ from typing import Any
 from membership.conditional import Answer, Rejected, Unknown
 from membership.errors import StoreUnavailable
 from membership.signal import Signal
+from poller_cluster.dispatch.dispatcher import Dispatcher
 from poller_cluster.dispatch.job import Claim, Job
 from poller_cluster.minute.context import MinuteContext
 from poller_cluster.minute.follow_up_runner import FollowUpRunner
@@ -32,8 +33,10 @@ from poller_cluster.minute.steps import (
     WriteBalance,
     WriteCommit,
 )
+from poller_cluster.notices.calls import NoticeCalls
 from scheduler_service.domain.clients import GUARANTEED_CALLS_PER_MINUTE
 from scheduler_service.domain.ids import Partition, RowKey, ScheduleId, key_of, partition_of
+from scheduler_service.domain.notices import EVENTS_CLIENT
 from scheduler_service.domain.schedules import Kind, Outcome, Page, Row, SweptPage
 from scheduler_service.runtime.backoff import Backoff
 from scheduler_service.usecases.complete_reschedule import CompleteReschedule
@@ -85,6 +88,11 @@ class MinuteRun:
         self._reserved = 0
         self._busy = False
 
+    @property
+    def _calls(self) -> Dispatcher | NoticeCalls:
+        """Where claimed rows go."""
+        return self._context.notices if self.client_id == EVENTS_CLIENT else self._context.dispatcher
+
     def wake(self) -> None:
         """A condition that the machine waits for may have changed: room, trust, the client's state."""
         self._wake.set()
@@ -112,7 +120,7 @@ class MinuteRun:
         self._wake.set()
 
     def _give_back(self) -> None:
-        jobs = self._context.dispatcher.withdraw(self)
+        jobs = self._calls.withdraw(self)
         for job in jobs:
             self.machine.unclaimed(job.claim.row.key)
 
@@ -290,7 +298,7 @@ class MinuteRun:
             self._give_back()
             return
         if claims := machine.take_claims():
-            context.dispatcher.submit([self._job(claim) for claim in claims])
+            self._calls.submit([self._job(claim) for claim in claims])
         if machine.draining:
             self._give_back()
         for follow_up in machine.follow_ups.take():
@@ -302,7 +310,10 @@ class MinuteRun:
         self._handed_out += 1
         if claim.redelivery:
             self._context.books.counts.in_doubt += 1
-        return Job(self, claim, claim.row.due, self._handed_out > GUARANTEED_CALLS_PER_MINUTE)
+        over_quota = self._handed_out > GUARANTEED_CALLS_PER_MINUTE
+        if over_quota:
+            self._context.occurrences.quota_exceeded(self.client_id)
+        return Job(self, claim, claim.row.due, over_quota)
 
     def may_send(self) -> bool:
         """Whether this run still owns its rows."""

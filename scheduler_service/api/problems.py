@@ -160,6 +160,9 @@ KINDS: Final[Mapping[str, Kind]] = {
         "Events are kept for two days, and there may have been others behind this cursor. Begin again with "
         "`after=earliest`.",
     ),
+    "too-many-subscriptions": Kind(
+        409, "Too many subscriptions", "A client may have 20, because every node holds all of them. Delete some."
+    ),
     "older-nodes": Kind(
         409,
         "Older nodes run",
@@ -168,8 +171,9 @@ KINDS: Final[Mapping[str, Kind]] = {
     "destination-in-use": Kind(
         409,
         "The destination is in use",
-        "Crons or waiting schedules name it, or there are too many of them to look at. `detail` says which: change or "
-        "cancel them first. With `force=true` it is deleted all the same, and calls that name it fail.",
+        "Crons, subscriptions or waiting schedules name it, or there are too many of them to look at. `detail` says "
+        "which: change or cancel them first. With `force=true` it is deleted all the same, and calls that name it "
+        "fail.",
     ),
     "too-many-keys": Kind(
         409, "Too many keys", "A client may have 100 keys that are neither revoked nor expired. Revoke some."

@@ -41,11 +41,13 @@ from scheduler_service.domain.ports import (
     ScheduleKeyStore,
     ScheduleStore,
     SecretEncryption,
+    SubscriptionStore,
     TrialCaller,
     UsageStore,
 )
 from scheduler_service.domain.quotas import PollerChooser
 from scheduler_service.domain.revisions import REVISED_SINCE
+from scheduler_service.domain.subscriptions import NOTICES_SINCE
 from scheduler_service.domain.targets import NO_KINDS, TargetKinds
 from scheduler_service.domain.wires import WIRES_SINCE
 from scheduler_service.runtime.clock import Clock
@@ -64,6 +66,7 @@ from scheduler_service.usecases.clients import (
     RegisterClient,
     ShowClients,
     SuspendClient,
+    SwitchFeedOn,
 )
 from scheduler_service.usecases.cluster import DrainNode, ShowCluster, ShowPollers
 from scheduler_service.usecases.create_schedules import CreateSchedules
@@ -97,6 +100,7 @@ from scheduler_service.usecases.show_attempts import ShowAttempts
 from scheduler_service.usecases.show_crons import ShowCrons
 from scheduler_service.usecases.signing_secrets import SigningSecrets
 from scheduler_service.usecases.storage_probes import ProbeStorage
+from scheduler_service.usecases.subscriptions import Subscriptions
 from scheduler_service.usecases.trial_call import SendTrialCall
 from scheduler_service.usecases.trigger_crons import TriggerCron
 
@@ -112,6 +116,9 @@ class StoragePorts(Protocol):
 
     @property
     def destinations(self) -> DestinationStore: ...
+
+    @property
+    def subscriptions(self) -> SubscriptionStore: ...
 
     @property
     def leases(self) -> LeaseStore: ...
@@ -187,6 +194,7 @@ class ClientServices:
         self.pause = pausing.pause
         self.unpause = pausing.unpause
         self.change_own_settings = ChangeOwnSettings(change=change)
+        self.switch_feed_on = SwitchFeedOn(change=change, catalog=catalog)
         self.delete = DeleteClient(store=clients, change=change, keys=keys)
 
 
@@ -351,6 +359,7 @@ class ApiServices:
     dead_letters: DeadLetterServices
     crons: CronServices
     destinations: Destinations
+    subscriptions: Subscriptions
     reconciliations: ReconciliationServices
     books: BookServices
     events: EventServices
@@ -413,6 +422,14 @@ def build_services(
         in_place=lambda: members.knows >= REVISED_SINCE,
         has_feed=catalog.has_feed,
     )
+    client_services = ClientServices(
+        storage=storage,
+        catalog=catalog,
+        keys=keys,
+        secrets=secrets,
+        clock=clock,
+        older_nodes=lambda: 0 < members.knows < EVENTS_SINCE,
+    )
     authenticate = Authenticate(catalog=catalog, uses=key_uses, clock=clock, admin_key=settings.admin_key)
     return ApiServices(
         clock=clock,
@@ -426,14 +443,7 @@ def build_services(
         request_budget=RequestBudget(settings=settings, clock=clock),
         body_capacity=BodyCapacity(settings=settings),
         health=ApiHealth(clock=clock, probe=ProbeStorage(store=clients, clock=clock), judge_clock=judge_clock),
-        clients=ClientServices(
-            storage=storage,
-            catalog=catalog,
-            keys=keys,
-            secrets=secrets,
-            clock=clock,
-            older_nodes=lambda: 0 < members.knows < EVENTS_SINCE,
-        ),
+        clients=client_services,
         keys=keys,
         signing_secrets=secrets,
         public_keys=ShowPublicKeys(store=clients, catalog=catalog, clock=clock),
@@ -452,11 +462,22 @@ def build_services(
         destinations=Destinations(
             store=storage.destinations,
             users=FindDestinationUsers(
-                schedules=storage.schedules, crons=storage.crons, leases=storage.leases, clock=clock
+                schedules=storage.schedules,
+                crons=storage.crons,
+                subscriptions=storage.subscriptions,
+                leases=storage.leases,
+                clock=clock,
             ),
             policy=policy,
             clock=clock,
             older_nodes=lambda: 0 < members.knows < DESTINATIONS_SINCE,
+        ),
+        subscriptions=Subscriptions(
+            store=storage.subscriptions,
+            named=policy.destinations,
+            switch_on=client_services.switch_feed_on,
+            clock=clock,
+            older_nodes=lambda: 0 < members.knows < NOTICES_SINCE,
         ),
         reconciliations=ReconciliationServices(
             storage=storage, admit=admit, clock=clock, randomness=randomness, max_days=settings.max_reconciled_days

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from membership.errors import MinutehandError
-from scheduler_service.domain.clients import LatePolicy, RetrySettings
+from scheduler_service.domain.clients import ClientSettings, LatePolicy, RetrySettings
 from scheduler_service.domain.flows import Flow
 from scheduler_service.domain.schedule_keys import KeyMark
 
@@ -91,7 +91,8 @@ class ScheduleOptions(msgspec.Struct, frozen=True, omit_defaults=True, gc=False)
     callbacks with a flow key. `wire`: of calls that came by another scheduler's wire (see `wires`). `local_due`: of
     rows whose instant was asked for as a local time. `overlap`: what becomes of a cron's run while another one is under
     way, if that is not allowed (`crons.row.Overlap`); such runs have the ordering key of their cron (`run_key`).
-    `pauses`: set in runs of a cron that nodes pause after failures."""
+    `pauses`: set in runs of a cron that nodes pause after failures. `notice`: set in calls that tell a client of its
+    events, and never stored: they are made at least once, whatever the client's `in_doubt` says."""
 
     retry: RetryOverride | None = None
     timeout_seconds: float | None = None
@@ -106,6 +107,11 @@ class ScheduleOptions(msgspec.Struct, frozen=True, omit_defaults=True, gc=False)
     local_due: LocalDue | None = None
     overlap: str | None = None
     pauses: bool = False
+    notice: bool = False
+
+    def at_most_once(self, settings: ClientSettings) -> bool:
+        """Whether a call that may have been sent is never sent again."""
+        return settings.in_doubt == "drop" and not self.notice
 
     def retry_settings(self, settings: RetrySettings) -> RetrySettings:
         """The retry policy of this schedule."""

@@ -25,6 +25,7 @@ from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.crons.row import CRON_CLIENT
 from scheduler_service.domain.errors import Conflict, FieldError, Invalid, NotFound
 from scheduler_service.domain.ids import ClientId, UnixMillis, minute_of
+from scheduler_service.domain.notices import EVENTS_CLIENT, EVENTS_POLLERS, EVENTS_SETTINGS
 from scheduler_service.domain.ports import ClientStore
 from scheduler_service.domain.preconditions import NO_PRECONDITION, Precondition
 from scheduler_service.runtime.clock import Clock
@@ -309,6 +310,25 @@ class ChangeOwnSettings:
         return await self._change(client_id, step, precondition=precondition)
 
 
+class SwitchFeedOn:
+    """Gives a client a feed, unless it has one."""
+
+    def __init__(self, *, change: ChangeClient, catalog: Catalog) -> None:
+        self._change = change
+        self._catalog = catalog
+
+    async def __call__(self, client_id: ClientId) -> None:
+        """Raises Conflict for built-in clients, NotFound, StoreUnavailable."""
+        if (await self._catalog.client(client_id)).settings.event_feed:
+            return
+
+        async def step(current: Client) -> Client:
+            refuse_built_in(current)
+            return msgspec.structs.replace(current, settings=msgspec.structs.replace(current.settings, event_feed=True))
+
+        await self._change(client_id, step)
+
+
 class DeleteClient:
     """Ends a suspended client."""
 
@@ -366,3 +386,4 @@ async def create_built_in_clients(register: RegisterClient) -> None:
     Raises StoreUnavailable.
     """
     await register.built_in(CRON_CLIENT, poller_quota=CRON_POLLERS, settings=CRON_SETTINGS)
+    await register.built_in(EVENTS_CLIENT, poller_quota=EVENTS_POLLERS, settings=EVENTS_SETTINGS)

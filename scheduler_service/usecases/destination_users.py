@@ -1,4 +1,4 @@
-"""Finds what names a destination: crons, and schedules that are still to be called.
+"""Finds what names a destination: crons, subscriptions, and schedules that are still to be called.
 
 The search for schedules follows the index of occupied minutes, from the oldest one that is not settled to the client's
 horizon. It is bounded by `MAX_SEARCH_READS`; minutes beyond that are not searched. A schedule that is created meanwhile
@@ -24,9 +24,11 @@ from scheduler_service.domain.ids import (
     hour_of,
     minute_of,
 )
-from scheduler_service.domain.ports import CronStore, ScheduleStore
+from scheduler_service.domain.options import Undecodable
+from scheduler_service.domain.ports import CronStore, ScheduleStore, SubscriptionStore
 from scheduler_service.domain.schedule_filters import destination_of
 from scheduler_service.domain.schedules import State
+from scheduler_service.domain.subscriptions import decode_subscription
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import WIDTH, concurrently
 from scheduler_service.usecases.reading_steps import FIRST_STEP_ROWS, Told, next_step
@@ -48,13 +50,14 @@ class Users:
     """`complete`: there are no others."""
 
     crons: list[CronId] = field(default_factory=list)
+    subscriptions: list[str] = field(default_factory=list)
     schedules: list[ScheduleId] = field(default_factory=list)
     complete: bool = True
     reads: int = 0
 
     @property
     def none(self) -> bool:
-        return self.complete and not self.crons and not self.schedules
+        return self.complete and not self.crons and not self.subscriptions and not self.schedules
 
     @property
     def _enough(self) -> bool:
@@ -72,18 +75,36 @@ class Users:
 class FindDestinationUsers:
     """Finds who names a destination of a client that the caller has looked up."""
 
-    def __init__(self, *, schedules: ScheduleStore, crons: CronStore, leases: LeaseStore, clock: Clock) -> None:
+    def __init__(
+        self,
+        *,
+        schedules: ScheduleStore,
+        crons: CronStore,
+        subscriptions: SubscriptionStore,
+        leases: LeaseStore,
+        clock: Clock,
+    ) -> None:
         self._schedules = schedules
         self._crons = crons
+        self._subscriptions = subscriptions
         self._leases = leases
         self._clock = clock
 
     async def __call__(self, client: Client, name: str, *, told: Told = lambda rows, size: None) -> Users:
         """`told` hears of what was read. Raises StoreUnavailable."""
         found = Users()
+        await self._find_subscriptions(client.client_id, name, found)
         await self._find_crons(client.client_id, name, found, told)
         await self._find_schedules(client, name, found, told)
         return found
+
+    async def _find_subscriptions(self, client_id: ClientId, name: str, found: Users) -> None:
+        for one in await self._subscriptions.list_subscriptions(client_id):
+            try:
+                if decode_subscription(one.document).destination == name:
+                    found.subscriptions.append(one.name)
+            except Undecodable:
+                continue
 
     async def _find_crons(self, client_id: ClientId, name: str, found: Users, told: Told) -> None:
         after: CronId | None = None

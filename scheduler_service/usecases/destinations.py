@@ -179,9 +179,9 @@ class Destinations:
         precondition: Precondition = NO_PRECONDITION,
         told: Told = lambda rows, size: None,
     ) -> None:
-        """`force`: also where crons or waiting schedules name it. `told` hears of what the search for them read. Raises
-        NotFound, even where an earlier call deleted it, but announces the deletion once more before that; Conflict
-        (destination-in-use), PreconditionFailed, StoreUnavailable."""
+        """`force`: also where crons, subscriptions or waiting schedules name it. `told` hears of what the search for
+        them read. Raises NotFound, even where an earlier call deleted it, but announces the deletion once more before
+        that; Conflict (destination-in-use), PreconditionFailed, StoreUnavailable."""
         client_id = client.client_id
         current = await self._store.read_destination(client_id, name)
         revision = _NEVER if current is None else current.revision
@@ -322,7 +322,11 @@ def _refuse_used(name: str, users: Users) -> None:
     found = [
         f"{'at least ' if len(some) > MAX_NAMED else ''}{min(len(some), MAX_NAMED)} {what}{'s' * (len(some) > 1)} "
         f"({', '.join(map(str, some[:MAX_NAMED]))})"
-        for some, what in ((users.crons, "cron"), (users.schedules, "waiting schedule"))
+        for some, what in (
+            (users.crons, "cron"),
+            (users.subscriptions, "subscription"),
+            (users.schedules, "waiting schedule"),
+        )
         if some
     ]
     if found:

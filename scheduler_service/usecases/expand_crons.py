@@ -12,7 +12,7 @@ Many crons share each step, because the crons of a client are one partition and 
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 
 from membership.conditional import Applied, Rejected, Unknown
@@ -47,8 +47,13 @@ MISSED = "missed"
 """Reason of fires that were older than their cron's catch-up."""
 
 
+async def _nobody(fire: Definition) -> None:
+    return
+
+
 class ExpandCrons:
-    """`known` answers a client from memory, if it is there. `on_fault` is told of crons that can't be expanded."""
+    """`known` answers a client from memory, if it is there. `on_fault` is told of crons that can't be expanded,
+    `missed` of each fire that was recorded as missed, before its cron advances; it raises StoreUnavailable."""
 
     def __init__(
         self,
@@ -61,6 +66,7 @@ class ExpandCrons:
         cancel: CancelSchedules,
         clock: Clock,
         on_fault: Callable[[str, BaseException], None],
+        missed: Callable[[Definition], Awaitable[None]] = _nobody,
     ) -> None:
         self.children_placed = 0
         self.crons_expanded = 0
@@ -72,6 +78,7 @@ class ExpandCrons:
         self._cancel = cancel
         self._clock = clock
         self._on_fault = on_fault
+        self._missed = missed
         self._most: dict[ClientId, int] = {}
         """How many crons to read at once until the next expansion succeeds, for clients whose read timed out."""
 
@@ -206,6 +213,7 @@ class ExpandCrons:
         try:
             async with turn():
                 await self._writer.ended(definition, state=State.SKIPPED, reason=MISSED)
+                await self._missed(definition)
         except MinutehandError as error:
             return error
         return None

@@ -9,11 +9,12 @@ from minutehand.client import Cluster, Node
 from minutehand.processes.identity import ProcessIdentity, identify, is_alive, send_signal
 from minutehand.processes.programs import Program
 from scheduler_service.domain.crons.row import CRON_CLIENT
+from scheduler_service.domain.notices import EVENTS_CLIENT, EVENTS_POLLERS
 from scheduler_service.usecases.clients import CRON_POLLERS
 from tests.support.processes import Deployment
 
 QUOTA = 12
-ALL = QUOTA + CRON_POLLERS
+ALL = QUOTA + CRON_POLLERS + EVENTS_POLLERS
 
 
 def test_two_nodes_of_one_command_share_the_pollers_and_one_hands_its_own_over(cluster: Deployment) -> None:
@@ -32,7 +33,8 @@ def test_two_nodes_of_one_command_share_the_pollers_and_one_hands_its_own_over(c
     assert found.guaranteed_calls_per_minute == ALL * 1_000
     assert found.capacity_per_minute == sum(node.capacity_per_minute for node in found.nodes)
     with cluster.admin() as api:
-        pollers, built_in = api.client("shop").pollers(), api.client(CRON_CLIENT).pollers()
+        pollers = api.client("shop").pollers()
+        built_in = [*api.client(CRON_CLIENT).pollers(), *api.client(EVENTS_CLIENT).pollers()]
     assert [one.poller_id for one in pollers] == list(range(QUOTA))
     owners = [one.owner.node_id for one in (*pollers, *built_in) if one.owner is not None]
     assert {name: owners.count(name) for name in ("host-0", "host-1")} == {

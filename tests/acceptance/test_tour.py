@@ -38,7 +38,7 @@ def test_everything_is_as_the_tour_expects(cluster: Deployment) -> None:
     assert "the books balance: accepted 14, delivered 8, failed 0, cancelled 6, skipped 0, open 0" in said
     assert said[-1] == "its key is revoked, the client deleted: all as it should be"
     with cluster.admin() as api:
-        assert {client.client_id for client in api.clients.list() if client.state != "deleted"} == {"$cron"}
+        assert {client.client_id for client in api.clients.list() if client.state != "deleted"} == {"$cron", "$events"}
     done = tour(cluster, "not-the-administrators-key")
     assert done.returncode == 1
     assert done.stderr.startswith("not as it should be: ")

@@ -4,7 +4,6 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from scheduler_service.domain.books import Tally
-from scheduler_service.domain.crons.row import CRON_CLIENT
 from scheduler_service.domain.ids import (
     MINUTES_PER_HOUR,
     ClientId,
@@ -27,7 +26,7 @@ OPEN = "open"
 async def check_books(world: "World", *, since: int = 0) -> None:
     """For every minute of every client from `since` on, the books agree with the rows and with what the world knows."""
     for client in world.clients.values():
-        if client.client_id == CRON_CLIENT:
+        if client.built_in:
             continue
         before = counted_rows(world, client.client_id)
         shown = await shown_books(world, client.client_id)

@@ -29,6 +29,7 @@ class Call:
     cron_id: str | None = None
     nominal_due: str = ""
     token: str | None = None
+    body: bytes = b""
     answer: int | AttemptError = 200
     """The answer of the receiver's script, whether or not it reaches a node."""
 
@@ -141,6 +142,7 @@ class SimEngine:
             cron_id=headers.get("Minutehand-Cron-Id"),
             nominal_due=headers["Minutehand-Due"],
             token=headers.get("Authorization", "").partition(" ")[2] or None,
+            body=request.body,
         )
         answer = self._receiver.script(call)
         call = replace(call, answer=answer)

@@ -48,6 +48,7 @@ from tests.simulation.creates import IN_TIME_MS, CreateRecord, out_of_order, rec
 from tests.simulation.destinations import Destinations, DestinationWatch
 from tests.simulation.faults import FaultyConnection
 from tests.simulation.flows import FlowWatch
+from tests.simulation.notices import Notices
 from tests.simulation.receivers import Call, Receiver
 from tests.simulation.sim_clock import EPOCH_MS, SimClock
 from tests.simulation.sim_node import SeededRandomness, SimNode, announced_low_watermark
@@ -105,6 +106,7 @@ class World:
         self.flows = FlowWatch()
         self.destination_watch = DestinationWatch()
         self.destinations = Destinations(self)
+        self.notices = Notices(self)
         self.balance_epochs: dict[Partition, int] = {}
 
     def _start_api(self) -> None:
@@ -348,6 +350,8 @@ class World:
 
     def called(self, node: SimNode, call: Call) -> None:
         self.note(node.name, f"calls {call.schedule_id} attempt {call.attempt} fence {call.fence}")
+        if self.notices.sent(node, call):
+            return
         asked = record_of(self.asked, call)
         early = asked.due - call.at_ms
         if early > self.tolerance_ms(node):

@@ -110,6 +110,8 @@ def minute_context(
         writer=unused,
         clients=served,
         dispatcher=judging,
+        notices=unused,
+        occurrences=unused,
         fire_guard=unused,
         books=Bookkeeper(balances=unused, dead_letters=unused, attempts=unused, clock=runtime.clock, spawn=no_task),
         limits=MinuteLimits(settings),

@@ -160,6 +160,7 @@ class PollerBench:
             randomness=randomness,
             hints=self,
         )
+        unused: Any = None
         books = Bookkeeper(
             balances=self.storage.balances,
             dead_letters=self.storage.dead_letters,
@@ -185,6 +186,8 @@ class PollerBench:
             writer=writer,
             clients=clients,
             dispatcher=self.jobs,
+            notices=unused,
+            occurrences=unused,
             fire_guard=CronFireGuard(crons=self.storage.crons, schedules=schedules),
             books=books,
             limits=MinuteLimits(MinuteSettings()),

@@ -22,6 +22,7 @@ from minutehand.client import ClientScope, ClientSettings, Minutehand, Minutehan
 from minutehand.local.machine import free_ports
 from minutehand.processes.programs import Program
 from minutehand.reference_pages import toml
+from scheduler_service.domain.notices import EVENTS_POLLERS
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.usecases.clients import CRON_POLLERS
@@ -193,7 +194,7 @@ class Deployment:
                 if (
                     living.keys() == set(names)
                     and all(living.values())
-                    and sum(living.values()) == pollers + CRON_POLLERS
+                    and sum(living.values()) == pollers + CRON_POLLERS + EVENTS_POLLERS
                 ):
                     return
                 if time.monotonic() > deadline:

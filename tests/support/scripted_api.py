@@ -40,6 +40,17 @@ DESTINATION = {
     "changed_at": "2026-11-21T09:30:00.000Z",
     "figures": None,
 }
+SUBSCRIPTION = {
+    "name": "failures",
+    "client_id": "shop",
+    "destination": "warehouse",
+    "events": ["schedule.failed"],
+    "filter": {"label": "orders", "key_prefix": None, "cron_id": None, "destination": None},
+    "enabled": True,
+    "revision": 7,
+    "created_at": "2026-11-21T09:30:00.000Z",
+    "changed_at": "2026-11-21T09:30:00.000Z",
+}
 DESTINATION_FIGURES = {
     "calls": 12,
     "failures": 1,

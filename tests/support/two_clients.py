@@ -133,6 +133,11 @@ class TwoClients:
             to = {"url": callback["url"], "headers": callback["headers"]}
             reply = await api.send("PUT", f"{base}/destinations/{name}", key=key, json=to)
             assert reply.status == 201
+        subscriptions = [f"on-{client_id}-{number}" for number in range(2)]
+        for name in subscriptions:
+            to = {"destination": destinations[0], "filter": {"label": mine}}
+            reply = await api.send("PUT", f"{base}/subscriptions/{name}", json=to)
+            assert reply.status == 201
         ids = [one["schedule_id"] for one in schedules]
         if client_id == OWNER:
             for _ in range(2):
@@ -146,6 +151,7 @@ class TwoClients:
             "schedule_id": ids,
             "cron_id": crons,
             "destination": destinations,
+            "subscription": subscriptions,
             "schedule_key": keys,
             "secret_id": [secret["secret_id"]],
             "signer": [client_id],

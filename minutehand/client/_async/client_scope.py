@@ -11,6 +11,7 @@ from minutehand.client._async.destinations import AsyncDestinations
 from minutehand.client._async.events import AsyncFeed
 from minutehand.client._async.parts import AsyncPart, AsyncPerform, all_items, every
 from minutehand.client._async.reconciliations import AsyncReconciliations
+from minutehand.client._async.subscriptions import AsyncSubscriptions
 from minutehand.client._audits import Audit, list_audits
 from minutehand.client._bulk import DEFAULT_BYTES, DEFAULT_IN_FLIGHT, DEFAULT_WAIT_SECONDS, MAX_ITEMS
 from minutehand.client._calls import Operation, instant
@@ -77,6 +78,7 @@ class AsyncClientScope:
         self.dead_letters = AsyncDeadLetters(perform, client_id)
         self.crons = AsyncCrons(perform, client_id)
         self.destinations = AsyncDestinations(perform, client_id)
+        self.subscriptions = AsyncSubscriptions(perform, client_id)
         self.reconciliations = AsyncReconciliations(perform, client_id)
         self.keys = AsyncKeys(perform, client_id)
         self.signing_secrets = AsyncSigningSecrets(perform, client_id)

@@ -65,6 +65,7 @@ from minutehand.client._sync.destinations import Destinations
 from minutehand.client._sync.events import Feed
 from minutehand.client._sync.parts import Part, Perform, all_items, every
 from minutehand.client._sync.reconciliations import Reconciliations
+from minutehand.client._sync.subscriptions import Subscriptions
 from minutehand.client._usage import DayUsage, list_usage
 
 
@@ -78,6 +79,7 @@ class ClientScope:
         self.dead_letters = DeadLetters(perform, client_id)
         self.crons = Crons(perform, client_id)
         self.destinations = Destinations(perform, client_id)
+        self.subscriptions = Subscriptions(perform, client_id)
         self.reconciliations = Reconciliations(perform, client_id)
         self.keys = Keys(perform, client_id)
         self.signing_secrets = SigningSecrets(perform, client_id)

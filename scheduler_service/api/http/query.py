@@ -18,6 +18,7 @@ from scheduler_service.domain.errors import FieldError
 from scheduler_service.domain.ids import MAX_DUE, UnixMillis
 from scheduler_service.domain.instants import parse_instant
 from scheduler_service.domain.schedule_keys import KEY_PATTERN
+from scheduler_service.domain.subscriptions import SUBSCRIPTION_PATTERN
 from scheduler_service.usecases.schedule_request import MAX_TEXT
 
 T = TypeVar("T")
@@ -191,6 +192,9 @@ PATH_PARTS: Final[Mapping[str, PathPart]] = {
     ),
     "cron_id": PathPart("The cron.", _ID, "nightly"),
     "destination": PathPart("The destination's name.", {"type": "string", "pattern": DESTINATION_PATTERN}, "warehouse"),
+    "subscription": PathPart(
+        "The subscription's name.", {"type": "string", "pattern": SUBSCRIPTION_PATTERN}, "failures"
+    ),
     "reconciliation_id": PathPart(
         "The reconciliation.", {"type": "string", "format": "uuid"}, "019aa5c8-1bc0-7a4e-9c1d-5b7e2f90a364"
     ),

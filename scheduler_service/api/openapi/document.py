@@ -38,6 +38,7 @@ TAGS: Final[Mapping[str, str]] = {
     "schedules": "Calls to be made at an instant: create, read and cancel them, one or many at a time.",
     "crons": "Recurring calls, by a rule.",
     "destinations": "Where calls go, said once under a name: URL, credentials, limits.",
+    "subscriptions": "Which events are sent where, as notices.",
     "dead-letters": "Schedules that failed for good: list and redeliver them.",
     "balance": "The books: what was accepted for each minute, and with what outcomes.",
     "callbacks": "Try out how a receiver answers a call.",

@@ -377,6 +377,22 @@ DESTINATION: Final[dict[str, Any]] = {
     "changed_at": NOW,
     "figures": None,
 }
+NEW_SUBSCRIPTION: Final[dict[str, Any]] = {
+    "destination": PATH_PARTS["destination"].example,
+    "events": ["schedule.failed", "destination.opened"],
+    "filter": {"label": "orders"},
+}
+SUBSCRIPTION: Final[dict[str, Any]] = {
+    "name": PATH_PARTS["subscription"].example,
+    "client_id": "shop",
+    "destination": PATH_PARTS["destination"].example,
+    "events": ["destination.opened", "schedule.failed"],
+    "filter": {"label": "orders", "key_prefix": None, "cron_id": None, "destination": None},
+    "enabled": True,
+    "revision": CREATED,
+    "created_at": NOW,
+    "changed_at": NOW,
+}
 FIGURES: Final[dict[str, Any]] = {
     "calls": 4_812,
     "failures": 3,

@@ -270,6 +270,10 @@ EXAMPLES: Final[Mapping[str, Example]] = {
     "pause_destination": Example(answer={**of.DESTINATION, "paused_at": of.NOW, "revision": of.CREATED + 1}),
     "resume_destination": Example(answer={**of.DESTINATION, "revision": of.CREATED + 2}),
     "delete_destination": Example(query={"force": "false"}),
+    "put_subscription": Example(request=of.NEW_SUBSCRIPTION, answer=of.SUBSCRIPTION),
+    "get_subscription": Example(answer=of.SUBSCRIPTION),
+    "list_subscriptions": Example(answer=of.page(of.SUBSCRIPTION)),
+    "delete_subscription": Example(),
     "put_client": Example(
         request={"poller_quota": 3, "settings": {"retry": {"max_attempts": 20}, "horizon_days": 365}},
         answer=of.NEW_CLIENT,

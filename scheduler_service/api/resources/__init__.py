@@ -30,6 +30,7 @@ from scheduler_service.api.resources import (
     schedule_verbs,
     schedules,
     signing_secrets,
+    subscriptions,
     trial_call,
     usage,
 )
@@ -46,6 +47,7 @@ ROUTES: tuple[Route, ...] = (
     *cron_pauses.ROUTES,
     *cron_backfills.ROUTES,
     *destinations.ROUTES,
+    *subscriptions.ROUTES,
     *balance.ROUTES,
     *trial_call.ROUTES,
     *reconciliations.ROUTES,

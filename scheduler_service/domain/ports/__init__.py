@@ -21,6 +21,7 @@ from scheduler_service.domain.ports.reconciliations import ReconciliationStore
 from scheduler_service.domain.ports.reports import ArchiveStore, AuditStore, UsageStore
 from scheduler_service.domain.ports.schedule_keys import ScheduleKeyStore
 from scheduler_service.domain.ports.schedules import ScheduleStore
+from scheduler_service.domain.ports.subscriptions import SubscriptionStore
 
 __all__ = [
     "ArchiveStore",
@@ -43,6 +44,7 @@ __all__ = [
     "ScheduleStore",
     "SecretEncryption",
     "StoreUnavailable",
+    "SubscriptionStore",
     "TrialCaller",
     "UsageStore",
 ]

@@ -7,15 +7,18 @@ from membership.conditional import Answer
 from scheduler_service.domain.clients import ApiKey, Client, SigningSecret
 from scheduler_service.domain.destinations import StoredDestination
 from scheduler_service.domain.ids import ClientId
+from scheduler_service.domain.subscriptions import StoredSubscription
 
 
 class CatalogPart(NamedTuple):
-    """Some of the clients, deleted ones included, with their signing secrets and destinations. `last`: the last client
+    """Some of the clients, deleted ones included, with their signing secrets, destinations and
+    subscriptions. `last`: the last client
     of this part, behind which the next part begins; None: there are no more."""
 
     clients: Sequence[Client]
     secrets: Mapping[ClientId, Sequence[SigningSecret]]
     destinations: Mapping[ClientId, Sequence[StoredDestination]]
+    subscriptions: Mapping[ClientId, Sequence[StoredSubscription]]
     last: ClientId | None
 
 

@@ -105,6 +105,8 @@ class Ground:
             writer=self.writer,
             clients=unused,
             dispatcher=unused,
+            notices=unused,
+            occurrences=unused,
             fire_guard=CronFireGuard(crons=unused, schedules=schedules),
             books=books,
             limits=MinuteLimits(MinuteSettings()),

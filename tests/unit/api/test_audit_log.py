@@ -29,7 +29,7 @@ OWN_LOG = "/v1/clients/shop/audit-log"
 AUDITED = {operation_id(route): route for route in ROUTES if route.changes}
 CLIENTS_OWN = {id_: route for id_, route in AUDITED.items() if route.access is Access.CLIENT}
 BEFORE = ("put_client", "create_key", "create_secret", "create_schedule")
-ALSO = {
+ALSO: dict[str, str | tuple[str, ...]] = {
     "delete_client": "suspend_client",
     "revoke_admin_key": "create_admin_key",
     "stop_reconciliation": "create_reconciliation",
@@ -38,6 +38,8 @@ ALSO = {
         ("backfill_cron", "delete_cron", "pause_cron", "pause_crons", "resume_cron", "trigger_cron"), "put_cron"
     ),
     **dict.fromkeys(("pause_destination", "resume_destination", "delete_destination"), "put_destination"),
+    "put_subscription": "put_destination",
+    "delete_subscription": ("put_destination", "put_subscription"),
 }
 SECRETS = re.compile(r"mh_[0-9a-f]+_|whsec_|[0-9a-f]{32}")
 
@@ -52,7 +54,8 @@ async def story_for(api: ApiHarness, id_: str) -> Story:
     """Create one of everything; then move the clock on, so that later entries are the newest."""
     await api.add_built_in_clients()
     story = Story(api)
-    for one in (*BEFORE, *filter(None, [ALSO.get(id_)])):
+    also = ALSO.get(id_, ())
+    for one in (*BEFORE, *((also,) if isinstance(also, str) else also)):
         await story.send(one)
         api.clock.advance(0.1)
     if id_ == "redeliver_schedule":

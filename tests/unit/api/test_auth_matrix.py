@@ -39,6 +39,8 @@ async def keys(api: ApiHarness) -> Keys:
     made = await api.send("POST", "/v1/clients/other/schedules", key=other, json=schedule(label="private"))
     await api.send("PUT", "/v1/clients/other/crons/private-cron", key=other, json=cron(label="private"))
     await api.send("PUT", "/v1/clients/other/destinations/private-destination", json={"url": "https://private.example"})
+    to = {"destination": "private-destination"}
+    await api.send("PUT", "/v1/clients/other/subscriptions/private-subscription", json=to)
     secret = await api.send("POST", "/v1/clients/other/signing-secrets")
     window = {"from": "2026-11-21T09:00:00Z", "to": "2026-11-21T10:00:00Z", "states": ["failed"], "action": "report"}
     asked = await api.send("POST", "/v1/clients/other/reconciliations", key=other, json=window)
@@ -64,6 +66,7 @@ def path_of(route: Route, keys: Keys, client_id: str) -> str:
         "node_id": "no-such-node",
         "cron_id": "private-cron",
         "destination": "private-destination",
+        "subscription": "private-subscription",
         "schedule_key": "private-key",
         "reconciliation_id": keys.other_reconciliation,
         "kind": "invalid",

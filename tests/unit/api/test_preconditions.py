@@ -15,6 +15,7 @@ HEEDED = {
     "delete_client": ("suspend_client",),
     "delete_cron": ("put_cron",),
     "delete_destination": ("put_destination",),
+    "delete_subscription": ("put_destination", "put_subscription"),
     "pause_client": (),
     "pause_cron": ("put_cron",),
     "pause_destination": ("put_destination",),
@@ -22,6 +23,7 @@ HEEDED = {
     "put_cron": (),
     "put_destination": (),
     "put_schedule": (),
+    "put_subscription": ("put_destination",),
     "reschedule_schedule": ("create_schedule",),
     "resume_client": ("suspend_client",),
     "resume_cron": ("put_cron", "pause_cron"),
@@ -66,7 +68,9 @@ async def test_each_heeds_entity_tags_or_refuses_them(api: ApiHarness, id_: str)
     assert ("ETag" in done.headers) == (done.status != 204)
 
 
-@pytest.mark.parametrize("id_", [id_ for id_ in HEEDED if HEEDED[id_] or id_.endswith("_client")])
+@pytest.mark.parametrize(
+    "id_", [id_ for id_ in HEEDED if (HEEDED[id_] and not id_.startswith("put_")) or id_.endswith("_client")]
+)
 async def test_the_tag_that_a_refusal_names_is_that_of_now(api: ApiHarness, id_: str) -> None:
     story = await begun(api, "put_client", *HEEDED[id_])
     stale = await story.try_(id_, headers=STALE)

@@ -33,6 +33,8 @@ MANAGED = {
     "pause_destination",
     "resume_destination",
     "delete_destination",
+    "put_subscription",
+    "delete_subscription",
 }
 KEYS = "/v1/clients/shop/keys"
 SCHEDULES = "/v1/clients/shop/schedules"

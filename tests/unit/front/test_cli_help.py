@@ -49,6 +49,7 @@ def test_there_is_a_command_for_everything_promised() -> None:
     verbs = ("put", "list", "show", "pause", "resume", "trigger", "delete", "runs", "preview")
     wanted |= {f"minutehand crons {verb}" for verb in verbs}
     wanted |= {f"minutehand destinations {verb}" for verb in ("put", "get", "list", "pause", "resume", "delete")}
+    wanted |= {f"minutehand subscriptions {verb}" for verb in ("put", "show", "list", "delete")}
     assert wanted <= ALL.keys()
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from minutehand.cli import failures
 from minutehand.client import Callback, Minutehand
-from tests.support.scripted_api import CRON, DESTINATION, EXCHANGE, SCHEDULE, Script
+from tests.support.scripted_api import CRON, DESTINATION, EXCHANGE, SCHEDULE, SUBSCRIPTION, Script
 from tests.unit.front.test_client_settings import CLIENT
 
 CALLBACK = Callback(url="https://a.example/")
@@ -26,6 +26,7 @@ SENT: list[tuple[dict[str, Any], Callable[[Minutehand], object]]] = [
     (CRON, lambda api: api.client("shop").crons.delete("c", revision=7)),
     (DESTINATION, lambda api: api.client("shop").destinations.pause("d", revision=7)),
     (DESTINATION, lambda api: api.client("shop").destinations.resume("d", revision=7)),
+    (SUBSCRIPTION, lambda api: api.client("shop").subscriptions.put("s", {"destination": "d"}, revision=7)),
     (CLIENT, lambda api: api.client("shop").change_settings({"timeout_seconds": 3.0}, revision=7)),
     (CLIENT, lambda api: api.client("shop").pause(revision=7)),
     (CLIENT, lambda api: api.client("shop").unpause(revision=7)),
@@ -47,6 +48,7 @@ COMMANDS = [
     (CRON, "crons delete shop c --revision 7"),
     (DESTINATION, "destinations pause shop d --revision 7"),
     (DESTINATION, "destinations resume shop d --revision 7"),
+    (SUBSCRIPTION, "subscriptions put shop s d --revision 7"),
     (CLIENT, 'clients set shop {"timeout_seconds":3} --revision 7'),
     *[(CLIENT, f"clients {verb} shop --revision 7") for verb in ("suspend", "resume", "pause", "unpause", "delete")],
 ]

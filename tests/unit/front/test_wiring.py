@@ -25,6 +25,7 @@ from minutehand.running import StopSignal
 from minutehand.wiring_api import serve_api
 from minutehand.wiring_node import serve_node
 from scheduler_service.domain.crons.row import CRON_CLIENT
+from scheduler_service.domain.notices import EVENTS_CLIENT
 from tests.support.memory import InMemoryConnection
 from tests.support.raw_receiver import RawReceiver, RawRequest, answering
 
@@ -165,7 +166,7 @@ async def test_both_in_one_process_make_a_call(programs: Programs) -> None:
 
 async def test_a_node_alone_takes_what_there_is_and_gives_it_back(programs: Programs) -> None:
     async with programs.node():
-        await programs.memory.until(lambda: programs.memory.owners() == {(CRON_CLIENT, "one")})
+        await programs.memory.until(lambda: programs.memory.owners() == {(CRON_CLIENT, "one"), (EVENTS_CLIENT, "one")})
     assert programs.memory.owners() == set()
     await all_ended(programs, count=1)
 

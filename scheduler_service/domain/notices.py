@@ -1,0 +1,160 @@
+"""Notices: requests that tell a client's destination of its events. Pure.
+
+A notice is a row of the built-in client `$events`, whose content is a `NoticeContent`: where in the client's feed its
+events are, not the events themselves. Its id derives from that place, so a repeated placement is the same row, and all
+its attempts carry the same `webhook-id`. Other rows of `$events` append events to feeds (`Occurrence`).
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from scheduler_service.domain.clients import ClientSettings, RetrySettings
+from scheduler_service.domain.events import Block, Event
+from scheduler_service.domain.ids import DAY_MS, ClientId, PollerId, UnixMillis, derived_schedule_id
+from scheduler_service.domain.instants import format_instant
+from scheduler_service.domain.options import NO_HEADERS, NO_OPTIONS_TEXT, Undecodable
+from scheduler_service.domain.schedules import Definition
+from scheduler_service.domain.subscriptions import EventFilter, Subscription
+
+EVENTS_CLIENT: Final = ClientId("$events")
+"""The built-in client whose rows are notices."""
+NOTICE_SCHEME: Final = "minutehand://"
+NOTICE_EVENTS: Final = 100
+"""Events of a notice at most."""
+NOTICE_BYTES: Final = 262_144
+"""Bytes of their data at most; one event may be larger."""
+NOTICE_SPAN: Final = 1_000
+"""The most seqs from the first event of a notice to its last: those between that are not wanted are read, too."""
+NOTICE_WAIT_SECONDS: Final = 1.0
+"""How long the first event of a notice waits for others."""
+NOTICE_MS: Final = DAY_MS
+"""How long after its due a notice is tried. Events are kept for longer."""
+EVENTS_POLLERS: Final = 16
+"""Each is guaranteed 1,000 notices a minute. An administrator may change the quota."""
+EVENTS_SETTINGS: Final = ClientSettings(
+    retry=RetrySettings(max_attempts=100, deadline_seconds=NOTICE_MS / 1000.0), max_in_flight=1_600, retention_days=2
+)
+"""Retries follow the settings of the client whose events are sent."""
+
+
+class NoticeContent(msgspec.Struct, frozen=True, kw_only=True, tag="range", tag_field="kind"):
+    """The body of a notice's row: the events of `client_id` from seq `first` to `last` of one block, as far as the
+    subscription wants them. `letter_poller`: the client's poller under which its dead letter is listed."""
+
+    client_id: ClientId
+    subscription: str
+    track: str
+    epoch: int
+    block: int
+    first: int
+    last: int
+    letter_poller: PollerId = PollerId(0)
+
+    @property
+    def place(self) -> Block:
+        return Block(self.track, self.epoch, self.block)
+
+
+class Occurrence(msgspec.Struct, frozen=True, kw_only=True, tag="event", tag_field="kind"):
+    """The body of a row that tells of something else than the end of a schedule: its "call" appends the event to the
+    client's feed."""
+
+    client_id: ClientId
+    event: Event
+
+
+RowContent: TypeAlias = NoticeContent | Occurrence
+
+
+class _EventFacts(msgspec.Struct, frozen=True):
+    """What filters ask of an event's data."""
+
+    label: str | None = None
+    key: str | None = None
+    cron_id: str | None = None
+    destination: str | None = None
+
+
+_encode = msgspec.json.Encoder().encode
+_decode: Callable[[bytes], RowContent] = msgspec.json.Decoder(RowContent).decode
+_decode_facts = msgspec.json.Decoder(_EventFacts).decode
+
+
+def notice_row(content: NoticeContent, *, due: UnixMillis, quota: int) -> Definition:
+    """The row of `$events` that sends these events. Its URL has the client as host, so that each client's notices have
+    the limits of one receiver, and leave room for the others'."""
+    one = content
+    name = f"notice {one.client_id} {one.subscription} {one.track} {one.epoch} {one.block} {one.first}"
+    return _row(one, name, due=due, quota=quota, label=f"{one.client_id}/{one.subscription}")
+
+
+def occurrence_row(client_id: ClientId, event: Event, *, quota: int) -> Definition:
+    """The row of `$events` that appends this event to the client's feed, due when it happened. The same event makes the
+    same row."""
+    content = Occurrence(client_id=client_id, event=event)
+    name = f"event {client_id} {event.event_id}"
+    return _row(content, name, due=event.at, quota=quota, label=f"{client_id}/{event.type}")
+
+
+def _row(content: RowContent, name: str, *, due: UnixMillis, quota: int, label: str) -> Definition:
+    digest = hashlib.blake2b(name.encode(), digest_size=4).digest()
+    poller_id = PollerId(int.from_bytes(digest, "big") % quota)
+    return Definition(
+        client_id=EVENTS_CLIENT,
+        poller_id=poller_id,
+        due=due,
+        schedule_id=derived_schedule_id(due=due, poller_id=poller_id, name=name),
+        method="POST",
+        url=NOTICE_SCHEME + content.client_id,
+        headers=NO_HEADERS,
+        body=_encode(content),
+        options=NO_OPTIONS_TEXT,
+        label=label,
+        created_at=due,
+    )
+
+
+def decode_notice(body: bytes | None) -> RowContent:
+    """Raises Undecodable."""
+    try:
+        return _decode(body or b"")
+    except (msgspec.DecodeError, RecursionError):
+        raise Undecodable("the notice can't be decoded") from None
+
+
+def wants(subscription: Subscription, event: Event) -> bool:
+    """Whether this event is sent for the subscription."""
+    if not subscription.enabled or (subscription.events and event.type not in subscription.events):
+        return False
+    return subscription.filter == EventFilter() or _matches(subscription.filter, event)
+
+
+def _matches(asked: EventFilter, event: Event) -> bool:
+    try:
+        facts = _decode_facts(event.data)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return (
+        (asked.label is None or facts.label == asked.label)
+        and (asked.key_prefix is None or (facts.key is not None and facts.key.startswith(asked.key_prefix)))
+        and (asked.cron_id is None or facts.cron_id == asked.cron_id)
+        and (asked.destination is None or facts.destination == asked.destination)
+    )
+
+
+def notice_body(client_id: ClientId, subscription: str, events: Iterable[Event]) -> bytes:
+    """The body that the destination gets."""
+    items: Sequence[dict[str, Any]] = [
+        {
+            "id": str(event.event_id),
+            "type": event.type,
+            "at": format_instant(event.at),
+            "schedule_id": None if event.schedule_id is None else str(event.schedule_id),
+            "data": msgspec.Raw(event.data.encode()),
+        }
+        for event in events
+    ]
+    return _encode({"client_id": client_id, "subscription": subscription, "events": items})
