@@ -159,6 +159,15 @@ def _phases(arguments: argparse.Namespace) -> Phases:
                 lead_seconds=arguments.steady_lead,
             ),
         ),
+        "calls_noticed": (
+            f"Calling, {steady[0]:,} a second for {steady[1]:g} s, and sending every end as an event.",
+            lambda bench: phases.calls_noticed(
+                bench,
+                count=round(steady[0] * steady[1]),
+                over_seconds=steady[1],
+                lead_seconds=arguments.steady_lead,
+            ),
+        ),
         "calls_at_whole_seconds": (
             f"Calling, {steady[0]:,} at each of {arguments.whole_seconds:g} whole seconds.",
             lambda bench: calls_at_whole_seconds(

@@ -13,6 +13,7 @@ from typing import Any
 
 from cql.schedule_rows import definition_item
 from cql.storage import open_storage
+from minutehand.client import NewDestination, NewSubscription
 from minutehand.processes.programs import Program, ProgramFailed
 from tests.bench.cpu import cpu_seconds
 from tests.bench.jvm import watched
@@ -32,6 +33,8 @@ FAR_MS = 22_000
 CREATED_A_MS = 12
 """The least number of such rows created in a millisecond."""
 PLAIN_INSERTS = 1_000
+NOTICED_SECONDS = 5.0
+"""How long after the last call its notice is awaited."""
 ARRIVAL_PATIENCE_SECONDS = 60.0
 
 
@@ -238,6 +241,26 @@ def calls(
         "repeated": report["repeated"],
         "cpu_seconds_per_1000": bench.cpu_per_1000(unique),
     }
+
+
+def calls_noticed(bench: Bench, *, count: int, over_seconds: float, lead_seconds: float) -> Figures:
+    """As `calls`, and every end is sent as an event to another receiver. The difference to `calls_steady` is the price
+    of being told."""
+    directory = bench.directory / "book"
+    directory.mkdir(exist_ok=True)
+    book = Receiver(directory)
+    try:
+        with bench.deployment.admin() as api:
+            client = api.client(CLIENT)
+            client.destinations.put("book", NewDestination(url=book.url))
+            client.subscriptions.put("all", NewSubscription(destination="book"))
+            figures = calls(bench, count=count, over_seconds=over_seconds, lead_seconds=lead_seconds)
+            time.sleep(NOTICED_SECONDS)
+            client.subscriptions.delete("all")
+            client.change_settings({"event_feed": False})
+        return {**figures, "notices": book.count()}
+    finally:
+        book.program.stop(1.0)
 
 
 def calls_below_sustained(bench: Bench, *, part: float, seconds: float, meanwhile_seconds: float) -> Figures:

@@ -21,6 +21,7 @@ RATES = (
     "creates_sdk_async",
     "calls_flat_out",
     "calls_steady",
+    "calls_noticed",
     "calls_at_whole_seconds",
     "million",
     "calls_at_80_percent",
