@@ -12,9 +12,10 @@
 
     attempts first_attempt_at last_status fired_epoch fired_by          1 1763836800123 204 7 node-1@1763836790000
 
-A delivery without a status, as every one to a target, has 0200 there: no status begins with 0. Programs that do not
-know that read 200, and all the rest right: a text that they can't read would hide the first attempt, and with it the
-lateness, from the balance of an older node.
+Behind `fired_by`, which is the last so that it may hold anything, late calls have what they waited for
+(`domain.waits`). A delivery without a status, as every one to a target, has 0200 there: no status begins with 0.
+Programs that do not know that read 200, and all the rest right: a text that they can't read would hide the first
+attempt, and with it the lateness, from the balance of an older node.
 
 `minutehand schedules show --raw` shows both in readable form. The rest of a definition stays in columns, left unset at
 their defaults: `kind` of calls, `attempt_base` of 0. `created_at` is a column because it is written later where a row

@@ -96,6 +96,7 @@ Fairness and limits (`dispatch.dispatcher`, `dispatch.receivers`, `minute.admiss
     minute had been read completely (its hint was lost, or its poller was empty), from when it was found. So a late
     policy never skips a row that was created in time because of the node's own delay; rows that an outage or a takeover
     made late are skipped.
+    What a late, deferred or retried row has waited for is recorded with its outcome (`dispatch.lateness`).
 22. A host that fails repeatedly gets no calls for a while. Its rows are deferred: requeued like a retry, with no
     attempt counted, by the same commit that would have claimed them. So their minute settles, and a cancel finds them
     unclaimed. A row whose retry deadline would pass meanwhile fails; but no row fails without one attempt.

@@ -238,6 +238,7 @@ class ClientPollers:
         """Hold due rows: pollers finish the rows in flight and stop at their positions."""
         if not self.suspended:
             self.suspended = True
+            self._context.dispatcher.suspended(self.client_id, lasts=True)
             for poller in self.pollers.values():
                 poller.drain(self._swept)
 
@@ -245,6 +246,7 @@ class ClientPollers:
         """Go on from the pollers' positions; pollers that are being handed over go on draining."""
         if self.suspended:
             self.suspended = False
+            self._context.dispatcher.suspended(self.client_id, lasts=False)
             passed, self._swept = self._swept, max(self._swept, self._sweepable(self._clock.wall_ms()))
             self._entered = self._swept
             for poller in self.pollers.values():

@@ -43,6 +43,7 @@ from poller_cluster.delivery.targets.port import Engine
 from poller_cluster.dispatch.due_clock import DueClock
 from poller_cluster.dispatch.flows import FlowPlace, Flows, TooManyFlows
 from poller_cluster.dispatch.job import Claim, Job
+from poller_cluster.dispatch.lateness import Doubts, explained
 from poller_cluster.dispatch.named_rows import NamedRows
 from poller_cluster.dispatch.outcome import conclude, heeded, until_open_again
 from poller_cluster.dispatch.preparation import Preparation
@@ -55,6 +56,7 @@ from poller_cluster.settings import MinuteSettings, ReceiverSettings
 from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.domain.options import Undecodable, decode_options, flow_of
 from scheduler_service.domain.schedules import Outcome
+from scheduler_service.domain.waits import LATE_MS
 
 QUANTUM = 1
 """Attempts that a quota of one may start per turn."""
@@ -121,6 +123,8 @@ class Dispatcher:
         self._held_share = pollers.share
         self._positions = pollers.positions
         self._wake = Signal(runtime.clock)
+        self.doubts = Doubts(wall_ms=runtime.clock.wall_ms, trusted=runtime.trusted)
+        """Runs of minutes that hold back for them tell it, too."""
         self._ended = 0
         """Attempts that have ended since the last look for rows to start."""
 
@@ -136,7 +140,13 @@ class Dispatcher:
         if free >= claim_rows(limit):
             return free
         held.want_headroom(limit)
+        held.full.begin(self._clock.wall_ms())
         return 0
+
+    def suspended(self, client_id: ClientId, *, lasts: bool) -> None:
+        """The calls of this client are held from now on, or are not any more."""
+        inactive = self._held_for(client_id).inactive
+        (inactive.begin if lasts else inactive.end)(self._clock.wall_ms())
 
     def claim_ahead_ms(self, client_id: ClientId, settings: MinuteSettings) -> int:
         """How far ahead rows may be claimed: less when most of the client's room is taken, since rows that one poller
@@ -167,7 +177,7 @@ class Dispatcher:
         held = self._held_for(client_id)
         held.reserved += rows
         if held.gained_headroom():
-            self._on_free(client_id)
+            self._has_room(held)
 
     def _held_for(self, client_id: ClientId) -> ClientRows:
         held = self._held.get(client_id)
@@ -275,7 +285,11 @@ class Dispatcher:
             job.flow.released(self._clock.monotonic())
             job.flow = None
         if held.gained_headroom():
-            self._on_free(held.client_id)
+            self._has_room(held)
+
+    def _has_room(self, held: ClientRows) -> None:
+        held.full.end(self._clock.wall_ms())
+        self._on_free(held.client_id)
 
     def _await_due(self, jobs: Sequence[Job]) -> None:
         if self._by_due.add(jobs):
@@ -334,6 +348,8 @@ class Dispatcher:
     def _make_ready(self, job: Job, *, called: bool = False) -> None:
         queue = self._held[job.owner.client_id].queues[job.over_quota]
         job.called = called
+        if job.claim.waits is not None:
+            job.claim.waits.end(self._clock.wall_ms())
         if called:
             queue.ready.appendleft(job)
         else:
@@ -361,7 +377,10 @@ class Dispatcher:
         if not any(self._turns):
             return True
         if not self._trusted() or not self._due_clock.known or not self._clock.wall_trusted():
+            self.doubts.begin()
             return False
+        if self.doubts.last:
+            self.doubts.end()
         for turn in self._turns:
             # The round ends when every client in it has had a turn in a row without starting anything.
             idle_turns = 0
@@ -435,6 +454,7 @@ class Dispatcher:
                 self._ended_unsent(job, outcome, start)
                 return False
         if receiver.delay(now) != 0.0 or (receiver.waiting and not job.called):
+            job.waits_for("receiver", start.wall_ms)
             # A row whose turn had come keeps its place at the front.
             if job.called:
                 receiver.waiting.appendleft(job)
@@ -444,7 +464,10 @@ class Dispatcher:
                 self._parked[receiver] = None
                 self._wake.set()
             return False
-        return job.flow is None or self._has_rate(job, job.flow, now)
+        if job.flow is None or self._has_rate(job, job.flow, now):
+            return True
+        job.waits_for("flow", start.wall_ms)
+        return False
 
     def _ended_unsent(self, job: Job, outcome: Outcome, start: "_Start") -> None:
         self._released(job)
@@ -500,7 +523,10 @@ class Dispatcher:
 
     def _start(self, held: ClientRows, job: Job, start: "_Start") -> None:
         prepared = self._preparation.prepare(job, start.client, now=start.wall_ms, judged_at=start.earliest)
+        if start.now - job.due > LATE_MS or job.claim.waits is not None:
+            prepared = explained(prepared, job, self._preparation.sender, held, self.doubts, now=start.now)
         if prepared is None:
+            job.waits_for("token-unavailable", start.wall_ms)
             if self._parked:
                 # It may have been the one that its receiver had just let start.
                 self._wake.set()
@@ -553,7 +579,7 @@ class Dispatcher:
             options=prepared.options,
             settings=prepared.settings,
             epoch=job.owner.epoch,
-            incarnation=self._preparation.sender.incarnation,
+            incarnation=job.fired_by or self._preparation.sender.incarnation,
             now=now,
             jitter=self._randomness.fraction,
         )

@@ -8,13 +8,14 @@ from poller_cluster.dispatch.flows import FlowPlace
 from poller_cluster.dispatch.receivers import Receiver
 from scheduler_service.domain.ids import ClientId, RowKey, UnixMillis
 from scheduler_service.domain.schedules import Outcome, Row
+from scheduler_service.domain.waits import Waits
 
 
 class Claim(msgspec.Struct, frozen=True, gc=False):
     """A row that this node may send: an applied commit names it, and it has no outcome.
 
     `redelivery`: an earlier owner may have called already. Of a retry row, `first_attempt_at`, `last_status` and
-    `last_error` are the schedule's. `found_at`: see `PendingRow`.
+    `last_error` are the schedule's. `found_at` and `waits` (there `waited`): see `PendingRow`.
     """
 
     row: Row
@@ -23,6 +24,7 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     last_status: int | None = None
     last_error: str | None = None
     found_at: int = 0
+    waits: Waits | None = None
 
 
 class ClaimingRun(Protocol):
@@ -30,6 +32,8 @@ class ClaimingRun(Protocol):
 
     client_id: ClientId
     epoch: int
+    began_ms: int
+    """When this run of the minute began (Unix milliseconds)."""
 
     def attempt_ended(self, key: RowKey, outcome: Outcome, *, now: int) -> None:
         """A row has its outcome, at `now` (wall time, Unix milliseconds)."""
@@ -43,7 +47,8 @@ class ClaimingRun(Protocol):
 
 class Job(msgspec.Struct, eq=False):
     """One claimed row, which `owner` may take back until its attempt starts. `over_quota`: beyond what its poller is
-    guaranteed in this minute. `called`: it has waited for its receiver or flow, and its turn there has come."""
+    guaranteed in this minute. `called`: it has waited for its receiver or flow, and its turn there has come.
+    `fired_by`: what is recorded as such of a late call; None: the incarnation alone."""
 
     owner: ClaimingRun
     claim: Claim
@@ -52,3 +57,11 @@ class Job(msgspec.Struct, eq=False):
     called: bool = False
     receiver: "Receiver[Job] | None" = None
     flow: "FlowPlace[Job] | None" = None
+    fired_by: str | None = None
+
+    def waits_for(self, cause: str, at: int) -> None:
+        """It is parked from `at` on (Unix milliseconds)."""
+        if self.claim.waits is None:
+            self.claim = msgspec.structs.replace(self.claim, waits=Waits())
+            assert self.claim.waits is not None
+        self.claim.waits.begin(cause, max(at, self.due))

@@ -11,6 +11,7 @@ from scheduler_service.domain.retry import Decision, GiveUp, RetryAt, decide
 from scheduler_service.domain.retry_rows import IN_DOUBT
 from scheduler_service.domain.schedules import Outcome, Row, State
 from scheduler_service.domain.verbs import CRON_STOPPED, NOT_AGAIN, SNOOZED, Heeded, heed
+from scheduler_service.domain.waits import Waits
 
 RECEIVER_OPEN = "receiver-open"
 """The receiver's host keeps failing: its breaker is open."""
@@ -170,18 +171,21 @@ def overlapping(row: Row, now: int) -> Outcome:
     )
 
 
-def defer(claim: Claim, *, at: UnixMillis, in_doubt: bool, reason: str) -> Outcome:
+def defer(claim: Claim, *, at: UnixMillis, in_doubt: bool, reason: str, behind: str | None = None) -> Outcome:
     """The outcome that requeues a row that may not be called now, so that its minute can settle.
 
     The row becomes a pointer as after a failed attempt, `retrying` with the same number of attempts and the same last
     status and error; its retry row is due at `at`, or right after the row's own instant if that is later: a row that
-    pointed to itself would wait for ever. Nothing was sent, so a row in doubt stays in doubt."""
+    pointed to itself would wait for ever. Nothing was sent, so a row in doubt stays in doubt. The time until then is
+    counted as waited for `reason` (`domain.waits`), `behind` this schedule if that is known."""
+    at, waits = UnixMillis(max(at, claim.row.due + 1)), Waits() if claim.waits is None else claim.waits
     return Outcome(
         state=State.RETRYING,
         attempts=claim.row.attempt_base or 0,
         first_attempt_at=claim.first_attempt_at,
-        next_attempt_at=UnixMillis(max(at, claim.row.due + 1)),
+        next_attempt_at=at,
         last_status=claim.last_status,
         last_error=claim.last_error,
         reason=IN_DOUBT if in_doubt else reason,
+        fired_by=waits.deferred(reason, at - claim.row.due, behind=behind),
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
 from poller_cluster.dispatch.job import Job
+from poller_cluster.dispatch.lateness import Stretches
 from scheduler_service.domain.ids import ClientId, UnixMillis
 
 CLAIM_ROWS = 250
@@ -34,13 +35,14 @@ class ReadyRows:
 
 class ClientRows:
     """The counts of one client's claimed rows. `tell_at`: rows were not claimed for lack of room, and may be once no
-    more than this many are taken."""
+    more than this many are taken. `full`: when there was no room; `inactive`: when the client's calls were held."""
 
-    __slots__ = ("client_id", "on_the_wire", "outstanding", "queues", "reserved", "tell_at")
+    __slots__ = ("client_id", "full", "inactive", "on_the_wire", "outstanding", "queues", "reserved", "tell_at")
 
     def __init__(self, client_id: ClientId, turns: "Sequence[deque[ReadyRows]]") -> None:
         self.client_id = client_id
         self.tell_at: int | None = None
+        self.full, self.inactive = Stretches(), Stretches()
         self.on_the_wire = 0
         self.outstanding = 0
         self.reserved = 0

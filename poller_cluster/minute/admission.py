@@ -231,10 +231,13 @@ class MinuteAdmission:
         else:
             comes_at = now + HOLD_MS
         may_hold = self._may_hold_first(row, now) if rank == 0 else comes_at <= now + HOLD_MS and self._may_hold(key)
+        first = order.first_of(key) if rank else None
         if may_hold:
-            return Hold((KEY, key), key_of(row.schedule_id))
+            # The first of its key waits until all rows are known that a former owner left.
+            return Hold((KEY, key), key_of(row.schedule_id), first, None if rank else "takeover")
         at = max(comes_at, row.due) + BEHIND_MS + min(rank * DEFERRED_APART_MS, LONGEST_BEHIND_MS)
-        return defer(entry.claim(), at=UnixMillis(at), in_doubt=in_doubt, reason=BEHIND_ITS_KEY)
+        behind = None if first is None else str(first)
+        return defer(entry.claim(), at=UnixMillis(at), in_doubt=in_doubt, reason=BEHIND_ITS_KEY, behind=behind)
 
     def _judge_run(self, entry: PendingRow, key: str, ahead: int, now: int) -> Verdict:
         """What a policy says of a run that has not started; None: it waits. `ahead` runs are before it."""

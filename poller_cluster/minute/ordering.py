@@ -233,6 +233,13 @@ class OrderingKeys:
         queue = self._queues.get(key)
         return 0 if queue is None else bisect_left(queue.ids, schedule_id)
 
+    def first_of(self, key: str) -> ScheduleId | None:
+        """The schedule that all others of this key wait for: one that holds it, else the first of its queue."""
+        if holders := self._holders.get(key):
+            return next(iter(holders))
+        queue = self._queues.get(key)
+        return None if queue is None or not queue.ids else queue.ids[0]
+
     def head_at(self, key: str) -> int:
         """When the head of this queue is due, 0 if it is being called. There must be a queue or a holder."""
         if holders := self._holders.get(key):

@@ -7,16 +7,18 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from poller_cluster.dispatch.job import Claim
 from scheduler_service.domain.ids import MAX_DUE, RowKey, ScheduleId, UnixMillis
-from scheduler_service.domain.retry_rows import DESTINATION_PAUSED
+from scheduler_service.domain.retry_rows import DESTINATION_PAUSED, LATE_CREATE, REDELIVERY
 from scheduler_service.domain.revisions import newer
 from scheduler_service.domain.schedules import Outcome, Row, RowWrite, State, SweptRow
+from scheduler_service.domain.waits import Waits
 
 
 class PendingRow:
     """One row: waiting, then claimed, then ended (its outcome known but not recorded). Retry rows, and fires of crons
     that were not perhaps called before, must also be checked before they are claimed. `found_at`: when it was found
     (Unix ms) if its minute had been read completely by then, else 0. Such a row may have been created in time and only
-    its hint lost, so its lateness counts from then."""
+    its hint lost, so its lateness counts from then. `waited`: what it was held for, and its schedule before; None: for
+    nothing."""
 
     __slots__ = (
         "checked",
@@ -30,6 +32,7 @@ class PendingRow:
         "outcome",
         "redelivery",
         "row",
+        "waited",
     )
 
     def __init__(self, row: Row, *, redelivery: bool, found_at: int = 0) -> None:
@@ -44,6 +47,7 @@ class PendingRow:
         self.ended_at = 0
         self.first_attempt_at: UnixMillis | None = None
         self.last: tuple[int | None, str | None] = (None, None)
+        self.waited: Waits | None = None
 
     @property
     def waits(self) -> bool:
@@ -51,7 +55,7 @@ class PendingRow:
         return not (self.claimed or self.forgotten) and self.outcome is None
 
     def claim(self) -> Claim:
-        return Claim(self.row, self.redelivery, self.first_attempt_at, *self.last, self.found_at)
+        return Claim(self.row, self.redelivery, self.first_attempt_at, *self.last, self.found_at, self.waited)
 
     def revise(self, row: Row) -> None:
         """Take over the row as it was read now, if its content was revised since."""
@@ -65,19 +69,49 @@ class PendingRow:
         self.last = (original.last_status, original.last_error)
         if original.reason == DESTINATION_PAUSED:
             self.found_at = self.row.due
+        # A redelivery begins a new count.
+        if original.fired_by is not None and original.reason != REDELIVERY:
+            self.waited = Waits(original.fired_by)
+        if original.reason == LATE_CREATE:
+            self.waited = Waits()
+            self.waited.add("late-create", self.row.due - original.due)
+
+    def held(self, hold: "Hold", now: int) -> None:
+        """It is held from now on. Before its due it waits for that alone."""
+        if self.waited is None:
+            self.waited = Waits()
+        behind = None if hold.behind is None else str(hold.behind)
+        self.waited.begin(hold.cause or CAUSE_OF[hold.queue[0]], max(now, self.row.due), behind=behind)
+
+    def let_go(self, now: int) -> None:
+        """It is to be judged again."""
+        if self.waited is not None:
+            self.waited.end(now)
 
 
 WaitQueue: TypeAlias = tuple[str, str]
 """The queue that rows are held in: its kind and its name."""
 KEY, RUN, HOST, FLOW, LATER, UNKNOWN = "key", "run", "host", "flow", "later", "unknown"
 """The kinds of queues."""
+CAUSE_OF = {
+    KEY: "ordering",
+    RUN: "overlap",
+    HOST: "receiver",
+    FLOW: "flow",
+    LATER: "flow",
+    UNKNOWN: "destination-unknown",
+}
+"""What rows in them wait for (`domain.waits`)."""
 
 
 class Hold(NamedTuple):
-    """The row may not be claimed before `queue` has moved; `place` is its position there."""
+    """The row may not be claimed before `queue` has moved; `place` is its position there. `behind`: the schedule that
+    it waits for, if it is one. `cause`: what it waits for, if that is not what rows in this queue do."""
 
     queue: WaitQueue
     place: RowKey
+    behind: ScheduleId | None = None
+    cause: str | None = None
 
 
 class Recheck(NamedTuple):
@@ -208,6 +242,7 @@ class PendingRows:
             if verdict is None:
                 picked.append(entry)
             elif isinstance(verdict, Hold):
+                entry.held(verdict, now)
                 heapq.heappush(self.held.setdefault(verdict.queue, []), (verdict.place, entry))
             elif isinstance(verdict, Recheck):
                 entry.checked = False
@@ -233,7 +268,9 @@ class PendingRows:
             for _ in range(min(again.rows, len(rows))):
                 if rows[0][1].row.due > again.due_by:
                     break
-                self.put_back([heapq.heappop(rows)[1]])
+                entry = heapq.heappop(rows)[1]
+                entry.let_go(now)
+                self.put_back([entry])
             if not rows:
                 del self.held[queue]
 

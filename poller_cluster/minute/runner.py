@@ -84,6 +84,7 @@ class MinuteRun:
             on_acknowledged=self._acknowledged,
             tell=None if context.events is None else context.events.tell,
         )
+        self.began_ms = context.runtime.clock.wall_ms()
         self._handed_out = 0
         self._reserved = 0
         self._busy = False
@@ -140,8 +141,11 @@ class MinuteRun:
             if not machine.write_unanswered and not self._may_begin():
                 if machine.phase is Phase.LOST:
                     return machine.phase
+                context.dispatcher.doubts.begin()
                 await self._wake.wait(DOUBT_PAUSE_SECONDS)
                 continue
+            if context.dispatcher.doubts.last and self._may_begin():
+                context.dispatcher.doubts.end()
             pace = limits.record_pace.record_after_ms
             machine.record_after_ms = min(pace, AWAITED_AFTER_MS) if machine.rows.held_for(KEY) else pace
             machine.window_rows = limits.row_window.rows

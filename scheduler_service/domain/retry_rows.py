@@ -44,6 +44,8 @@ REDELIVERY = "redelivery"
 """Reason of a pointer that an explicit redelivery made."""
 IN_DOUBT = "in-doubt"
 """Reason of a pointer to an attempt that an earlier owner may have made, and of an end that leaves that open."""
+LATE_CREATE = "late-create"
+"""Reason of a pointer of a row that was created when its minute was being called."""
 DESTINATION_PAUSED = "destination-paused"
 """Reason of a pointer of a row that waits for its destination to be resumed."""
 

@@ -101,7 +101,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `attempts` counts attempts made so far, `next_attempt_at` is the instant of the retry row while retrying, `reason`
     is a stable word for why (`in-doubt`, `late`, `exhausted`, ...), `last_error` a stable code, `fired_by` the node
-    incarnation as text.
+    incarnation as text, and behind it what a late or retried call has waited for (`waits`).
 
     `redelivered_at` is the instant of the last explicit redelivery, `redelivered_after` how many attempts had been made
     by then: counting starts over there. Originals have both, retry rows carry a mark instead (see `retry_rows`).

@@ -51,6 +51,7 @@ from scheduler_service.domain.ports import HintSender, ScheduleKeyStore, Schedul
 from scheduler_service.domain.ports.schedules import Answered
 from scheduler_service.domain.retry_rows import (
     IN_DOUBT,
+    LATE_CREATE,
     begun_again,
     definition_of,
     is_in_doubt,
@@ -342,7 +343,7 @@ class ScheduleWriter:
                     return None
                 in_doubt = True
             at = UnixMillis(self._clock.wall_ms())
-            outcome = outcome_after(row, state=State.RETRYING, at=at, reason=IN_DOUBT if in_doubt else "late-create")
+            outcome = outcome_after(row, state=State.RETRYING, at=at, reason=IN_DOUBT if in_doubt else LATE_CREATE)
             if await self._edit_pending_row(definition, header, outcome, revision=row.revision):
                 return await self._next_retry_row(await self._revised(definition, row), outcome)
         raise StoreUnavailable("the minute of this schedule changes too often")

@@ -14,6 +14,7 @@ from poller_cluster.clients import ServedClient
 from poller_cluster.crons.fire_guard import CronFireGuard
 from poller_cluster.dispatch.dispatcher import Dispatcher
 from poller_cluster.dispatch.job import Job
+from poller_cluster.dispatch.lateness import Doubts
 from poller_cluster.events.outcome_events import OutcomeEvents
 from poller_cluster.events.tracks import EventTracks
 from poller_cluster.minute.context import MinuteContext
@@ -47,6 +48,7 @@ class Jobs(Dispatcher):
         self.seen: list[Job] = []
         self.limit = 100
         self.reserved = 0
+        self.doubts = Doubts(wall_ms=lambda: self.now(), trusted=lambda: True)
         self.now: Callable[[], int] = lambda: 0
         self.on_free: Callable[[], None] = lambda: None
         self._wanted = False
@@ -60,6 +62,9 @@ class Jobs(Dispatcher):
         if self._wanted:
             self._wanted = False
             self.on_free()
+
+    def suspended(self, client_id: ClientId, *, lasts: bool) -> None:
+        pass
 
     def claim_ahead_ms(self, client_id: ClientId, settings: MinuteSettings) -> int:
         return settings.claim_ahead_ms

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
+from msgspec import structs
+
 from membership.errors import StoreUnavailable
 from membership.identity import IncarnationNumber, NodeId, NodeIncarnation, PollerKey
 from membership.ports import LeaseRow
@@ -231,7 +233,8 @@ class Owners:
         """Pass on what the shell passes on after every step."""
         epoch, minute = at
         machine, outbox = state.machines[at], state.owners[epoch].outbox
-        outbox += tuple((minute, claim) for claim in machine.take_claims())
+        # What a row has waited for changes nothing, and would be another state.
+        outbox += tuple((minute, structs.replace(claim, waits=None)) for claim in machine.take_claims())
         if machine.draining or machine.phase is Phase.LOST:
             for _, claim in (item for item in outbox if item[0] == minute):
                 machine.unclaimed(claim.row.key)

@@ -13,11 +13,12 @@ from poller_cluster.minute.rows import PendingRow, PendingRows
 from poller_cluster.minute.steps import Step
 from scheduler_service.domain.books import Tally
 from scheduler_service.domain.ids import Minute, Partition, RowKey
+from scheduler_service.domain.waits import Waits
 from tests.simulation.explorer.scene import FIRST_MINUTE
 from tests.simulation.explorer.store import Tables
 from tests.simulation.explorer.tasks import Task
 
-PARTS = (PollerMinute, PendingRows, PendingRow, FollowUps, Tally, KnownHeader, PartitionScan, RescanThrottle)
+PARTS = (PollerMinute, PendingRows, PendingRow, Waits, FollowUps, Tally, KnownHeader, PartitionScan, RescanThrottle)
 
 
 @dataclass(frozen=True)

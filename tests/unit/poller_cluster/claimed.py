@@ -53,7 +53,7 @@ class RowOwner:
         may_send: Callable[[], bool] = lambda: True,
         on_queued_again: Callable[[], None] = lambda: None,
     ) -> None:
-        self.client_id, self.epoch = ClientId(client_id), EPOCH
+        self.client_id, self.epoch, self.began_ms = ClientId(client_id), EPOCH, 0
         self._on_end = on_end
         self.may_send = may_send
         self.queued_again = on_queued_again

@@ -3,12 +3,14 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from poller_cluster.dispatch.outcome import defer, until_open_again
 from scheduler_service.domain.clients import ClientSettings, RetrySettings
 from scheduler_service.domain.ids import DAY_MS, UnixMillis
 from scheduler_service.domain.options import NO_OPTIONS, Redelivery, RetryOverride, ScheduleOptions
 from scheduler_service.domain.schedules import State
+from scheduler_service.domain.waits import Waits, fired_by_of
 from tests.support.api import NOW
 from tests.unit.poller_cluster.claimed import claim
 
@@ -26,7 +28,16 @@ def test_deferral_records_no_attempt_and_no_sender() -> None:
     one = claim(attempt_base=4, first_attempt_at=NOW - 60_000)
     found = defer(one, at=AT, in_doubt=False, reason="ordering")
     assert (found.state, found.attempts, found.first_attempt_at) == (State.RETRYING, 4, NOW - 60_000)
-    assert (found.fired_by, found.fired_epoch, found.finished_at) == (None, None, None)
+    assert (fired_by_of(found.fired_by), found.fired_epoch, found.finished_at) == (None, None, None)
+
+
+def test_deferral_counts_the_time_since_the_rows_own_instant_once() -> None:
+    waits = Waits("n@1 waited flow=100,receiver=7")
+    waits.add("flow", 1_000)
+    one = structs.replace(claim(due=NOW - 5_000), waits=waits)
+    for _ in range(2):
+        found = defer(one, at=AT, in_doubt=False, reason="ordering", behind="x")
+        assert found.fired_by == "n@1 waited flow=1100,receiver=7,ordering=34000/x"
 
 
 def test_doubt_outlasts_being_deferred() -> None:
