@@ -71,7 +71,7 @@ class _Sender:
     whose events are being read."""
 
     def __init__(self, calls: "NoticeCalls", run: ClaimingRun, client_id: ClientId) -> None:
-        self.client_id, self.epoch = client_id, run.epoch
+        self.client_id, self.epoch, self.began_ms = client_id, run.epoch, run.began_ms
         self.run = run
         self.jobs: dict[RowKey, Job] = {}
         self.reading: set[RowKey] = set()
