@@ -208,7 +208,7 @@ def set_(
         str,
         typer.Argument(
             metavar="JSON",
-            help="Of retry, timeout_seconds, hosts, flows, late_policy, in_doubt, receiver_verbs, "
+            help="Of retry, timeout_seconds, hosts, flows, late_policy, in_doubt, receiver_verbs, event_feed, "
             "read_consistency and write_consistency those that are to change; each is replaced as a whole.",
             show_default=False,
         ),

@@ -48,9 +48,10 @@ def tail(
     key: KeyText = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print events as they come, a line each, until it is interrupted; with --json each as a document of its own line.
+    """Print events as they come.
 
-    It goes on by itself when the API was away for a while. An event may come again, with the same id."""
+    Each is a line, with --json a document, until the command is interrupted. It goes on by itself when the API was
+    away for a while. An event may come again, with the same id."""
     with connect(url, key) as api:
         for event in api.client(client_id).events(since=since):
             if as_json:

@@ -42,7 +42,7 @@ from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.delivery.targets.port import Engine
 from poller_cluster.dispatch.due_clock import DueClock
 from poller_cluster.dispatch.flows import FlowPlace, Flows, TooManyFlows
-from poller_cluster.dispatch.job import Claim, Job
+from poller_cluster.dispatch.job import Claim, Job, Turn
 from poller_cluster.dispatch.lateness import Doubts, explained
 from poller_cluster.dispatch.named_rows import NamedRows
 from poller_cluster.dispatch.outcome import conclude, heeded, until_open_again
@@ -404,7 +404,7 @@ class Dispatcher:
             limit, free = self._limit(client), self._engine_free()
             if queue.deficit < 1:
                 queue.deficit += QUANTUM * client.quota
-            start = _Start(
+            start = Turn(
                 client=client,
                 now=self._due_clock.now(),
                 earliest=self._due_clock.earliest(),
@@ -435,7 +435,7 @@ class Dispatcher:
             queue.turn.append(queue)
         return started
 
-    def _may_go(self, job: Job, start: "_Start") -> bool:
+    def _may_go(self, job: Job, start: Turn) -> bool:
         """Whether this row's receiver takes it now. Otherwise the row is parked, or gets its outcome."""
         receiver = job.receiver
         if receiver is None:
@@ -469,7 +469,7 @@ class Dispatcher:
         job.waits_for("flow", start.wall_ms)
         return False
 
-    def _ended_unsent(self, job: Job, outcome: Outcome, start: "_Start") -> None:
+    def _ended_unsent(self, job: Job, outcome: Outcome, start: Turn) -> None:
         self._released(job)
         job.owner.attempt_ended(job.claim.row.key, outcome, now=start.wall_ms)
 
@@ -521,7 +521,7 @@ class Dispatcher:
         at = UnixMillis(now + max(round(seconds * 1000), 1))
         return until_open_again(claim, options=options, settings=client.settings_for(claim.row.url), at=at, now=now)
 
-    def _start(self, held: ClientRows, job: Job, start: "_Start") -> None:
+    def _start(self, held: ClientRows, job: Job, start: Turn) -> None:
         prepared = self._preparation.prepare(job, start.client, now=start.wall_ms, judged_at=start.earliest)
         if start.now - job.due > LATE_MS or job.claim.waits is not None:
             prepared = explained(prepared, job, self._preparation.sender, held, self.doubts, now=start.now)
@@ -546,12 +546,7 @@ class Dispatcher:
         )
 
     def _attempt_done(
-        self,
-        held: ClientRows,
-        job: Job,
-        prepared: Prepared,
-        result: AttemptResult,
-        generation: int,
+        self, held: ClientRows, job: Job, prepared: Prepared, result: AttemptResult, generation: int
     ) -> None:
         held.on_the_wire -= 1
         assert job.receiver is not None
@@ -599,14 +594,3 @@ class Dispatcher:
             self._make_ready(waiting.pop() if changed else waiting.popleft(), called=True)
         if not waiting:
             self._parked.pop(receiver, None)
-
-
-class _Start(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What holds for all attempts started in one client's turn: the client, and the clocks as read at its begin. Rows
-    due by `now` may start; `earliest` is the time by which lateness is judged."""
-
-    client: ServedClient
-    now: int
-    earliest: int
-    wall_ms: int
-    monotonic: float

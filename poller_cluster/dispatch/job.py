@@ -4,6 +4,7 @@ from typing import Protocol
 
 import msgspec
 
+from poller_cluster.clients import ServedClient
 from poller_cluster.dispatch.flows import FlowPlace
 from poller_cluster.dispatch.receivers import Receiver
 from scheduler_service.domain.ids import ClientId, RowKey, UnixMillis
@@ -65,3 +66,14 @@ class Job(msgspec.Struct, eq=False):
             self.claim = msgspec.structs.replace(self.claim, waits=Waits())
             assert self.claim.waits is not None
         self.claim.waits.begin(cause, max(at, self.due))
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What holds for all attempts started in one client's turn: the client, and the clocks as read at its begin. Rows
+    due by `now` may start; `earliest` is the time by which lateness is judged."""
+
+    client: ServedClient
+    now: int
+    earliest: int
+    wall_ms: int
+    monotonic: float

@@ -18,7 +18,14 @@ from aiohttp import web
 
 from membership.errors import StoreUnavailable
 from scheduler_service.api.http.auth import Access
-from scheduler_service.api.http.query import CURSOR_PATTERN, MAX_CURSOR, Parameter, instant_parameter, limit_parameter
+from scheduler_service.api.http.query import (
+    CURSOR_PATTERN,
+    MAX_CURSOR,
+    CursorText,
+    Parameter,
+    instant_parameter,
+    limit_parameter,
+)
 from scheduler_service.api.http.route import JSON, SERVER, RequestContext, Route, json_response
 from scheduler_service.api.request_budget import too_many
 from scheduler_service.api.schemas import Instant
@@ -61,7 +68,7 @@ class FeedView(msgspec.Struct, frozen=True, kw_only=True):
     """`cursor`: what to give as `after` next, also when there are no events. `more`: there are others already."""
 
     events: list[EventView]
-    cursor: str
+    cursor: CursorText
     more: bool
 
 

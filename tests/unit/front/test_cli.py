@@ -69,9 +69,9 @@ def test_attempts_show_the_end_of_a_retried_success_and_tell_an_empty_answer_fro
     _, *rows = (line.split() for line in capsys.readouterr().out.splitlines())
     started, ended = ["2026-11-21", "09:30:15.250Z"], ["2026-11-21", "09:30:15.262Z"]
     assert rows == [
-        ["1", "failed", *started, *ended, "0.012", "401", "-", "(empty)"],
-        ["2", "failed", *started, *ended, "0.012", "-", "connect-refused", "-"],
-        ["3", "delivered", "-", *ended, "-", "204", "-", "-"],
+        ["1", "failed", *started, *ended, "0.012", "401", "-", "-", "(empty)"],
+        ["2", "failed", *started, *ended, "0.012", "-", "connect-refused", "-", "-"],
+        ["3", "delivered", "-", *ended, "-", "204", "-", "-", "-"],
     ]
 
 

@@ -36,8 +36,10 @@ SECONDS = 10
 
 @pytest.fixture(autouse=True)
 def collector_as_before() -> Iterator[None]:
-    """`spare_collector` is for a process that ends with the program; this process runs other tests."""
+    """`spare_collector` is for a process that ends with the program; this process runs other tests, whose objects its
+    collection at the start need not visit."""
     thresholds = gc.get_threshold()
+    gc.freeze()
     yield
     gc.unfreeze()
     gc.set_threshold(*thresholds)

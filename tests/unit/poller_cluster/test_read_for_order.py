@@ -30,6 +30,7 @@ class Minute:
             writer=stand_in,
             books=stand_in,
             limits=MinuteLimits(MinuteSettings()),
+            events=None,
         )
         machine: Any = SimpleNamespace(partition=PARTITION, epoch=1)
         admission: Any = SimpleNamespace(read=self.told.append, whole_read=lambda: self.told.append("whole"))
