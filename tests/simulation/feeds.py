@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
 from membership.errors import StoreUnavailable
 from poller_cluster.events.outcome_events import OutcomeEvents
 from poller_cluster.events.track_writer import TrackWriter
-from poller_cluster.minute.follow_ups import FollowUps
 from poller_cluster.minute.machine import PollerMinute
 from scheduler_service.domain.events import OF_STATE, Block
 from scheduler_service.domain.ids import ClientId, PollerId
@@ -75,7 +75,16 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 def minutes_settle_before_their_events(patch: pytest.MonkeyPatch) -> None:
     """A minute settles, and its watermark passes, while events are under way."""
-    patch.setattr(FollowUps, "__len__", lambda self: len(self._open) + len(self._announced))
+    tell = OutcomeEvents.tell
+
+    async def later(self: OutcomeEvents, definition: Definition, outcome: Outcome) -> None:
+        async def at_leisure() -> None:
+            with suppress(StoreUnavailable):
+                await tell(self, definition, outcome)
+
+        self._runtime.spawn(at_leisure(), name="events at leisure")
+
+    patch.setattr(OutcomeEvents, "tell", later)
 
 
 def unanswered_batches_count_as_stored(patch: pytest.MonkeyPatch) -> None:

@@ -16,13 +16,13 @@ FEED = ClientSettings(event_feed=True, retry=RetrySettings(base_seconds=2.0))
 OUTAGE_SECONDS = 20.0
 
 
-def loses_events(chance: float, rng: random.Random) -> object:
-    """Requests about events are refused, lost or late, a part of them each."""
+def loses_events(chance: float, rng: random.Random, *ways: str) -> object:
+    """A part of the requests about events end in one of these ways."""
 
     def hook(kind: str, items: Sequence[Item]) -> str | None:
         if kind != "write" or not items[0][0].startswith("event"):
             return None
-        return rng.choice(("refuse", "lose", "late")) if rng.random() < chance else None
+        return rng.choice(ways) if rng.random() < chance else None
 
     return hook
 
@@ -35,7 +35,7 @@ async def troubled(world: World) -> None:
     world.receiver.script = lambda call: 503 if call.attempt == 1 and call.due_ms % 5 == 0 else 200
     load = begin_load(world, seconds=150.0, per_second=3.0)
     for node in world.nodes.values():
-        node.connection.plan.hook = loses_events(0.3, rng)  # type: ignore[assignment]
+        node.connection.plan.hook = loses_events(0.3, rng, "refuse", "lose", "late")  # type: ignore[assignment]
     await world.advance(20.0)
     for asked in [one for one in world.asked.values() if one.due > world.now_ms() + 5_000][:10]:
         await world.cancel(asked)
@@ -55,7 +55,7 @@ async def troubled(world: World) -> None:
     # Over the instant at which a minute settles.
     await world.advance_to(minute_start(minute_of(world.now_ms()) + 1) - 5_000)
     for node in world.nodes.values():
-        node.connection.plan.hook = loses_events(1.0, rng)  # type: ignore[assignment]
+        node.connection.plan.hook = loses_events(1.0, rng, "refuse")  # type: ignore[assignment]
     await world.advance(OUTAGE_SECONDS)
     killed = owner_of(world, 2)
     await world.kill(killed)

@@ -26,11 +26,11 @@ class Minute:
         self.budget = budget(clock, BackgroundSettings(requests_at_once=1))
         context: Any = SimpleNamespace(
             runtime=node_runtime(clock, budget=self.budget),
+            events=None,
             schedules=SimpleNamespace(read_page=self.read_page),
             writer=stand_in,
             books=stand_in,
             limits=MinuteLimits(MinuteSettings()),
-            events=None,
         )
         machine: Any = SimpleNamespace(partition=PARTITION, epoch=1)
         admission: Any = SimpleNamespace(read=self.told.append, whole_read=lambda: self.told.append("whole"))
