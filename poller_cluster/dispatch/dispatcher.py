@@ -348,8 +348,6 @@ class Dispatcher:
     def _make_ready(self, job: Job, *, called: bool = False) -> None:
         queue = self._held[job.owner.client_id].queues[job.over_quota]
         job.called = called
-        if job.claim.waits is not None:
-            job.claim.waits.end(self._clock.wall_ms())
         if called:
             queue.ready.appendleft(job)
         else:
@@ -523,7 +521,7 @@ class Dispatcher:
 
     def _start(self, held: ClientRows, job: Job, start: Turn) -> None:
         prepared = self._preparation.prepare(job, start.client, now=start.wall_ms, judged_at=start.earliest)
-        if start.now - job.due > LATE_MS or job.claim.waits is not None:
+        if start.now - job.due > LATE_MS or (job.claim.waits is not None and job.claim.row.is_retry_row):
             prepared = explained(prepared, job, self._preparation.sender, held, self.doubts, now=start.now)
         if prepared is None:
             job.waits_for("token-unavailable", start.wall_ms)

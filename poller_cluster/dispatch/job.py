@@ -49,7 +49,8 @@ class ClaimingRun(Protocol):
 class Job(msgspec.Struct, eq=False):
     """One claimed row, which `owner` may take back until its attempt starts. `over_quota`: beyond what its poller is
     guaranteed in this minute. `called`: it has waited for its receiver or flow, and its turn there has come.
-    `fired_by`: what is recorded as such of a late call; None: the incarnation alone."""
+    `fired_by`: what is recorded as such of a late call; None: the incarnation alone. `parked_for`: what it was parked
+    for last, at `parked_at`."""
 
     owner: ClaimingRun
     claim: Claim
@@ -59,13 +60,25 @@ class Job(msgspec.Struct, eq=False):
     receiver: "Receiver[Job] | None" = None
     flow: "FlowPlace[Job] | None" = None
     fired_by: str | None = None
+    parked_for: str | None = None
+    parked_at: int = 0
 
     def waits_for(self, cause: str, at: int) -> None:
-        """It is parked from `at` on (Unix milliseconds)."""
+        """It is parked from `at` on (Unix milliseconds). Until it starts, or is parked for another cause, it counts as
+        waiting for this one: few rows are late, so parking and taking back costs no more than this."""
+        if self.parked_for != cause:
+            self.count_parked(at)
+            self.parked_for, self.parked_at = cause, max(at, self.due)
+
+    def count_parked(self, now: int) -> None:
+        """Count the time for which it was parked, in the waits of its claim."""
+        if self.parked_for is None:
+            return
         if self.claim.waits is None:
             self.claim = msgspec.structs.replace(self.claim, waits=Waits())
-            assert self.claim.waits is not None
-        self.claim.waits.begin(cause, max(at, self.due))
+        assert self.claim.waits is not None
+        self.claim.waits.add(self.parked_for, now - self.parked_at)
+        self.parked_for = None
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -43,6 +43,8 @@ class Stretches:
 
     def within(self, start: int, end: int) -> int:
         """For how many milliseconds from `start` to `end` it held."""
+        if not self._past and self._since is None:
+            return 0
         known = sum(max(min(end, until) - max(start, since), 0) for since, until in self._past)
         return known + (0 if self._since is None else max(end - max(start, self._since), 0))
 
@@ -91,18 +93,16 @@ def explained(
     *,
     now: int,
 ) -> Prepared | Outcome | None:
-    """What became of a row that is late or has waited, at `now` (Unix ms). What a late or retried row has waited for is
-    recorded with its attempt (`Job.fired_by`), or in the outcome that it gets without one; deferrals record it
-    themselves."""
+    """What became of a row that is late or retried, at `now` (Unix ms). What it has waited for is recorded with its
+    attempt (`Job.fired_by`), or in the outcome that it gets without one; deferrals record it themselves."""
     if prepared is None or (isinstance(prepared, Outcome) and not prepared.state.ended):
         return prepared
+    job.count_parked(now)
     claim = job.claim
     row, waits = claim.row, Waits() if claim.waits is None else claim.waits
     due = row.due
     late = now - due
-    if late <= LATE_MS and not row.is_retry_row:
-        return prepared
-    if late > LATE_MS:
+    if late > LATE_MS and late - waits.leg_ms > LEAST_REST_MS:
         created = 0 if row.is_retry_row else max(row.created_at or 0, claim.found_at) - due
         for cause, ms in (
             ("trust", doubts.trust.within(due, now)),
@@ -113,9 +113,10 @@ def explained(
             ("quota", late if job.over_quota else 0),
             ("in-flight", client.full.within(due, now)),
         ):
-            waits.add(cause, min(ms, late - waits.leg_ms))
+            if ms > 0:
+                waits.add(cause, min(ms, late - waits.leg_ms))
         rest = late - waits.leg_ms
-        if rest > LEAST_REST_MS or not waits.leg_ms:
+        if rest > LEAST_REST_MS:
             waits.add("node", rest)
     job.fired_by = waits.text(sender.incarnation)
     return msgspec.structs.replace(prepared, fired_by=job.fired_by) if isinstance(prepared, Outcome) else prepared

@@ -18,7 +18,7 @@ class PendingRow:
     that were not perhaps called before, must also be checked before they are claimed. `found_at`: when it was found
     (Unix ms) if its minute had been read completely by then, else 0. Such a row may have been created in time and only
     its hint lost, so its lateness counts from then. `waited`: what it was held for, and its schedule before; None: for
-    nothing."""
+    nothing. `hold`: since when it is held, and why."""
 
     __slots__ = (
         "checked",
@@ -27,6 +27,7 @@ class PendingRow:
         "first_attempt_at",
         "forgotten",
         "found_at",
+        "hold",
         "key",
         "last",
         "outcome",
@@ -48,6 +49,7 @@ class PendingRow:
         self.first_attempt_at: UnixMillis | None = None
         self.last: tuple[int | None, str | None] = (None, None)
         self.waited: Waits | None = None
+        self.hold: tuple[int, Hold] | None = None
 
     @property
     def waits(self) -> bool:
@@ -78,15 +80,18 @@ class PendingRow:
 
     def held(self, hold: "Hold", now: int) -> None:
         """It is held from now on. Before its due it waits for that alone."""
-        if self.waited is None:
-            self.waited = Waits()
-        behind = None if hold.behind is None else str(hold.behind)
-        self.waited.begin(hold.cause or CAUSE_OF[hold.queue[0]], max(now, self.row.due), behind=behind)
+        self.hold = max(now, self.row.due), hold
 
     def let_go(self, now: int) -> None:
         """It is to be judged again."""
-        if self.waited is not None:
-            self.waited.end(now)
+        if self.hold is None or now <= self.row.due:
+            return
+        since, hold = self.hold
+        if self.waited is None:
+            self.waited = Waits()
+        behind = None if hold.behind is None else str(hold.behind)
+        self.waited.add(hold.cause or CAUSE_OF[hold.queue[0]], now - since, behind=behind)
+        self.hold = None
 
 
 WaitQueue: TypeAlias = tuple[str, str]

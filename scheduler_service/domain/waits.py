@@ -68,7 +68,7 @@ def read_waits(text: str | None) -> list[Wait]:
 class Waits:
     """What one schedule has waited for. Made only for rows that wait: all others have none."""
 
-    __slots__ = ("_behind", "_cause", "_fired_by", "_leg_ms", "_ms", "_since")
+    __slots__ = ("_behind", "_fired_by", "_leg_ms", "_ms")
 
     def __init__(self, text: str | None = None) -> None:
         """`text`: a stored `fired_by`, whose waits are taken over."""
@@ -76,8 +76,6 @@ class Waits:
         self._fired_by = fired_by_of(text) or ""
         self._behind: str | None = None
         self._leg_ms = 0
-        self._cause: str | None = None
-        self._since = 0
         for wait in read_waits(text):
             self._ms[wait.cause] = wait.ms
             self._behind = wait.behind or self._behind
@@ -88,16 +86,6 @@ class Waits:
             self._ms[cause] = self._ms.get(cause, 0) + ms
             self._leg_ms += ms
             self._behind = behind or self._behind
-
-    def begin(self, cause: str, at: int, *, behind: str | None = None) -> None:
-        """The row waits from `at` on (Unix milliseconds), until `end`."""
-        self._cause, self._since = cause, at
-        self._behind = behind or self._behind
-
-    def end(self, at: int) -> None:
-        if self._cause is not None:
-            self.add(self._cause, at - self._since)
-            self._cause = None
 
     @property
     def leg_ms(self) -> int:

@@ -12,10 +12,8 @@ NODE = "node-1@1763836790000"
 
 def test_waits_are_added_by_cause_and_read_back() -> None:
     waits = Waits()
-    waits.begin("flow", 1_000)
-    waits.end(1_200)
-    waits.begin("ordering", 1_200, behind="a")
-    waits.end(2_700)
+    waits.add("flow", 200)
+    waits.add("ordering", 1_500, behind="a")
     waits.add("flow", 5)
     text = waits.text(NODE)
     assert text == f"{NODE} waited flow=205,ordering=1500/a"
@@ -31,7 +29,6 @@ def test_the_next_leg_goes_on_from_what_is_stored() -> None:
 
 def test_no_wait_adds_nothing() -> None:
     waits = Waits(NODE)
-    waits.end(5)
     waits.add("flow", 0)
     assert waits.text(NODE) == NODE
 

@@ -43,23 +43,16 @@ class Late:
         return {wait.cause: wait.ms for wait in read_waits(self.job.fired_by)}
 
 
-def test_a_start_within_a_second_records_nothing() -> None:
-    late = Late()
-    late.job.waits_for("receiver", NOW)
-    assert late.waited(1_000) == {}
-    assert late.job.fired_by is None
-
-
 def test_a_rest_without_a_cause_is_the_nodes() -> None:
     assert Late().waited(1_001) == {"node": 1_001}
 
 
-def test_what_held_the_row_comes_first_and_a_short_rest_is_none() -> None:
+def test_what_the_row_was_parked_for_comes_first() -> None:
     late = Late()
     late.job.waits_for("receiver", NOW - 500)
-    assert late.job.claim.waits is not None
-    late.job.claim.waits.end(NOW + 2_950)
-    assert late.waited(3_000) == {"receiver": 2_950}
+    late.job.waits_for("receiver", NOW + 10)
+    late.job.waits_for("flow", NOW + 2_000)
+    assert late.waited(3_000) == {"receiver": 2_000, "flow": 1_000}
 
 
 @pytest.mark.parametrize("trusts", [True, False])
