@@ -146,7 +146,7 @@ def _never_called(row: Row, late: str, because: str) -> str:
         return f"It was skipped, late by {late}{' ' if because else ''}{because}."
     if row.rescheduled_to is not None:
         return f"It was cancelled before it was called: {row.rescheduled_to} is called instead."
-    return f"It was {_ENDS[row.state or '']} without a call{_why(row)}."
+    return f"It was {_ENDS.get(row.state or '', row.state)} without a call{_why(row)}."
 
 
 def _why(row: Row) -> str:
@@ -174,7 +174,7 @@ def _went_on(facts: Facts) -> str:
         return f"attempt {attempts} delivered it{took}"
     if row.ended:
         after = f" after {attempts} attempt{'' if attempts == 1 else 's'}" if attempts else ""
-        return f"it was {_ENDS[row.state or '']}{after}"
+        return f"it was {_ENDS.get(row.state or '', row.state)}{after}"
     if facts.in_flight:
         return "a node is calling it now"
     if row.state == State.RETRYING and row.next_attempt_at is not None:
@@ -279,7 +279,7 @@ def _after(facts: Facts) -> Iterator[Step]:
     elif row.state is None and row.due > facts.now:
         yield Step(step="next", at=row.due, text="It is due then.")
     if row.ended:
-        yield Step(step="ended", at=row.finished_at, text=f"It was {_ENDS[row.state or '']}{_why(row)}.")
+        yield Step(step="ended", at=row.finished_at, text=f"It was {_ENDS.get(row.state or '', row.state)}{_why(row)}.")
 
 
 def _capital(text: str) -> str:
