@@ -14,7 +14,7 @@ handled.
 An answer may say more than its status, by these headers, where the client's settings allow it (`receiver_verbs`):
 
     NOT_AGAIN     with status 489 or any other failure: no further attempt
-    call_at(due)  the schedule is called again at that instant, under the same id; with a 2xx it has not failed
+    call_at(due)  the schedule is called again at that instant, under the same id, and has not failed
     STOP_CRON     the cron of this run is paused
 """
 

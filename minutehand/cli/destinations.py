@@ -199,7 +199,7 @@ def delete(
     key: KeyText = None,
     as_json: AsJson = False,
 ) -> None:
-    """Delete a destination that no cron and no waiting schedule names."""
+    """Delete a destination that no cron, subscription or waiting schedule names."""
     with connect(url, key) as api:
         api.client(client_id).destinations.delete(name, revision=revision, force=force)
     if as_json:

@@ -17,7 +17,7 @@ _HEAD = ("AT", "TYPE", "SCHEDULE", "ATTEMPTS", "REASON", "LABEL", "KEY")
 
 Since = Annotated[
     str | None,
-    typer.Option("--since", help="What came from this instant on, RFC 3339; a day back.", show_default=False),
+    typer.Option("--since", help="What came from this instant on, RFC 3339: up to a day back.", show_default=False),
 ]
 
 

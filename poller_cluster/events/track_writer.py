@@ -5,7 +5,7 @@
                           '--block full----'  '-' no answer: the same batch again, under the same seqs
 
 So the seqs of a block become visible in their order, and a block only after all events of the one before are
-acknowledged. Both is what lets readers trust what they have seen.
+acknowledged. That is why readers may trust what they have seen.
 """
 
 import asyncio

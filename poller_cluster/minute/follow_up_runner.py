@@ -1,6 +1,6 @@
 """Carries out the follow-ups of a minute's outcomes in other partitions (`follow_ups`): places retry rows, carries
-ends to originals, writes dead letters, and has crons paused whose runs keep failing or whose receiver stops them,
-and tells clients of ends.
+ends to originals, writes dead letters, has crons paused whose runs keep failing or whose receiver stops them, and tells
+clients of ends.
 
 Follow-ups to one partition are carried out together, up to `FOLLOW_UPS_AT_ONCE` at a time, each such group in one slot
 of the node's background budget: storage joins concurrent requests for one partition into one conditional write. Those

@@ -107,7 +107,6 @@ class NoticeCalls:
         runtime: NodeRuntime,
         append: Append,
     ) -> None:
-        """`append`: see `Append`."""
         self._append = append
         self._dispatcher = dispatcher
         self._clients = clients

@@ -2,8 +2,8 @@
 
     calls of a minute = rows that it holds (`minute_loads`) + fires of active crons that have no row yet
 
-Rows are those of a moment ago, so what is created meanwhile, retries of calls yet to fail among it, is not in it. Fires
-are those of the rules as they are: runs that overlaps, pauses or calendars of later releases will skip count.
+Rows are those of a moment ago: what is created later is missing, as are retries of calls that have yet to fail. Fires
+are those of the rules as they are: they count even if an overlap, a pause or a change of a calendar will skip them.
 """
 
 from bisect import bisect_left

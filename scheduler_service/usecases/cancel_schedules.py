@@ -131,8 +131,8 @@ CancelOutcome: TypeAlias = CancelResult | BeingRetried | StoreUnavailable
 
 
 class CancelSchedules:
-    """Cancels schedules of clients that the caller has looked up. `has_feed`: whether a client is
-    told of ends; then owners are told of cancels, so that the events need not wait for the schedules' dues."""
+    """Cancels schedules of clients that the caller has looked up. `has_feed`: whether a client is told of
+    ends; then owners are told of cancels, so that the events need not wait for the schedules' dues."""
 
     def __init__(
         self,

@@ -49,7 +49,7 @@ class Destinations(Part):
         return self._perform(resume_destination(self._client_id, name, revision=revision))
 
     def delete(self, name: str, *, revision: int | None = None, force: bool = False) -> None:
-        """Delete one that no cron and no waiting schedule names; `force`: also one that is named, whose calls fail
-        then. `revision`: only if it still has this one. Raises MinutehandApiError: destination-in-use,
+        """Delete one that no cron, subscription or waiting schedule names; `force`: also one that is named, whose
+        calls fail then. `revision`: only if it still has this one. Raises MinutehandApiError: destination-in-use,
         precondition-failed."""
         self._perform(delete_destination(self._client_id, name, revision=revision, force=force))

@@ -37,8 +37,8 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterOptions:
     """The user's options. A port of None is chosen. `outputs`: see `DemoDirectory`. `java_options`: of Cassandra's
-    JVM. `bigben` and `goscheduler`: see `DemoPlan`. `kafka`: with a broker, which destinations may
-    name, and its data in a folder of its own. `targets`: a file of further targets.
+    JVM. `bigben` and `goscheduler`: see `DemoPlan`. `kafka`: with a broker, which destinations may name, and its
+    data in a folder of its own. `targets`: a file of further targets.
     """
 
     directory: Path

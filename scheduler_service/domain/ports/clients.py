@@ -11,9 +11,8 @@ from scheduler_service.domain.subscriptions import StoredSubscription
 
 
 class CatalogPart(NamedTuple):
-    """Some of the clients, deleted ones included, with their signing secrets, destinations and
-    subscriptions. `last`: the last client
-    of this part, behind which the next part begins; None: there are no more."""
+    """Some of the clients, deleted ones included, with their signing secrets, destinations and subscriptions. `last`:
+    the last client of this part, behind which the next part begins; None: there are no more."""
 
     clients: Sequence[Client]
     secrets: Mapping[ClientId, Sequence[SigningSecret]]
