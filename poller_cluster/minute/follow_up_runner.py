@@ -93,12 +93,11 @@ class FollowUpRunner:
         if self._over():
             return False
         try:
-            if not follow_up.alone:
-                await carry_out(follow_up, writer=self._writer, reschedules=self._reschedules, books=self._books)
-                if follow_up.outcome.state is State.FAILED and follow_up.definition.cron_id is not None:
-                    await self._run_failed(follow_up.definition)
-                if follow_up.outcome.reason == CRON_STOPPED:
-                    await self._run_stopped(follow_up.definition)
+            await carry_out(follow_up, writer=self._writer, reschedules=self._reschedules, books=self._books)
+            if follow_up.outcome.state is State.FAILED and follow_up.definition.cron_id is not None:
+                await self._run_failed(follow_up.definition)
+            if follow_up.outcome.reason == CRON_STOPPED:
+                await self._run_stopped(follow_up.definition)
         except StoreUnavailable:
             return False
         if follow_up.event:

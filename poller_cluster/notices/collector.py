@@ -26,7 +26,7 @@ from scheduler_service.domain.notices import (
 from scheduler_service.runtime.backoff import Backoff
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
-_Stretch = tuple[ClientId, str, str, int, int]
+_Source = tuple[ClientId, str, str, int, int]
 """A client, its subscription, and a block: events of it that follow each other."""
 
 
@@ -62,7 +62,7 @@ class NoticeCollector:
         self._clients = clients
         self._writer = writer
         self._runtime = runtime
-        self._open: dict[_Stretch, _Batch] = {}
+        self._open: dict[_Source, _Batch] = {}
 
     async def place(self, client_id: ClientId, placed: PlacedEvent) -> None:
         """Return when every row that must send this event is acknowledged. Raises StoreUnavailable: the caller
@@ -79,24 +79,24 @@ class NoticeCollector:
         for row in waiting:
             await asyncio.shield(row)
 
-    def _add(self, stretch: _Stretch, seq: int, size: int) -> _Batch:
-        batch = self._open.get(stretch)
+    def _add(self, source: _Source, seq: int, size: int) -> _Batch:
+        batch = self._open.get(source)
         if batch is None or not batch.takes(seq, size):
             if batch is not None:
                 batch.full.set()
-            batch = self._open[stretch] = _Batch(seq, Signal(self._runtime.clock))
-            self._runtime.spawn(self._place(stretch, batch), name=f"notice to {stretch[1]} of {stretch[0]}")
+            batch = self._open[source] = _Batch(seq, Signal(self._runtime.clock))
+            self._runtime.spawn(self._place(source, batch), name=f"notice to {source[1]} of {source[0]}")
         batch.add(seq, size)
         if batch.events >= NOTICE_EVENTS:
             batch.full.set()
         return batch
 
-    async def _place(self, stretch: _Stretch, batch: _Batch) -> None:
+    async def _place(self, source: _Source, batch: _Batch) -> None:
         try:
             await batch.full.wait(NOTICE_WAIT_SECONDS)
-            if self._open.get(stretch) is batch:
-                del self._open[stretch]
-            await self._write(stretch, batch)
+            if self._open.get(source) is batch:
+                del self._open[source]
+            await self._write(source, batch)
         except BaseException as error:
             if not batch.placed.done():
                 batch.placed.set_exception(StoreUnavailable(f"a notice was not placed: {error}"))
@@ -105,8 +105,8 @@ class NoticeCollector:
             raise
         batch.placed.set_result(None)
 
-    async def _write(self, stretch: _Stretch, batch: _Batch) -> None:
-        client_id, subscription, track, epoch, block = stretch
+    async def _write(self, source: _Source, batch: _Batch) -> None:
+        client_id, subscription, track, epoch, block = source
         content = NoticeContent(
             client_id=client_id,
             subscription=subscription,

@@ -17,7 +17,7 @@ from scheduler_service.domain.ids import DAY_MS, ClientId, PollerId, UnixMillis,
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.options import NO_HEADERS, NO_OPTIONS_TEXT, Undecodable
 from scheduler_service.domain.schedules import Definition
-from scheduler_service.domain.subscriptions import EventFilter, Subscription
+from scheduler_service.domain.subscriptions import ANY_EVENT, EventFilter, Subscription
 
 EVENTS_CLIENT: Final = ClientId("$events")
 """The built-in client whose rows are notices."""
@@ -86,9 +86,9 @@ _decode_facts = msgspec.json.Decoder(_EventFacts).decode
 def notice_row(content: NoticeContent, *, due: UnixMillis, quota: int) -> Definition:
     """The row of `$events` that sends these events. Its URL has the client as host, so that each client's notices have
     the limits of one receiver, and leave room for the others'."""
-    one = content
-    name = f"notice {one.client_id} {one.subscription} {one.track} {one.epoch} {one.block} {one.first}"
-    return _row(one, name, due=due, quota=quota, label=f"{one.client_id}/{one.subscription}")
+    whose = f"{content.client_id} {content.subscription}"
+    name = f"notice {whose} {content.track} {content.epoch} {content.block} {content.first}"
+    return _row(content, name, due=due, quota=quota, label=f"{content.client_id}/{content.subscription}")
 
 
 def occurrence_row(client_id: ClientId, event: Event, *, quota: int) -> Definition:
@@ -129,7 +129,7 @@ def wants(subscription: Subscription, event: Event) -> bool:
     """Whether this event is sent for the subscription."""
     if not subscription.enabled or (subscription.events and event.type not in subscription.events):
         return False
-    return subscription.filter == EventFilter() or _matches(subscription.filter, event)
+    return subscription.filter == ANY_EVENT or _matches(subscription.filter, event)
 
 
 def _matches(asked: EventFilter, event: Event) -> bool:

@@ -59,11 +59,10 @@ class KeepMinuteLoads:
 
     async def read(self) -> None:
         """Read what others have placed in the hot hours whose last reading is oldest."""
-        hot = self.counts.hot()
-        self._read = {key: None for key in self._read if key in set(hot)}
-        known = set(self._read)
-        due = [*(key for key in hot if key not in known), *self._read][:HOT_HOURS_PER_READ]
-        for client_id, hour in due:
+        hot = dict.fromkeys(self.counts.hot())
+        self._read = {key: None for key in self._read if key in hot}
+        waiting = [*(key for key in hot if key not in self._read), *self._read]
+        for client_id, hour in waiting[:HOT_HOURS_PER_READ]:
             first = Minute(hour * MINUTES_PER_HOUR)
             try:
                 loads = await self._store.read(client_id, first=first, last=first)
