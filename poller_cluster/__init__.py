@@ -37,8 +37,9 @@ A row is called by one owner at a time, and never forgotten:
     more must be known (they were not known before, or have a follow-up that was not handed out) are read by key,
     serially; until then the scan counts as incomplete, so ids in doubt stay in doubt.
  8. A minute is settled when a complete scan begun after the grace saw every row, each row has ended or is retrying with
-    its retry row acknowledged, every retry row's end has reached its original, and the replacement of every rescheduled
-    row is created (`scheduler_service.usecases.complete_reschedule`). Then the watermark may pass.
+    its retry row acknowledged, every retry row's end has reached its original, the replacement of every rescheduled row
+    is created (`scheduler_service.usecases.complete_reschedule`), and every end that a feed tells is told (rule 40).
+    Then the watermark may pass.
 
 Retries are rows, and their pointers are written first:
 
@@ -155,7 +156,7 @@ an expansion is claimed, retried, taken over and recovered like any call.
     failure, or is about to claim a fire, does.
 
 Events (`events`, `usecases.read_events`): the ends of a client with a feed are told there, each in the track of its
-poller. `tests/models/feed.py` is an exhaustive model of these rules.
+poller. `tests/models/feed.py` is an exhaustive model of these rules. `notices` says how events are sent.
 
 39. The owner of a poller is the only writer of its track, under the lease's epoch. It has one batch under way, which it
     repeats word for word until it is answered, and begins a block by a write that is acknowledged before the block's

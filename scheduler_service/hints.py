@@ -1,4 +1,5 @@
-"""Hints from APIs and nodes to the nodes that own the pollers, about rows that are due soon."""
+"""Hints from APIs and nodes to the nodes that own the pollers, about rows that are due soon or may have been
+cancelled."""
 
 from collections import deque
 from collections.abc import Callable

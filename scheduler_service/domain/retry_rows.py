@@ -10,9 +10,9 @@ The pointer is always written first, so a reader that finds a pointer without it
 pointing row.
 
 If a schedule was redelivered, its original records when and after how many attempts, and every retry row made since has
-the same in its options. Such retry rows have no ordering key, except for runs of crons of which one
-is under way at a time: redeliveries do not queue. A schedule that its receiver snoozed (`verbs`) is one that was
-redelivered at the instant that was asked for: its retries begin again there."""
+the same in its options. Such retry rows have no ordering key, except for runs of crons of which one is under way at
+a time: redeliveries do not queue. A schedule that its receiver snoozed (`verbs`) is one that was redelivered at the
+instant that was asked for: its retries begin again there."""
 
 from collections.abc import Mapping
 from typing import Any
