@@ -12,7 +12,7 @@ from uuid import UUID
 
 import msgspec
 
-from membership.errors import MinutehandError
+from membership.errors import MinutehandError, StoreUnavailable
 from poller_cluster.clients import ServedClients
 from poller_cluster.dispatch.job import Job
 from poller_cluster.node_runtime import NodeRuntime
@@ -67,8 +67,10 @@ class Occurrences:
         """This fire of a cron was recorded as skipped, because it was older than the cron's catch-up. Returns when the
         row is placed. Raises StoreUnavailable."""
         client_id = fire.client_id
-        if not self._clients.has_feed(client_id) or (events := self._clients.get(EVENTS_CLIENT)) is None:
+        if not self._clients.has_feed(client_id):
             return
+        if (events := self._clients.get(EVENTS_CLIENT)) is None:
+            raise StoreUnavailable("the built-in client of notices has not been read yet")
         told = {"cron_id": fire.cron_id, "due": format_instant(fire.nominal_due or fire.due)}
         if fire.label is not None:
             told["label"] = fire.label

@@ -40,12 +40,10 @@ class EventType(StrEnum):
     FAILED = "schedule.failed"
     CANCELLED = "schedule.cancelled"
     SKIPPED = "schedule.skipped"
-    OVERDUE = "schedule.overdue"
     CRON_MISSED = "cron.missed"
     DESTINATION_OPENED = "destination.opened"
     DESTINATION_CLOSED = "destination.closed"
     QUOTA_EXCEEDED = "quota.exceeded"
-    BOOKS_UNBALANCED = "books.unbalanced"
 
 
 OF_STATE: Final = {

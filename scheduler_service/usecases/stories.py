@@ -23,6 +23,7 @@ from scheduler_service.domain.reasons import REASONS
 from scheduler_service.domain.retry_rows import IN_DOUBT, REDELIVERY, key_mark
 from scheduler_service.domain.revisions import revision_of
 from scheduler_service.domain.schedules import Row, State
+from scheduler_service.domain.verbs import SNOOZED
 from scheduler_service.domain.waits import CAUSES, LATE_MS, Wait, fired_by_of, read_waits
 from scheduler_service.usecases.show_attempts import AttemptShown
 
@@ -179,6 +180,10 @@ def _went_on(facts: Facts) -> str:
         return "a node is calling it now"
     if row.state == State.RETRYING and row.next_attempt_at is not None:
         comes = length(max(row.next_attempt_at - facts.now, 0))
+        if row.reason == SNOOZED:
+            return f"its receiver asked in its answer to attempt {attempts}{answer} to be called again, in {comes}"
+        if row.reason == REDELIVERY:
+            return f"it is called again on request in {comes}"
         return (
             f"attempt {attempts} failed{answer} and the next one comes in {comes}"
             if attempts
@@ -241,7 +246,9 @@ def _calls(facts: Facts) -> Iterator[Step]:
     elif facts.claimed_by is not None:
         verb = "has claimed it" if facts.in_flight else "holds its poller"
         calls.append(Step(step="claimed", at=None, text=f"Node {facts.claimed_by} {verb} under epoch {facts.epoch}."))
-    if row.redelivered_at is not None:
+    # What a snooze stores is a redelivery (`verbs`), which its attempt tells already.
+    snoozed = any(each.snoozed and each.attempt == row.redelivered_after for each in facts.attempts)
+    if row.redelivered_at is not None and not snoozed:
         made = row.redelivered_after or 0
         text = f"It was asked to be called again, after {made} attempt{'' if made == 1 else 's'}."
         calls.append(Step(step="redelivered", at=row.redelivered_at, text=text))

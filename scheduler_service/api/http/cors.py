@@ -14,7 +14,15 @@ from scheduler_service.api.http.preconditions import ETAG
 from scheduler_service.api.http.route import IDEMPOTENCY_KEY, LOCATION, REPLAYED, SERVER
 from scheduler_service.api.rate_limit import RATE_HEADERS
 
-TAKEN: Final = ("Authorization", "Content-Type", IDEMPOTENCY_KEY, "If-Match", "If-None-Match", "X-Request-Id")
+TAKEN: Final = (
+    "Authorization",
+    "Content-Type",
+    IDEMPOTENCY_KEY,
+    "If-Match",
+    "If-None-Match",
+    "Last-Event-ID",
+    "X-Request-Id",
+)
 """Headers of requests that pages may set."""
 SHOWN: Final = (
     *LOCATION,

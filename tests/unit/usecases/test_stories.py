@@ -183,6 +183,25 @@ def test_a_snoozed_attempt_has_not_failed() -> None:
     texts = [step.text for step in story.steps]
     assert "Attempt 1 was answered with status 202 and the wish to be called again later." in texts
     assert "It is looked at again then: its receiver asked to be called again at that instant." in texts
+    assert "redelivered" not in {step.step for step in story.steps}
+    assert story.sentence.endswith("; its receiver asked in its answer to attempt 1 (202) to be called again, in 85 s.")
+
+
+def test_a_redelivery_that_is_due_has_not_failed() -> None:
+    later = UnixMillis(DUE + 9_000)
+    story = told(
+        now=DUE + 5_000,
+        state="retrying",
+        reason="redelivery",
+        attempts=1,
+        first_attempt_at=UnixMillis(DUE + 3),
+        next_attempt_at=later,
+        last_status=204,
+        redelivered_at=UnixMillis(DUE + 4_000),
+        redelivered_after=1,
+    )
+    assert story.sentence.endswith("; it is called again on request in 4 s.")
+    assert "It was asked to be called again, after 1 attempt." in [step.text for step in story.steps]
 
 
 def test_doubt_moves_updates_and_redeliveries_are_steps() -> None:
