@@ -161,6 +161,7 @@ class Node:
         self.notices = NoticeCalls(
             dispatcher=self.dispatcher,
             clients=self.clients,
+            stored=stores.clients,
             pollers=self.pollers,
             events=stores.events,
             subscriptions=stores.subscriptions,

@@ -117,7 +117,7 @@ def heeded(
         allowed=settings.receiver_verbs,
         attempts=(claim.row.attempt_base or 0) + 1,
         horizon_days=settings.horizon_days,
-        at_most_once=settings.in_doubt == "drop",
+        at_most_once=options.at_most_once(settings),
         of_fire=options.cron is not None,
         earliest=max(claim.row.due, before) + 1,
         now=now,

@@ -10,13 +10,13 @@ from poller_cluster.dispatch.lateness import Stretches
 from scheduler_service.domain.ids import ClientId, UnixMillis
 
 CLAIM_ROWS = 250
-"""A client at its limit claims again when there is room for this many rows, or for a quarter of its limit if that is
-less."""
+"""A client at its limit claims again when there is room for this many rows, or for an eighth of its limit if that is
+less: less than one receiver leaves to the others (`ReceiverSettings.receiver_share`), or a slow one would stop them."""
 
 
 def claim_rows(limit: int) -> int:
     """The least room for a claim of a client that may have `limit` rows in flight."""
-    return max(1, min(CLAIM_ROWS, limit // 4))
+    return max(1, min(CLAIM_ROWS, limit // 8))
 
 
 class ReadyRows:

@@ -21,6 +21,7 @@ from poller_cluster.dispatch.outcome import defer
 from poller_cluster.dispatch.receivers import Receiver
 from poller_cluster.held_pollers import HeldPollers
 from poller_cluster.node_runtime import NodeRuntime
+from scheduler_service.domain.clients import ClientState
 from scheduler_service.domain.destinations import named_url
 from scheduler_service.domain.events import Event
 from scheduler_service.domain.ids import DAY_MS, ClientId, PollerId, RowKey, UnixMillis, due_of, poller_of
@@ -40,7 +41,7 @@ from scheduler_service.domain.options import (
     encode_headers,
     encode_options,
 )
-from scheduler_service.domain.ports import DestinationStore, EventStore, SubscriptionStore
+from scheduler_service.domain.ports import ClientStore, DestinationStore, EventStore, SubscriptionStore
 from scheduler_service.domain.schedules import Outcome, Row, State
 from scheduler_service.domain.subscriptions import Subscription, decode_subscription
 from scheduler_service.runtime.backoff import Backoff
@@ -52,7 +53,7 @@ UNKNOWN_MS: Final = 2_000
 CLIENT_HELD: Final = "client-held"
 DESTINATION_UNKNOWN: Final = "destination-unknown"
 SUBSCRIPTION_OVER: Final = "subscription-over"
-"""The subscription was deleted or disabled."""
+"""The subscription was deleted or disabled, or its client deleted."""
 UNWANTED: Final = "unwanted"
 """The subscription wants none of the events any more."""
 EVENTS_GONE: Final = "events-gone"
@@ -100,6 +101,7 @@ class NoticeCalls:
         *,
         dispatcher: Dispatcher,
         clients: ServedClients,
+        stored: ClientStore,
         pollers: HeldPollers,
         events: EventStore,
         subscriptions: SubscriptionStore,
@@ -110,6 +112,7 @@ class NoticeCalls:
         self._append = append
         self._dispatcher = dispatcher
         self._clients = clients
+        self._stored = stored
         self._pollers = pollers
         self._events = events
         self._subscriptions = subscriptions
@@ -217,6 +220,9 @@ class NoticeCalls:
         now = self._runtime.clock.wall_ms()
         client = self._clients.get(content.client_id)
         if client is None:
+            stored = await self._stored.read_client(content.client_id)
+            if stored is None or stored.state is ClientState.DELETED:
+                return _end(claim, State.SKIPPED, SUBSCRIPTION_OVER, now=now)
             return self._later(claim, (CLIENT_HELD, UNKNOWN_MS), now=now)
         if not client.active:
             return self._later(claim, (CLIENT_HELD, HELD_MS), now=now)

@@ -17,6 +17,7 @@ from scheduler_service.domain.ids import Minute
 _VERSION: Final = 1
 _MOST_BITS: Final = 63
 _MOST_TRACKS: Final = 256
+_MOST_STORED: Final = (1 << 31) - 1
 _NAME = re.compile(rb"\$[a-z]{1,30}")
 
 
@@ -51,6 +52,8 @@ def decode_feed_cursor(text: str) -> FeedCursor:
         poller, epoch, block, seq = (numbers.take() for _ in range(4))
         if poller > 9_999 or len(positions) >= _MOST_TRACKS:
             raise ValueError("too many tracks")
+        if max(block, seq) > _MOST_STORED:
+            raise ValueError("behind all events that can be stored")
         track = f"{name.decode()}/{poller:04}" if name else f"{poller:04}"
         positions[track] = Position(epoch, block, seq - 1)
     return FeedCursor(made_in, positions)

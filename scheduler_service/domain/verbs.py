@@ -89,6 +89,10 @@ def marked(error: str | None) -> tuple[str, str | None] | None:
     return verb, ignored or None
 
 
+_MOST_SECONDS: Final = 1e12
+"""Beyond every instant that can be stored; what a header asks for may be too large for the arithmetic of instants."""
+
+
 def seconds_until(value: str, *, wall_ms: int) -> float | None:
     """The seconds that a Retry-After value asks for, as a number or an HTTP date. None: it is neither, or not in the
     future."""
@@ -101,7 +105,7 @@ def seconds_until(value: str, *, wall_ms: int) -> float | None:
             return None
     else:
         return None
-    return seconds if seconds > 0 else None
+    return min(seconds, _MOST_SECONDS) if seconds > 0 else None
 
 
 def read_asked(status: int, fields: Iterable[tuple[str, str]], *, wall_ms: int) -> Asked | None:

@@ -178,7 +178,8 @@ class ReadEvents:
         ahead = [(read.events[0].event.at, track, 0) for track, read in reads.items() if read.events]
         heapq.heapify(ahead)
         taken: list[PlacedEvent] = []
-        positions = dict(cursor.positions)
+        # Of the tracks that were read alone: a cursor that also had others would be renewed for what nobody read.
+        positions = {track: at for track, at in cursor.positions.items() if track in reads}
         whole = {track for track, read in reads.items() if not read.events}
         while ahead and len(taken) < limit:
             _, track, at = heapq.heappop(ahead)
@@ -193,7 +194,8 @@ class ReadEvents:
             if reads[track].position != FIRST:
                 positions[track] = reads[track].position
         more = len(whole) < len(reads) or any(len(read.events) == most for read in reads.values())
-        return FeedPage(taken, self._cursor(positions), more)
+        behind = FeedCursor(cursor.made_in, positions) if more else self._cursor(positions)
+        return FeedPage(taken, behind, more)
 
     def _cursor(self, positions: Mapping[str, Position]) -> FeedCursor:
         return FeedCursor(Minute(minute_of(self._clock.wall_ms())), positions)

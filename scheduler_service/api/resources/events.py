@@ -212,11 +212,16 @@ async def _wait(context: RequestContext, asked: FeedQuery, cursor: FeedCursor, s
     while True:
         page = await _look(context, asked, cursor)
         left = until - clock.monotonic()
-        if page.events or left <= 0 or services.health.stopping:
+        if page.events or left <= 0 or services.health.stopping or _is_gone(context.request):
             return page
         cursor = page.cursor
         await clock.sleep(min(pause, left))
         pause = min(pause * 2, LAST_LOOKS_SECONDS)
+
+
+def _is_gone(request: web.Request) -> bool:
+    """Whether the reader has closed its connection: it must not keep its place."""
+    return request.transport is None or request.transport.is_closing()
 
 
 def _answer(page: FeedPage) -> web.Response:
@@ -227,6 +232,8 @@ def _answer(page: FeedPage) -> web.Response:
 async def _stream(context: RequestContext, asked: FeedQuery, cursor: FeedCursor) -> web.StreamResponse:
     context.deadline.disarm()
     services, clock = context.services, context.services.clock
+    # A cursor that can't be read from is refused before the answer begins.
+    page = await _look(context, asked, cursor)
     response = web.StreamResponse(
         headers={"Content-Type": EVENT_STREAM, "Cache-Control": "no-store", "X-Accel-Buffering": "no", **SERVER}
     )
@@ -235,14 +242,19 @@ async def _stream(context: RequestContext, asked: FeedQuery, cursor: FeedCursor)
     await response.prepare(context.request)
     # The first one tells where the stream begins, so that a reader that is cut off before any event misses none.
     await response.write(f"id: {encode_feed_cursor(cursor)}\nevent: begin\ndata: {{}}\n\n".encode())
+    await response.write(b"".join(_lines(cursor, page)))
+    cursor = page.cursor
     until = clock.monotonic() + STREAM_SECONDS
-    while clock.monotonic() < until and not services.health.stopping:
+    while clock.monotonic() < until and not services.health.stopping and not _is_gone(context.request):
         try:
             page = await _wait(context, asked, cursor, COMMENT_SECONDS)
         except StoreUnavailable:
             await response.write(b": storage does not answer\n\n")
             await clock.sleep(LAST_LOOKS_SECONDS)
             continue
+        except Conflict:
+            # Its cursor has become too old. It is refused when it comes again with it.
+            break
         await response.write(b"".join(_lines(cursor, page)) or b": nothing new\n\n")
         cursor = page.cursor
     await response.write_eof()

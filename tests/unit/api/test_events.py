@@ -5,11 +5,13 @@ import json
 from collections.abc import Sequence
 from contextlib import ExitStack
 
+import pytest
+
 from scheduler_service.api.event_readers import MOST_READERS_OF_CLIENT
 from scheduler_service.api.resources.events import COMMENT_SECONDS, STREAM_SECONDS
-from scheduler_service.domain.event_cursors import decode_feed_cursor
+from scheduler_service.domain.event_cursors import FeedCursor, decode_feed_cursor, encode_feed_cursor
 from scheduler_service.domain.events import Block, Event, Position, derived_event_id
-from scheduler_service.domain.ids import ClientId, UnixMillis
+from scheduler_service.domain.ids import ClientId, Minute, UnixMillis
 from tests.support.api import NOW, ApiHarness, Reply
 
 SHOP = ClientId("shop")
@@ -111,6 +113,24 @@ async def test_a_cursor_is_refused_when_events_behind_it_may_be_gone(api: ApiHar
     api.clock.advance(48 * 3600 + 61)
     reply = await read(api, after=cursor)
     assert (reply.status, reply.json["type"]) == (409, "/problems/cursor-expired")
+    stream_of_it = await api.send("GET", f"{EVENTS}?after={cursor}", headers={"Accept": "text/event-stream"})
+    assert (stream_of_it.status, stream_of_it.json["type"]) == (409, "/problems/cursor-expired")
+
+
+async def test_reading_some_pollers_renews_no_cursor_of_others(api: ApiHarness) -> None:
+    await feed(api, quota=2)
+    cursor = (await read(api)).json["cursor"]
+    await tell(api, Block("0001", 7, 0), 0, [1])
+    reply = await read(api, after=cursor, pollers="0-0")
+    assert numbers(reply) == []
+    assert numbers(await read(api, after=reply.json["cursor"], pollers="1-1")) == [1]
+
+
+@pytest.mark.parametrize("position", [Position(2**40, 2**40, 5), Position(3, 2**31, 1), Position(3, 1, 2**31)])
+async def test_a_cursor_beyond_what_can_be_stored_is_refused(api: ApiHarness, position: Position) -> None:
+    await feed(api)
+    forged = encode_feed_cursor(FeedCursor(Minute(NOW // 60_000), {"0000": position}))
+    assert (await read(api, after=forged)).status == 422
 
 
 async def test_waiting_ends_with_the_first_event(api: ApiHarness) -> None:

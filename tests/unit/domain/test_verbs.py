@@ -13,6 +13,14 @@ NOW = 1_795_253_400_000
 AT = NOW + 3_600_000
 
 
+@pytest.mark.parametrize("zeros", [10, 300, 305, 320, 5_000])
+def test_a_retry_after_beyond_all_numbers_is_read_at_all(zeros: int) -> None:
+    """It is a receiver's header: an error here would leave its connection unread."""
+    asked = read_asked(200, [("Retry-After", f"Mon, 01 Jan 2024 00:00:00 -1{'0' * zeros}")], wall_ms=NOW)
+    assert asked is not None
+    assert asked.unreadable == "snooze" or (asked.call_at or 0) > MAX_DUE
+
+
 @pytest.mark.parametrize(
     ("status", "fields", "expected"),
     [

@@ -1,6 +1,7 @@
 """When attempts start, in which order, and how results are handled. The test moves the clock."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.dispatch.dispatcher import ENDS_AT_ONCE, HELD_BACK_SECONDS
 from poller_cluster.dispatch.named_rows import LOCKED_SECONDS
+from poller_cluster.dispatch.ready_rows import claim_rows
 from poller_cluster.settings import MinuteSettings, ReceiverSettings
 from scheduler_service.domain.clients import ClientState, LatePolicy
 from scheduler_service.domain.ids import ClientId, Minute, PollerId
@@ -175,19 +177,25 @@ async def test_rows_being_claimed_take_room_too(bench: Bench) -> None:
 async def test_a_client_at_its_limit_claims_again_when_there_is_room_for_many(bench: Bench) -> None:
     shop = ClientId("shop")
     bench.clients.known["shop"] = client(max_in_flight=100)
-    bench.dispatcher.reserve(shop, 76)
+    bench.dispatcher.reserve(shop, 89)
     bench.dispatcher.reserve(shop, 1)
     assert bench.dispatcher.headroom(shop) == 0
     bench.dispatcher.reserve(shop, -1)
     assert (bench.dispatcher.headroom(shop), bench.free) == (0, [])
     bench.dispatcher.reserve(shop, -1)
-    assert (bench.dispatcher.headroom(shop), bench.free) == (25, [shop])
+    assert (bench.dispatcher.headroom(shop), bench.free) == (12, [shop])
     bench.dispatcher.reserve(shop, -1)
     assert bench.free == [shop], "there was room before"
     bench.dispatcher.reserve(shop, 1)
     bench.clients.known["shop"] = client(max_in_flight=10_000)
-    bench.dispatcher.reserve(shop, 9_750 - 75)
+    bench.dispatcher.reserve(shop, 9_750 - 88)
     assert bench.dispatcher.headroom(shop) == 250
+
+
+@pytest.mark.parametrize("limit", [5, 8, 60, 533, 1_249, 10_000])
+def test_a_slow_receiver_leaves_a_client_room_to_claim_for_others(limit: int) -> None:
+    left = limit - math.ceil(limit * ReceiverSettings().receiver_share)
+    assert claim_rows(limit) <= left
 
 
 async def test_claims_reach_less_far_ahead_when_headroom_is_scarce(bench: Bench) -> None:
