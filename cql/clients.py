@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
-from cql.connection import Connection, Parameters, without_rows
+from cql.connection import Connection, Parameters, announced, without_rows
 from cql.decoding import UndecodableRow, decode_enum, decode_enum_or_none, decode_json
 from cql.destinations import stored_destination_of
 from cql.subscriptions import stored_subscription_of
-from membership.conditional import Answer, Applied, Rejected, Unknown
+from membership.conditional import Answer
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.clients import ApiKey, Client, ClientSettings, ClientState, Scope, SigningSecret
 from scheduler_service.domain.destinations import StoredDestination
@@ -171,19 +171,9 @@ class CqlClientStore:
         return [key for key in keys if key is not None]
 
     async def _after_change(self, client_id: ClientId, answer: Answer[Any]) -> Answer[Client | None]:
-        """Announce a change, or a possible one. A rejection is answered with the current client."""
-        try:
-            match answer:
-                case Applied() | Unknown():
-                    await self.announce()
-                    return answer
-                case Rejected():
-                    current = await self._read_client(client_id, serial=True)
-                    # The current values may come from an earlier try of this change, which was not announced.
-                    await self.announce()
-                    return Rejected(current)
-        except StoreUnavailable as error:
-            return Unknown(str(error))
+        return await announced(
+            answer, announce=self.announce, current=lambda: self._read_client(client_id, serial=True)
+        )
 
 
 def _mutable(client: Client) -> Parameters:

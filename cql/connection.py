@@ -5,12 +5,15 @@ inject faults. Values are plain: text, bool, int, float, bytes, UUID, lists of i
 milliseconds in both directions.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from cassandra.query import UNSET_VALUE
 
-from membership.conditional import Answer, Rejected
+from membership.conditional import Answer, Applied, Rejected, Unknown
+from membership.errors import StoreUnavailable
+
+T = TypeVar("T")
 
 UNSET: Any = UNSET_VALUE
 """Bound to leave a cell unchanged (None deletes it, which costs a tombstone). Not for keys and conditions."""
@@ -63,6 +66,25 @@ class Connection(Protocol):
 
     async def close(self) -> None:
         """Idempotent. Requests under way end as unavailable or unknown."""
+
+
+async def announced(
+    answer: Answer[Any], *, announce: Callable[[], Awaitable[None]], current: Callable[[], Awaitable[T]]
+) -> Answer[T]:
+    """The answer to a conditional write of what processes keep in memory, after the change, or a possible one, was
+    announced. A rejection is answered with the current value, which may come from an earlier try of this change that
+    was not announced. Unknown, also if storage does not answer to the announcement or the read: the caller repeats."""
+    try:
+        match answer:
+            case Applied() | Unknown():
+                await announce()
+                return answer
+            case Rejected():
+                found = await current()
+                await announce()
+                return Rejected(found)
+    except StoreUnavailable as error:
+        return Unknown(str(error))
 
 
 def without_rows(answer: Answer[AnswerRows]) -> Answer[None]:

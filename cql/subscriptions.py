@@ -3,9 +3,8 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from cql.connection import AnswerRows, Connection, Parameters
-from membership.conditional import Answer, Applied, Rejected, Unknown
-from membership.errors import StoreUnavailable
+from cql.connection import Connection, Parameters, announced
+from membership.conditional import Answer
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.subscriptions import StoredSubscription
 
@@ -52,20 +51,11 @@ class CqlSubscriptionStore:
     async def _change(
         self, statement: str, parameters: Parameters, client_id: ClientId, name: str
     ) -> Answer[StoredSubscription | None]:
-        """Announce a change, or a possible one. A rejection is answered with the current row, which may come from an
-        earlier try of this change that was not announced."""
-        answer: Answer[AnswerRows] = await self._connection.conditional(((statement, parameters),))
-        try:
-            match answer:
-                case Applied() | Unknown():
-                    await self._announce()
-                    return answer
-                case Rejected():
-                    current = await self._read(client_id, name, serial=True)
-                    await self._announce()
-                    return Rejected(current)
-        except StoreUnavailable as error:
-            return Unknown(str(error))
+        return await announced(
+            await self._connection.conditional(((statement, parameters),)),
+            announce=self._announce,
+            current=lambda: self._read(client_id, name, serial=True),
+        )
 
 
 def stored_subscription_of(row: tuple[Any, ...]) -> StoredSubscription:
