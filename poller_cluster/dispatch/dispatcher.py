@@ -547,8 +547,7 @@ class Dispatcher:
         self, held: ClientRows, job: Job, prepared: Prepared, result: AttemptResult, generation: int
     ) -> None:
         held.on_the_wire -= 1
-        assert job.receiver is not None
-        self._ended_at(job, job.receiver, result, generation)
+        self._ended_at(job, result, generation)
         if job.flow is not None:
             job.flow.ended(self._clock.monotonic())
         if result.error == "not-trusted" and result.nothing_sent:
@@ -580,8 +579,10 @@ class Dispatcher:
         job.owner.attempt_ended(job.claim.row.key, outcome, now=now)
         self._pump_soon()
 
-    def _ended_at(self, job: Job, receiver: Receiver[Job], result: AttemptResult, generation: int) -> None:
+    def _ended_at(self, job: Job, result: AttemptResult, generation: int) -> None:
         """Make ready the row that waited for this end, or all waiting rows if they must be judged again."""
+        receiver = job.receiver
+        assert receiver is not None
         waiting, was_closed = receiver.waiting, receiver.breaker.closed
         changed = receiver.ended(result, generation=generation, now=self._clock.monotonic())
         if changed and receiver.destination is not None and was_closed != receiver.breaker.closed:

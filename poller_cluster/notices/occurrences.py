@@ -8,7 +8,6 @@ happened, so that nodes that notice the same tell it as one event.
 
 from collections import OrderedDict
 from typing import Any, Final
-from uuid import UUID
 
 import msgspec
 
@@ -39,7 +38,7 @@ class Occurrences:
         self._clients = clients
         self._writer = writer
         self._runtime = runtime
-        self._told: OrderedDict[UUID, None] = OrderedDict()
+        self._told: OrderedDict[tuple[object, ...], None] = OrderedDict()
         self._open: set[tuple[ClientId, str]] = set()
         """Destinations that were told of as open."""
         self._under_way = 0
@@ -88,12 +87,13 @@ class Occurrences:
             return
         now = self._runtime.clock.wall_ms()
         minute = now // MINUTE_MS
-        event_id = derived_event_id(client_id, kind, *told, minute)
-        if event_id in self._told or self._under_way >= UNDER_WAY:
+        key = (client_id, kind, *told, minute)
+        if key in self._told or self._under_way >= UNDER_WAY:
             return
-        self._told[event_id] = None
+        self._told[key] = None
         if len(self._told) > REMEMBERED:
             self._told.popitem(last=False)
+        event_id = derived_event_id(client_id, kind, *told, minute)
         event = Event(event_id=event_id, type=kind, at=UnixMillis(now), data=msgspec.json.encode(data).decode())
         self._under_way += 1
         self._runtime.spawn(self._place(client_id, event), name=f"{kind} of {client_id}")
