@@ -199,7 +199,9 @@ def delete(
     key: KeyText = None,
     as_json: AsJson = False,
 ) -> None:
-    """Delete a destination that no cron, subscription or waiting schedule names."""
+    """Delete a destination that is not in use.
+
+    It is in use while a cron, a subscription or a waiting schedule names it."""
     with connect(url, key) as api:
         api.client(client_id).destinations.delete(name, revision=revision, force=force)
     if as_json:
