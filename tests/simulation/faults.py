@@ -40,13 +40,15 @@ class FaultPlan:
     """Probabilities per request, and a hook that may decide for a single one: 'refuse', 'lose' (apply, lose the
     answer), 'late' (no answer, and the write is applied `late_seconds` later; among plain writes only those in
     `MAY_BE_LATE`), 'crash-before' and 'crash-after' (the process dies before or after the request is applied; `crash`
-    is called). Plain reads by statements named in `stale` repeat their last answer.
+    is called). Plain reads by statements named in `stale` repeat their last answer. A slow request takes up to
+    `slow_seconds`, and `slow_least` of them at least.
     """
 
     refuse: float = 0.0
     lose_answer: float = 0.0
     slow: float = 0.0
     slow_seconds: float = 1.0
+    slow_least: float = 0.0
     late: float = 0.0
     cut_off: bool = False
     late_seconds: float = 3.0
@@ -136,7 +138,8 @@ class FaultyConnection:
             fault = "late"
         await self._clock.sleep(0.0005 + self._rng.random() * 0.003)
         if plan.slow and self._rng.random() < plan.slow:
-            await self._clock.sleep(self._rng.random() * plan.slow_seconds)
+            part = plan.slow_least + self._rng.random() * (1.0 - plan.slow_least)
+            await self._clock.sleep(part * plan.slow_seconds)
         if fault == "crash-before":
             await self._die()
         if fault == "refuse":

@@ -114,10 +114,11 @@ def test_all_nodes_drained_by_force_make_no_calls_until_one_is_undrained() -> No
 
 
 def slow_storage(world: World, *names: str, seconds: float = 1.0) -> None:
-    """Storage is slow, so that each of a drain's reads of the members takes longer, but no longer than trust lasts."""
+    """Storage is slow, so that each of a drain's three reads of the members takes longer, but no longer than trust
+    lasts. Each takes half of `seconds` at least, whatever else has drawn random numbers."""
     for name in names:
         plan = world.nodes[name].connection.plan
-        plan.slow, plan.slow_seconds = 1.0, seconds
+        plan.slow, plan.slow_seconds, plan.slow_least = 1.0, seconds, 0.5
 
 
 def test_a_drain_asked_for_twice_is_judged_twice() -> None:
