@@ -184,7 +184,8 @@ class Deployment:
 
     def await_owners(self, names: Collection[str], *, pollers: int, seconds: float = 40.0) -> None:
         """Wait until exactly these nodes are live, each owns some of the pollers, and together they own all: this many
-        of the registered clients, and those of the built-in ones.
+        of the registered clients, and those of the built-in ones. And until the API takes creates: it lists nodes as
+        storage has them, a moment before it has seen their clocks.
         """
         deadline = time.monotonic() + seconds
         with self.admin() as api:
@@ -196,10 +197,12 @@ class Deployment:
                     and all(living.values())
                     and sum(living.values()) == pollers + CRON_POLLERS + EVENTS_POLLERS
                 ):
-                    return
+                    break
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"{names} do not own all {pollers} pollers after {seconds} s: {found}")
                 time.sleep(0.2)
+        if (program := self.programs.get("api")) is not None and program.exit_code() is None:
+            self._await_api(program)
 
     @contextmanager
     def client(self, client_id: str, key: str) -> Iterator[ClientScope]:
