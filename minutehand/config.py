@@ -30,6 +30,7 @@ from minutehand.config_values import (
 )
 from minutehand.ingest.settings import IngestSettings
 from minutehand.processes.health import HealthSettings
+from minutehand.tracing.settings import TraceSettings
 from poller_cluster.delivery.settings import DeliverySettings, TargetSettings
 from poller_cluster.ops.server import OpsSettings
 from poller_cluster.settings import (
@@ -127,6 +128,7 @@ TABLES = (
     Table("network", NetworkSettings),
     Table("ingest", IngestSettings),
     Table("logging", LoggingSettings),
+    Table("trace", TraceSettings),
 )
 
 FOR_API = ("api.admin_key", "cluster.token")
@@ -153,6 +155,7 @@ class Settings:
     network: NetworkPolicy
     ingest: IngestSettings
     logging: LoggingSettings
+    trace: TraceSettings
 
 
 def load_settings(

@@ -11,6 +11,9 @@ from minutehand.config import Settings
 from minutehand.metrics_port import MetricsPort
 from minutehand.processes.health import HealthSettings, told_health
 from minutehand.running import StopSignal, spare_collector
+from minutehand.tracing.export import METRICS as TRACE_METRICS
+from minutehand.tracing.export import SpanExport
+from minutehand.tracing.open import open_export
 from minutehand.version import VERSION
 from poller_cluster.delivery.targets.kinds import read_kinds
 from poller_cluster.delivery.targets.port import OpenKinds
@@ -31,6 +34,7 @@ from scheduler_service.runtime.metrics import Count, Metrics
 from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.runtime.timekeeper import Timekeeper
 from scheduler_service.usecases.clients import create_built_in_clients
+from scheduler_service.usecases.create_traces import CreateTraces
 from scheduler_service.usecases.members import WatchMembers
 from scheduler_service.usecases.secret_encryption import secret_encryption
 from scheduler_service.usecases.storage_probes import WatchAudits
@@ -49,7 +53,12 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
     encryption = secret_encryption(
         settings.secrets, randomness=randomness, older_programs=lambda: watched().older_programs
     )
+    export = open_export(settings.trace, program="api", clock=clock, stop=stop)
+    traces = None if export is None else CreateTraces(sampling=settings.trace.sampling, sink=export, clock=clock)
     async with AsyncExitStack() as parts:
+        if export is not None:
+            parts.push_async_callback(export.stop)
+            await export.start()
         storage = await open_storage(settings.cassandra, packs=lambda: watched().knows >= PACKED_SINCE)
         parts.push_async_callback(storage.close)
         tasks = Tasks(stop.crashed)
@@ -75,6 +84,7 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
             settings=api,
             clock_limit_ms=settings.membership.clock_limit_ms,
             kinds=kinds,
+            traces=traces,
         )
         await create_built_in_clients(services.clients.register)
         tasks.spawn(services.health.heartbeat.run(), name="loop-heartbeat")
@@ -89,7 +99,7 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
             hints_dropped=dropped,
             audits=audits,
         )
-        exposition = _exposition(shown, storage.metrics, max_age_seconds=api.metrics_max_age_seconds)
+        exposition = _exposition(shown, storage.metrics, export, max_age_seconds=api.metrics_max_age_seconds)
         listeners = _listeners(settings.health, api, services, exposition)
         parts_of_it: tuple[Service, ...] = (members, hints, audits, *listeners)
         for service in parts_of_it:
@@ -121,11 +131,15 @@ def _trial_calls(settings: Settings, kinds: OpenKinds, *, clock: Clock) -> Trial
     )
 
 
-def _exposition(shown: Shown, storage: StorageMetrics, *, max_age_seconds: float) -> Exposition:
+def _exposition(
+    shown: Shown, storage: StorageMetrics, export: SpanExport | None, *, max_age_seconds: float
+) -> Exposition:
     """The page of the process's metrics; the application adds those of its requests."""
     metrics = Metrics(program="api", version=VERSION)
     metrics.show(PROCESS_METRICS, of=shown)
     metrics.show(STORAGE_METRICS, of=storage)
+    if export is not None:
+        metrics.show(TRACE_METRICS, of=export)
     return Exposition(metrics.registry, clock=shown.clock, max_age_seconds=max_age_seconds)
 
 

@@ -16,6 +16,9 @@ from membership.view import MembersView
 from minutehand.config import Settings
 from minutehand.processes.health import told_health
 from minutehand.running import StopSignal, spare_collector, start_unless_stopped, unless_stopped
+from minutehand.tracing.export import METRICS as TRACE_METRICS
+from minutehand.tracing.export import SpanExport
+from minutehand.tracing.open import open_export
 from minutehand.version import VERSION
 from poller_cluster.background_budget import BackgroundBudget
 from poller_cluster.delivery.engine import DeliveryEngine
@@ -23,6 +26,7 @@ from poller_cluster.delivery.targets.deliveries import Deliveries
 from poller_cluster.delivery.targets.kinds import read_kinds
 from poller_cluster.delivery.targets.port import EngineService, OpenKinds
 from poller_cluster.delivery.token_fetcher import TokenFetcher
+from poller_cluster.dispatch.attempt_traces import UNTRACED, AttemptTraces
 from poller_cluster.hint_targets import NodeTargets
 from poller_cluster.node import Node
 from poller_cluster.ops.metrics import EndedElsewhere, show_node
@@ -50,7 +54,14 @@ async def serve_node(settings: Settings, *, node_id: NodeId, stop: StopSignal) -
     clock, randomness = SystemClock(), SystemRandomness()
     kinds = read_kinds(settings.targets)
     encryption = secret_encryption(settings.secrets, randomness=randomness)
+    export = open_export(settings.trace, program="node", clock=clock, stop=stop)
+    traces = UNTRACED
+    if export is not None:
+        traces = AttemptTraces(sampling=settings.trace.sampling, sink=export, randomness=randomness)
     async with AsyncExitStack() as parts:
+        if export is not None:
+            parts.push_async_callback(export.stop)
+            await export.start()
         port = await _open_port(settings.ops, clock=clock, stop=stop, parts=parts)
         budget = _background_budget(settings.node, clock, randomness)
         members = LateBound[MembershipAgent]("the membership agent")
@@ -81,11 +92,12 @@ async def serve_node(settings: Settings, *, node_id: NodeId, stop: StopSignal) -
             budget=budget,
             hints=hints,
             kinds=kinds,
+            traces=traces,
         )
         members.bind(node.membership_agent)
         parts.push_async_callback(hints.stop)
         await hints.start()
-        metrics = _metrics(node, engine, storage, hints_dropped, clock=clock)
+        metrics = _metrics(node, engine, storage, hints_dropped, export, clock=clock)
         await _serve_port(port, node, settings, metrics, clock=clock, parts=parts)
         if await start_unless_stopped(node, stop, parts):
             _log.info("node-running", incarnation=str(incarnation))
@@ -201,7 +213,13 @@ def _profile(settings: NodeSettings, *, address: str) -> NodeProfile:
 
 
 def _metrics(
-    node: Node, engine: EngineService, storage: Storage, hints_dropped: Count, *, clock: SystemClock
+    node: Node,
+    engine: EngineService,
+    storage: Storage,
+    hints_dropped: Count,
+    export: SpanExport | None,
+    *,
+    clock: SystemClock,
 ) -> Metrics:
     metrics, updates = Metrics(program="node", version=VERSION), storage.metrics.external_updates
     show_node(
@@ -213,6 +231,8 @@ def _metrics(
         ended=EndedElsewhere(ended=updates.ended, skipped=updates.skipped),
     )
     metrics.show(STORAGE_METRICS, of=storage.metrics)
+    if export is not None:
+        metrics.show(TRACE_METRICS, of=export)
     return metrics
 
 

@@ -26,6 +26,7 @@ from poller_cluster.crons.cron_work import CronWork
 from poller_cluster.crons.expander import CronEngine
 from poller_cluster.delivery.targets.port import EngineService
 from poller_cluster.destination_figures import CollectFigures
+from poller_cluster.dispatch.attempt_traces import UNTRACED, AttemptTraces
 from poller_cluster.dispatch.dispatcher import Dispatcher
 from poller_cluster.dispatch.due_clock import DueClock
 from poller_cluster.dispatch.preparation import Preparation
@@ -96,6 +97,7 @@ class Node:
         budget: BackgroundBudget,
         hints: HintSender | None = None,
         kinds: TargetKinds = NO_KINDS,
+        traces: AttemptTraces = UNTRACED,
     ) -> None:
         """`kinds` are those of the engine's targets. `budget` is told of all requests of `stores`. `hints` tells other
         nodes of rows placed in their pollers near their due. Parts that an earlier one needs are looked up when they
@@ -106,7 +108,7 @@ class Node:
         """Whether the node is started, and a member."""
         self._stores, self._settings, self._membership = stores, settings, membership
         self._clock, self._randomness = clock, randomness
-        self._engine, self._fetcher, self._kinds = engine, fetcher, kinds
+        self._engine, self._fetcher, self._kinds, self._traces = engine, fetcher, kinds, traces
         self._tasks = Tasks(process.task_crashed)
         self.membership_agent = MembershipAgent(
             incarnation=incarnation,
@@ -235,6 +237,7 @@ class Node:
             runtime=self._runtime,
             on_token=lambda jobs: self.dispatcher.resume(jobs),
             on_fetched=lambda key, failure: self.books.counts.token_fetched(key, failure, now=self._clock.wall_ms()),
+            traces=self._traces,
         )
         limit_ms = self._membership.clock_limit_ms
         return Dispatcher(

@@ -575,6 +575,8 @@ class Dispatcher:
             now=now,
             jitter=self._randomness.fraction,
         )
+        if prepared.trace is not None:
+            self._preparation.traces.ended(job.owner.client_id, job.claim, prepared.trace, result)
         self._on_result(job, result, outcome)
         job.owner.attempt_ended(job.claim.row.key, outcome, now=now)
         self._pump_soon()

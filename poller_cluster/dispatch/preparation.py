@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from poller_cluster.clients import ServedClient, ServedClients
 from poller_cluster.delivery.token_request import TokenFailure
+from poller_cluster.dispatch.attempt_traces import UNTRACED, AttemptTraces
 from poller_cluster.dispatch.job import Job
 from poller_cluster.dispatch.named_rows import locked
 from poller_cluster.dispatch.outcome import HEADERS_LOCKED, TOKEN_UNAVAILABLE, defer
@@ -34,8 +35,10 @@ class Preparation:
         runtime: NodeRuntime,
         on_token: Callable[[Sequence[Job]], None],
         on_fetched: Callable[[TokenKey, TokenFailure | None], None],
+        traces: AttemptTraces = UNTRACED,
     ) -> None:
         self.sender = sender
+        self.traces = traces
         self.tokens: Tokens[Job] = Tokens(
             fetcher=fetcher,
             monotonic=runtime.clock.monotonic,
@@ -60,6 +63,7 @@ class Preparation:
                 judged_at=judged_at,
                 open_headers=self._open_headers,
                 bearer=self.tokens.bearer,
+                traces=self.traces,
             )
         except SecretLocked:
             return locked(claim, now=now, fraction=self._randomness.fraction(), reason=HEADERS_LOCKED)

@@ -10,6 +10,7 @@ from poller_cluster.clients import ServedClient
 from poller_cluster.delivery.headers import callback_headers, sign, user_agent
 from poller_cluster.delivery.request import CallbackRequest, TargetCall
 from poller_cluster.destinations import ServedDestination
+from poller_cluster.dispatch.attempt_traces import UNTRACED, AttemptTrace, AttemptTraces
 from poller_cluster.dispatch.cloudevents import cloudevents_headers
 from poller_cluster.dispatch.job import Claim
 from poller_cluster.dispatch.named_rows import gone
@@ -61,12 +62,13 @@ class SentToken(NamedTuple):
 
 
 class Prepared(msgspec.Struct, frozen=True, gc=False):
-    """A request, with the options and settings by which its result is judged, and the token in it."""
+    """A request, with the options and settings by which its result is judged, and the token and the trace in it."""
 
     request: CallbackRequest
     options: ScheduleOptions
     settings: ClientSettings
     sent: SentToken | None = None
+    trace: AttemptTrace | None = None
 
 
 class DefaultBody(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -92,6 +94,7 @@ def prepare(
     judged_at: int | None = None,
     open_headers: OpenHeaders = as_stored,
     bearer: Bearer = no_bearer,
+    traces: AttemptTraces = UNTRACED,
 ) -> Prepared | Outcome:
     """The request for one attempt starting at `now` (Unix ms), or the outcome of a row that is not to be sent.
 
@@ -158,6 +161,8 @@ def prepare(
         if destination.token is not None and not _has_authorization(headers):
             sent = SentToken(client.client_id, destination.token, bearer(client.client_id, destination.token))
             headers = (*headers, ("Authorization", f"Bearer {sent.token}"))
+    trace = traces.begin(client.client_id, claim, options)
+    headers = headers if trace is None else trace.over(headers)
     request = CallbackRequest(
         method=method,
         url=url,
@@ -183,7 +188,7 @@ def prepare(
         channel=channel,
         target=target,
     )
-    return Prepared(request, options, settings, sent)
+    return Prepared(request, options, settings, sent, trace)
 
 
 def _called(destination: ServedDestination, row: Row, path: str) -> tuple[str, str, TargetCall | None]:

@@ -34,7 +34,15 @@ from aiohttp import HttpVersion11, StreamReader
 from aiohttp.http import RawRequestMessage
 
 from membership.errors import MinutehandError
-from scheduler_service.api.http.endpoint import REQUEST_ID, HasHeaders, crashed, refused, request_id_of, too_slow
+from scheduler_service.api.http.endpoint import (
+    REQUEST_ID,
+    HasHeaders,
+    crashed,
+    refused,
+    request_id_of,
+    too_slow,
+    trace_headers,
+)
 from scheduler_service.api.http.route import IDEMPOTENCY_KEY, JSON, JSON_HEADERS, json_body
 from scheduler_service.api.http.timeouts import TimerQueue, Wait
 from scheduler_service.api.metrics import RouteMetrics
@@ -49,8 +57,10 @@ from scheduler_service.domain.clients import Client
 from scheduler_service.domain.errors import Invalid
 from scheduler_service.domain.once import Once, OnceIds
 from scheduler_service.domain.schedules import Definition
+from scheduler_service.domain.traces import TRACEPARENT
 from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.usecases.authenticate import KnownClient, Principal
+from scheduler_service.usecases.create_traces import TracedRequest
 
 _BEFORE, _BEHIND = CREATE.path.split("{client_id}")
 REMEMBERED_HEADERS: Final = 1_024
@@ -107,7 +117,8 @@ class PlainCreates:
         if data is None:
             return False
         begun = self._begin(asker, message, path, query, data)
-        if begun and raw:
+        # Every request has a `traceparent` of its own: such headers never come again.
+        if begun and raw and TRACEPARENT not in message.headers:
             self._remember(raw, message.headers)
         return begun
 
@@ -150,7 +161,15 @@ class PlainCreates:
             return False
         request_id = request_id_of(request, services)
         create = _PlainCreate(self, asker, principal, client, rate=rate, request_id=request_id, began=began)
-        if create.begin(data, once):
+        if services.traces is not None:
+            traced = create.traced = services.traces.begin(*trace_headers(request))
+            try:
+                begun = create.begin(data, once)
+            finally:
+                traced.leave()
+        else:
+            begun = create.begin(data, once)
+        if begun:
             return True
         # The endpoint handles the request from the beginning, and takes from the rate itself.
         services.rate_limit.give_back(client)
@@ -197,6 +216,7 @@ class _PlainCreate:
         "_principal",
         "_rate",
         "_request_id",
+        "traced",
     )
 
     _definition: Definition
@@ -223,6 +243,7 @@ class _PlainCreate:
         self._give_up: Callable[[], None] | None = None
         self._limit: Wait | None = None
         self._late: asyncio.Task[None] | None = None
+        self.traced: TracedRequest | None = None
 
     def begin(self, data: bytes, once: Once | None) -> bool:
         """False: nothing has happened, and the endpoint has to refuse it."""
@@ -281,6 +302,8 @@ class _PlainCreate:
         if error is not None:
             status, head, body = self._refused(error)
         of.series.answered(status, services.clock.monotonic() - self._began)
+        if self.traced is not None:
+            self.traced.end(status=status)
         date = _date(services.clock.wall_ms() // 1000)
         last = "Connection: close\r\n" if close else ""
         head = f"{head}{REQUEST_ID}: {self._request_id}\r\nContent-Length: {len(body)}\r\nDate: {date}\r\n{last}\r\n"

@@ -70,6 +70,7 @@ from scheduler_service.usecases.clients import (
 )
 from scheduler_service.usecases.cluster import DrainNode, ShowCluster, ShowPollers
 from scheduler_service.usecases.create_schedules import CreateSchedules
+from scheduler_service.usecases.create_traces import CreateTraces
 from scheduler_service.usecases.crons import ChangeCrons, RequestCrons
 from scheduler_service.usecases.dead_letters import AcknowledgeDeadLetters, ListDeadLetters, RedriveDeadLetters
 from scheduler_service.usecases.destination_figures import ShowDestinationFigures
@@ -213,11 +214,18 @@ class ScheduleServices:
         randomness: Randomness,
         in_place: Callable[[], bool],
         has_feed: Callable[[ClientId], bool],
+        traces: CreateTraces | None,
     ) -> None:
         """`in_place()`: whether schedules may be updated in place. `has_feed`: as for `CancelSchedules`."""
         schedules, pollers = storage.schedules, PollerChooser(randomness)
         self.create = CreateSchedules(
-            writer=writer, pollers=pollers, policy=policy, admit=admit, clock=clock, randomness=randomness
+            writer=writer,
+            pollers=pollers,
+            policy=policy,
+            admit=admit,
+            clock=clock,
+            randomness=randomness,
+            traces=traces,
         )
         self.list = ListSchedules(schedules=schedules)
         self.resolve = ResolveSchedule(schedules=schedules, writer=writer)
@@ -368,6 +376,7 @@ class ApiServices:
     minute_loads: KeepMinuteLoads
     send_trial_call: SendTrialCall
     goscheduler_callers: GoSchedulerCallers
+    traces: CreateTraces | None
 
 
 def build_services(
@@ -383,9 +392,10 @@ def build_services(
     settings: ApiSettings,
     clock_limit_ms: int,
     kinds: TargetKinds = NO_KINDS,
+    traces: CreateTraces | None = None,
 ) -> ApiServices:
     """The use cases of one process over one storage. `clock_limit_ms`: creates are refused at this clock offset.
-    `kinds`: what destinations may be beside http."""
+    `kinds`: what destinations may be beside http. `traces` None: creates are not traced."""
     clients = storage.clients
     catalog = Catalog(store=clients, clock=clock, bounds=settings.clients)
     keys = Keys(store=clients, catalog=catalog, clock=clock, randomness=randomness)
@@ -421,6 +431,7 @@ def build_services(
         randomness=randomness,
         in_place=lambda: members.knows >= REVISED_SINCE,
         has_feed=catalog.has_feed,
+        traces=traces,
     )
     client_services = ClientServices(
         storage=storage,
@@ -501,4 +512,5 @@ def build_services(
         goscheduler_callers=GoSchedulerCallers(
             settings=settings.goscheduler, authenticate=authenticate, catalog=catalog
         ),
+        traces=traces,
     )

@@ -15,6 +15,7 @@ from membership.errors import MinutehandError
 from scheduler_service.domain.clients import ClientSettings, LatePolicy, RetrySettings
 from scheduler_service.domain.flows import Flow
 from scheduler_service.domain.schedule_keys import KeyMark
+from scheduler_service.domain.traces import TraceMark
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -92,7 +93,8 @@ class ScheduleOptions(msgspec.Struct, frozen=True, omit_defaults=True, gc=False)
     rows whose instant was asked for as a local time. `overlap`: what becomes of a cron's run while another one is under
     way, if that is not allowed (`crons.row.Overlap`); such runs have the ordering key of their cron (`run_key`).
     `pauses`: set in runs of a cron that nodes pause after failures. `notice`: set in calls that tell a client of its
-    events, and never stored: they are made at least once, whatever the client's `in_doubt` says."""
+    events, and never stored: they are made at least once, whatever the client's `in_doubt` says. `trace`: of creates
+    that brought a sampled trace (see `traces`)."""
 
     retry: RetryOverride | None = None
     timeout_seconds: float | None = None
@@ -108,6 +110,7 @@ class ScheduleOptions(msgspec.Struct, frozen=True, omit_defaults=True, gc=False)
     overlap: str | None = None
     pauses: bool = False
     notice: bool = False
+    trace: TraceMark | None = None
 
     def at_most_once(self, settings: ClientSettings) -> bool:
         """Whether a call that may have been sent is never sent again."""
@@ -156,6 +159,12 @@ def decode_options(text: str | None) -> ScheduleOptions:
         return _decode_options(text)
     except (msgspec.DecodeError, RecursionError) as error:
         raise Undecodable("the schedule's options can't be decoded") from error
+
+
+def with_trace(options: str, mark: TraceMark) -> str:
+    """The options of a schedule without a trace, with this one."""
+    before = "{" if options == NO_OPTIONS_TEXT else f"{options[:-1]},"
+    return f'{before}"trace":{_encode(mark).decode()}}}'
 
 
 class _FlowOnly(msgspec.Struct, frozen=True, gc=False):

@@ -16,6 +16,9 @@ ACTIONS = {
     "task-crashed": "An unhandled exception in a task: the process ends.",
     "loop-held-up": "The event loop was blocked for seconds: the machine is overloaded or was suspended.",
     "library-said": "A message of a library.",
+    # Traces.
+    "trace-export-fails": "The endpoint takes no spans; they are counted as failed, then as dropped. Calls go on.",
+    "trace-export-works": "The endpoint takes spans again.",
     # Ingest.
     "ingest-running": "An ingest process has joined its consumer group.",
     "ingest-left": "An ingest process has left its consumer group.",

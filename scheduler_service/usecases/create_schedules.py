@@ -38,6 +38,7 @@ from scheduler_service.domain.spread import POINT_BITS, point_of
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.admission import AdmitCreates
+from scheduler_service.usecases.create_traces import CreateTraces
 from scheduler_service.usecases.named_destinations import no_such_destination
 from scheduler_service.usecases.schedule_request import (
     CallbackPolicy,
@@ -82,6 +83,7 @@ class CreateSchedules:
         admit: AdmitCreates,
         clock: Clock,
         randomness: Randomness,
+        traces: CreateTraces | None = None,
     ) -> None:
         self.admit = admit
         """Call it before a body is read."""
@@ -93,6 +95,7 @@ class CreateSchedules:
         self._seal_headers = policy.encryption.seal_headers
         self._clock = clock
         self._randomness = randomness
+        self._traces = traces
 
     async def one(self, client: Client, request: ScheduleRequest, *, once: OnceIds | None = None) -> Definition:
         """The row, durable. Raises what `admit` does, Invalid, ContentTooLarge, StoreUnavailable."""
@@ -272,6 +275,9 @@ class CreateSchedules:
 
     def _definition(self, client: Client, drawn: Draft, chosen: tuple[PollerId, ScheduleId], now: int) -> Definition:
         poller_id, schedule_id = chosen
+        options, traces = drawn.options, self._traces
+        if traces is not None:
+            options = traces.stamped(client.client_id, schedule_id, options)
         return Definition(
             client_id=client.client_id,
             poller_id=poller_id,
@@ -281,7 +287,7 @@ class CreateSchedules:
             url=drawn.url,
             headers=self._seal_headers(client.client_id, drawn.headers),
             body=drawn.body,
-            options=drawn.options,
+            options=options,
             label=drawn.label,
             ordering_key=drawn.ordering_key,
             nominal_due=drawn.nominal_due,

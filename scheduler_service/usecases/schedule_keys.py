@@ -326,8 +326,9 @@ def _equal(new: Definition, row: Row) -> bool:
         row.body,
         row.label,
         row.ordering_key,
-    ) and _without_key(new.options) == _without_key(row.options)
+    ) and _called(new.options) == _called(row.options)
 
 
-def _without_key(options: str | None) -> object:
-    return msgspec.structs.replace(decode_options(options), key=None)
+def _called(options: str | None) -> object:
+    """What of the options changes the call."""
+    return msgspec.structs.replace(decode_options(options), key=None, trace=None)

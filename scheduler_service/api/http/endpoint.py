@@ -38,6 +38,7 @@ from scheduler_service.domain.audit_log import AuditEntry
 from scheduler_service.domain.clients import CLIENT_ID_PATTERN, Scope
 from scheduler_service.domain.errors import NotFound, Overloaded, SecretLocked
 from scheduler_service.domain.ids import ClientId
+from scheduler_service.domain.traces import TRACEPARENT, TRACESTATE
 from scheduler_service.domain.trial_calls import TrialCallsFull
 from scheduler_service.runtime.logging import get_logger
 from scheduler_service.usecases.clients import refuse_built_in
@@ -78,6 +79,12 @@ def request_id_of(request: HasHeaders, services: ApiServices) -> str:
     return f"{services.randomness.bits(96):024x}"
 
 
+def trace_headers(request: HasHeaders) -> tuple[str | None, str | None]:
+    """The caller's `traceparent` and `tracestate`."""
+    headers = request.headers
+    return headers.get(TRACEPARENT), headers.get(TRACESTATE)
+
+
 def problem_response(
     problem: Problem, *, error: Exception | None = None, retry_after: int = 1, wire: WireForm | None = None
 ) -> web.Response:
@@ -105,6 +112,7 @@ def endpoint(route: Route, around: Surroundings, wire: WireForm | None = None) -
     storage = health.storage
     monotonic, exposition, documents = services.clock.monotonic, around.exposition, around.documents
     costs = route.cost > 0 and route.access is not Access.OPEN
+    traces = services.traces if route.changes else None
     touches_storage = route.access in (Access.CLIENT, Access.ADMIN, Access.CONFIGURED_ADMIN)
 
     async def handle(request: web.Request) -> web.StreamResponse:
@@ -120,6 +128,7 @@ def endpoint(route: Route, around: Surroundings, wire: WireForm | None = None) -
             documents=documents,
             deadline=deadline,
         )
+        traced = None if traces is None else traces.begin(*trace_headers(request))
         try:
             await _admit(context, route, wire if isinstance(wire, Wire) else None)
             response: web.StreamResponse = await (_in_turn(context, handler) if route.reads_much else handler(context))
@@ -146,9 +155,13 @@ def endpoint(route: Route, around: Surroundings, wire: WireForm | None = None) -
         finally:
             deadline.disarm()
             context.release()
+            if traced is not None:
+                traced.leave()
         if health.stopping:
             response.force_close()
         series.answered(response.status, monotonic() - began)
+        if traced is not None:
+            traced.end(status=response.status)
         return response
 
     return handle

@@ -1,0 +1,81 @@
+"""Spans in the form of OTLP over HTTP, made and sent by the OpenTelemetry SDK."""
+
+import logging
+import os
+import platform
+from typing import Final
+
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExportResult
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags, TraceState
+
+from minutehand.tracing.settings import TraceSettings
+from scheduler_service.runtime import tracing
+
+TIMEOUT_SECONDS: Final = 3.0
+"""For one export with its repetitions."""
+_KINDS: Final = {
+    "server": SpanKind.SERVER,
+    "internal": SpanKind.INTERNAL,
+    "client": SpanKind.CLIENT,
+    "producer": SpanKind.PRODUCER,
+}
+_SAMPLED: Final = TraceFlags(TraceFlags.SAMPLED)
+_NS: Final = 1_000_000
+
+
+class OtlpExporter:
+    """An `Exporter`. `program`: `api` or `node`, shown as the service's name."""
+
+    def __init__(self, settings: TraceSettings, *, program: str, version: str) -> None:
+        # It would log each batch that fails; `SpanExport` logs the change, and counts.
+        logging.getLogger("opentelemetry.exporter").setLevel(logging.CRITICAL)
+        headers = {} if settings.authorization is None else {"authorization": settings.authorization}
+        self._exporter = OTLPSpanExporter(
+            endpoint=settings.endpoint, headers=headers, certificate_file=settings.ca_file, timeout=TIMEOUT_SECONDS
+        )
+        self._closed = False
+        self._resource = Resource(
+            {
+                "service.name": f"minutehand-{program}",
+                "service.namespace": "minutehand",
+                "service.instance.id": f"{platform.node()}-{os.getpid()}",
+                "service.version": version,
+            }
+        )
+        self._scope = InstrumentationScope("minutehand", version)
+
+    def export(self, spans: list[tracing.Span]) -> bool:
+        result = self._exporter.export([self._read_only(span) for span in spans])
+        return bool(result is SpanExportResult.SUCCESS)
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._exporter.shutdown()
+
+    def _read_only(self, span: tracing.Span) -> ReadableSpan:
+        state = TraceState.from_header([span.state]) if span.state else None
+        trace_id, span_id = span.context
+        parent = None
+        if span.parent is not None:
+            parent = SpanContext(trace_id, span.parent, is_remote=True, trace_flags=_SAMPLED)
+        return ReadableSpan(
+            span.name,
+            context=SpanContext(trace_id, span_id, is_remote=False, trace_flags=_SAMPLED, trace_state=state),
+            parent=parent,
+            resource=self._resource,
+            attributes=span.attributes if span.error is None else {**span.attributes, "error.type": span.error},
+            links=[
+                Link(SpanContext(link.trace_id, link.span_id, is_remote=True, trace_flags=_SAMPLED))
+                for link in span.links
+            ],
+            kind=_KINDS[span.kind],
+            status=Status(StatusCode.UNSET if span.error is None else StatusCode.ERROR),
+            start_time=span.began * _NS,
+            end_time=span.ended * _NS,
+            instrumentation_scope=self._scope,
+        )

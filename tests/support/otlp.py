@@ -1,0 +1,108 @@
+"""An OTLP receiver: an HTTP server that decodes the spans that are posted to it."""
+
+import gzip
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """One span as it was received; ids in hexadecimal digits, `links` as trace and span, times in milliseconds."""
+
+    service: str
+    name: str
+    kind: str
+    trace: str
+    span: str
+    parent: str
+    state: str
+    links: tuple[tuple[str, str], ...]
+    began: int
+    ended: int
+    attributes: dict[str, str | int]
+    failed: bool
+
+
+class Collector:
+    """The spans received so far, and the headers of the requests that brought them."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.spans: list[Collected] = []
+        self.headers: list[dict[str, str]] = []
+
+    def take(self, body: bytes, headers: dict[str, str]) -> None:
+        request = ExportTraceServiceRequest.FromString(body)
+        self.headers.append(headers)
+        for of_resource in request.resource_spans:
+            service = _attributes(of_resource.resource.attributes)["service.name"]
+            for of_scope in of_resource.scope_spans:
+                self.spans += [_collected(str(service), span) for span in of_scope.spans]
+
+    def await_spans(self, schedule_id: str, *names: str, seconds: float = 30.0) -> list[Collected]:
+        """The spans of this schedule, by begin, once all of these names are there."""
+        deadline = time.monotonic() + seconds
+        while True:
+            found = [span for span in self.spans if span.attributes.get("minutehand.schedule_id") == schedule_id]
+            if sorted(span.name for span in found) == sorted(names):
+                return sorted(found, key=lambda span: names.index(span.name))
+            assert time.monotonic() < deadline, found
+            time.sleep(0.05)
+
+
+def _attributes(pairs: object) -> dict[str, str | int]:
+    return {pair.key: getattr(pair.value, pair.value.WhichOneof("value")) for pair in pairs}  # type: ignore[attr-defined]
+
+
+def _collected(service: str, span: Span) -> Collected:
+    return Collected(
+        service=service,
+        name=span.name,
+        kind=Span.SpanKind.Name(span.kind).removeprefix("SPAN_KIND_").lower(),
+        trace=span.trace_id.hex(),
+        span=span.span_id.hex(),
+        parent=span.parent_span_id.hex(),
+        state=span.trace_state,
+        links=tuple((link.trace_id.hex(), link.span_id.hex()) for link in span.links),
+        began=span.start_time_unix_nano // 1_000_000,
+        ended=span.end_time_unix_nano // 1_000_000,
+        attributes=_attributes(span.attributes),
+        failed=span.status.code == 2,
+    )
+
+
+@contextmanager
+def collector() -> Iterator[Collector]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            if self.headers.get("Content-Encoding") == "gzip":
+                body = gzip.decompress(body)
+            there.take(body, {name.lower(): value for name, value in self.headers.items()})
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    there = Collector(f"http://127.0.0.1:{server.server_port}/v1/traces")
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield there
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
