@@ -119,6 +119,7 @@ lock: $(DEV) ## Choose the newest allowed versions and write the lock files agai
 	@$(UV) pip compile --quiet --upgrade $(COMPILE_LESS) --output-file requirements/runtime.lock
 	@$(UV) pip compile --quiet --upgrade $(COMPILE_LESS) --extra kafka --output-file requirements/kafka.lock
 	@$(UV) pip compile --quiet --upgrade $(COMPILE_LESS) --extra local --output-file requirements/local.lock
+	@$(UV) pip compile --quiet --upgrade $(COMPILE_LESS) --extra trace --output-file requirements/trace.lock
 	@$(UV) pip compile --quiet --upgrade $(COMPILE_LESS) --extra spark --output-file requirements/spark.lock
 	@$(UV) pip compile --quiet --upgrade $(COMPILE_LESS) --extra docs --output-file requirements/docs.lock
 	@$(UV) pip compile --quiet --upgrade --group generators $(LOCKED) --output-file requirements/generators.lock

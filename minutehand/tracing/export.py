@@ -4,7 +4,7 @@
        '-- full: dropped                                       '-- refused, or no answer: failed
 
 One batch is on the way at a time. The event loop only appends to a list; encoding and waiting are the thread's, so an
-endpoint that is away costs spans and nothing else.
+endpoint that is away costs spans and nothing else. So does a fault of the exporter: calls go on without traces.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from scheduler_service.runtime.metrics import Kind, Metric
 from scheduler_service.runtime.tracing import Span
 
 BATCH: Final = 512
-EVERY_SECONDS: Final = 1.0
+EXPORT_SECONDS: Final = 1.0
 FLUSH_SECONDS: Final = 2.0
 """How long a process that stops waits until its last spans are sent."""
 _log = get_logger("minutehand.traces")
@@ -53,7 +53,7 @@ class SpanExport:
 
     def ended(self, span: Span) -> None:
         queue = self._queue
-        if len(queue) >= self._limit:
+        if len(queue) >= self._limit or self._stopping:
             self.results["dropped"] += 1
             return
         queue.append(span)
@@ -84,10 +84,16 @@ class SpanExport:
     async def _run(self) -> None:
         while self._queue or not self._stopping:
             if len(self._queue) < BATCH and not self._stopping:
-                await self._wake.wait(EVERY_SECONDS)
+                await self._wake.wait(EXPORT_SECONDS)
             batch = [self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))]
             if batch:
-                self._told(len(batch), taken=await asyncio.to_thread(self._exporter.export, batch))
+                self._told(len(batch), taken=await asyncio.to_thread(self._send, batch))
+
+    def _send(self, batch: list[Span]) -> bool:
+        try:
+            return self._exporter.export(batch)
+        except Exception:
+            return False
 
     def _told(self, spans: int, *, taken: bool) -> None:
         self.results["exported" if taken else "failed"] += spans
@@ -103,7 +109,7 @@ METRICS: Final[tuple[Metric[SpanExport], ...]] = (
     Metric(
         "minutehand_trace_spans_total",
         Kind.COUNTER,
-        "Spans by what became of them: exported, failed (the endpoint did not take them), dropped (too many waited).",
+        "Spans by what became of them: exported, failed (the endpoint did not take them), dropped (no room or no time).",
         lambda export: export.results,
         labels=("result",),
     ),

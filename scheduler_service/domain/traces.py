@@ -30,6 +30,7 @@ _SAMPLED = 0x01
 _RATIO_BITS = 56
 """The right-most bits of a trace id, which W3C wants random."""
 _PERSON = b"minutehand-trace"
+_trace_id = re.compile(r"[0-9a-f]{32}").fullmatch
 _parent = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?").fullmatch
 _VALUE = r"\x21-\x2b\x2d-\x3c\x3e-\x7e"
 """Printable, but no comma and no equals sign."""
@@ -77,9 +78,12 @@ class Sampling:
         return TraceMark(f"{incoming.context.trace_id:032x}", incoming.state) if sampled else None
 
     def of(self, schedule_id: UUID, mark: TraceMark | None, cron_key: str | None = None) -> Trace | None:
-        """The trace of a schedule; None: it has none. `mark`: the stored one. `cron_key`: see `cron_context`."""
+        """The trace of a schedule; None: it has none, or its id can't be read. `mark`: the stored one. `cron_key`: see
+        `cron_context`."""
         if mark is not None:
-            return Trace(int(mark.id, 16), own_context(schedule_id).span_id, mark.state)
+            # A call is worth more than its trace: what can't be read is never the call's fault.
+            readable = _trace_id(mark.id) and int(mark.id, 16)
+            return Trace(int(mark.id, 16), own_context(schedule_id).span_id, mark.state) if readable else None
         if not self.ratio:
             return None
         own = own_context(schedule_id)

@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from typing import TypeAlias
 from uuid import UUID
 
+import msgspec
+
 from membership.conditional import Applied, Rejected, Unknown
 from membership.errors import MinutehandError, StoreUnavailable
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.errors import FieldError, Invalid, KeyReused, NotFound
 from scheduler_service.domain.idempotency import NOTHING, Kept, Keyed
 from scheduler_service.domain.ids import CronId, ScheduleId, UnixMillis, partition_of
+from scheduler_service.domain.options import with_trace_of
 from scheduler_service.domain.ports import IdempotencyStore
 from scheduler_service.domain.preconditions import NO_PRECONDITION, Precondition
 from scheduler_service.domain.retry_rows import definition_of, outcome_of
@@ -127,6 +130,10 @@ class SeeCreated:
             return known
         if known is None and may_be_deleted(client.settings, schedule_id, now=self._clock.wall_ms()):
             raise StoreUnavailable("the minute of this schedule may have been deleted")
+        if known is not None:
+            # A repeat may bring another trace, and a row is written with the same values always.
+            options = with_trace_of(definition.options, known.row.options)
+            definition = msgspec.structs.replace(definition, options=options)
         await self._writer(definition, consistency=client.settings.write_consistency)
         found = known or await self.resolve(client.client_id, schedule_id)
         if found is None:

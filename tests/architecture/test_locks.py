@@ -34,13 +34,21 @@ def test_everything_is_pinned_and_hashed(lock: str) -> None:
 
 @pytest.mark.parametrize(
     ("less", "more"),
-    [("runtime", "kafka"), ("kafka", "local"), ("local", "dev"), ("local", "spark"), ("runtime", "docs")],
+    [
+        ("runtime", "kafka"),
+        ("kafka", "local"),
+        ("local", "dev"),
+        ("local", "spark"),
+        ("runtime", "trace"),
+        ("trace", "dev"),
+        ("runtime", "docs"),
+    ],
 )
 def test_each_lock_extends_the_runtime_lock_unchanged(less: str, more: str) -> None:
     assert pins(less) - pins(more) == set()
 
 
-@pytest.mark.parametrize("lock", ["kafka", "spark", "docs"])
+@pytest.mark.parametrize("lock", ["kafka", "trace", "spark", "docs"])
 def test_what_it_shares_with_development_is_the_same(lock: str) -> None:
     shared = {name for name, _ in pins("dev")} & {name for name, _ in pins(lock)}
     assert {pin for pin in pins("dev") if pin[0] in shared} == {pin for pin in pins(lock) if pin[0] in shared}

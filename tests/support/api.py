@@ -31,6 +31,7 @@ from scheduler_service.domain.schedules import Definition
 from scheduler_service.domain.targets import NO_KINDS, TargetKinds
 from scheduler_service.domain.trial_calls import TRIAL_HEADER, Exchange, Preview, TrialCall, TrialCallTimes
 from scheduler_service.usecases.clients import create_built_in_clients
+from scheduler_service.usecases.create_traces import CreateTraces
 from scheduler_service.usecases.members import WatchMembers
 from scheduler_service.usecases.secret_encryption import NoEncryption
 from scheduler_service.usecases.storage_probes import WatchAudits
@@ -242,6 +243,7 @@ class ApiHarness:
         encryption: SecretEncryption | None = None,
         clock: ManualClock | None = None,
         kinds: TargetKinds = NO_KINDS,
+        traces: CreateTraces | None = None,
         **settings: Any,
     ) -> None:
         self.clock = clock or ManualClock()
@@ -268,6 +270,7 @@ class ApiHarness:
             settings=self.settings,
             clock_limit_ms=MembershipSettings().clock_limit_ms,
             kinds=kinds,
+            traces=traces,
         )
         age = self.settings.metrics_max_age_seconds
         self.exposition = Exposition(registry or CollectorRegistry(), clock=self.clock, max_age_seconds=age)

@@ -62,6 +62,7 @@ NAVIGATION: Final = {
         "how-to/get-notices",
         "how-to/why-was-it-late",
         "how-to/forecast",
+        "how-to/trace-calls",
         "how-to/move-from-goscheduler",
         "how-to/move-from-bigben",
         "how-to/import-schedules",

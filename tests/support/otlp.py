@@ -31,12 +31,14 @@ class Collected:
 
 
 class Collector:
-    """The spans received so far, and the headers of the requests that brought them."""
+    """The spans received so far, and the headers of the requests that brought them. `status`: what they are answered
+    with."""
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.spans: list[Collected] = []
         self.headers: list[dict[str, str]] = []
+        self.status = 200
 
     def take(self, body: bytes, headers: dict[str, str]) -> None:
         request = ExportTraceServiceRequest.FromString(body)
@@ -88,7 +90,7 @@ def collector() -> Iterator[Collector]:
             if self.headers.get("Content-Encoding") == "gzip":
                 body = gzip.decompress(body)
             there.take(body, {name.lower(): value for name, value in self.headers.items()})
-            self.send_response(200)
+            self.send_response(there.status)
             self.send_header("Content-Length", "0")
             self.end_headers()
 

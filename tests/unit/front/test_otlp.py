@@ -1,0 +1,95 @@
+"""Spans at a receiver of OTLP, and the settings of traces."""
+
+import sys
+
+import pytest
+
+from membership.errors import SettingsInvalid
+from minutehand.running import StopSignal
+from minutehand.tracing.open import open_export
+from minutehand.tracing.otlp import OtlpExporter
+from minutehand.tracing.settings import TraceSettings
+from scheduler_service.domain.traces import Sampling
+from scheduler_service.runtime.tracing import Span, SpanContext
+from tests.support.api import NOW, ManualClock
+from tests.support.otlp import collector
+
+SPAN = Span(
+    name="attempt",
+    kind="client",
+    context=SpanContext(0x4BF92F3577B34DA6A3CE929D0E0E4736, 0x1),
+    parent=0xF067AA0BA902B7,
+    links=(SpanContext(0x2, 0x3),),
+    began=NOW,
+    ended=NOW + 17,
+    attributes={"minutehand.schedule_id": "one", "minutehand.attempt": 2},
+    error="timeout",
+    state="vendor=opaque",
+)
+
+
+def test_a_span_arrives_as_it_was_made() -> None:
+    with collector() as spans:
+        settings = TraceSettings(endpoint=spans.url, authorization="Bearer of-the-collector")
+        exporter = OtlpExporter(settings, program="node", version="1.2.3")
+        assert exporter.export([SPAN]) is True
+        exporter.close()
+        exporter.close()
+        (span,) = spans.await_spans("one", "attempt")
+        assert (span.service, span.kind, span.failed) == ("minutehand-node", "client", True)
+        assert (span.trace, span.span, span.parent) == (
+            f"{SPAN.context.trace_id:032x}",
+            f"{1:016x}",
+            "00f067aa0ba902b7",
+        )
+        assert (span.began, span.ended, span.state) == (NOW, NOW + 17, "vendor=opaque")
+        assert span.links == ((f"{2:032x}", f"{3:016x}"),)
+        assert span.attributes == {**SPAN.attributes, "error.type": "timeout"}
+        assert spans.headers[0]["authorization"] == "Bearer of-the-collector"
+
+
+def test_an_endpoint_that_refuses_is_told_apart() -> None:
+    with collector() as spans:
+        spans.status = 400
+        exporter = OtlpExporter(TraceSettings(endpoint=spans.url), program="api", version="1.2.3")
+        assert exporter.export([SPAN]) is False
+        assert "authorization" not in spans.headers[0]
+        exporter.close()
+
+
+def test_without_an_endpoint_opentelemetry_is_not_even_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "minutehand.tracing.otlp", None)
+    assert open_export(TraceSettings(), program="api", clock=ManualClock(), stop=StopSignal()) is None
+
+
+def test_without_the_extra_a_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "minutehand.tracing.otlp", None)
+    settings = TraceSettings(endpoint="http://127.0.0.1:4318/v1/traces")
+    with pytest.raises(SettingsInvalid, match=r"minutehand-server\[trace\]"):
+        open_export(settings, program="api", clock=ManualClock(), stop=StopSignal())
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"endpoint": "127.0.0.1:4318"},
+        {"endpoint": "grpc://127.0.0.1:4317"},
+        {"endpoint": "http:///v1/traces"},
+        {"sample_ratio": -0.1},
+        {"sample_ratio": 1.1},
+        {"sample_ratio": float("nan")},
+        {"queue_spans": 0},
+    ],
+)
+def test_settings_that_cant_work_are_refused(settings: dict[str, str | float]) -> None:
+    with pytest.raises(ValueError, match=next(iter(settings))):
+        TraceSettings(**settings)  # type: ignore[arg-type]
+
+
+def test_the_ratio_and_the_flag_are_those_of_the_settings() -> None:
+    assert TraceSettings().sampling == Sampling(ratio=0.0, follow=True)
+    assert TraceSettings(sample_ratio=0.5, follow_parent=False).sampling == Sampling(ratio=0.5, follow=False)
+
+
+def test_the_secret_is_not_shown() -> None:
+    assert "Bearer" not in repr(TraceSettings(authorization="Bearer of-the-collector"))
