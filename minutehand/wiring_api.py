@@ -138,8 +138,7 @@ def _exposition(
     metrics = Metrics(program="api", version=VERSION)
     metrics.show(PROCESS_METRICS, of=shown)
     metrics.show(STORAGE_METRICS, of=storage)
-    if export is not None:
-        metrics.show(TRACE_METRICS, of=export)
+    metrics.show(TRACE_METRICS, of=export)
     return Exposition(metrics.registry, clock=shown.clock, max_age_seconds=max_age_seconds)
 
 

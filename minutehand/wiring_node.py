@@ -231,8 +231,7 @@ def _metrics(
         ended=EndedElsewhere(ended=updates.ended, skipped=updates.skipped),
     )
     metrics.show(STORAGE_METRICS, of=storage.metrics)
-    if export is not None:
-        metrics.show(TRACE_METRICS, of=export)
+    metrics.show(TRACE_METRICS, of=export)
     return metrics
 
 

@@ -105,12 +105,13 @@ class SpanExport:
                 _log.warning("trace-export-fails")
 
 
-METRICS: Final[tuple[Metric[SpanExport], ...]] = (
+METRICS: Final[tuple[Metric[SpanExport | None], ...]] = (
     Metric(
         "minutehand_trace_spans_total",
         Kind.COUNTER,
-        "Spans by what became of them: exported, failed (the endpoint did not take them), dropped (no room or no time).",
-        lambda export: export.results,
+        "Spans by what became of them: exported, failed (the endpoint did not take them), dropped (no room, no time).",
+        lambda export: {} if export is None else export.results,
         labels=("result",),
     ),
 )
+"""Those of a process; without values where it exports nothing."""

@@ -14,6 +14,7 @@ from membership.membership_agent import NodeProfile
 from membership.settings import MembershipSettings
 from minutehand.cli import failures
 from minutehand.reference_pages import PROGRAMS, documented
+from minutehand.tracing.export import METRICS as TRACE_METRICS
 from poller_cluster.background_budget import BackgroundBudget
 from poller_cluster.node import Node
 from poller_cluster.ops.metrics import EndedElsewhere, show_node
@@ -44,6 +45,7 @@ async def test_an_api_shows_what_is_documented() -> None:
         )
         metrics.show(PROCESS_METRICS, of=shown)
         metrics.show(STORAGE_METRICS, of=api.storage.metrics)
+        metrics.show(TRACE_METRICS, of=None)
         key = await api.register("shop")
         made = await api.send("POST", "/v1/clients/shop/schedules", key=key, json=schedule())
         await api.send("DELETE", f"/v1/clients/shop/schedules/{made.json['schedule_id']}", key=key)
@@ -54,7 +56,10 @@ async def test_an_api_shows_what_is_documented() -> None:
     assert "minutehand_audit_findings" not in check_exposition(before, program="api")
     assert "minutehand_audit_findings 3.0" in text
     valued = check_exposition(text, program="api")
-    assert valued >= {metric.name for metric in PROGRAMS["api"]} - {"minutehand_storage_errors_total"}
+    assert valued >= {metric.name for metric in PROGRAMS["api"]} - {
+        "minutehand_storage_errors_total",
+        "minutehand_trace_spans_total",
+    }
     assert 'minutehand_schedules_total{outcome="cancelled"} 1.0' in text
 
 
@@ -97,6 +102,7 @@ async def test_a_node_shows_what_is_documented() -> None:
         ended=EndedElsewhere(ended={}, skipped={}),
     )
     metrics.show(STORAGE_METRICS, of=storage.metrics)
+    metrics.show(TRACE_METRICS, of=None)
     listener = listen(OpsSettings())
     ops = OpsServer(
         listener,
@@ -112,8 +118,12 @@ async def test_a_node_shows_what_is_documented() -> None:
         text = await answer.text()
     await ops.stop()
     valued = check_exposition(text, program="node")
-    of_storage = {"minutehand_storage_errors_total", "minutehand_storage_request_duration_seconds"}
-    assert valued >= {metric.name for metric in PROGRAMS["node"]} - of_storage
+    of_others = {
+        "minutehand_trace_spans_total",
+        "minutehand_storage_errors_total",
+        "minutehand_storage_request_duration_seconds",
+    }
+    assert valued >= {metric.name for metric in PROGRAMS["node"]} - of_others
     await node._tasks.close()
     await storage.close()
 
