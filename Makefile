@@ -117,9 +117,8 @@ sdk: $(DEV) ## Write the plain half of the SDK from the asynchronous one
 lock: $(DEV) ## Choose the newest allowed versions and write the lock files again
 	@$(UV) pip compile --quiet --upgrade $(COMPILE) --extra dev --output-file requirements/dev.lock
 	@$(UV) pip compile --quiet --upgrade $(COMPILE_LESS) --output-file requirements/runtime.lock
-	@$(UV) pip compile --quiet --upgrade $(COMPILE_LESS) --extra kafka --output-file requirements/kafka.lock
+	@$(UV) pip compile --quiet --upgrade $(COMPILE_LESS) --extra kafka --extra trace --output-file requirements/image.lock
 	@$(UV) pip compile --quiet --upgrade $(COMPILE_LESS) --extra local --output-file requirements/local.lock
-	@$(UV) pip compile --quiet --upgrade $(COMPILE_LESS) --extra trace --output-file requirements/trace.lock
 	@$(UV) pip compile --quiet --upgrade $(COMPILE_LESS) --extra spark --output-file requirements/spark.lock
 	@$(UV) pip compile --quiet --upgrade $(COMPILE_LESS) --extra docs --output-file requirements/docs.lock
 	@$(UV) pip compile --quiet --upgrade --group generators $(LOCKED) --output-file requirements/generators.lock

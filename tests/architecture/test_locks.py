@@ -5,12 +5,15 @@ import re
 import tomllib
 
 import pytest
+from packaging.requirements import Requirement
 
 from tests.architecture.sources import ROOT
 
 LOCKS = sorted(path.stem for path in (ROOT / "requirements").glob("*.lock"))
 APART = {"generators"}
 """Never installed together with the programs themselves."""
+OF_IMAGE = {"kafka", "trace"}
+"""Extras that images have all of, in one lock, as pip can't check two against each other."""
 GENERATED = ROOT / "tests" / "integration" / "generated"
 SDK, SERVER = (tomllib.loads((ROOT / name / "pyproject.toml").read_text()) for name in ("sdk", "."))
 PIN = re.compile(r"^(?P<name>[a-z0-9][a-z0-9._-]*)==(?P<version>\S+)")
@@ -35,12 +38,11 @@ def test_everything_is_pinned_and_hashed(lock: str) -> None:
 @pytest.mark.parametrize(
     ("less", "more"),
     [
-        ("runtime", "kafka"),
-        ("kafka", "local"),
+        ("runtime", "image"),
+        ("runtime", "local"),
+        ("image", "dev"),
         ("local", "dev"),
         ("local", "spark"),
-        ("runtime", "trace"),
-        ("trace", "dev"),
         ("runtime", "docs"),
     ],
 )
@@ -48,14 +50,17 @@ def test_each_lock_extends_the_runtime_lock_unchanged(less: str, more: str) -> N
     assert pins(less) - pins(more) == set()
 
 
-@pytest.mark.parametrize("lock", ["kafka", "trace", "spark", "docs"])
+@pytest.mark.parametrize("lock", ["image", "spark", "docs"])
 def test_what_it_shares_with_development_is_the_same(lock: str) -> None:
     shared = {name for name, _ in pins("dev")} & {name for name, _ in pins(lock)}
     assert {pin for pin in pins("dev") if pin[0] in shared} == {pin for pin in pins(lock) if pin[0] in shared}
 
 
 def test_every_extra_has_a_lock() -> None:
-    assert set(LOCKS) == {"runtime", *SERVER["project"]["optional-dependencies"], *APART}
+    extras = SERVER["project"]["optional-dependencies"]
+    assert set(LOCKS) == {"runtime", "image", *(extras.keys() - OF_IMAGE), *APART}
+    wanted = {Requirement(one).name for extra in OF_IMAGE for one in extras[extra]}
+    assert wanted <= {name for name, _ in pins("image")}
 
 
 def test_the_generators_are_locked_apart() -> None:

@@ -94,7 +94,7 @@ def test_nothing_is_fetched_but_what_the_locks_name() -> None:
             assert "--no-build-isolation" in install
         else:
             assert "--require-hashes" in install
-            assert re.search(r"--requirement requirements/(kafka|spark)\.lock", install)
+            assert re.search(r"--requirement requirements/(image|spark)\.lock", install)
 
 
 def test_all_that_is_copied_exists() -> None:

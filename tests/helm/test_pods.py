@@ -181,6 +181,7 @@ def test_the_network_lets_through_what_is_needed(rendered: Mapping[str, list[Doc
     policies = {one["metadata"]["name"].rpartition("-")[2]: one for one in of_kind(documents, "NetworkPolicy")}
     assert {name for name, one in policies.items() if reach(one, 9042)} == {"api", "node", "jobs"}
     assert {name for name, one in policies.items() if reach(one, 9093)} == {"ingest"}
+    assert {name for name, one in policies.items() if reach(one, 4318)} == {"api", "node"}
     assert {name for name, one in policies.items() if reach(one, 8080)} == {"ingest", "test"}
     assert reach(policies["ingest"], 3128)
     callers = [each for rule in policies["api"]["spec"]["ingress"] for each in rule["from"] if "podSelector" in each]

@@ -68,6 +68,7 @@ BAD: Sequence[tuple[str, str]] = (
     (f"{INGEST},secrets.kafkaTls.cert=c", "secrets.kafkaTls has one of cert and key"),
     ("ingest.terminationGracePeriodSeconds=20", "ingest.terminationGracePeriodSeconds is 20, .* may take 30"),
     ("config.ingest.host=127.0.0.1", "config.ingest.host is 127.0.0.1"),
+    ("secrets.traceCollector.name=c,secrets.traceCollector.authorization=", "secrets.traceCollector names no entry"),
 )  # fmt: skip
 
 

@@ -73,6 +73,9 @@
   "cassandra.tls_ca_file" (printf $file "secrets.cassandraTls")
   "cassandra.tls_cert_file" (printf $file "secrets.cassandraTls")
   "cassandra.tls_key_file" (printf $file "secrets.cassandraTls")
+  "trace.authorization" (printf $secret "secrets.traceCollector")
+  "trace.authorization_file" (printf $file "secrets.traceCollector")
+  "trace.ca_file" (printf $file "secrets.traceCollector")
   | toJson -}}
 {{- end -}}
 
@@ -86,6 +89,9 @@
 {{- end -}}
 {{- if and .cassandraTls.name (not .cassandraTls.ca) -}}
 {{- fail "secrets.cassandraTls.ca is empty: name the entry of that Secret with the authorities that sign Cassandra's certificates." -}}
+{{- end -}}
+{{- if and .traceCollector.name (not (or .traceCollector.authorization .traceCollector.ca)) -}}
+{{- fail "secrets.traceCollector names no entry: name the one with the authorization, the one with the authorities, or both." -}}
 {{- end -}}
 {{- if ne (empty .cassandraTls.cert) (empty .cassandraTls.key) -}}
 {{- fail "secrets.cassandraTls has one of cert and key: Cassandra takes a certificate with its key, so name both entries or none." -}}

@@ -42,6 +42,19 @@
           {{- include "minutehand.selector" (dict "root" . "component" "node") | nindent 10 }}
 {{- end -}}
 
+{{/* APIs and nodes export spans, mostly to a collector in the cluster, which receivers' rules leave out. */}}
+{{- define "minutehand.toCollector" -}}
+{{- with dig "trace" "endpoint" "" .Values.config }}
+{{- $port := regexFind "^https?://[^/]*:[0-9]+" . | regexFind "[0-9]+$" }}
+- ports:
+    - port: {{ $port | default (hasPrefix "https" . | ternary "443" "80") }}
+  {{- with $.Values.networkPolicy.collectorTo }}
+  to:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- end }}
+{{- end -}}
+
 {{/* Nodes call receivers, and so does the API, for trial calls. Networks of config.network.allow get a
 rule each, since `except` may cover them, and what any rule allows is allowed. */}}
 {{- define "minutehand.toReceivers" -}}

@@ -59,6 +59,16 @@ and component; the result is a JSON list of dicts of volume, secret, and items (
 {{- $items := list (dict "key" $secrets.keyRing.file "path" "key-ring" "variable" "SECRETS_KEY_RING_FILE") -}}
 {{- $files = append $files (dict "volume" "key-ring" "secret" $secrets.keyRing.name "items" $items) -}}
 {{- end -}}
+{{- if and (has .component (list "api" "node")) $secrets.traceCollector.name -}}
+{{- $items := list -}}
+{{- with $secrets.traceCollector.authorization -}}
+{{- $items = append $items (dict "key" . "path" "authorization" "variable" "TRACE_AUTHORIZATION_FILE") -}}
+{{- end -}}
+{{- with $secrets.traceCollector.ca -}}
+{{- $items = append $items (dict "key" . "path" "ca.crt" "variable" "TRACE_CA_FILE") -}}
+{{- end -}}
+{{- $files = append $files (dict "volume" "trace-collector" "secret" $secrets.traceCollector.name "items" $items) -}}
+{{- end -}}
 {{- if eq .component "ingest" -}}
 {{- with $secrets.ingestKey -}}
 {{- $files = append $files (dict "volume" "ingest-key" "secret" .name "items" (list (dict "key" .key "path" "key" "variable" "INGEST_KEY_FILE"))) -}}
