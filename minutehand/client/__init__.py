@@ -42,6 +42,7 @@ from minutehand.client._async.api import AsyncMinutehand
 from minutehand.client._async.bulk import AsyncBulk
 from minutehand.client._async.client_scope import AsyncClientScope
 from minutehand.client._audits import Audit, AuditCounts, AuditFinding
+from minutehand.client._backlog import Backlog, BacklogPolicy, ClusterBacklog, Overdue, OverdueAges
 from minutehand.client._bulk import BulkItem
 from minutehand.client._destinations import (
     ClientCertificate,
@@ -154,6 +155,8 @@ __all__ = [
     "AuditEntry",
     "AuditFinding",
     "BackfillItem",
+    "Backlog",
+    "BacklogPolicy",
     "BatchItem",
     "Bulk",
     "BulkItem",
@@ -167,6 +170,7 @@ __all__ = [
     "ClientSettings",
     "CloudEvents",
     "Cluster",
+    "ClusterBacklog",
     "Conflict",
     "ContentFilter",
     "Cron",
@@ -219,6 +223,8 @@ __all__ = [
     "NewTokenSource",
     "Node",
     "NotFound",
+    "Overdue",
+    "OverdueAges",
     "OwnSettings",
     "Page",
     "Poller",

@@ -56,6 +56,7 @@ from scheduler_service.usecases.admission import AdmitCreates, JudgeClock
 from scheduler_service.usecases.audit_log import AuditActions
 from scheduler_service.usecases.authenticate import Authenticate, Catalog
 from scheduler_service.usecases.backfill_crons import BackfillCron
+from scheduler_service.usecases.backlog import ShowBacklog
 from scheduler_service.usecases.balance import ShowBalance
 from scheduler_service.usecases.cancel_schedules import CancelSchedules
 from scheduler_service.usecases.clients import (
@@ -337,6 +338,16 @@ class ClusterServices:
     def __init__(self, *, storage: StoragePorts, members: WatchMembers, nodes: NodePorts, clock: Clock) -> None:
         leases = storage.leases
         draining = DrainNode(members=members, nodes=nodes)
+        self.backlog = ShowBacklog(
+            members=members,
+            clients=storage.clients,
+            leases=leases,
+            schedules=storage.schedules,
+            balances=storage.balances,
+            loads=storage.minute_loads,
+            destinations=storage.destinations,
+            clock=clock,
+        )
         self.show = ShowCluster(members=members, clients=storage.clients, leases=leases, clock=clock)
         self.pollers = ShowPollers(members=members, leases=leases, schedules=storage.schedules, clock=clock)
         self.destination_figures = ShowDestinationFigures(members=members, nodes=nodes)

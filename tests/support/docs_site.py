@@ -63,6 +63,7 @@ NAVIGATION: Final = {
         "how-to/why-was-it-late",
         "how-to/forecast",
         "how-to/trace-calls",
+        "how-to/after-an-outage",
         "how-to/move-from-goscheduler",
         "how-to/move-from-bigben",
         "how-to/import-schedules",

@@ -12,6 +12,7 @@ from minutehand.client import _calls as calls
 from minutehand.client._async.client_scope import AsyncClientScope
 from minutehand.client._async.parts import every
 from minutehand.client._async.sender import AsyncSender
+from minutehand.client._backlog import ClusterBacklog, get_cluster_backlog
 from minutehand.client._forecast import Forecast, get_forecast
 from minutehand.client._models import (
     AdminKey,
@@ -79,6 +80,10 @@ class AsyncMinutehand:
         """What each minute is to call of all clients from `start` (now) until before `end` (24 hours later), 31 days at
         most. For administrators."""
         return await self.perform(get_forecast(None, start=start, end=end))
+
+    async def backlog(self, *, cursor: str | None = None, page_size: int | None = None) -> ClusterBacklog:
+        """What is overdue of all clients, and the clients that have most of it (20). For administrators."""
+        return await self.perform(get_cluster_backlog(cursor=cursor, page_size=page_size))
 
     def audit_log(
         self,

@@ -13,6 +13,7 @@ from minutehand.client._async.parts import AsyncPart, AsyncPerform, all_items, e
 from minutehand.client._async.reconciliations import AsyncReconciliations
 from minutehand.client._async.subscriptions import AsyncSubscriptions
 from minutehand.client._audits import Audit, list_audits
+from minutehand.client._backlog import Backlog, get_backlog
 from minutehand.client._bulk import DEFAULT_BYTES, DEFAULT_IN_FLIGHT, DEFAULT_WAIT_SECONDS, MAX_ITEMS
 from minutehand.client._calls import Operation, instant
 from minutehand.client._filters import (
@@ -127,6 +128,10 @@ class AsyncClientScope:
         """Usage for each day by due, as last counted, from `start` (a week ago) until before `end` (tomorrow), 31 days
         at most. Days not yet counted are left out."""
         return (await self._perform(list_usage(self.client_id, start=start, end=end))).items
+
+    async def backlog(self) -> Backlog:
+        """What is overdue, by age, and why."""
+        return await self._perform(get_backlog(self.client_id))
 
     async def forecast(self, *, start: datetime | str | None = None, end: datetime | str | None = None) -> Forecast:
         """What each minute is to call from `start` (now) until before `end` (24 hours later), 31 days at most."""

@@ -10,6 +10,7 @@ from typing import Any, Self, TypeVar
 import httpx
 
 from minutehand.client import _calls as calls
+from minutehand.client._backlog import ClusterBacklog, get_cluster_backlog
 from minutehand.client._forecast import Forecast, get_forecast
 from minutehand.client._models import (
     AdminKey,
@@ -80,6 +81,10 @@ class Minutehand:
         """What each minute is to call of all clients from `start` (now) until before `end` (24 hours later), 31 days at
         most. For administrators."""
         return self.perform(get_forecast(None, start=start, end=end))
+
+    def backlog(self, *, cursor: str | None = None, page_size: int | None = None) -> ClusterBacklog:
+        """What is overdue of all clients, and the clients that have most of it (20). For administrators."""
+        return self.perform(get_cluster_backlog(cursor=cursor, page_size=page_size))
 
     def audit_log(
         self,

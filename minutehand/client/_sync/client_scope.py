@@ -8,6 +8,7 @@ from typing import Unpack
 
 from minutehand.client import _calls as calls
 from minutehand.client._audits import Audit, list_audits
+from minutehand.client._backlog import Backlog, get_backlog
 from minutehand.client._bulk import DEFAULT_BYTES, DEFAULT_IN_FLIGHT, DEFAULT_WAIT_SECONDS, MAX_ITEMS
 from minutehand.client._calls import Operation, instant
 from minutehand.client._filters import (
@@ -128,6 +129,10 @@ class ClientScope:
         """Usage for each day by due, as last counted, from `start` (a week ago) until before `end` (tomorrow), 31 days
         at most. Days not yet counted are left out."""
         return self._perform(list_usage(self.client_id, start=start, end=end)).items
+
+    def backlog(self) -> Backlog:
+        """What is overdue, by age, and why."""
+        return self._perform(get_backlog(self.client_id))
 
     def forecast(self, *, start: datetime | str | None = None, end: datetime | str | None = None) -> Forecast:
         """What each minute is to call from `start` (now) until before `end` (24 hours later), 31 days at most."""

@@ -55,6 +55,7 @@ TAGS: Final[Mapping[str, str]] = {
     "admin-keys": "Administrators' own keys.",
     "audit-log": "What administrators did, and clients about themselves, and when.",
     "forecast": "What each minute ahead is to call.",
+    "backlog": "What is overdue.",
     "cluster": "The nodes that make the calls.",
     "service": "Probes, metrics and this document.",
     "callback": "The request that a receiver gets.",

@@ -317,6 +317,33 @@ FORECAST: Final = {
         {"from": "2026-11-22T01:30:00.000Z", "rows": [0], "fires": [1]},
     ],
 }
+OVERDUE: Final = {
+    "rows": 1,
+    "counted": 1,
+    "estimated": 0,
+    "exact": True,
+    "ages": {
+        "under_1_minute": 0,
+        "under_10_minutes": 1,
+        "under_1_hour": 0,
+        "under_6_hours": 0,
+        "under_1_day": 0,
+        "older": 0,
+    },
+    "oldest": "2026-11-21T09:30:00.000Z",
+    "open_minutes": 1,
+}
+BACKLOG: Final = {
+    "client_id": "shop",
+    "overdue": OVERDUE,
+    "pollers": 3,
+    "pollers_behind": 3,
+    "held_by": ["no-owner"],
+    "late_policy": {"kind": "fire", "after_seconds": 0.0},
+    "to_skip": 0,
+    "at_most_once": False,
+    "drain_seconds": None,
+}
 AUDITED: Final = {"from": "2026-11-21T00:00:00Z", "to": "2026-11-22T00:00:00Z", "limit": "50"}
 AUDIT_ENTRY: Final = {
     "entry_id": "019e0b1f-7b40-8000-8a5c-0c6f1d2e3b47",

@@ -323,6 +323,11 @@ EXAMPLES: Final[Mapping[str, Example]] = {
     ),
     "get_forecast": Example(query=of.FORESEEN, answer=of.FORECAST),
     "get_cluster_forecast": Example(query=of.FORESEEN, answer=of.FORECAST),
+    "get_backlog": Example(answer=of.BACKLOG),
+    "get_cluster_backlog": Example(
+        query={"limit": "20"},
+        answer={"overdue": of.OVERDUE, "clients": 1, "drain_seconds": None, "items": [of.BACKLOG], "next_cursor": None},
+    ),
     "drain_node": Example(answer={"node_id": "node-a", "incarnation": 7, "state": "draining"}),
     "undrain_node": Example(answer={"node_id": "node-a", "incarnation": 7, "state": "live"}),
     "list_pollers": Example(

@@ -8,6 +8,7 @@ from scheduler_service.api.resources import (
     admin_keys,
     audit_log,
     audits,
+    backlog,
     balance,
     clients,
     cluster,
@@ -62,6 +63,7 @@ ROUTES: tuple[Route, ...] = (
     *audit_log.ROUTES,
     *cluster.ROUTES,
     *forecast.ROUTES,
+    *backlog.ROUTES,
     *health.ROUTES,
     *documents.ROUTES,
 )

@@ -28,6 +28,7 @@ FIRST = ("put_client", "create_schedule", "put_cron", "create_key", "create_secr
 BEFORE = {
     "put_client": (),
     "list_clients": ("put_client",),
+    "get_cluster_backlog": ("put_client", "create_schedule"),
     "get_cluster": ("put_client",),
     "create_schedule": ("put_client",),
     "list_pollers": ("put_client",),
@@ -141,6 +142,8 @@ async def test_it_is_answered_as_the_example_says(api: ApiHarness, id_: str) -> 
         await end(api, story.names["schedule_id"], GAVE_UP)
     if id_ in ("get_forecast", "get_cluster_forecast"):
         await api.services.minute_loads.write()
+    if id_ in ("get_backlog", "get_cluster_backlog"):
+        api.clock.advance(240)
     if id_ == "get_usage":
         await put_usage(api.connection, COUNTED)
     if id_ == "list_events":
