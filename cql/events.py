@@ -49,6 +49,10 @@ class CqlEventStore:
         rows = await self._connection.select("event_blocks.list", (client_id, first_track, last_track))
         return [StoredBlock(Block(*block), begun_at) for *block, begun_at in rows]
 
+    async def newest_blocks(self, client_id: ClientId, *, first_track: str, last_track: str) -> Sequence[StoredBlock]:
+        rows = await self._connection.select("event_blocks.newest", (client_id, first_track, last_track))
+        return [StoredBlock(Block(*block), begun_at) for *block, begun_at in reversed(rows)]
+
     async def read_events(
         self, client_id: ClientId, block: Block, *, after: int = -1, limit: int
     ) -> Sequence[tuple[int, Event]]:

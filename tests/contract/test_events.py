@@ -69,6 +69,13 @@ async def test_blocks_are_listed_by_track_epoch_and_number(storage: Storage, nam
     assert await store.list_blocks(client_id, first_track="$", last_track="$~") == [
         StoredBlock(built_in, begun[built_in])
     ]
+    newest = [stored[2], stored[3], stored[4]]
+    assert await store.newest_blocks(client_id, first_track="$", last_track="0012") == [
+        StoredBlock(built_in, begun[built_in]),
+        *newest,
+    ]
+    assert await store.newest_blocks(client_id, first_track="0000", last_track="0004") == newest[:2]
+    assert await store.newest_blocks(names.client("-other"), first_track="", last_track="~") == []
     assert await store.list_blocks(names.client("-other"), first_track="", last_track="~") == []
 
 

@@ -53,7 +53,7 @@ class Owner(NamedTuple):
 
 
 class Reader(NamedTuple):
-    """`at`: its next step. `start`: what there was when its read began. `first`: the later blocks of the first look;
+    """`at`: its next step. `start`: what there was when its read began. `first`: the last block of the first look;
     `target`: where it goes behind the end of its block."""
 
     at: str = "look"
@@ -243,7 +243,7 @@ class Model:
                     elif "unread-end" in self._plants:
                         yield self._moved(world, min(found)[:2])
                     else:
-                        yield self._read(world, "look again", first=found)
+                        yield self._read(world, "look again", first=frozenset({max(found)}))
             case "look again, end":
                 for found in _results(reader.start, blocks):
                     yield self._read(world, "events", target=min(found | reader.first)[:2])

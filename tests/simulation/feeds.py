@@ -13,7 +13,7 @@ from poller_cluster.minute.machine import PollerMinute
 from scheduler_service.domain.events import OF_STATE, Block
 from scheduler_service.domain.ids import ClientId, PollerId
 from scheduler_service.domain.schedules import Definition, Outcome, Row, State, SweptRow
-from scheduler_service.usecases.read_events import FeedRange, ReadEvents
+from scheduler_service.usecases.read_events import FeedRange, ReadEvents, _Look
 from tests.simulation.cluster import POLLERS, SHOP
 from tests.simulation.world import World
 
@@ -36,15 +36,16 @@ class FeedReader:
         clock = self._world.api_clock
         read = ReadEvents(store=self._world.api_storage.events, clock=clock)
         cursor = read.earliest()
+        again = False
         while True:
             try:
-                page = await read.page(self._client_id, ALL, cursor, limit=7)
+                page = await read.page(self._client_id, ALL, cursor, limit=7, again=again)
             except StoreUnavailable:
                 continue
             for placed in page.events:
                 self.shown += 1
                 self.seen.setdefault(str(placed.event.schedule_id), set()).add(placed.event.type)
-            cursor = page.cursor
+            cursor, again = page.cursor, not page.events
             if not page.events:
                 await clock.sleep(PAUSE_SECONDS)
 
@@ -128,14 +129,14 @@ def retry_rows_tell_nothing(patch: pytest.MonkeyPatch) -> None:
 
 def readers_leave_a_block_unread(patch: pytest.MonkeyPatch) -> None:
     """A reader goes on as soon as it sees a later block."""
-    page = ReadEvents._events
+    page = _Look._events
 
-    async def of_the_last(self: ReadEvents, client_id: ClientId, block: Block, after: int, limit: int) -> object:
-        if await self._later(client_id, block) is not None:
+    async def of_the_last(self: _Look, block: Block, after: int, limit: int) -> object:
+        if await self._later_ones(block):
             return ()
-        return await page(self, client_id, block, after, limit)
+        return await page(self, block, after, limit)
 
-    patch.setattr(ReadEvents, "_events", of_the_last)
+    patch.setattr(_Look, "_events", of_the_last)
 
 
 FEED_PLANTS: dict[str, Plant] = {

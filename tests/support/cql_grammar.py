@@ -39,7 +39,8 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """`descending` is the clustering column whose order is reversed."""
+    """`descending` is the clustering column whose order is reversed; of rows with the same `grouped` columns the first
+    is answered."""
 
     table: str
     distinct: bool
@@ -47,6 +48,7 @@ class Select:
     where: tuple[Relation, ...]
     limit: Term | None
     descending: str | None = None
+    grouped: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,13 +157,19 @@ class Parser:
         if self._take("."):
             table = f"{table}.{self._name()}"
         where = self._where() if self._peek() == "WHERE" else ()
+        grouped: list[str] = []
+        if self._take("GROUP"):
+            self._expect("BY")
+            grouped.append(self._name())
+            while self._take(","):
+                grouped.append(self._name())
         descending = None
         if self._take("ORDER"):
             self._expect("BY")
             descending = self._name()
             self._expect("DESC")
         limit = self._term() if self._take("LIMIT") else None
-        return Select(table, distinct, tuple(columns), where, limit, descending)
+        return Select(table, distinct, tuple(columns), where, limit, descending, tuple(grouped))
 
     def _selected(self) -> str:
         name = self._name()

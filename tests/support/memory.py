@@ -238,9 +238,13 @@ class _SelectPlan:
         self._key = key_binder(table, definition.partition_key, parsed.where) if by_key and not some else None
         rest = [relation for relation in parsed.where if relation.columns[0] not in (TOKEN, *definition.partition_key)]
         self._locate: Locate | None = locator(table, rest) if rest else None
-        if parsed.descending is not None and (parsed.descending,) != definition.clustering:
-            raise ValueError(f"table {definition.name} is not ordered by {parsed.descending} alone")
+        if parsed.descending not in (None, definition.clustering[:1] and definition.clustering[0]):
+            raise ValueError(f"table {definition.name} is not ordered by {parsed.descending} first")
         self._descending = parsed.descending is not None
+        keyed = (*definition.partition_key, *definition.clustering)
+        if parsed.grouped != keyed[: len(parsed.grouped)]:
+            raise ValueError(f"table {definition.name} can't be grouped by {parsed.grouped}")
+        self._grouped = max(len(parsed.grouped) - len(definition.partition_key), 0)
 
     def partition_of(self, parameters: Parameters) -> Key:
         assert self._key is not None, "it reads the whole table"
@@ -270,7 +274,11 @@ class _SelectPlan:
                 clusterings = self._locate(partition, parameters)
             if self._descending:
                 clusterings = reversed(list(clusterings))
+            group: Key | None = None
             for clustering in clusterings:
+                if self._grouped and clustering[: self._grouped] == group:
+                    continue
+                group = clustering[: self._grouped]
                 if len(answer) == limit:
                     return answer
                 answer.append(self._project(table.values(key, partition, clustering, partition.rows[clustering])))

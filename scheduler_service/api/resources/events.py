@@ -42,6 +42,8 @@ MAX_WAIT_SECONDS: Final = 60
 FIRST_LOOK_SECONDS: Final = 0.1
 LAST_LOOKS_SECONDS: Final = 1.0
 """From one look to the next while there is nothing new."""
+READS_PER_UNIT: Final = 4
+"""Reads of storage by looks at a feed that cost one unit of the request budget."""
 STREAM_SECONDS: Final = 300.0
 COMMENT_SECONDS: Final = 15.0
 """A stream without events sends a comment this often, so that proxies keep it open and a lost peer is noticed."""
@@ -198,19 +200,26 @@ async def _begin(context: RequestContext, asked: FeedQuery) -> FeedCursor:
     return await read.now(client_id, asked.pollers)
 
 
-async def _look(context: RequestContext, asked: FeedQuery, cursor: FeedCursor) -> FeedPage:
-    page = await context.services.events.read.page(context.client.client_id, asked.pollers, cursor, limit=asked.limit)
+async def _look(context: RequestContext, asked: FeedQuery, cursor: FeedCursor, *, again: bool = False) -> FeedPage:
+    page = await context.services.events.read.page(
+        context.client.client_id, asked.pollers, cursor, limit=asked.limit, again=again
+    )
     context.has_read(len(page.events), sum(placed.event.size for placed in page.events))
+    context.spend(page.reads / READS_PER_UNIT)
     return page
 
 
-async def _wait(context: RequestContext, asked: FeedQuery, cursor: FeedCursor, seconds: float) -> FeedPage:
-    """The first page with events; after some seconds, or when the process stops, one without."""
+async def _wait(
+    context: RequestContext, asked: FeedQuery, cursor: FeedCursor, seconds: float, *, again: bool = False
+) -> FeedPage:
+    """The first page with events; after some seconds, or when the process stops, one without. `again`: the reader has
+    looked from this cursor before."""
     services = context.services
     clock, pause = services.clock, FIRST_LOOK_SECONDS
     until = clock.monotonic() + seconds
     while True:
-        page = await _look(context, asked, cursor)
+        page = await _look(context, asked, cursor, again=again)
+        again = True
         left = until - clock.monotonic()
         if page.events or left <= 0 or services.health.stopping or _is_gone(context.request):
             return page
@@ -247,7 +256,7 @@ async def _stream(context: RequestContext, asked: FeedQuery, cursor: FeedCursor)
     until = clock.monotonic() + STREAM_SECONDS
     while clock.monotonic() < until and not services.health.stopping and not _is_gone(context.request):
         try:
-            page = await _wait(context, asked, cursor, COMMENT_SECONDS)
+            page = await _wait(context, asked, cursor, COMMENT_SECONDS, again=True)
         except StoreUnavailable:
             await response.write(b": storage does not answer\n\n")
             await clock.sleep(LAST_LOOKS_SECONDS)

@@ -28,6 +28,9 @@ class EventStore(Protocol):
     async def list_blocks(self, client_id: ClientId, *, first_track: str, last_track: str) -> Sequence[StoredBlock]:
         """The blocks of several tracks, both ends included, by track and in order."""
 
+    async def newest_blocks(self, client_id: ClientId, *, first_track: str, last_track: str) -> Sequence[StoredBlock]:
+        """The last block of each of several tracks, both ends included, by track: one request."""
+
     async def read_events(
         self, client_id: ClientId, block: Block, *, after: int = -1, limit: int
     ) -> Sequence[tuple[int, Event]]:

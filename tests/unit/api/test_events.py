@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import pytest
 
 from scheduler_service.api.event_readers import MOST_READERS_OF_CLIENT
-from scheduler_service.api.resources.events import COMMENT_SECONDS, STREAM_SECONDS
+from scheduler_service.api.resources.events import COMMENT_SECONDS, READS_PER_UNIT, STREAM_SECONDS
 from scheduler_service.domain.event_cursors import FeedCursor, decode_feed_cursor, encode_feed_cursor
 from scheduler_service.domain.events import Block, Event, Position, derived_event_id
 from scheduler_service.domain.ids import ClientId, Minute, UnixMillis
@@ -147,6 +147,21 @@ async def test_waiting_ends_with_the_first_event(api: ApiHarness) -> None:
         api.clock.advance(0.05)
     assert numbers(await waiting) == [1]
     assert len(api.services.events.waiting) == 0
+
+
+async def test_looks_are_charged_by_their_reads(api: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    await feed(api, quota=3)
+    owed: list[float] = []
+    monkeypatch.setattr(
+        type(api.services.request_budget), "owe", lambda self, principal, cost: owed.append(round(cost, 9))
+    )
+    for number in range(3):
+        await tell(api, Block(f"000{number}", 7, 0), 0, [number])
+    cursor = (await read(api, after="earliest")).json["cursor"]
+    assert 1 / READS_PER_UNIT * (1 + 3 + 3) in owed
+    owed.clear()
+    await read(api, after=cursor)
+    assert 1 / READS_PER_UNIT * (1 + 3) in owed
 
 
 def stream(reply: Reply) -> list[tuple[str, str, int | None]]:

@@ -1,0 +1,58 @@
+"""Reads that several readers of one feed make at the same moment: one asks storage, and all take its answer."""
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from scheduler_service.runtime.clock import Clock
+
+FEWEST_SWEPT = 1_000
+"""Answers that are kept before those that are too old are dropped."""
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Answer:
+    reading: asyncio.Lock = field(default_factory=asyncio.Lock)
+    value: Any = None
+    until: float = -math.inf
+
+
+class SharedLooks:
+    """Keeps answers for fractions of a minute. Not for what must be seen by a read that begins after it was written."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._answers: dict[Hashable, _Answer] = {}
+        self._sweep_at = FEWEST_SWEPT
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    async def look(self, key: Hashable, read: Callable[[], Awaitable[T]], *, keep: Callable[[T], float]) -> T:
+        """What `read` answers, or answered to another caller with this key not longer than `keep` seconds ago. A caller
+        that comes while another one reads waits for it. Raises what `read` raises, which is not kept."""
+        if (answer := self._answers.get(key)) is None:
+            self._sweep()
+            answer = self._answers[key] = _Answer()
+        async with answer.reading:
+            if self._clock.monotonic() < answer.until:
+                kept: T = answer.value
+                return kept
+            answer.value, answer.until = None, -math.inf
+            value = await read()
+            if (seconds := keep(value)) > 0:
+                answer.value, answer.until = value, self._clock.monotonic() + seconds
+            return value
+
+    def _sweep(self) -> None:
+        if len(self._answers) < self._sweep_at:
+            return
+        now = self._clock.monotonic()
+        self._answers = {
+            key: answer for key, answer in self._answers.items() if answer.until > now or answer.reading.locked()
+        }
+        self._sweep_at = max(FEWEST_SWEPT, 2 * len(self._answers))
