@@ -1,11 +1,14 @@
 """What is recorded beside the schedules: balances of settled minutes, attempts, dead letters."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
+import msgspec
+
 from cql.connection import UNSET, Connection, Item, Parameters
 from membership.conditional import Answer, Applied, Rejected, Unknown
+from scheduler_service.domain.acknowledgements import Told
 from scheduler_service.domain.books import AttemptRecord, DeadLetter, LetterKey, MinuteBalance
 from scheduler_service.domain.ids import (
     HOUR_MS,
@@ -27,6 +30,8 @@ _BATCH_BYTES = 40_000
 _ROW_BYTES = 300
 """Bytes of a row without its texts."""
 _LOWEST_ID = UUID(int=0)
+_STARTED_AT = AttemptRecord.__struct_fields__.index("started_at")
+_decode_word = msgspec.json.Decoder(Told).decode
 _KEYS_PER_READ = 100
 _BALANCE_COLUMNS = (
     *("client_id", "poller_id", "minute", "accepted", "delivered", "failed", "cancelled", "skipped", "open"),
@@ -78,7 +83,27 @@ class CqlAttemptStore:
         _, poller_id, minute = partition_of(client_id, schedule_id)
         parameters = (client_id, poller_id, minute_start(minute), schedule_id)
         rows = await self._connection.select("attempts.read", parameters)
-        return [AttemptRecord(**dict(zip(AttemptRecord.__struct_fields__, values, strict=True))) for values in rows]
+        return [
+            AttemptRecord(**dict(zip(AttemptRecord.__struct_fields__, values, strict=True)))
+            for values in rows
+            if values[_STARTED_AT] is not None  # else there is only a word
+        ]
+
+    async def record_word(self, client_id: ClientId, schedule_id: ScheduleId, attempt: int, told: Told) -> None:
+        _, poller_id, minute = partition_of(client_id, schedule_id)
+        text = msgspec.json.encode(msgspec.structs.replace(told, data=b"")).decode()
+        keys = (client_id, poller_id, minute_start(minute), schedule_id, attempt)
+        await self._connection.write("attempts.insert_word", (*keys, text, told.data))
+
+    async def read_words(self, client_id: ClientId, schedule_id: ScheduleId) -> Mapping[int, Told]:
+        _, poller_id, minute = partition_of(client_id, schedule_id)
+        parameters = (client_id, poller_id, minute_start(minute), schedule_id)
+        rows = await self._connection.select("attempts.read_words", parameters)
+        return {
+            attempt: msgspec.structs.replace(_decode_word(text), data=bytes(data or b""))
+            for attempt, text, data in rows
+            if text is not None
+        }
 
 
 class CqlDeadLetterStore:

@@ -43,6 +43,7 @@ from poller_cluster.settings import (
 from scheduler_service.api.bigben.settings import BigBenSettings
 from scheduler_service.api.goscheduler.settings import GoSchedulerSettings
 from scheduler_service.api.settings import ApiSettings
+from scheduler_service.domain.acknowledgements import AckSettings
 from scheduler_service.domain.client_bounds import ClientBounds
 from scheduler_service.domain.network import DEFAULT_PORTS, NetworkPolicy
 from scheduler_service.hints import HintSettings
@@ -113,6 +114,7 @@ TABLES = (
     Table("api", ApiSettings),
     Table("bigben", BigBenSettings),
     Table("clients", ClientBounds),
+    Table("acknowledgements", AckSettings),
     Table("goscheduler", GoSchedulerSettings),
     Table("hints", HintSettings),
     Table("node", NodeSettings),

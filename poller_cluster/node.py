@@ -158,7 +158,9 @@ class Node:
             on_appended=self.books.counts.events_appended,
             placed=self.collector.place,
         )
-        self.dispatcher = self._build_dispatcher(Sender(incarnation=str(incarnation), version=profile.version))
+        self.dispatcher = self._build_dispatcher(
+            Sender(incarnation=str(incarnation), version=profile.version, acknowledgements=settings.acknowledgements)
+        )
         self.occurrences = Occurrences(clients=self.clients, writer=self._writer, runtime=self._runtime)
         self.notices = NoticeCalls(
             dispatcher=self.dispatcher,

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from scheduler_service.domain.acknowledgements import AckSettings
 from scheduler_service.domain.client_bounds import ClientBounds
 
 
@@ -133,6 +134,7 @@ class NodeSettings:
     minute: MinuteSettings = field(default_factory=MinuteSettings)
     receivers: ReceiverSettings = field(default_factory=ReceiverSettings)
     clients: ClientBounds = field(default_factory=ClientBounds)
+    acknowledgements: AckSettings = field(default_factory=AckSettings)
     reconciliations: ReconciliationSettings = field(default_factory=ReconciliationSettings)
     background: BackgroundSettings = field(default_factory=BackgroundSettings)
     recovery_minutes_at_once: int = 4

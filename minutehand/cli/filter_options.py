@@ -20,7 +20,7 @@ States = Annotated[
     list[str] | None,
     typer.Option(
         "--state",
-        help="Those that are scheduled, retrying, delivered, failed, cancelled or skipped only; repeatable.",
+        help="Those that are scheduled, retrying, awaiting, delivered, failed, cancelled or skipped only; repeatable.",
         show_default=False,
     ),
 ]

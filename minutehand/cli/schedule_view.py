@@ -45,6 +45,7 @@ def show_schedule(schedule: "Schedule", as_json: bool) -> None:
             ("calls", f"{schedule.callback.method} {schedule.callback.receiver}".lstrip()),
             ("headers", [f"{name}: {value}" for name, value in (schedule.callback.headers or {}).items()] or None),
             ("flow key", schedule.callback.flow_key),
+            ("word within seconds", None if schedule.callback.ack is None else schedule.callback.ack.within_seconds),
             ("ordering key", schedule.ordering_key),
             ("time-out seconds", schedule.timeout_seconds),
             ("skip after seconds", schedule.skip_after_seconds),

@@ -413,12 +413,21 @@ def attempts(
             one.status,
             one.error,
             one.verb if one.verb_ignored is None else f"{one.verb} ({one.verb_ignored})",
+            _word(one),
             _answer(one),
         )
         for one in found
     ]
-    columns = ("ATTEMPT", "OUTCOME", "STARTED", "ENDED", "SECONDS", "STATUS", "ERROR", "VERB", "ANSWER")
-    print_table(columns, rows, yielding={"ERROR", "VERB", "ANSWER"})
+    columns = ("ATTEMPT", "OUTCOME", "STARTED", "ENDED", "SECONDS", "STATUS", "ERROR", "VERB", "WORD", "ANSWER")
+    print_table(columns, rows, yielding={"ERROR", "VERB", "WORD", "ANSWER"})
+
+
+def _word(attempt: "Attempt") -> str | None:
+    """What the receiver said after it had taken the call."""
+    said = attempt.acknowledgement
+    if said is None:
+        return None
+    return said.result if said.reason is None else f"{said.result} ({said.reason})"
 
 
 def _answer(attempt: "Attempt") -> str | None:

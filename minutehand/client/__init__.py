@@ -73,6 +73,7 @@ from minutehand.client._events import Event
 from minutehand.client._filters import ContentFilter, ScheduleFilter
 from minutehand.client._forecast import Forecast, ForecastMinute, ForecastPeak, ForecastRun
 from minutehand.client._models import (
+    Ack,
     AdminKey,
     BatchItem,
     Calendar,
@@ -113,6 +114,7 @@ from minutehand.client._models import (
 from minutehand.client._outcomes import (
     Acknowledged,
     AcknowledgedItem,
+    Acknowledgement,
     Attempt,
     AuditEntry,
     BackfillItem,
@@ -143,8 +145,10 @@ from minutehand.client._sync.client_scope import ClientScope
 from minutehand.client._usage import DayUsage, FailingHost, HourUsage, UsedLateness
 
 __all__ = [
+    "Ack",
     "Acknowledged",
     "AcknowledgedItem",
+    "Acknowledgement",
     "AdminKey",
     "AsyncBulk",
     "AsyncClientScope",

@@ -20,6 +20,13 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     final_statuses: tuple[int, ...] | UnsetType | None = UNSET
 
 
+class Ack(msgspec.Struct, frozen=True, kw_only=True):
+    """The receiver may answer 202, and has `within_seconds` from then to say at the address in `Minutehand-Ack-Url`
+    what became of the call."""
+
+    within_seconds: float
+
+
 class Callback(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The request to make: to a `url`, or to a `destination` of the client's with a `path` below its URL. What is left
     out then is as the destination says.
@@ -28,7 +35,9 @@ class Callback(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     have a body carry the schedule's id, due, attempt and key as JSON; "" stays empty.
 
     Calls with the same `flow_key` share a rate (`flow_rate` calls a second, may be below 1) and a parallelism
-    (`flow_parallelism` calls at a time). What is left out is as the client's setting `flows` says."""
+    (`flow_parallelism` calls at a time). What is left out is as the client's setting `flows` says.
+
+    With `ack` a receiver may answer 202 and say later what became of the call."""
 
     url: str | UnsetType = UNSET
     destination: str | UnsetType = UNSET
@@ -41,6 +50,7 @@ class Callback(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     flow_key: str | UnsetType = UNSET
     flow_rate: float | UnsetType = UNSET
     flow_parallelism: int | UnsetType = UNSET
+    ack: Ack | UnsetType = UNSET
 
 
 class CallbackUpdate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -199,6 +209,7 @@ class SentCallback(msgspec.Struct, frozen=True, kw_only=True):
     flow_key: str | None = None
     flow_rate: float | None = None
     flow_parallelism: int | None = None
+    ack: Ack | None = None
 
     @property
     def receiver(self) -> str:
@@ -209,12 +220,12 @@ class SentCallback(msgspec.Struct, frozen=True, kw_only=True):
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     """A schedule and its outcome so far.
 
-    `nominal_due`: the instant that was asked for, if the call is due later. `state` is scheduled, retrying, delivered,
-    failed, cancelled or skipped; `in_flight`: a node has claimed it; `redelivered_at`: when it was last redelivered.
-    `reason` in-doubt: a node stopped while it called the receiver, and the answer is unknown. `rescheduled_to`: it was
-    cancelled, and that schedule is called instead. `retry`, `timeout_seconds` and `skip_after_seconds`: its own; None:
-    as its client's settings say. `etag`: names it as it is now, for `if_match`; None in lists and where one was
-    created.
+    `nominal_due`: the instant that was asked for, if the call is due later. `state` is scheduled, retrying, awaiting,
+    delivered, failed, cancelled or skipped; `in_flight`: a node has claimed it; `redelivered_at`: when it was last
+    redelivered. `reason` in-doubt: a node stopped while it called the receiver, and the answer is unknown.
+    `rescheduled_to`: it was cancelled, and that schedule is called instead. `retry`, `timeout_seconds` and
+    `skip_after_seconds`: its own; None: as its client's settings say. `etag`: names it as it is now, for `if_match`;
+    None in lists and where one was created.
     """
 
     schedule_id: str

@@ -2,17 +2,28 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import msgspec
 
 from minutehand.client._models import SentCallback
 
 
+class Acknowledgement(msgspec.Struct, frozen=True, kw_only=True):
+    """What a receiver said later of a call that it had taken by 202. `result` is done, failed or extend; `data` is what
+    it handed over."""
+
+    result: str
+    at: datetime
+    reason: str | None = None
+    data: Any = None
+
+
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt of a schedule, numbered from 1. `outcome` is delivered, failed or snoozed; `error` is a stable word
-    where there was no answer, and `excerpt` says then in a sentence why; otherwise it is the beginning of the answer to
-    a failed one. `verb`: what the receiver asked for in its answer's headers; `verb_ignored`: why it was not obeyed.
+    """One attempt of a schedule, numbered from 1. `outcome` is delivered, failed, snoozed, or awaiting while its
+    receiver has yet to say; `error` is a stable word where there was no answer, and `excerpt` says then in a sentence
+    why; otherwise it is the beginning of the answer to a failed one. `verb`: what the receiver asked for in its
+    answer's headers; `verb_ignored`: why it was not obeyed. `acknowledgement`: the last that it said after a 202.
     Fields that were not recorded are None."""
 
     attempt: int
@@ -25,6 +36,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     excerpt: str | None = None
     verb: str | None = None
     verb_ignored: str | None = None
+    acknowledgement: Acknowledgement | None = None
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):

@@ -31,13 +31,15 @@ def callback_headers(
     user_agent: str,
     key: str | None = None,
     path: str = "",
+    ack_url: str | None = None,
 ) -> tuple[tuple[str, str], ...]:
     """All headers of one attempt. An empty `signature` (a client without secrets) leaves that header out.
 
     `due_ms` is the nominal instant (Unix milliseconds), `attempt` counts from 1, `fence` is the lease epoch under which
     the call is made: a receiver may refuse a caller with a lower fence than it has seen for the same schedule's poller.
     `in_doubt`: an earlier owner may have made this call. `key`: the client's own name of the schedule.
-    `path`: of a callback that names a destination without a URL.
+    `path`: of a callback that names a destination without a URL. `ack_url`: where the receiver may say later what
+    became of the call.
     """
     ours = [
         ("webhook-id", schedule_id),
@@ -57,6 +59,8 @@ def callback_headers(
         ours.append(("Minutehand-Key", key))
     if path:
         ours.append(("Minutehand-Path", path))
+    if ack_url is not None:
+        ours.append(("Minutehand-Ack-Url", ack_url))
     if in_doubt:
         ours.append(("Minutehand-Redelivery", "true"))
     return (*[header for header in user if not is_ours(header[0])], *ours)

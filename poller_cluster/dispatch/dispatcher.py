@@ -23,6 +23,7 @@ have less than `SMALL_PART` of it.
 A ready row whose receiver has no room (see `receivers`) is parked, so that rows for other hosts pass it. A row
 whose receiver is held back ends at once without an attempt: it is requeued (`defer`), and so is one that can't be
 prepared yet (`preparation`), or whose destination is paused (`named_rows`). One whose token is being fetched is parked.
+A row that is no call (`words`) ends when it is due, whatever its client's turn and its receiver's room.
 Everything that a destination says is taken at the start of the attempt, as the node knows it then.
 
 A client of which this node has held no poller for as long as a breaker may be open (`breaker_longest_seconds`) is
@@ -45,16 +46,17 @@ from poller_cluster.dispatch.flows import FlowPlace, Flows, TooManyFlows
 from poller_cluster.dispatch.job import Claim, Job, Turn
 from poller_cluster.dispatch.lateness import Doubts, explained
 from poller_cluster.dispatch.named_rows import NamedRows
-from poller_cluster.dispatch.outcome import conclude, heeded, until_open_again
+from poller_cluster.dispatch.outcome import conclude, heeded, held_back_until
 from poller_cluster.dispatch.preparation import Preparation
-from poller_cluster.dispatch.ready_rows import ClientRows, ReadyRows, RowsByDue, claim_rows
+from poller_cluster.dispatch.ready_rows import ClientRows, ReadyRows, RowsByDue, claim_rows, engine_part
 from poller_cluster.dispatch.receivers import ROUNDING, Receiver, Receivers, due_within
 from poller_cluster.dispatch.request import Prepared
+from poller_cluster.dispatch.words import end_of_wait
 from poller_cluster.held_pollers import HeldPollers
 from poller_cluster.node_runtime import NodeRuntime
 from poller_cluster.settings import MinuteSettings, ReceiverSettings
-from scheduler_service.domain.ids import ClientId, UnixMillis
-from scheduler_service.domain.options import Undecodable, decode_options, flow_of
+from scheduler_service.domain.ids import ClientId
+from scheduler_service.domain.options import flow_of
 from scheduler_service.domain.schedules import Outcome
 from scheduler_service.domain.waits import LATE_MS
 
@@ -66,11 +68,7 @@ starting one, but connections must not stay idle."""
 HELD_BACK_SECONDS = 0.05
 """From one look to the next while ready rows may not start (no trust, or the clock in doubt)."""
 SHORTEST_PAUSE_SECONDS = 0.001
-ENGINE_PART = 2
-"""How many attempts a client may have under way for each that the engine could still start; see the module."""
 UNAUTHORIZED = 401
-RESERVE = 1 / 8
-SMALL_PART = 1 / 64
 
 
 class Dispatcher:
@@ -346,6 +344,8 @@ class Dispatcher:
         return destination is None or not destination.callable
 
     def _make_ready(self, job: Job, *, called: bool = False) -> None:
+        if job.claim.word is not None and self._end_wait(job):
+            return
         queue = self._held[job.owner.client_id].queues[job.over_quota]
         job.called = called
         if called:
@@ -355,6 +355,15 @@ class Dispatcher:
         if not queue.queued:
             queue.queued = True
             queue.turn.append(queue)
+
+    def _end_wait(self, job: Job) -> bool:
+        """End a row that is no call. False: not yet; it waits among the ready rows."""
+        client = self._clients.get(job.owner.client_id)
+        if client is None or not self._trusted() or not self._clock.wall_trusted():
+            return False
+        now = self._clock.wall_ms()
+        self._ended_unsent(job, end_of_wait(job.claim, client, now=now, jitter=self._randomness.fraction), now)
+        return True
 
     def _pump_soon(self) -> None:
         """Look for rows to start once for all attempts that end in this turn of the loop, and after every
@@ -389,11 +398,6 @@ class Dispatcher:
     def _engine_free(self) -> int:
         return self._engine.capacity - self._engine.in_flight
 
-    def _engine_part(self, free: int) -> int:
-        """How many attempts any one client may have under way while the engine may start `free` more."""
-        capacity = self._engine.capacity
-        return ENGINE_PART * free if free > capacity * RESERVE else max(int(capacity * SMALL_PART), 1)
-
     def _serve(self, queue: ReadyRows) -> bool:
         """One client's turn; it stays in the round while it has ready rows."""
         client, held, ready = self._clients.get(queue.client_id), queue.client, queue.ready
@@ -410,12 +414,16 @@ class Dispatcher:
                 monotonic=self._clock.monotonic(),
             )
             while ready and queue.deficit >= 1 and free > 0:
-                if held.on_the_wire >= limit or held.on_the_wire >= self._engine_part(free):
+                if held.on_the_wire >= limit or held.on_the_wire >= engine_part(self._engine.capacity, free):
                     break
                 job = ready.popleft()
                 if job.due > start.now:
                     self._await_due([job])
                     self._wake.set()
+                elif job.claim.word is not None:
+                    if not self._end_wait(job):
+                        ready.append(job)
+                        break
                 elif self._may_go(job, start):
                     queue.deficit -= 1
                     started = True
@@ -444,12 +452,12 @@ class Dispatcher:
         if receiver.destination is not None:
             outcome = self.judge_named(job.claim, start.client, receiver.destination)
             if outcome is not None:
-                self._ended_unsent(job, outcome, start)
+                self._ended_unsent(job, outcome, start.wall_ms)
                 return False
         if receiver.held_back(now, 0.0):
             outcome = self._until_open_again(job.claim, start.client, receiver)
             if outcome is not None:
-                self._ended_unsent(job, outcome, start)
+                self._ended_unsent(job, outcome, start.wall_ms)
                 return False
         if receiver.delay(now) != 0.0 or (receiver.waiting and not job.called):
             job.waits_for("receiver", start.wall_ms)
@@ -467,9 +475,9 @@ class Dispatcher:
         job.waits_for("flow", start.wall_ms)
         return False
 
-    def _ended_unsent(self, job: Job, outcome: Outcome, start: Turn) -> None:
+    def _ended_unsent(self, job: Job, outcome: Outcome, now: int) -> None:
         self._released(job)
-        job.owner.attempt_ended(job.claim.row.key, outcome, now=start.wall_ms)
+        job.owner.attempt_ended(job.claim.row.key, outcome, now=now)
 
     def _has_rate(self, job: Job, flow: FlowPlace[Job], now: float) -> bool:
         """Whether the flow of this row lets it start now. Otherwise the row is parked there."""
@@ -510,14 +518,10 @@ class Dispatcher:
 
     def _until_open_again(self, claim: Claim, client: ServedClient, receiver: "Receiver[Job]") -> Outcome | None:
         """The rows come back spread over as long again as the breaker is open, so that they don't come all at once."""
-        try:
-            options = decode_options(claim.row.options)
-        except Undecodable:
-            return None
-        now, breaker = self._clock.wall_ms(), receiver.breaker
+        breaker = receiver.breaker
         seconds = breaker.until - self._clock.monotonic() + breaker.open_seconds * self._randomness.fraction()
-        at = UnixMillis(now + max(round(seconds * 1000), 1))
-        return until_open_again(claim, options=options, settings=client.settings_for(claim.row.url), at=at, now=now)
+        settings, now = client.settings_for(claim.row.url), self._clock.wall_ms()
+        return held_back_until(claim, settings=settings, seconds=seconds, now=now)
 
     def _start(self, held: ClientRows, job: Job, start: Turn) -> None:
         prepared = self._preparation.prepare(job, start.client, now=start.wall_ms, judged_at=start.earliest)
@@ -530,7 +534,7 @@ class Dispatcher:
                 self._wake.set()
             return
         if isinstance(prepared, Outcome):
-            self._ended_unsent(job, prepared, start)
+            self._ended_unsent(job, prepared, start.wall_ms)
             return
         held.on_the_wire += 1
         assert job.receiver is not None

@@ -16,7 +16,8 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     """A row that this node may send: an applied commit names it, and it has no outcome.
 
     `redelivery`: an earlier owner may have called already. Of a retry row, `first_attempt_at`, `last_status` and
-    `last_error` are the schedule's. `found_at` and `waits` (there `waited`): see `PendingRow`.
+    `last_error` are the schedule's. `found_at` and `waits` (there `waited`): see `PendingRow`. `word`: it is no call,
+    but says or awaits a receiver's word (`dispatch.words`).
     """
 
     row: Row
@@ -26,6 +27,7 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     last_error: str | None = None
     found_at: int = 0
     waits: Waits | None = None
+    word: str | None = None
 
 
 class ClaimingRun(Protocol):

@@ -4,11 +4,12 @@ from collections.abc import Callable
 
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.dispatch.job import Claim
+from scheduler_service.domain.acknowledgements import ACCEPTED, AWAITING, clear_of_deadlines, deadline_at
 from scheduler_service.domain.clients import ClientSettings
 from scheduler_service.domain.ids import UnixMillis, due_of
-from scheduler_service.domain.options import ScheduleOptions
+from scheduler_service.domain.options import ScheduleOptions, Undecodable, decode_options
 from scheduler_service.domain.retry import Decision, GiveUp, RetryAt, decide
-from scheduler_service.domain.retry_rows import IN_DOUBT
+from scheduler_service.domain.retry_rows import IN_DOUBT, is_acknowledged
 from scheduler_service.domain.schedules import Outcome, Row, State
 from scheduler_service.domain.verbs import CRON_STOPPED, NOT_AGAIN, SNOOZED, Heeded, heed
 from scheduler_service.domain.waits import Waits
@@ -42,7 +43,8 @@ def conclude(
     now: int,
     jitter: Callable[[], float],
 ) -> Outcome:
-    """The outcome after an attempt that ended at `now` (Unix ms): delivered, failed, or retrying with its instant.
+    """The outcome after an attempt that ended at `now` (Unix ms): delivered, failed, or retrying with its instant; also
+    retrying while the receiver's word is awaited (`domain.acknowledgements`).
 
     If nothing was sent and an earlier owner may have called, the row stays in doubt. A verb that the result heeds
     decides before its status.
@@ -51,6 +53,8 @@ def conclude(
     first = claim.first_attempt_at or UnixMillis(result.started_at_ms)
     if result.heeded is not None and result.heeded.obeyed is not None:
         at = result.heeded.at
+        if at is not None and is_acknowledged(claim.row.options):
+            at = clear_of_deadlines(at)
         stopped = result.heeded.verb == "stop-cron"
         ended = State.DELIVERED if result.succeeded else State.FAILED
         return Outcome(
@@ -65,6 +69,17 @@ def conclude(
             fired_epoch=epoch,
             redelivered_at=at,
             redelivered_after=None if at is None else attempts,
+        )
+    if options.ack is not None and result.status == ACCEPTED:
+        return Outcome(
+            state=State.RETRYING,
+            attempts=attempts,
+            first_attempt_at=first,
+            next_attempt_at=deadline_at(now + round(options.ack.within_seconds * 1000), attempts=attempts),
+            last_status=result.status,
+            reason=AWAITING,
+            fired_by=incarnation,
+            fired_epoch=epoch,
         )
     if result.succeeded:
         return Outcome(
@@ -83,12 +98,12 @@ def conclude(
         nothing_sent=result.nothing_sent,
         final=result.final,
         retry_after_seconds=result.retry_after_seconds,
-        due_ms=options.deadline_from(due_of(claim.row.schedule_id), first),
+        due_ms=options.deadline_from(due_of(claim.row.schedule_id), first, row_due=claim.row.due),
         now_ms=now,
         jitter=jitter(),
         at_most_once=options.at_most_once(settings),
     )
-    state, reason, next_at = _read(decision)
+    state, reason, next_at = read_decision(decision, acknowledged=is_acknowledged(claim.row.options))
     if next_at is not None and result.nothing_sent and (claim.redelivery or options.in_doubt):
         reason = IN_DOUBT
     return Outcome(
@@ -124,12 +139,23 @@ def heeded(
     )
 
 
-def _read(decision: Decision) -> tuple[State, str | None, UnixMillis | None]:
+def read_decision(decision: Decision, *, acknowledged: bool) -> tuple[State, str | None, UnixMillis | None]:
+    """State, reason and next attempt."""
     match decision:
         case RetryAt(at_ms=at):
-            return State.RETRYING, None, UnixMillis(at)
+            return State.RETRYING, None, UnixMillis(clear_of_deadlines(at) if acknowledged else at)
         case GiveUp(reason=reason):
             return State.FAILED, reason, None
+
+
+def held_back_until(claim: Claim, *, settings: ClientSettings, seconds: float, now: int) -> Outcome | None:
+    """`until_open_again` of a row as stored, whose breaker is open for about `seconds`."""
+    try:
+        options = decode_options(claim.row.options)
+    except Undecodable:
+        return None
+    at = UnixMillis(now + max(round(seconds * 1000), 1))
+    return until_open_again(claim, options=options, settings=settings, at=at, now=now)
 
 
 def until_open_again(
@@ -148,7 +174,7 @@ def until_open_again(
         return None
     deadline_ms = round(options.retry_settings(settings.retry).deadline_seconds * 1000)
     first = claim.first_attempt_at
-    if at > options.deadline_from(due_of(row.schedule_id), first) + deadline_ms:
+    if at > options.deadline_from(due_of(row.schedule_id), first, row_due=row.due) + deadline_ms:
         if not options.attempts_counted(row.attempt_base or 0):
             return None if row.is_retry_row else defer(claim, at=at, in_doubt=in_doubt, reason=RECEIVER_OPEN)
         return Outcome(
@@ -179,6 +205,8 @@ def defer(claim: Claim, *, at: UnixMillis, in_doubt: bool, reason: str, behind: 
     pointed to itself would wait for ever. Nothing was sent, so a row in doubt stays in doubt. The time until then is
     counted as waited for `reason` (`domain.waits`), `behind` this schedule if that is known."""
     at, waits = UnixMillis(max(at, claim.row.due + 1)), Waits() if claim.waits is None else claim.waits
+    if is_acknowledged(claim.row.options):
+        at = clear_of_deadlines(at)
     return Outcome(
         state=State.RETRYING,
         attempts=claim.row.attempt_base or 0,

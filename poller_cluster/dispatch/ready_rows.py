@@ -13,6 +13,16 @@ CLAIM_ROWS = 250
 """A client at its limit claims again when there is room for this many rows, or for an eighth of its limit if that is
 less: less than one receiver leaves to the others (`ReceiverSettings.receiver_share`), or a slow one would stop them."""
 
+ENGINE_PART = 2
+"""How many attempts a client may have under way for each that the engine could still start; see `dispatcher`."""
+RESERVE = 1 / 8
+SMALL_PART = 1 / 64
+
+
+def engine_part(capacity: int, free: int) -> int:
+    """How many attempts any one client may have under way while the engine may start `free` more."""
+    return ENGINE_PART * free if free > capacity * RESERVE else max(int(capacity * SMALL_PART), 1)
+
 
 def claim_rows(limit: int) -> int:
     """The least room for a claim of a client that may have `limit` rows in flight."""

@@ -14,6 +14,7 @@ from poller_cluster.dispatch.attempt_traces import UNTRACED, AttemptTrace, Attem
 from poller_cluster.dispatch.cloudevents import cloudevents_headers
 from poller_cluster.dispatch.job import Claim
 from poller_cluster.dispatch.named_rows import gone
+from scheduler_service.domain.acknowledgements import PATH, AckSettings, Address, address_token
 from scheduler_service.domain.callback_rules import METHODS_WITHOUT_BODY
 from scheduler_service.domain.clients import ClientSettings
 from scheduler_service.domain.destinations import TokenSource, names_destination, resolved_url
@@ -42,12 +43,16 @@ def as_stored(client_id: ClientId, headers: str) -> str:
     return headers
 
 
+_NOT_OFFERED = AckSettings()
+
+
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """The caller: its incarnation as text, and the program's version."""
+    """The caller: its incarnation as text, the program's version, and how receivers acknowledge work."""
 
     incarnation: str
     version: str
+    acknowledgements: AckSettings = _NOT_OFFERED
 
 
 class SentToken(NamedTuple):
@@ -144,6 +149,9 @@ def prepare(
     if method in METHODS_WITHOUT_BODY:
         # It was given for another method, which the destination had then, or to another scheduler's wire.
         body = b""
+    options, ack_url = _offered(
+        claim, options, client, settings=settings, epoch=epoch, sender=sender, now=now, by_http=target is None
+    )
     webhook_id = str(row.schedule_id)
     timestamp = now // 1000
     nominal = row.nominal_due if row.nominal_due is not None else due
@@ -180,6 +188,7 @@ def prepare(
             user_agent=user_agent(sender.version),
             key=key,
             path=path if target else "",
+            ack_url=ack_url,
         ),
         body=body,
         timeout_seconds=options.timeout_seconds or settings.timeout_seconds,
@@ -189,6 +198,35 @@ def prepare(
         target=target,
     )
     return Prepared(request, options, settings, sent, trace)
+
+
+def _offered(
+    claim: Claim,
+    options: ScheduleOptions,
+    client: ServedClient,
+    *,
+    settings: ClientSettings,
+    epoch: int,
+    sender: Sender,
+    now: int,
+    by_http: bool,
+) -> tuple[ScheduleOptions, str | None]:
+    """The options, and where the receiver of this attempt may send its word. If there is no such address, nobody could
+    say what became of the call: the options are then without `ack`, so that 202 is an end as every 2xx is."""
+    if options.ack is None:
+        return options, None
+    offered, secrets = sender.acknowledgements, client.secrets or client.private_keys
+    if offered.base_url is None or not secrets or not by_http:
+        return msgspec.structs.replace(options, ack=None), None
+    timeout_seconds = options.timeout_seconds or settings.timeout_seconds
+    address = Address(
+        client_id=client.client_id,
+        schedule_id=claim.row.schedule_id,
+        attempt=(claim.row.attempt_base or 0) + 1,
+        fence=epoch,
+        expires_at=UnixMillis(now + round((offered.longest_seconds + timeout_seconds) * 1000)),
+    )
+    return options, offered.base_url.rstrip("/") + PATH + address_token(address, secrets[-1])
 
 
 def _called(destination: ServedDestination, row: Row, path: str) -> tuple[str, str, TargetCall | None]:

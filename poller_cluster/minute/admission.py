@@ -65,6 +65,8 @@ BEHIND_MS = 1_000
 DEFERRED_APART_MS = 100
 """Rows deferred behind a head come back `BEHIND_MS` after it, `DEFERRED_APART_MS` apart."""
 LONGEST_BEHIND_MS = 60_000
+LOOK_MS = 60_000
+"""Rows behind one that awaits its receiver's word come back after this time, to look again."""
 ALL = 1 << 30
 """More than the rows of any minute."""
 UNTIL_KNOWN: WaitQueue = (UNKNOWN, "")
@@ -164,6 +166,9 @@ class MinuteAdmission:
         self._flows.begin(held)
 
     def judge(self, entry: PendingRow, now: int) -> Verdict:
+        if entry.word is not None:
+            # It calls nobody (`dispatch.words`), and it is the first of its key, if it has one.
+            return None
         row, known = entry.row, self._alike
         if known is not None and (row.due > known.due_until or (row.url != known.url and not _is_below(row, known))):
             known = None
@@ -228,6 +233,9 @@ class MinuteAdmission:
             if is_run_key(key) and (verdict := self._judge_run(entry, key, rank, now)) is not None:
                 return verdict
             comes_at = max(order.head_at(key), now)
+            if order.awaiting(key):
+                # Its receiver's word may come long before its deadline.
+                comes_at = min(comes_at, now + LOOK_MS)
         else:
             comes_at = now + HOLD_MS
         may_hold = self._may_hold_first(row, now) if rank == 0 else comes_at <= now + HOLD_MS and self._may_hold(key)

@@ -12,11 +12,14 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 
+import msgspec
+
 from membership.errors import StoreUnavailable
 from poller_cluster.bookkeeping import Bookkeeper
 from poller_cluster.minute.steps import FollowUp
 from poller_cluster.node_runtime import NodeRuntime
 from scheduler_service.domain.ids import Partition, ScheduleId, partition_of
+from scheduler_service.domain.retry_rows import SUPERSEDED, is_acknowledged, word_of
 from scheduler_service.domain.schedules import Definition, Kind, Outcome, State
 from scheduler_service.domain.verbs import CRON_STOPPED
 from scheduler_service.runtime.backoff import Backoff
@@ -93,26 +96,32 @@ class FollowUpRunner:
         if self._over():
             return False
         try:
-            await carry_out(follow_up, writer=self._writer, reschedules=self._reschedules, books=self._books)
-            if follow_up.outcome.state is State.FAILED and follow_up.definition.cron_id is not None:
+            reached = await carry_out(follow_up, writer=self._writer, reschedules=self._reschedules, books=self._books)
+            outcome = follow_up.outcome
+            failed = outcome.state is State.FAILED and outcome.reason != SUPERSEDED
+            if reached and failed and follow_up.definition.cron_id is not None:
                 await self._run_failed(follow_up.definition)
-            if follow_up.outcome.reason == CRON_STOPPED:
+            if outcome.reason == CRON_STOPPED:
                 await self._run_stopped(follow_up.definition)
         except StoreUnavailable:
             return False
         if follow_up.event:
-            self._spawn(self._tell_of(follow_up), name=f"event of {follow_up.definition.schedule_id}")
+            self._spawn(self._tell_of(follow_up, reached), name=f"event of {follow_up.definition.schedule_id}")
         else:
             self._on_acknowledged(follow_up)
         return True
 
-    async def _tell_of(self, follow_up: FollowUp) -> None:
-        """Tell of an end until that is acknowledged."""
+    async def _tell_of(self, follow_up: FollowUp, reached: bool = True) -> None:
+        """Tell of an end until that is acknowledged. If it has not `reached` the original, it is told as of a retry row
+        that the original does not name: of a cancel, if there was one."""
         backoff: Backoff | None = None
+        outcome = follow_up.outcome
+        if not reached:
+            outcome = msgspec.structs.replace(outcome, state=State.CANCELLED, reason=SUPERSEDED)
         while not self._over():
             try:
                 if self._tell is not None:
-                    await self._tell(follow_up.definition, follow_up.outcome)
+                    await self._tell(follow_up.definition, outcome)
             except StoreUnavailable:
                 backoff = backoff or Backoff(clock=self._clock, randomness=self._randomness)
                 await backoff.wait()
@@ -123,16 +132,35 @@ class FollowUpRunner:
 
 async def carry_out(
     follow_up: FollowUp, *, writer: ScheduleWriter, reschedules: CompleteReschedule, books: Bookkeeper
-) -> None:
-    """Try to carry out one follow-up. Raises StoreUnavailable: the caller repeats."""
+) -> bool:
+    """Try to carry out one follow-up. False: it was the end of a wait, and that is none, because a word or a cancel has
+    reached the original before. Raises StoreUnavailable: the caller repeats."""
     definition, outcome = follow_up.definition, follow_up.outcome
+    if outcome.reason == SUPERSEDED:
+        await writer.follow_original(definition)
+        return True
     if outcome.state is State.RETRYING:
         await writer.complete(definition, outcome)
-        return
+        return True
+    if word_of(definition.options) is not None:
+        reached = await _carried(definition, outcome, writer)
+        if reached and outcome.state is State.FAILED:
+            await books.dead_letter(definition, outcome)
+        return reached
     if outcome.state is State.FAILED:
         await books.dead_letter(definition, outcome)
     if definition.kind is Kind.RETRY_ROW:
-        await writer.move_original(definition, outcome)
+        await _carried(definition, outcome, writer)
     if outcome.rescheduled_to is not None:
         new, at = ScheduleId(outcome.rescheduled_to), outcome.finished_at or definition.due
         await reschedules(definition.client_id, new, at=at)
+    return True
+
+
+async def _carried(retry_row: Definition, outcome: Outcome, writer: ScheduleWriter) -> bool:
+    """Whether the original says what the retry row says. If it names another one instead, that is placed: a word moves
+    pointers, and its process may have died."""
+    moved = await writer.move_original(retry_row, outcome)
+    if not moved and is_acknowledged(retry_row.options):
+        await writer.follow_original(retry_row)
+    return moved

@@ -4,7 +4,7 @@ not settle."""
 from poller_cluster.minute.rows import PendingRow
 from poller_cluster.minute.steps import FollowUp
 from scheduler_service.domain.ids import Partition, RowKey, partition_of
-from scheduler_service.domain.retry_rows import SUPERSEDED, definition_of, outcome_of
+from scheduler_service.domain.retry_rows import SUPERSEDED, definition_of, is_deadline, outcome_of
 from scheduler_service.domain.schedules import Outcome, Row, State
 from scheduler_service.domain.verbs import CRON_STOPPED
 
@@ -38,15 +38,18 @@ class FollowUps:
             or outcome.rescheduled_to is not None
             or outcome.reason == CRON_STOPPED
         )
-        if requires and outcome.reason != SUPERSEDED and row.key not in self._acknowledged:
-            told = self._events and outcome.state.ended
+        if outcome.reason == SUPERSEDED:
+            # Another process moved the pointer, and may have died before it placed what that names.
+            requires = is_deadline(row.options)
+        if requires and row.key not in self._acknowledged:
+            told = self._events and outcome.state.ended and outcome.reason != SUPERSEDED
             self._add(FollowUp(definition_of(self._partition, row), outcome, event=told))
-        elif self._events and self._untold_end(row, outcome):
+        if self._events and self._untold_end(row, outcome):
             self._tell(FollowUp(definition_of(self._partition, row), outcome, event=True, alone=True))
 
     def _untold_end(self, row: Row, outcome: Outcome) -> bool:
-        """Whether this end requires an event and nothing else. An original that was retrying is told of with its retry
-        row's end; a retry row that its original does not name any more may be all that is left of a cancel."""
+        """Whether this end requires an event of its own. An original that was retrying is told of with its retry row's
+        end; a retry row that its original does not name any more may be all that is left of a cancel."""
         if not outcome.state.ended or self.told(row.key):
             return False
         return outcome.state is State.CANCELLED if outcome.reason == SUPERSEDED else not self.known(row.key)

@@ -30,6 +30,7 @@ Bound: a poller queues at most `QUEUED_IDS` ids; a row beyond that is not waited
 from bisect import bisect_left, insort
 from collections.abc import Callable
 
+from scheduler_service.domain.acknowledgements import REASONS_OF_WORDS
 from scheduler_service.domain.ids import Minute, ScheduleId
 from scheduler_service.domain.options import Undecodable, decode_options, is_run_key
 from scheduler_service.domain.retry_rows import IN_DOUBT, MARK_REDELIVERY, SUPERSEDED, says_in_doubt
@@ -74,6 +75,8 @@ class OrderingKeys:
         self._ended: dict[ScheduleId, None] = {}
         self._redelivered: dict[ScheduleId, int] = {}
         """When runs of crons were redelivered last, as far as known (Unix ms)."""
+        self._awaiting: set[ScheduleId] = set()
+        """Ids whose receivers say later what became of them."""
         self._holders: dict[str, dict[ScheduleId, _Holder]] = {}
         """The runs that have started, in that order: one, or for a while two after a takeover."""
         self.reading: set[Minute] = set()
@@ -95,6 +98,7 @@ class OrderingKeys:
         key = row.ordering_key
         if key is None or not row.defined or row.reason == SUPERSEDED:
             return
+        self._awaits(row.schedule_id, awaiting=row.state == State.RETRYING and row.reason in REASONS_OF_WORDS)
         if is_run_key(key) and not self._learn(key, row.schedule_id, _redelivered_at(row)):
             return
         if is_run_key(key) and _has_started(row):
@@ -119,6 +123,7 @@ class OrderingKeys:
             holder.at = outcome.next_attempt_at or 0
         if outcome.reason == SUPERSEDED:
             return
+        self._awaits(row.schedule_id, awaiting=outcome.state is State.RETRYING and outcome.reason in REASONS_OF_WORDS)
         if outcome.redelivered_at is not None:
             # Snoozed: it goes on as a redelivery does, which has no place in the queue.
             if not is_run_key(key):
@@ -129,6 +134,20 @@ class OrderingKeys:
             self.seen(key, row.schedule_id, outcome.next_attempt_at or row.due)
         else:
             self.ended(key, row.schedule_id)
+
+    def _awaits(self, schedule_id: ScheduleId, *, awaiting: bool) -> None:
+        if awaiting:
+            self._awaiting.add(schedule_id)
+        elif self._awaiting:
+            self._awaiting.discard(schedule_id)
+
+    def awaiting(self, key: str) -> bool:
+        """Whether the row that others of this key wait for may end at any time, by its receiver's word."""
+        if not self._awaiting:
+            return False
+        queue = self._queues.get(key)
+        first = () if queue is None else (queue.ids[0],)
+        return not self._awaiting.isdisjoint((*self._holders.get(key, ()), *first))
 
     def seen(self, key: str, schedule_id: ScheduleId, at: int) -> None:
         """This id is in the queue; its row is due at `at`."""
@@ -152,6 +171,7 @@ class OrderingKeys:
     def ended(self, key: str, schedule_id: ScheduleId) -> None:
         """This id leaves the queue for good."""
         self._ended[schedule_id] = None
+        self._awaits(schedule_id, awaiting=False)
         if len(self._ended) > ENDED_IDS:
             del self._ended[next(iter(self._ended))]
         holders, queue = self._holders.get(key), self._queues.get(key)

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from poller_cluster.dispatch.job import Claim
 from scheduler_service.domain.ids import MAX_DUE, RowKey, ScheduleId, UnixMillis
-from scheduler_service.domain.retry_rows import DESTINATION_PAUSED, LATE_CREATE, REDELIVERY
+from scheduler_service.domain.retry_rows import DESTINATION_PAUSED, LATE_CREATE, REDELIVERY, word_of
 from scheduler_service.domain.revisions import newer
 from scheduler_service.domain.schedules import Outcome, Row, RowWrite, State, SweptRow
 from scheduler_service.domain.waits import Waits
@@ -34,6 +34,7 @@ class PendingRow:
         "redelivery",
         "row",
         "waited",
+        "word",
     )
 
     def __init__(self, row: Row, *, redelivery: bool, found_at: int = 0) -> None:
@@ -50,6 +51,7 @@ class PendingRow:
         self.last: tuple[int | None, str | None] = (None, None)
         self.waited: Waits | None = None
         self.hold: tuple[int, Hold] | None = None
+        self.word = word_of(row.options) if row.is_retry_row else None
 
     @property
     def waits(self) -> bool:
@@ -57,7 +59,9 @@ class PendingRow:
         return not (self.claimed or self.forgotten) and self.outcome is None
 
     def claim(self) -> Claim:
-        return Claim(self.row, self.redelivery, self.first_attempt_at, *self.last, self.found_at, self.waited)
+        return Claim(
+            self.row, self.redelivery, self.first_attempt_at, *self.last, self.found_at, self.waited, self.word
+        )
 
     def revise(self, row: Row) -> None:
         """Take over the row as it was read now, if its content was revised since."""

@@ -91,6 +91,12 @@ KINDS: Final[Mapping[str, Kind]] = {
         "The schedule can't be read",
         "What is stored of it is damaged, or was written by a newer program: its call would fail. Create it again.",
     ),
+    "stale-attempt": Kind(
+        409,
+        "No word about this attempt is awaited",
+        "The schedule was called again, under another fence, or another word about this attempt was taken, or its "
+        "deadline has passed. What this receiver has done since may have been done by another one, too.",
+    ),
     "already-open": Kind(
         409,
         "The schedule has not ended",
@@ -197,6 +203,11 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
     "invalid": Kind(
         422, "Invalid request", "`errors` lists the faults, up to 100, each with a JSON pointer to where it is."
+    ),
+    "too-early": Kind(
+        425,
+        "The answer 202 is not recorded yet",
+        "The node that made the call has not recorded its answer. Repeat the same request after Retry-After.",
     ),
     "too-many-trial-calls": Kind(
         429,

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from scheduler_service.api.problems import Problem
+from scheduler_service.domain.acknowledgements import Ack
 from scheduler_service.domain.clients import CLIENT_ID_PATTERN, ClientSettings, ClientState, Scope, SignatureScheme
 from scheduler_service.domain.ids import MAX_POLLERS
 from scheduler_service.domain.options import RetryOverride
@@ -187,6 +188,7 @@ class CallbackView(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     flow_key: str | msgspec.UnsetType = msgspec.UNSET
     flow_rate: float | msgspec.UnsetType = msgspec.UNSET
     flow_parallelism: int | msgspec.UnsetType = msgspec.UNSET
+    ack: Ack | msgspec.UnsetType = msgspec.UNSET
 
 
 class ScheduleView(msgspec.Struct, frozen=True, kw_only=True, gc=False):

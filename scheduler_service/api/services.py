@@ -11,6 +11,7 @@ case is that use case: `services.keys`.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from membership.ports import LeaseStore
@@ -20,6 +21,7 @@ from scheduler_service.api.health import ApiHealth
 from scheduler_service.api.rate_limit import RateLimit
 from scheduler_service.api.request_budget import BodyCapacity, RequestBudget
 from scheduler_service.api.settings import ApiSettings
+from scheduler_service.domain.acknowledgements import ACKS_SINCE
 from scheduler_service.domain.destinations import DESTINATIONS_SINCE
 from scheduler_service.domain.events import EVENTS_SINCE
 from scheduler_service.domain.ids import ClientId
@@ -52,6 +54,7 @@ from scheduler_service.domain.targets import NO_KINDS, TargetKinds
 from scheduler_service.domain.wires import WIRES_SINCE
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
+from scheduler_service.usecases.acknowledge import AcknowledgeWork, CheckAddress, ack_fault
 from scheduler_service.usecases.admission import AdmitCreates, JudgeClock
 from scheduler_service.usecases.audit_log import AuditActions
 from scheduler_service.usecases.authenticate import Authenticate, Catalog
@@ -374,6 +377,8 @@ class ApiServices:
     keys: Keys
     signing_secrets: SigningSecrets
     public_keys: ShowPublicKeys
+    check_address: CheckAddress
+    acknowledge: AcknowledgeWork
     schedules: ScheduleServices
     dead_letters: DeadLetterServices
     crons: CronServices
@@ -420,6 +425,9 @@ def build_services(
         encryption=encryption,
         destinations=CachedDestinations(store=storage.destinations, catalog=catalog, clock=clock),
         kinds=kinds,
+        check_ack=partial(
+            ack_fault, settings=settings.acknowledgements, older_nodes=lambda: 0 < members.knows < ACKS_SINCE
+        ),
     )
     writer = ScheduleWriter(
         schedules=storage.schedules,
@@ -469,6 +477,8 @@ def build_services(
         keys=keys,
         signing_secrets=secrets,
         public_keys=ShowPublicKeys(store=clients, catalog=catalog, clock=clock),
+        check_address=CheckAddress(clients=clients, encryption=encryption, clock=clock),
+        acknowledge=AcknowledgeWork(schedules=storage.schedules, attempts=storage.attempts, writer=writer, clock=clock),
         schedules=schedules,
         dead_letters=DeadLetterServices(storage=storage, redeliver=schedules.redeliver, clock=clock),
         crons=CronServices(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from scheduler_service.api.bigben.settings import BigBenSettings
 from scheduler_service.api.goscheduler.settings import GoSchedulerSettings
+from scheduler_service.domain.acknowledgements import AckSettings
 from scheduler_service.domain.client_bounds import ClientBounds
 from scheduler_service.domain.network import NetworkPolicy
 
@@ -133,6 +134,8 @@ class ApiSettings:
 
     clients: ClientBounds = field(default_factory=ClientBounds)
     """Bounds of clients' settings. Nodes must have the same."""
+    acknowledgements: AckSettings = field(default_factory=AckSettings)
+    """Where and how long receivers may say what became of a call that they took by 202."""
     goscheduler: GoSchedulerSettings = field(default_factory=GoSchedulerSettings)
     """What is served to programs that were written for GoScheduler."""
     max_reconciled_days: int = 31

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from membership.errors import MinutehandError
+from scheduler_service.domain.acknowledgements import Ack
 from scheduler_service.domain.clients import ClientSettings, LatePolicy, RetrySettings
 from scheduler_service.domain.flows import Flow
 from scheduler_service.domain.schedule_keys import KeyMark
@@ -94,7 +95,9 @@ class ScheduleOptions(msgspec.Struct, frozen=True, omit_defaults=True, gc=False)
     way, if that is not allowed (`crons.row.Overlap`); such runs have the ordering key of their cron (`run_key`).
     `pauses`: set in runs of a cron that nodes pause after failures. `notice`: set in calls that tell a client of its
     events, and never stored: they are made at least once, whatever the client's `in_doubt` says. `trace`: of creates
-    that brought a sampled trace (see `traces`)."""
+    that brought a sampled trace (see `traces`). `ack`: the receiver may take the call by 202 and say later what became
+    of it; `word`: of retry rows that are no call but the end of that wait, the reason of the pointer that names them
+    (see `acknowledgements`)."""
 
     retry: RetryOverride | None = None
     timeout_seconds: float | None = None
@@ -111,6 +114,8 @@ class ScheduleOptions(msgspec.Struct, frozen=True, omit_defaults=True, gc=False)
     pauses: bool = False
     notice: bool = False
     trace: TraceMark | None = None
+    ack: Ack | None = None
+    word: str | None = None
 
     def at_most_once(self, settings: ClientSettings) -> bool:
         """Whether a call that may have been sent is never sent again."""
@@ -124,8 +129,12 @@ class ScheduleOptions(msgspec.Struct, frozen=True, omit_defaults=True, gc=False)
         """How many of the attempts count for the retry policy: a redelivery begins again at 0."""
         return attempts if self.redelivery is None else attempts - self.redelivery.attempts
 
-    def deadline_from(self, due: int, first_attempt_at: int | None) -> int:
-        """The instant that the retry deadline counts from; a late first attempt must not use up the retries."""
+    def deadline_from(self, due: int, first_attempt_at: int | None, *, row_due: int = 0) -> int:
+        """The instant that the retry deadline counts from. Neither a late first attempt uses up the retries, nor the
+        time that a receiver takes for acknowledged work: there it counts from the attempt's own row, due at
+        `row_due`."""
+        if self.ack is not None:
+            return row_due
         return self.redelivery.at if self.redelivery is not None else max(due, first_attempt_at or 0)
 
     def skip_after_ms(self, late_policy: LatePolicy) -> int | None:

@@ -55,11 +55,11 @@ class ReconciliationState(StrEnum):
 
 
 HANDLED: Mapping[Action, tuple[State, ...]] = {
-    Action.REPORT: tuple(State),
+    Action.REPORT: tuple(state for state in State if state is not State.AWAITING),
     Action.REDELIVER: (State.DELIVERED, State.FAILED, State.SKIPPED),
     Action.CANCEL: (State.SCHEDULED, State.RETRYING),
 }
-"""The states that each action applies to."""
+"""The states that each action applies to; `retrying` includes those that await a word."""
 
 
 class Seen(StrEnum):

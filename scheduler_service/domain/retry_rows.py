@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from scheduler_service.domain.acknowledgements import AWAITING, REASONS_OF_WORDS
 from scheduler_service.domain.destinations import names_destination
 from scheduler_service.domain.flows import Flow
 from scheduler_service.domain.ids import (
@@ -58,6 +59,9 @@ MARK_KEY = "key"
 MARK_EMPTY_BODY = "empty_body"
 MARK_FLOW = "flow"
 MARK_LOCAL_DUE = "local_due"
+MARK_ACK = "ack"
+MARK_WORD = "word"
+"""Key in a retry row's options: it is no call, but a receiver's word, or the deadline of one."""
 
 
 SUPERSEDED = "superseded"
@@ -126,8 +130,11 @@ def rescheduled(client_id: ClientId, row: Row) -> Definition:
     )
 
 
-def retry_row_of(definition: Definition, *, at: UnixMillis, attempts: int, in_doubt: bool = False) -> Definition:
-    """The retry row for the attempt at `at`, after `attempts` attempts.
+def retry_row_of(
+    definition: Definition, *, at: UnixMillis, attempts: int, in_doubt: bool = False, word: str | None = None
+) -> Definition:
+    """The retry row for the attempt at `at`, after `attempts` attempts, or for a `word` (a reason of
+    `acknowledgements`) about the last of them.
 
     It is equal whichever row of the schedule it is made from, so that repeated inserts have equal values.
     """
@@ -135,7 +142,7 @@ def retry_row_of(definition: Definition, *, at: UnixMillis, attempts: int, in_do
         definition,
         due=at,
         kind=Kind.RETRY_ROW,
-        options=_marked(definition.options, in_doubt=in_doubt),
+        options=_with_word(_marked(definition.options, in_doubt=in_doubt), word),
         nominal_due=definition.nominal_due if definition.nominal_due is not None else due_of(definition.schedule_id),
         origin_due=due_of(definition.schedule_id),
         attempt_base=attempts,
@@ -168,6 +175,29 @@ def is_in_doubt(definition: Definition) -> bool:
 def says_in_doubt(options: str | None) -> bool:
     """Whether a row's options carry the mark of such a retry row."""
     return options is not None and MARK_IN_DOUBT in options and bool(_decoded(options).get(MARK_IN_DOUBT))
+
+
+def word_of(options: str | None) -> str | None:
+    """What a retry row is instead of a call: the reason of the pointer that made it. None: it is a call."""
+    if options is None or MARK_WORD not in options or MARK_ACK not in options:
+        return None
+    word = _decoded(options).get(MARK_WORD)
+    return word if word in REASONS_OF_WORDS else None
+
+
+def is_acknowledged(options: str | None) -> bool:
+    """Whether a row's receiver may answer 202 and say later what became of the call."""
+    return options is not None and MARK_ACK in options and isinstance(_decoded(options).get(MARK_ACK), dict)
+
+
+def is_deadline(options: str | None) -> bool:
+    """Whether this is the retry row at the deadline of a word."""
+    return word_of(options) == AWAITING
+
+
+def pointed_word(outcome: Outcome) -> str | None:
+    """The `word` of the retry row that a retrying outcome names."""
+    return outcome.reason if outcome.reason in REASONS_OF_WORDS else None
 
 
 def key_mark(options: str | None) -> KeyMark | None:
@@ -218,6 +248,12 @@ def with_options(options: str, asked: Mapping[str, object]) -> str:
 
 def _marked(options: str, *, in_doubt: bool) -> str:
     return _with_flag(options, MARK_IN_DOUBT, in_doubt)
+
+
+def _with_word(options: str, word: str | None) -> str:
+    if word is None and word_of(options) is None:
+        return options
+    return _with_mark(options, MARK_WORD, word)
 
 
 def _with_flag(options: str, name: str, set_: bool) -> str:

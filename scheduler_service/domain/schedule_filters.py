@@ -32,10 +32,10 @@ _KEY_MARK = '"key":'
 
 
 class Filtered(Protocol):
-    """The columns of a row that filters need beside its content. `state` None: it is scheduled."""
+    """What filters need of a row beside its content. `shown_state`: its state as callers know it."""
 
     @property
-    def state(self) -> str | None: ...
+    def shown_state(self) -> State: ...
     @property
     def label(self) -> str | None: ...
     @property
@@ -61,7 +61,7 @@ class ScheduleFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     def admits(self, row: Filtered) -> bool:
         """Whether a row, which may be lean, matches what is no content."""
         return (
-            (not self.states or (row.state or State.SCHEDULED) in self.states)
+            (not self.states or row.shown_state in self.states)
             and (not self.labels or row.label in self.labels)
             and (self.cron_id is None or row.cron_id == self.cron_id)
         )

@@ -19,6 +19,7 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from scheduler_service.domain.acknowledgements import REASONS_OF_WORDS
 from scheduler_service.domain.ids import (
     ClientId,
     CronId,
@@ -42,10 +43,12 @@ class Kind(StrEnum):
 
 
 class State(StrEnum):
-    """`scheduled` is never stored: it is the absence of an outcome."""
+    """`scheduled` is never stored: it is the absence of an outcome. Nor is `awaiting`: it is stored as `retrying`, with
+    the reasons of `acknowledgements`."""
 
     SCHEDULED = "scheduled"
     RETRYING = "retrying"
+    AWAITING = "awaiting"
     DELIVERED = "delivered"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -53,7 +56,14 @@ class State(StrEnum):
 
     @property
     def ended(self) -> bool:
-        return self is not State.SCHEDULED and self is not State.RETRYING
+        return self not in (State.SCHEDULED, State.RETRYING, State.AWAITING)
+
+
+def shown_state(state: str | None, reason: str | None) -> State:
+    """The state as callers know it, of a row with these columns."""
+    if state == State.RETRYING and reason in REASONS_OF_WORDS:
+        return State.AWAITING
+    return State(state or State.SCHEDULED)
 
 
 class Definition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -208,6 +218,11 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     @property
     def is_retry_row(self) -> bool:
         return self.kind == Kind.RETRY_ROW
+
+    @property
+    def shown_state(self) -> State:
+        """Its state as callers know it."""
+        return shown_state(self.state, self.reason)
 
     @property
     def ended(self) -> bool:

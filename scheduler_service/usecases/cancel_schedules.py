@@ -280,6 +280,9 @@ class CancelSchedules:
             return None
         if row.schedule_id in header.in_flight:
             return InFlight(row)
+        if row.shown_state is State.AWAITING and why.reason is not None:
+            # Its receiver is at work, so no other call may replace it.
+            return InFlight(row)
         if row.reason == IN_DOUBT:
             if why.reason is not None:
                 return InDoubt(row)

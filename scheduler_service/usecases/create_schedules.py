@@ -91,6 +91,7 @@ class CreateSchedules:
         self._pollers = pollers
         self._check_url = policy.check_url
         self._bounds = policy.bounds
+        self._check_ack = policy.check_ack
         self._destinations = policy.destinations
         self._seal_headers = policy.encryption.seal_headers
         self._clock = clock
@@ -251,6 +252,7 @@ class CreateSchedules:
             point=point,
             bounds=self._bounds,
             check_destination=self._destinations.check(client.client_id) if named else no_such_destination,
+            check_ack=self._check_ack,
         )
 
     def _point(self, once: OnceIds | None, position: int = 0) -> int:

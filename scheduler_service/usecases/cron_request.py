@@ -22,6 +22,7 @@ from scheduler_service.usecases.named_destinations import CheckDestination, no_s
 from scheduler_service.usecases.rule_request import RuleRequest, judge_rule, source_of, written_by
 from scheduler_service.usecases.schedule_request import (
     CallbackRequest,
+    CheckAck,
     CheckUrl,
     Instant,
     Name,
@@ -30,6 +31,7 @@ from scheduler_service.usecases.schedule_request import (
     asked_retry,
     asks_for_empty_body,
     draft_callback,
+    no_ack,
     reserved_key,
 )
 
@@ -113,6 +115,7 @@ def draft_cron(
     now: int,
     bounds: ClientBounds = UNBOUND,
     check_destination: CheckDestination = no_such_destination,
+    check_ack: CheckAck = no_ack,
 ) -> CronDraft:
     """What to store for a request made at `now` (Unix milliseconds) by a client with `settings` in force. Raises
     Invalid with every fault."""
@@ -128,7 +131,12 @@ def draft_cron(
     )
     callback = request.callback
     headers, body = draft_callback(
-        callback, settings=settings, check_url=check_url, faults=faults, check_destination=check_destination
+        callback,
+        settings=settings,
+        check_url=check_url,
+        faults=faults,
+        check_destination=check_destination,
+        check_ack=check_ack,
     )
     faults += bounds.faults_of_schedule(request.retry, request.timeout_seconds)
     if is_run_key(request.ordering_key):
@@ -162,6 +170,7 @@ def draft_cron(
             pause_after_failures=request.pause_after_failures,
             source=source_of(request),
             wire=callback.wire,
+            ack=callback.ack,
         ),
     )
 

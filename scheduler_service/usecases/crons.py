@@ -387,6 +387,7 @@ class RequestCrons:
         self._change = change
         self._check_url = policy.check_url
         self._bounds = policy.bounds
+        self._check_ack = policy.check_ack
         self._destinations = policy.destinations
         self._clock = clock
 
@@ -422,6 +423,7 @@ class RequestCrons:
             now=now,
             bounds=self._bounds,
             check_destination=self._destinations.check(client.client_id),
+            check_ack=self._check_ack,
         )
 
     async def resume(self, client: Client, cron_id: CronId, *, precondition: Precondition = NO_PRECONDITION) -> Cron:

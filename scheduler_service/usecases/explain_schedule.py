@@ -8,7 +8,7 @@ from scheduler_service.domain.ids import ScheduleId, poller_of
 from scheduler_service.domain.ports import AttemptStore
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.resolve_schedule import ResolveSchedule
-from scheduler_service.usecases.show_attempts import attempts_of
+from scheduler_service.usecases.show_attempts import read_attempts
 from scheduler_service.usecases.stories import Facts, Story, story_of
 
 
@@ -22,12 +22,13 @@ class ExplainSchedule:
         self._clock = clock
 
     async def __call__(self, client: Client, schedule_id: ScheduleId) -> Story:
-        """Two or three reads, and one more while it has not ended. Raises NotFound, StoreUnavailable."""
+        """Up to four reads: one while it has not ended, one if its receiver may say later what became of it. Raises
+        NotFound, StoreUnavailable."""
         resolved = await self._resolve(client.client_id, schedule_id)
         if resolved is None:
             raise NotFound("this client has no schedule of that id")
         row = resolved.row
-        attempts = attempts_of(row, await self._attempts.read(client.client_id, schedule_id))
+        attempts = await read_attempts(self._attempts, client.client_id, row)
         lease: LeaseRow | None = None
         if not row.ended:
             lease = await self._leases.read_lease(PollerKey(client.client_id, poller_of(schedule_id)))

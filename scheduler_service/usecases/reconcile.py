@@ -421,7 +421,7 @@ def _result(
         case InDoubt():
             reason = IN_DOUBT
         case StillOpen(row=found) | EndedOtherwise(row=found) | AlreadyFinished(row=found) | BeingRetried(row=found):
-            reason = found.state or State.SCHEDULED.value
+            reason = found.shown_state.value
         case _:
             reason = None
     return ReconciledSchedule(*row.key, outcomes[type(result)], reason)

@@ -14,6 +14,7 @@ from typing import Annotated, ClassVar, Final, NamedTuple, Protocol, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from scheduler_service.domain.acknowledgements import Ack
 from scheduler_service.domain.callback_rules import (
     HEADER_NAME_PATTERN,
     HEADER_VALUE_PATTERN,
@@ -66,6 +67,8 @@ _UNJUDGED: Final = ClientSettings(horizon_days=36_500)
 
 CheckUrl: TypeAlias = Callable[[str], Refusal | None]
 """`NetworkPolicy.check_url`, or a cache of its answers."""
+CheckAck: TypeAlias = Callable[[Ack], str | None]
+"""Why a callback may not have this `ack`; None: it may."""
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT)]
 Instant = Annotated[str, Meta(description="RFC 3339 with an offset", extra_json_schema={"format": "date-time"})]
 TimeoutSeconds = Annotated[float, Meta(ge=0.1, le=60)]
@@ -93,6 +96,9 @@ class CallbackRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
     Calls with the same `flow_key` share a rate (`flow_rate` calls a second, may be below 1) and a parallelism
     (`flow_parallelism` calls at a time), over all nodes. What is left out is as the client's setting `flows` says.
+
+    With `ack` the receiver may answer 202 and say later, at the address in `Minutehand-Ack-Url`, what became of the
+    call; until then the schedule is `awaiting`. No word within `ack.within_seconds` is a failed attempt.
     """
 
     url: str | None = None
@@ -106,6 +112,7 @@ class CallbackRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     flow_key: FlowKey | None = None
     flow_rate: FlowRate | None = None
     flow_parallelism: FlowParallelism | None = None
+    ack: Ack | None = None
     wire: ClassVar[str | None] = None
     """Of subclasses: the other scheduler's wire by which the callback came (see `domain.wires`)."""
 
@@ -169,10 +176,15 @@ class Draft(NamedTuple):
     pin: str | None
 
 
+def no_ack(ack: Ack) -> str | None:
+    """`CheckAck` where receivers can't acknowledge work later."""
+    return "is not possible here: the operator has configured no address for receivers' words"
+
+
 class CallbackPolicy:
     """What the operator demands of every callback before it is stored, beside the settings of its client: the network
     policy, the `bounds` of retries and timeouts, the `encryption` of its headers, which `destinations` there are, and
-    which `kinds` of targets.
+    which `kinds` of targets, and whether receivers may acknowledge work later (`check_ack`).
     `check_url` and `check_proxy` are the network policy's.
     """
 
@@ -184,6 +196,7 @@ class CallbackPolicy:
         bounds: ClientBounds = UNBOUND,
         destinations: NamedDestinations | None = None,
         kinds: TargetKinds = NO_KINDS,
+        check_ack: CheckAck = no_ack,
     ) -> None:
         check = network.check_url
         remembered = lru_cache(maxsize=REMEMBERED_URLS)(check)
@@ -193,6 +206,7 @@ class CallbackPolicy:
         self.bounds = bounds
         self.encryption = encryption
         self.kinds = kinds
+        self.check_ack = check_ack
         self.destinations: NamedDestinations = destinations or ListedDestinations()
 
 
@@ -205,6 +219,7 @@ def draft(
     point: int = 0,
     bounds: ClientBounds = UNBOUND,
     check_destination: CheckDestination = no_such_destination,
+    check_ack: CheckAck = no_ack,
 ) -> Draft:
     """The columns to store for a request made at `now` (Unix milliseconds) by a client with `settings` in force.
     `point`: where in its window the call is due (`domain.spread`). Raises Invalid with every fault."""
@@ -219,6 +234,7 @@ def draft(
         check_url=check_url,
         faults=faults,
         check_destination=check_destination,
+        check_ack=check_ack,
     )
     if request.retry is not None or request.timeout_seconds is not None:
         faults += bounds.faults_of_schedule(request.retry, request.timeout_seconds)
@@ -265,6 +281,7 @@ def draft_callback(
     check_url: CheckUrl,
     faults: list[FieldError],
     check_destination: CheckDestination = no_such_destination,
+    check_ack: CheckAck = no_ack,
 ) -> tuple[Headers, bytes]:
     """The headers and bytes to send. Faults of the callback are added to `faults`, under `/callback`."""
     headers, body = _content(callback, faults)
@@ -273,6 +290,8 @@ def draft_callback(
         faults += _faults_of_destination(callback, check_destination)
     elif (refusal := check_url(callback.url)) is not None:
         faults.append(FieldError("/callback/url", refusal.detail))
+    if callback.ack is not None and (wrong := check_ack(callback.ack)) is not None:
+        faults.append(FieldError("/callback/ack", wrong))
     if callback.path is not None and callback.destination is None:
         faults.append(FieldError("/callback/path", "is only for callbacks with a destination"))
     if callback.flow_key is None and (callback.flow_rate is not None or callback.flow_parallelism is not None):
@@ -478,7 +497,7 @@ def _options(request: ScheduleRequest) -> str:
     callback, retry, due = request.callback, request.retry, request.due
     timeout, skip_after, wire = request.timeout_seconds, request.skip_after_seconds, callback.wire
     plain = retry is None and timeout is None and skip_after is None and callback.flow_key is None and wire is None
-    if plain and callback.body and not isinstance(due, LocalTime):
+    if plain and callback.ack is None and callback.body and not isinstance(due, LocalTime):
         return NO_OPTIONS_TEXT
     return encode_options(
         ScheduleOptions(
@@ -489,5 +508,6 @@ def _options(request: ScheduleRequest) -> str:
             flow=asked_flow(callback),
             wire=wire,
             local_due=asked_local_due(due),
+            ack=callback.ack,
         )
     )

@@ -35,6 +35,7 @@ from membership.errors import MinutehandError, StoreUnavailable
 from membership.identity import NodeIncarnation, PollerKey
 from membership.lease import start_of
 from membership.ports import LeaseStore
+from scheduler_service.domain.acknowledgements import clear_of_deadlines
 from scheduler_service.domain.clients import WriteConsistency
 from scheduler_service.domain.ids import (
     ClientId,
@@ -54,10 +55,13 @@ from scheduler_service.domain.retry_rows import (
     LATE_CREATE,
     begun_again,
     definition_of,
+    is_acknowledged,
     is_in_doubt,
     outcome_after,
     outcome_of,
+    pointed_word,
     retry_row_of,
+    word_of,
 )
 from scheduler_service.domain.schedules import (
     Definition,
@@ -343,7 +347,11 @@ class ScheduleWriter:
                     return None
                 in_doubt = True
             at = UnixMillis(self._clock.wall_ms())
+            if is_acknowledged(definition.options):
+                at = clear_of_deadlines(at)
             outcome = outcome_after(row, state=State.RETRYING, at=at, reason=IN_DOUBT if in_doubt else LATE_CREATE)
+            if (word := word_of(definition.options)) is not None:
+                outcome = msgspec.structs.replace(outcome, reason=word)
             if await self._edit_pending_row(definition, header, outcome, revision=row.revision):
                 return await self._next_retry_row(await self._revised(definition, row), outcome)
         raise StoreUnavailable("the minute of this schedule changes too often")
@@ -386,13 +394,25 @@ class ScheduleWriter:
         """
         assert outcome.next_attempt_at is not None
         if definition.kind is Kind.RETRY_ROW and not await self.move_original(definition, outcome):
+            if is_acknowledged(definition.options):
+                await self.follow_original(definition)
             return None
         return retry_row_of(
             begun_again(definition, outcome),
             at=outcome.next_attempt_at,
             attempts=outcome.attempts,
             in_doubt=outcome.reason == IN_DOUBT,
+            word=pointed_word(outcome),
         )
+
+    async def follow_original(self, retry_row: Definition) -> None:
+        """Place the retry row that a retrying original names instead of this one: the process that moved the pointer
+        (`acknowledgements`) may have died. Raises StoreUnavailable."""
+        partition, key = partition_of(retry_row.client_id, retry_row.schedule_id), key_of(retry_row.schedule_id)
+        original = (await self._schedules.find_rows(partition, [key], serial=True)).get(key)
+        if original is None or original.state != State.RETRYING or original.next_attempt_at == retry_row.due:
+            return
+        await self.complete(definition_of(partition, original), _outcome(original))
 
     async def move_original(self, retry_row: Definition, outcome: Outcome) -> bool:
         """Carry a retry row's outcome over to its original, if that still names the retry row. Any process may repeat

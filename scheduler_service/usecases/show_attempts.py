@@ -8,13 +8,15 @@ Of attempts that a process could not record before it was killed, failed ones ar
 gap, and of one that delivered after others only the end is known. Nodes older than this record none of the latter.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
+from scheduler_service.domain.acknowledgements import ACCEPTED, NOT_ACKNOWLEDGED, RECEIVER_FAILED, Told
 from scheduler_service.domain.books import AttemptRecord
 from scheduler_service.domain.errors import NotFound
 from scheduler_service.domain.ids import ClientId, ScheduleId, UnixMillis
 from scheduler_service.domain.ports import AttemptStore
+from scheduler_service.domain.retry_rows import is_acknowledged
 from scheduler_service.domain.schedules import Row, State
 from scheduler_service.usecases.resolve_schedule import ResolveSchedule
 
@@ -34,10 +36,23 @@ class AttemptShown:
     excerpt: str | None
     verb: str | None = None
     verb_ignored: str | None = None
+    awaiting: bool = False
+    told: Told | None = None
 
     @property
     def snoozed(self) -> bool:
         return self.verb == "snooze" and self.verb_ignored is None
+
+    @property
+    def obeyed(self) -> bool:
+        """Whether a verb in its answer decided what followed."""
+        return self.verb is not None and self.verb_ignored is None
+
+    @property
+    def state(self) -> State:
+        if self.awaiting:
+            return State.AWAITING
+        return State.DELIVERED if self.delivered else State.FAILED
 
 
 class ShowAttempts:
@@ -52,17 +67,31 @@ class ShowAttempts:
         resolved = await self._resolve(client_id, schedule_id)
         if resolved is None:
             raise NotFound("this client has no schedule of that id")
-        return attempts_of(resolved.row, await self._attempts.read(client_id, schedule_id))
+        return await read_attempts(self._attempts, client_id, resolved.row)
 
 
-def attempts_of(row: Row, records: Iterable[AttemptRecord]) -> list[AttemptShown]:
-    """The attempts of a schedule: the recorded ones, and that which its original row tells of."""
+async def read_attempts(store: AttemptStore, client_id: ClientId, row: Row) -> list[AttemptShown]:
+    """The attempts of the schedule with this original. Raises StoreUnavailable."""
+    words: Mapping[int, Told] = {}
+    if is_acknowledged(row.options):
+        words = await store.read_words(client_id, row.schedule_id)
+    return attempts_of(row, await store.read(client_id, row.schedule_id), words=words)
+
+
+def attempts_of(
+    row: Row, records: Iterable[AttemptRecord], *, words: Mapping[int, Told] | None = None
+) -> list[AttemptShown]:
+    """The attempts of a schedule: the recorded ones, and that which its original row tells of. `words`: what receivers
+    said of them."""
     shown = {each.attempt: _recorded(each) for each in records}
+    if is_acknowledged(row.options):
+        told = words or {}
+        shown = {number: _said(shown.get(number), number, row, told.get(number)) for number in (*shown, *told)}
     if row.state == State.DELIVERED:
         number = row.attempts or 1
         recorded = shown.get(number)
         if recorded is None or not recorded.delivered:
-            shown[number] = success_of(row)
+            shown[number] = replace(success_of(row), told=None if recorded is None else recorded.told)
     return [shown[number] for number in sorted(shown)]
 
 
@@ -81,6 +110,29 @@ def success_of(row: Row) -> AttemptShown:
         duration_ms=(row.finished_at or 0) - (started or 0) if known else None,
         excerpt=None,
     )
+
+
+def _said(recorded: AttemptShown | None, number: int, row: Row, told: Told | None) -> AttemptShown:
+    """An attempt of which the receiver said something, or may have. One that it took by 202 was delivered only if it
+    said so."""
+    known = recorded or AttemptShown(
+        attempt=number,
+        delivered=False,
+        started_at=None,
+        finished_at=None,
+        status=ACCEPTED,
+        error=None,
+        duration_ms=None,
+        excerpt=None,
+    )
+    if known.status != ACCEPTED or known.obeyed or (row.state == State.DELIVERED and row.attempts == number):
+        return replace(known, told=told)
+    awaiting = row.shown_state is State.AWAITING and row.attempts == number
+    delivered = told is not None and told.result == "done"
+    error = None if delivered or awaiting else NOT_ACKNOWLEDGED
+    if told is not None and told.result == "failed" and not awaiting:
+        error = RECEIVER_FAILED
+    return replace(known, delivered=delivered, awaiting=awaiting, error=error, told=told)
 
 
 def _recorded(attempt: AttemptRecord) -> AttemptShown:

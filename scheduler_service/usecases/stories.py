@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from scheduler_service.domain.acknowledgements import ACKNOWLEDGED, AWAITING, RECEIVER_FAILED
 from scheduler_service.domain.ids import ScheduleId, UnixMillis, due_of, is_schedule_id
 from scheduler_service.domain.reasons import REASONS
 from scheduler_service.domain.retry_rows import IN_DOUBT, REDELIVERY, key_mark
@@ -184,6 +185,8 @@ def _went_on(facts: Facts) -> str:
             return f"its receiver asked in its answer to attempt {attempts}{answer} to be called again, in {comes}"
         if row.reason == REDELIVERY:
             return f"it is called again on request in {comes}"
+        if row.shown_state is State.AWAITING:
+            return f"attempt {attempts} was taken{answer} and {_awaited(row, comes)}"
         return (
             f"attempt {attempts} failed{answer} and the next one comes in {comes}"
             if attempts
@@ -192,6 +195,15 @@ def _went_on(facts: Facts) -> str:
     if facts.claimed_by is None and not facts.client_held:
         return "no node holds its poller"
     return "it has not been called yet"
+
+
+def _awaited(row: Row, comes: str) -> str:
+    """What a receiver that has taken the call has said, or until when it may."""
+    if row.reason == ACKNOWLEDGED:
+        return "its receiver has said that the work is done"
+    if row.reason == RECEIVER_FAILED:
+        return "its receiver has said that the work has failed"
+    return f"its receiver has {comes} left to say what became of it"
 
 
 def _before(facts: Facts) -> Iterator[Step]:
@@ -258,7 +270,9 @@ def _calls(facts: Facts) -> Iterator[Step]:
 
 def _attempt(attempt: AttemptShown) -> Step:
     answer = "no answer" if attempt.status is None else f"status {attempt.status}"
-    if attempt.delivered:
+    if attempt.awaiting:
+        text = f"Attempt {attempt.attempt} was taken: {answer}. Its receiver has yet to say what became of it."
+    elif attempt.delivered:
         text = f"Attempt {attempt.attempt} was delivered{'' if attempt.status is None else f': {answer}'}."
     elif attempt.snoozed:
         text = f"Attempt {attempt.attempt} was answered with {answer} and the wish to be called again later."
@@ -282,6 +296,8 @@ def _after(facts: Facts) -> Iterator[Step]:
         said = REASONS.get(reason or "", "").partition("; ")[2]
         why = f": {said}" if said else ""
         text = f"It is looked at again then{why}." if reason else "Its next attempt is due then."
+        if reason == AWAITING:
+            text = "Its receiver has until then to say what became of it."
         yield Step(step="next", at=row.next_attempt_at, text=text, cause=reason if reason in CAUSES else None)
     elif row.state is None and row.due > facts.now:
         yield Step(step="next", at=row.due, text="It is due then.")

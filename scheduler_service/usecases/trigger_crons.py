@@ -104,6 +104,7 @@ def _run(cron: Cron, at: UnixMillis) -> ChosenRun:
                 wire=cron.options.wire,
                 overlap=overlap_option(cron),
                 pauses=cron.options.pause_after_failures is not None,
+                ack=cron.options.ack,
             )
         ),
         label=cron.options.label,

@@ -16,6 +16,7 @@ WHERE = {
     "scheduler_service/api/goscheduler/callers.py": 1,
     "poller_cluster/ops/server.py": 1,
     "minutehand/webhooks.py": 1,
+    "scheduler_service/domain/acknowledgements.py": 1,
 }
 """All places where a secret is compared, with their number."""
 

@@ -19,6 +19,7 @@ from cql.storage import Storage
 from membership.errors import StoreUnavailable
 from membership.identity import PollerKey
 from poller_cluster.settings import MinuteSettings, NodeSettings, ReceiverSettings
+from scheduler_service.domain.acknowledgements import Ack, AckSettings
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.destinations import DESTINATIONS_SINCE, read_named_url
 from scheduler_service.domain.flows import Flow
@@ -285,10 +286,11 @@ class World:
         ordering_key: str | None = None,
         flow: Flow | None = None,
         skip_after_seconds: float | None = None,
+        ack: Ack | None = None,
     ) -> tuple[CreateRecord, Definition]:
         due, quota = UnixMillis(int(due_ms)), self.clients[client].poller_quota
         poller = PollerId(self.rng.randrange(quota))
-        options = encode_options(ScheduleOptions(flow=flow, skip_after_seconds=skip_after_seconds))
+        options = encode_options(ScheduleOptions(flow=flow, skip_after_seconds=skip_after_seconds, ack=ack))
         if (pin := pin_of(options, ordering_key)) is not None:
             poller = pinned_poller(ClientId(client), pin, quota=quota)
         schedule_id = new_schedule_id(due=due, poller_id=poller, randomness=self.api_randomness)
@@ -480,7 +482,11 @@ def simulate(
     receivers: ReceiverSettings | None = None,
 ) -> World:
     """Run a scenario in a world of its own; returns the world, for its trace."""
-    node_settings = NodeSettings(minute=settings or MinuteSettings(), receivers=receivers or ReceiverSettings())
+    node_settings = NodeSettings(
+        minute=settings or MinuteSettings(),
+        receivers=receivers or ReceiverSettings(),
+        acknowledgements=AckSettings(base_url="http://127.0.0.1:8080"),
+    )
 
     async def run() -> World:
         world = World(seed, node_settings=node_settings)

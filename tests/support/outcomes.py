@@ -5,8 +5,9 @@ from uuid import UUID
 
 from cql.storage import Storage
 from membership.conditional import Applied
+from scheduler_service.domain.acknowledgements import AWAITING, Address, address_token, deadline_at
 from scheduler_service.domain.books import AttemptRecord, DeadLetter
-from scheduler_service.domain.ids import ClientId, ScheduleId, UnixMillis, key_of, partition_of, poller_of
+from scheduler_service.domain.ids import DAY_MS, ClientId, ScheduleId, UnixMillis, key_of, partition_of, poller_of
 from scheduler_service.domain.schedule_filters import destination_of, host_of
 from scheduler_service.domain.schedules import Outcome, OwnerCommit, Row, RowWrite, State
 from tests.support.api import ApiHarness, schedule
@@ -107,3 +108,21 @@ async def row_of(api: ApiHarness, schedule_id: ScheduleId, *, at: int | None = N
             key._replace(due=UnixMillis(at)),
         )
     return (await api.storage.schedules.find_rows(partition, [key], serial=True)).get(key)
+
+
+async def awaiting(api: ApiHarness, schedule_id: ScheduleId) -> str:
+    """Record that the receiver has answered 202 to the first call, under fence 1; returns the token of its address."""
+    at = deadline_at(api.clock.now + 60_000, attempts=1)
+    outcome = Outcome(
+        state=State.RETRYING, attempts=1, next_attempt_at=at, last_status=202, reason=AWAITING, fired_epoch=1
+    )
+    await record(api, schedule_id, outcome)
+    return await ack_token(api, schedule_id)
+
+
+async def ack_token(api: ApiHarness, schedule_id: ScheduleId, **other: Any) -> str:
+    """The token of the address that a first call under fence 1 carried, but for what is given."""
+    secrets = await api.storage.clients.list_secrets(SHOP)
+    expires_at = UnixMillis(api.clock.now + DAY_MS)
+    known = Address(client_id=SHOP, schedule_id=schedule_id, attempt=1, fence=1, expires_at=expires_at)
+    return address_token(known._replace(**other), secrets[0].secret)

@@ -135,11 +135,19 @@ class Deployment:
         self._await_api(program)
         return program
 
-    def start_node(self, node_id: str, *, ready: bool = True, tree: Path | None = None) -> Program:
+    def start_node(
+        self,
+        node_id: str,
+        *,
+        ready: bool = True,
+        tree: Path | None = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> Program:
         """Start a node; with `ready`, wait until it is trusted. `tree`: the source tree to run instead of this one."""
         port = self._node_ports.setdefault(node_id, self._spare[len(self._node_ports)])
         arguments = [node_command(tree), "--processes", "1", "--node-id", node_id]
-        program = self.start(node_id, arguments, variables={"MINUTEHAND_OPS_PORT": str(port)}, tree=tree)
+        settings = {"MINUTEHAND_OPS_PORT": str(port), **(variables or {})}
+        program = self.start(node_id, arguments, variables=settings, tree=tree)
         if ready:
             program.await_ready(f"http://127.0.0.1:{port}/readyz")
             if (api := self.programs.get("api")) is not None and api.exit_code() is None:

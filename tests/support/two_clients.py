@@ -155,6 +155,7 @@ class TwoClients:
             "schedule_key": keys,
             "secret_id": [secret["secret_id"]],
             "signer": [client_id],
+            "ack_token": [f"of-{client_id}"],
             "reconciliation_id": [one["reconciliation_id"] for one in work],
         }
 

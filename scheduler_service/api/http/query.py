@@ -203,6 +203,11 @@ PATH_PARTS: Final[Mapping[str, PathPart]] = {
     "signer": PathPart(
         "The client whose calls are signed, as in `Minutehand-Client`.", {"type": "string", "minLength": 1}, "shop"
     ),
+    "ack_token": PathPart(
+        "The last part of `Minutehand-Ack-Url`, which signs what the address is for.",
+        {"type": "string", "minLength": 1, "maxLength": 1000},
+        "AQGh_XEsWIAAiCptHww-WpcAAAABAAAAAAAAAAQAAAGboP0RgHNob3B",
+    ),
     "node_id": PathPart("The node.", {"type": "string", "minLength": 1, "maxLength": 128}, "node-a"),
     "kind": PathPart("The last part of a problem's `type`.", {"type": "string", "minLength": 1}, "invalid"),
 }

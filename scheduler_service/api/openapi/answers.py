@@ -71,7 +71,7 @@ HEADERS: Final[Mapping[str, Any]] = {
 _ALWAYS = ("malformed", "internal")
 _WITH_KEY = ("unauthorized", "invalid", "storage-unavailable", "overloaded")
 _WITH_BODY = ("request-timeout", "content-too-large", "unsupported-media-type")
-_HEADERS_OF_STATUS = {401: ("WWW-Authenticate",), 429: ("Retry-After",), 503: ("Retry-After",)}
+_HEADERS_OF_STATUS = {401: ("WWW-Authenticate",), 425: ("Retry-After",), 429: ("Retry-After",), 503: ("Retry-After",)}
 _HEADERS_OF_KIND = {"too-many-creates": tuple(RATE_HEADERS)}
 
 

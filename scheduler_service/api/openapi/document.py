@@ -52,6 +52,7 @@ TAGS: Final[Mapping[str, str]] = {
     "keys": "The keys with which clients use this API.",
     "signing-secrets": "The secrets that a client's callbacks are signed with.",
     "public-keys": "What receivers check the signatures of key pairs by.",
+    "acknowledgements": "What receivers say later of calls that they took by 202.",
     "admin-keys": "Administrators' own keys.",
     "audit-log": "What administrators did, and clients about themselves, and when.",
     "forecast": "What each minute ahead is to call.",

@@ -299,6 +299,10 @@ EXAMPLES: Final[Mapping[str, Example]] = {
     ),
     "list_keys": Example(answer=of.page(of.KEY_SHOWN)),
     "revoke_key": Example(),
+    "acknowledge": Example(
+        request={"result": "done", "data": {"rows": 4812}},
+        answer={"schedule_id": of.SCHEDULE_ID, "state": "awaiting", "deadline": None},
+    ),
     "create_secret": Example(request={"scheme": "v1a"}, answer=of.NEW_KEY_PAIR),
     "list_secrets": Example(answer=of.page(of.SECRET_SHOWN)),
     "list_public_keys": Example(answer=of.page(of.PUBLIC_KEY)),

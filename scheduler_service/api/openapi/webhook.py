@@ -75,6 +75,13 @@ CALLBACK_HEADERS: Final[Mapping[str, Sent]] = {
         _COUNT,
         "4",
     ),
+    "Minutehand-Ack-Url": Sent(
+        "Where the receiver says later what became of the call, if it answers 202 now. It needs no key, and is good "
+        "for this attempt only. Set for callbacks with `ack`.",
+        {"type": "string", "format": "uri"},
+        "https://minutehand.example/v1/acknowledgements/AQGh_XEsWIAAiCptHww-WpcAAAABAAAAAAAAAAQAAAGboP0RgHNob3B",
+        always=False,
+    ),
     "Minutehand-Redelivery": Sent(
         "Set if an earlier owner may have made this call already.",
         {"type": "string", "const": "true"},
@@ -112,6 +119,10 @@ def webhook() -> dict[str, Any]:
                 "content": {"*/*": {"schema": {}, "example": {"order": 17}}},
             },
             "responses": {
+                "202": {
+                    "description": "Taken: the receiver says later, at `Minutehand-Ack-Url`, what became of it. "
+                    "Without that header it is delivered."
+                },
                 "2XX": {"description": "Delivered, unless a header asks for another call. The body is ignored."},
                 "410": {"description": "Failed, and not retried: 410 is final unless the client's settings differ."},
                 "489": {"description": "Failed, and not retried, unless the client's `receiver_verbs` differ."},

@@ -5,6 +5,7 @@ A variable part of a path ends at a colon, so `/clients/{client_id}` and `/clien
 
 from scheduler_service.api.http.route import Route
 from scheduler_service.api.resources import (
+    acknowledgements,
     admin_keys,
     audit_log,
     audits,
@@ -59,6 +60,7 @@ ROUTES: tuple[Route, ...] = (
     *keys.ROUTES,
     *signing_secrets.ROUTES,
     *public_keys.ROUTES,
+    *acknowledgements.ROUTES,
     *admin_keys.ROUTES,
     *audit_log.ROUTES,
     *cluster.ROUTES,

@@ -83,7 +83,7 @@ def item_view(one: Backfilled, *, dry_run: bool) -> BackfillItemView:
     elif row is None:
         status, state = 404, EXPIRED
     else:
-        status, state = 409, row.state or State.SCHEDULED.value
+        status, state = 409, row.shown_state.value
     return BackfillItemView(
         nominal_due=format_instant(one.nominal_due),
         status=status,

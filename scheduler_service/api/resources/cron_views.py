@@ -164,7 +164,7 @@ def run_view(run: RunShown) -> RunView:
         nominal_due=format_instant(run.nominal_due),
         due=format_instant(run.due),
         schedule_id=None if run.schedule_id is None else str(run.schedule_id),
-        state=unknown if row is None else row.state or State.SCHEDULED.value,
+        state=unknown if row is None else row.shown_state.value,
         attempts=0 if row is None else row.attempts or 0,
         last_status=None if row is None else row.last_status,
         last_error=None if row is None else row.last_error,

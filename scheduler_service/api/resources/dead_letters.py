@@ -30,7 +30,6 @@ from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import MAX_DUE, ClientId, ScheduleId, UnixMillis, is_schedule_id
 from scheduler_service.domain.instants import format_instant_or_none
 from scheduler_service.domain.schedule_filters import read_destination, read_host
-from scheduler_service.domain.schedules import State
 from scheduler_service.usecases.cancel_schedules import NoSuchSchedule
 from scheduler_service.usecases.dead_letters import LetterWindow
 from scheduler_service.usecases.redeliver import Redelivering, RedeliverResult
@@ -246,9 +245,9 @@ def redriven_item(text: str, result: RedeliverResult) -> RedrivenItemView:
         case NoSuchSchedule():
             return RedrivenItemView(letter_id=text, status=404, state=None)
         case Redelivering(row=row):
-            return RedrivenItemView(letter_id=text, status=202, state=row.state)
+            return RedrivenItemView(letter_id=text, status=202, state=row.shown_state.value)
         case _:
-            return RedrivenItemView(letter_id=text, status=409, state=result.row.state or State.SCHEDULED.value)
+            return RedrivenItemView(letter_id=text, status=409, state=result.row.shown_state.value)
 
 
 async def acknowledge_dead_letters(context: RequestContext) -> web.Response:

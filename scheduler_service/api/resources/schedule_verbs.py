@@ -167,7 +167,7 @@ def cancel_item(
         case WasRescheduled(row=row):
             return CancelItemView(text, 409, State.CANCELLED.value, rescheduled_to=row.rescheduled_to)
         case InFlight(row=row) | InDoubt(row=row) | AlreadyFinished(row=row) | BeingRetried(row=row):
-            return CancelItemView(text, 409, row.state or State.SCHEDULED.value)
+            return CancelItemView(text, 409, row.shown_state.value)
         case NoSuchSchedule():
             return CancelItemView(text, 404, None)
         case _:
@@ -196,7 +196,7 @@ async def cancel_schedules(context: RequestContext) -> web.Response:
         cursor = schedule_cursor(asked.window, found.next)
     ids = known_ids(texts)
     context.spend(len(ids) / CANCELS_PER_UNIT)
-    retrying = asked is None or State.RETRYING in asked.window.filter.states
+    retrying = asked is None or bool({State.RETRYING, State.AWAITING}.intersection(asked.window.filter.states))
     outcomes = await context.services.schedules.cancel.many(client_id, list(ids.values()), retrying=retrying)
     items = [cancel_item(text, ids.get(text), outcomes) for text in texts]
     context.record(asked=len(items), cancelled=sum(item.status == 200 for item in items))

@@ -14,6 +14,7 @@ from scheduler_service.api.schemas import (
     ScheduleReason,
     ScheduleView,
 )
+from scheduler_service.domain.acknowledgements import Told, WordName
 from scheduler_service.domain.books import LetterKey
 from scheduler_service.domain.crons.row import CronCallback, CronOptions
 from scheduler_service.domain.destinations import read_named_url
@@ -63,7 +64,7 @@ def _schedule_view(
     due = format_instant(source.due)
     options = NO_OPTIONS if source.options == NO_OPTIONS_TEXT else _options(source.options)
     key, nominal_due = options.key, source.nominal_due
-    state = _SCHEDULED if outcome is None or outcome.state is None else outcome.state
+    state = _SCHEDULED if outcome is None or outcome.state is None else outcome.shown_state.value
     next_attempt_at = format_instant_or_none(outcome.next_attempt_at) if outcome is not None else due
     return ScheduleView(
         schedule_id=source.schedule_id,
@@ -125,6 +126,8 @@ def callback_view(
         view.flow_key = flow.key
         view.flow_rate = UNSET if flow.rate is None else flow.rate
         view.flow_parallelism = UNSET if flow.parallelism is None else flow.parallelism
+    if options.ack is not None:
+        view.ack = options.ack
     return view
 
 
@@ -160,11 +163,22 @@ def _options(text: str | None) -> ScheduleOptions:
         return NO_OPTIONS
 
 
+class AcknowledgementView(msgspec.Struct, frozen=True, kw_only=True):
+    """What a receiver said later of an attempt: `result` is done, failed or extend; `data` is its JSON, null if there
+    was none."""
+
+    result: WordName
+    at: Instant
+    reason: str | None
+    data: msgspec.Raw | None
+
+
 class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt. `outcome` is delivered, failed or snoozed. `excerpt` is the beginning of the receiver's answer to a
-    failed attempt; where `status` is null, as for every call to a topic, it is a sentence that says why, and `error` a
-    stable word. `verb` is what the receiver asked for in the headers of its answer (not-again, snooze or stop-cron),
-    and `verb_ignored` why that was not obeyed. A field is null if it was not recorded."""
+    """One attempt. `outcome` is delivered, failed, snoozed, or awaiting while its receiver has yet to say. `excerpt` is
+    the beginning of the receiver's answer to a failed attempt; where `status` is null, as for every call to a topic, it
+    is a sentence that says why, and `error` a stable word. `verb` is what the receiver asked for in the headers of its
+    answer (not-again, snooze or stop-cron), and `verb_ignored` why that was not obeyed. `acknowledgement`: the last
+    that the receiver said after it had answered 202, null if nothing. A field is null if it was not recorded."""
 
     attempt: int
     outcome: str
@@ -176,6 +190,7 @@ class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
     excerpt: str | None
     verb: str | None
     verb_ignored: str | None
+    acknowledgement: AcknowledgementView | None
 
 
 class LetterView(msgspec.Struct, frozen=True, kw_only=True):
@@ -252,13 +267,23 @@ def attempt_view(attempt: AttemptShown) -> AttemptView:
         excerpt=attempt.excerpt,
         verb=attempt.verb,
         verb_ignored=attempt.verb_ignored,
+        acknowledgement=None if attempt.told is None else _acknowledgement_view(attempt.told),
+    )
+
+
+def _acknowledgement_view(told: Told) -> AcknowledgementView:
+    return AcknowledgementView(
+        result=told.result,
+        at=format_instant(told.at),
+        reason=told.reason,
+        data=msgspec.Raw(told.data) if told.data else None,
     )
 
 
 def _outcome_of(attempt: AttemptShown) -> str:
     if attempt.snoozed:
         return SNOOZED
-    return (State.DELIVERED if attempt.delivered else State.FAILED).value
+    return attempt.state.value
 
 
 def letter_view(shown: LetterShown) -> LetterView:
@@ -271,7 +296,7 @@ def letter_view(shown: LetterShown) -> LetterView:
         last_status=letter.last_status,
         last_error=letter.last_error,
         attempts=letter.attempts,
-        state=EXPIRED if row is None else row.state or State.SCHEDULED.value,
+        state=EXPIRED if row is None else row.shown_state.value,
         label=row.label if letter.label is None and row is not None else letter.label,
         host=letter.host,
         destination=letter.destination,

@@ -43,7 +43,7 @@ from scheduler_service.domain.ids import ScheduleId, is_schedule_id
 from scheduler_service.domain.once import Once
 from scheduler_service.domain.preconditions import NO_PRECONDITION, Precondition
 from scheduler_service.domain.revisions import entity_tag
-from scheduler_service.domain.schedules import Definition, Row, State
+from scheduler_service.domain.schedules import Definition, Row
 from scheduler_service.usecases.cancel_schedules import (
     AlreadyFinished,
     Cancelled,
@@ -331,7 +331,7 @@ def refused(why: InFlight | InDoubt | WasRescheduled | AlreadyFinished | NoSuchS
 
 
 def state_of(row: Row) -> str:
-    return row.state or State.SCHEDULED.value
+    return row.shown_state.value
 
 
 CREATE = Route(

@@ -255,6 +255,7 @@ def _child_options(cron: Cron) -> str:
             wire=cron.options.wire,
             overlap=overlap_option(cron),
             pauses=cron.options.pause_after_failures is not None,
+            ack=cron.options.ack,
         )
     )
 

@@ -18,6 +18,7 @@ from typing import Literal
 
 import msgspec
 
+from scheduler_service.domain.acknowledgements import Ack
 from scheduler_service.domain.clients import CLIENT_ID_PATTERN
 from scheduler_service.domain.flows import Flow
 from scheduler_service.domain.ids import ClientId, CronId, PollerId, ScheduleId, UnixMillis
@@ -67,8 +68,8 @@ class CronPause(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 class CronOptions(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A rule's options beside expression and zone. Instants are Unix milliseconds, `ends_at` is exclusive.
-    `empty_body`, `flow` and `wire` as in `ScheduleOptions`, `ordering_key` as in `Definition`. `source`: only to be
-    shown; None: `expression` is what was asked for.
+    `empty_body`, `flow`, `wire` and `ack` as in `ScheduleOptions`, `ordering_key` as in `Definition`. `source`: only
+    to be shown; None: `expression` is what was asked for.
     `waits`: the policy if it is neither of `overlap`, which is then skip, for programs that know only those two.
     `pause_after_failures`: after how many failed runs in a row nodes pause the cron; None: they never do."""
 
@@ -90,6 +91,7 @@ class CronOptions(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     pause_after_failures: int | None = None
     source: CronSource | None = None
     wire: str | None = None
+    ack: Ack | None = None
 
     @property
     def policy(self) -> Overlap:

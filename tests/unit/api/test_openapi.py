@@ -41,7 +41,7 @@ OPERATION_IDS = {
     "create_key", "list_keys", "revoke_key", "create_secret", "list_secrets", "delete_secret",
     "create_admin_key", "list_admin_keys", "revoke_admin_key",
     "list_audit_log", "get_cluster", "drain_node", "undrain_node", "list_pollers", "livez", "readyz", "metrics",
-    "get_openapi", "get_docs", "get_problem",
+    "get_openapi", "get_docs", "get_problem", "acknowledge",
 }  # fmt: skip
 """Generated clients name their methods by these: they may be added to, but not changed."""
 
@@ -226,6 +226,7 @@ def test_the_callback_has_the_headers_that_are_sent() -> None:
         fence=1,
         in_doubt=True,
         user_agent="Minutehand/1",
+        ack_url="https://minutehand.example/v1/acknowledgements/token",
     )
     assert {name for name, _ in (*sent, TRIAL_HEADER)} == CALLBACK_HEADERS.keys()
     least = callback_headers(

@@ -55,6 +55,7 @@ async def test_failed_attempts_and_the_one_that_delivered_in_order(api: ApiHarne
         "excerpt": "no",
         "verb": None,
         "verb_ignored": None,
+        "acknowledgement": None,
     }
     assert (found[2]["started_at"], found[2]["finished_at"], found[2]["duration_seconds"]) == (None, at, None)
 

@@ -69,10 +69,21 @@ def test_attempts_show_the_end_of_a_retried_success_and_tell_an_empty_answer_fro
     _, *rows = (line.split() for line in capsys.readouterr().out.splitlines())
     started, ended = ["2026-11-21", "09:30:15.250Z"], ["2026-11-21", "09:30:15.262Z"]
     assert rows == [
-        ["1", "failed", *started, *ended, "0.012", "401", "-", "-", "(empty)"],
-        ["2", "failed", *started, *ended, "0.012", "-", "connect-refused", "-", "-"],
-        ["3", "delivered", "-", *ended, "-", "204", "-", "-", "-"],
+        ["1", "failed", *started, *ended, "0.012", "401", "-", "-", "-", "(empty)"],
+        ["2", "failed", *started, *ended, "0.012", "-", "connect-refused", "-", "-", "-"],
+        ["3", "delivered", "-", *ended, "-", "204", "-", "-", "-", "-"],
     ]
+
+
+def test_attempts_show_what_a_receiver_said_later(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
+    taken = {**ATTEMPT, "status": 202, "error": "receiver-failed", "excerpt": None}
+    word = {"result": "failed", "at": "2026-11-21T09:31:00.000Z", "reason": "no disk", "data": {"free": 0}}
+    waits = {**taken, "attempt": 3, "outcome": "awaiting", "error": None, "acknowledgement": None}
+    script.answers = [httpx.Response(200, json={"items": [{**taken, "acknowledgement": word}, waits]})]
+    assert failures.run(["schedules", "attempts", "shop", "x"]) == 0
+    _, told, awaited = (line.split() for line in capsys.readouterr().out.splitlines())
+    assert " ".join(told).endswith("202 receiver-failed - failed (no disk) -")
+    assert awaited[:2] == ["3", "awaiting"]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from poller_cluster.dispatch.dispatcher import ENGINE_PART, RESERVE, SMALL_PART
+from poller_cluster.dispatch.ready_rows import ENGINE_PART, RESERVE, SMALL_PART
 from poller_cluster.settings import ReceiverSettings
 from scheduler_service.domain.clients import HostLimit, RetrySettings
 from scheduler_service.domain.ids import ClientId, UnixMillis

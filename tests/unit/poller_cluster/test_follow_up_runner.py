@@ -5,12 +5,14 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
+import pytest
 
 from membership.errors import StoreUnavailable
 from poller_cluster.minute.follow_up_runner import FOLLOW_UPS_AT_ONCE, FollowUpRunner
 from poller_cluster.minute.steps import FollowUp
 from poller_cluster.settings import BackgroundSettings
-from scheduler_service.domain.ids import CronId
+from scheduler_service.domain.ids import CronId, UnixMillis
+from scheduler_service.domain.retry_rows import SUPERSEDED, retry_row_of
 from scheduler_service.domain.schedules import Definition, Outcome, State
 from scheduler_service.runtime.lifecycle import Tasks
 from tests.simulation.sim_clock import SimClock
@@ -38,6 +40,9 @@ class Bench:
         self.failed_runs: list[Definition] = []
         self.stopped_runs: list[Definition] = []
         self.judged_in_vain = 0
+        self.reaches = True
+        self.told: list[Outcome] = []
+        self.followed: list[Definition] = []
         stand_in: Any = self
         self.runner = FollowUpRunner(
             writer=stand_in,
@@ -48,6 +53,7 @@ class Bench:
             run_failed=self.run_failed,
             run_stopped=self.run_stopped,
             on_acknowledged=self.acknowledged.append,
+            tell=self.tell,
         )
 
     async def run_failed(self, definition: Definition) -> None:
@@ -65,7 +71,13 @@ class Bench:
         if self.refusals:
             self.refusals -= 1
             raise StoreUnavailable("planted")
-        return True
+        return self.reaches
+
+    async def tell(self, definition: Definition, outcome: Outcome) -> None:
+        self.told.append(outcome)
+
+    async def follow_original(self, definition: Definition) -> None:
+        self.followed.append(definition)
 
     async def complete(self, definition: Definition, outcome: Outcome) -> None:
         await self.move_original(definition, outcome)
@@ -170,5 +182,26 @@ def test_a_failed_call_is_filed_before_its_end_is_carried() -> None:
         bench.submit(3, outcome=Outcome(state=State.FAILED, attempts=3, reason="attempts"))
         await virtual_loop().advance(1.0)
         assert (bench.letters, len(bench.acknowledged)) == (3, 3)
+
+    on_bench(scenario)
+
+
+@pytest.mark.parametrize("reaches", [True, False])
+def test_the_end_of_a_wait_counts_only_if_it_reaches_the_original(reaches: bool) -> None:
+    """Else a word or a cancel was faster: there is no failure, and an event tells at most of the cancel."""
+
+    async def scenario(bench: Bench) -> None:
+        bench.reaches = reaches
+        original = msgspec.structs.replace(
+            definition(0.0, minute=MINUTE), cron_id=CronId("nightly"), options='{"ack":{"within_seconds":60}}'
+        )
+        deadline = retry_row_of(original, at=UnixMillis(original.due + 60_901), attempts=1, word="awaiting")
+        failed = Outcome(state=State.FAILED, attempts=1, reason="exhausted")
+        bench.runner.submit(FollowUp(deadline, failed, event=True))
+        await virtual_loop().advance(1.0)
+        assert len(bench.acknowledged) == 1
+        assert (bench.letters, len(bench.failed_runs), len(bench.followed)) == ((1, 1, 0) if reaches else (0, 0, 1))
+        (told,) = bench.told
+        assert (told.state, told.reason) == ((State.FAILED, "exhausted") if reaches else (State.CANCELLED, SUPERSEDED))
 
     on_bench(scenario)

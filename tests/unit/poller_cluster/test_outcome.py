@@ -8,6 +8,7 @@ import pytest
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.dispatch.job import Claim
 from poller_cluster.dispatch.outcome import conclude, heeded
+from scheduler_service.domain.acknowledgements import Ack
 from scheduler_service.domain.clients import RetrySettings
 from scheduler_service.domain.ids import DAY_MS
 from scheduler_service.domain.options import NO_OPTIONS, CronChild, Redelivery, RetryOverride, ScheduleOptions
@@ -137,9 +138,11 @@ def test_a_redelivery_has_attempts_and_a_deadline_of_its_own() -> None:
     assert concluded(result(500), of=again, options=old, **policy).reason == "deadline"
 
 
-def asked_for(asked: Asked, status: int, *, of: Claim | None = None, **settings: Any) -> Outcome:
+def asked_for(
+    asked: Asked, status: int, *, of: Claim | None = None, ack: Ack | None = None, **settings: Any
+) -> Outcome:
     """The outcome of an answer with a verb, to a client that allows all of them."""
-    came_to, options = result(status, asked=asked), ScheduleOptions(cron=CronChild(revision=1, tzdata="2026a"))
+    came_to, options = result(status, asked=asked), ScheduleOptions(cron=CronChild(revision=1, tzdata="2026a"), ack=ack)
     of, known = of or claim(), client(**({"receiver_verbs": VERBS} | settings)).settings
     verb = heeded(of, came_to, options=options, settings=known, now=ENDED)
     came_to = msgspec.structs.replace(came_to, heeded=verb)
@@ -160,6 +163,16 @@ def test_a_snoozed_schedule_begins_again_at_that_instant(status: int) -> None:
     assert (found.state, found.reason, found.next_attempt_at) == (State.RETRYING, "snoozed", at)
     assert (found.attempts, found.redelivered_at, found.redelivered_after) == (4, at, 4)
     assert (found.finished_at, found.last_error) == (None, None)
+
+
+def test_a_call_that_is_taken_and_snoozed_awaits_no_word_and_avoids_the_instants_of_deadlines() -> None:
+    of = claim(options='{"ack":{"within_seconds":60}}')
+    second = (ENDED // 1000 + 7_200) * 1000
+    found = asked_for(Asked(call_at=second + 950), 202, of=of, ack=Ack(within_seconds=60))
+    assert (found.state, found.reason, found.next_attempt_at) == (State.RETRYING, "snoozed", second + 1_000)
+    assert found.redelivered_at == found.next_attempt_at
+    taken = asked_for(Asked(call_at=ENDED + 9_000), 202, of=of, ack=Ack(within_seconds=60), receiver_verbs=())
+    assert (taken.state, taken.reason, taken.last_status) == (State.RETRYING, "awaiting", 202)
 
 
 def test_a_snooze_that_is_not_obeyed_leaves_the_status() -> None:

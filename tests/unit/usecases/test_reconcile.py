@@ -184,7 +184,7 @@ class Bench:
 
 
 def row(state: State) -> Any:
-    return SimpleNamespace(state=None if state is State.SCHEDULED else state.value)
+    return SimpleNamespace(state=None if state is State.SCHEDULED else state.value, shown_state=state)
 
 
 Rows = list[tuple[int, int, State, Kind]]

@@ -222,3 +222,33 @@ def test_doubt_moves_updates_and_redeliveries_are_steps() -> None:
 )
 def test_lengths(ms: int, text: str) -> None:
     assert length(ms) == text
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("awaiting", "its receiver has 40 s left to say what became of it"),
+        ("acknowledged", "its receiver has said that the work is done"),
+        ("receiver-failed", "its receiver has said that the work has failed"),
+    ],
+)
+def test_a_call_that_its_receiver_has_taken_is_awaited(reason: str, said: str) -> None:
+    row = delivered(12, state="retrying", finished_at=None, last_status=202, reason=reason)
+    made = AttemptShown(
+        attempt=1,
+        delivered=False,
+        started_at=UnixMillis(DUE + 12),
+        finished_at=UnixMillis(DUE + 42),
+        status=202,
+        error=None,
+        duration_ms=30,
+        excerpt=None,
+        awaiting=True,
+    )
+    story = told(now=DUE + 20_000, made=(made,), next_attempt_at=UnixMillis(DUE + 60_000), **row)
+    assert story.sentence == (
+        f"It was on time: its first attempt began 0.012 s after its due; attempt 1 was taken (202) and {said}."
+    )
+    steps = {step.step: step.text for step in story.steps}
+    assert steps["attempt"] == "Attempt 1 was taken: status 202. Its receiver has yet to say what became of it."
+    assert ("until then" in steps["next"]) == (reason == "awaiting")

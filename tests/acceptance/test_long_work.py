@@ -1,0 +1,125 @@
+"""Calls that receivers take by 202 and acknowledge later, with real processes that are killed meanwhile."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.support.cassandra import SuiteCassandra
+from tests.support.processes import Deployment, deployment
+
+CLIENT = "shop"
+TAKEN_OVER_SECONDS = 60.0
+"""How long it takes at most on a busy machine until a killed node's pollers are another's, and its past is read."""
+
+
+class Taken:
+    """The calls that the receiver took: their headers, by lower-case name."""
+
+    def __init__(self) -> None:
+        self.calls: list[dict[str, str]] = []
+
+    def of(self, schedule_id: str) -> list[dict[str, str]]:
+        return [call for call in self.calls if call["webhook-id"] == schedule_id]
+
+    def awaited(self, schedule_id: str, count: int, *, seconds: float) -> dict[str, str]:
+        """The last of `count` calls of this schedule."""
+        deadline = time.monotonic() + seconds
+        while len(found := self.of(schedule_id)) < count:
+            assert time.monotonic() < deadline, f"{len(found)} of {count} calls came"
+            time.sleep(0.05)
+        return found[count - 1]
+
+
+@contextmanager
+def worker() -> Iterator[tuple[str, Taken]]:
+    """A receiver that takes every call by 202: its URL, and what it took."""
+    taken = Taken()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            taken.calls.append({key.lower(): value for key, value in self.headers.items()})
+            self.send_response(202)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/work", taken
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def create(cluster: Deployment, key: str, url: str, *, within_seconds: float) -> str:
+    body = {"delay_seconds": 1, "callback": {"url": url, "ack": {"within_seconds": within_seconds}}}
+    made = httpx.post(
+        f"{cluster.api_url}/v1/clients/{CLIENT}/schedules", headers=_with(key), json=body, trust_env=False, timeout=30
+    )
+    assert made.status_code == 201, made.text
+    return str(made.json()["schedule_id"])
+
+
+def show(cluster: Deployment, key: str, schedule_id: str, verb: str = "") -> Any:
+    url = f"{cluster.api_url}/v1/clients/{CLIENT}/schedules/{schedule_id}{verb}"
+    return httpx.get(url, headers=_with(key), trust_env=False, timeout=30).json()
+
+
+def await_state(cluster: Deployment, key: str, schedule_id: str, state: str, *, seconds: float) -> Any:
+    deadline = time.monotonic() + seconds
+    while (found := show(cluster, key, schedule_id))["state"] != state:
+        assert time.monotonic() < deadline, found
+        time.sleep(0.1)
+    return found
+
+
+def say(call: dict[str, str], **word: Any) -> httpx.Response:
+    return httpx.post(call["minutehand-ack-url"], json=word, trust_env=False, timeout=30)
+
+
+def _with(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
+
+
+def test_a_word_counts_and_a_deadline_holds_whichever_node_is_killed(cassandra: SuiteCassandra, tmp_path: Path) -> None:
+    with deployment(cassandra, tmp_path) as cluster, worker() as (url, taken):
+        offered = {"MINUTEHAND_ACKNOWLEDGEMENTS_BASE_URL": cluster.api_url}
+        cluster.start_api(variables=offered)
+        first = cluster.start_node("one", variables=offered)
+        key = cluster.register(CLIENT, poller_quota=1)
+        finished = create(cluster, key, url, within_seconds=300)
+        silent = create(cluster, key, url, within_seconds=15)
+        call = taken.awaited(finished, 1, seconds=30)
+        taken.awaited(silent, 1, seconds=30)
+        for schedule_id in (finished, silent):
+            await_state(cluster, key, schedule_id, "awaiting", seconds=20)
+        first.kill()
+        answer = say(call, result="done", data={"rows": 3})
+        assert answer.status_code == 200, answer.text
+        cluster.start_node("two", variables=offered)
+        await_state(cluster, key, finished, "delivered", seconds=TAKEN_OVER_SECONDS)
+        again = taken.awaited(silent, 2, seconds=TAKEN_OVER_SECONDS)
+        assert again["minutehand-attempt"] == "2"
+        assert int(again["minutehand-fence"]) > int(call["minutehand-fence"])
+        stale = say(taken.of(silent)[0], result="done")
+        assert stale.status_code == 409, stale.text
+        await_state(cluster, key, silent, "awaiting", seconds=20)
+        assert say(again, result="done").status_code == 200
+        await_state(cluster, key, silent, "delivered", seconds=20)
+        assert len(taken.of(finished)) == 1
+        [attempt] = show(cluster, key, finished, "/attempts")["items"]
+        assert attempt["acknowledgement"]["data"] == {"rows": 3}
