@@ -147,6 +147,7 @@ class Node:
             node_id=incarnation.node_id,
             runtime=self._runtime,
             missed=lambda fire: self.occurrences.cron_missed(fire),
+            placed=traces.expanded,
         )
         self.reconciler = self._build_reconciler()
         self._retention = self._build_retention()

@@ -15,7 +15,7 @@ from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.schedules import Definition
 from scheduler_service.usecases.audit_log import AuditActions
 from scheduler_service.usecases.cancel_schedules import CancelSchedules
-from scheduler_service.usecases.expand_crons import ExpandCrons
+from scheduler_service.usecases.expand_crons import ExpandCrons, Placed
 from scheduler_service.usecases.pause_failing_crons import PauseFailingCrons
 from scheduler_service.usecases.resolve_schedule import ResolveSchedule
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
@@ -34,8 +34,9 @@ class CronWork:
         node_id: NodeId,
         runtime: NodeRuntime,
         missed: Callable[[Definition], Awaitable[None]],
+        placed: Placed,
     ) -> None:
-        """`missed`: as for `ExpandCrons`."""
+        """`missed` and `placed`: as for `ExpandCrons`."""
         self._clients = clients
         cancel = CancelSchedules(
             schedules=stores.schedules, writer=writer, clock=runtime.clock, has_feed=clients.has_feed
@@ -50,6 +51,7 @@ class CronWork:
             clock=runtime.clock,
             on_fault=runtime.on_fault,
             missed=missed,
+            placed=placed,
         )
         self.expander = Expander(expand=self.expand, runtime=runtime)
         pause_failing = PauseFailingCrons(

@@ -5,16 +5,19 @@
       attempt     from its start to its end, likewise; its id is the parent id that the receiver gets
 
 No span covers the time from the create to the due, which may be months: a span is exported when it ends. A retry has a
-wait and an attempt of its own. A fire of a cron begins a trace: its spans have no parent, and are linked to the cron's.
+wait and an attempt of its own. A fire of a cron begins a trace: its spans have no parent, and are linked to its span
+`expand`, which is a root too, in the trace of all expansions of its cron.
 """
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.dispatch.job import Claim
 from scheduler_service.domain.crons.expansion import WAKE_UP_SCHEME
-from scheduler_service.domain.ids import ClientId
+from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.domain.options import Headers, ScheduleOptions
+from scheduler_service.domain.schedules import Definition
 from scheduler_service.domain.traces import (
     NOT_SAMPLED,
     TRACEPARENT,
@@ -29,6 +32,7 @@ from scheduler_service.runtime.tracing import Span, SpanContext, SpanSink
 
 WAIT_SPAN: Final = "wait"
 ATTEMPT_SPAN: Final = "attempt"
+EXPAND_SPAN: Final = "expand"
 
 
 class AttemptTrace(NamedTuple):
@@ -74,6 +78,33 @@ class AttemptTraces:
             return None
         return AttemptTrace(trace, None if self._randomness is None else self._randomness.bits(64) or 1)
 
+    def expanded(self, fires: Sequence[Definition], began: UnixMillis, ended: UnixMillis) -> None:
+        """These fires were placed between both instants."""
+        if self._sink is None or not self._begins:
+            return
+        for fire in fires:
+            if fire.cron_id is None:
+                continue
+            trace = self._sampling.of(fire.schedule_id, None, cron_key(fire.client_id, fire.cron_id))
+            if trace is None or trace.expansion is None:
+                continue
+            self._sink.ended(
+                Span(
+                    name=EXPAND_SPAN,
+                    kind="internal",
+                    context=trace.expansion,
+                    parent=None,
+                    links=(),
+                    began=began,
+                    ended=ended,
+                    attributes={
+                        "minutehand.client_id": fire.client_id,
+                        "minutehand.schedule_id": str(fire.schedule_id),
+                        "minutehand.cron_id": fire.cron_id,
+                    },
+                )
+            )
+
     def ended(self, client_id: ClientId, claim: Claim, attempt: AttemptTrace, result: AttemptResult) -> None:
         """The attempt has a result."""
         sink, randomness, span_id = self._sink, self._randomness, attempt.span_id
@@ -81,7 +112,7 @@ class AttemptTraces:
             return
         row, trace, began = claim.row, attempt.trace, result.started_at_ms
         if trace.create is None:
-            links = () if trace.cron is None else (trace.cron,)
+            links = () if trace.expansion is None else (trace.expansion,)
         else:
             links = (SpanContext(trace.trace_id, trace.create),)
         attributes: dict[str, str | int] = {

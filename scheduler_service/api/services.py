@@ -248,6 +248,7 @@ class ScheduleServices:
             policy=policy,
             clock=clock,
             in_place=in_place,
+            traces=traces,
         )
         remember = RememberRequest(keys=storage.idempotency)
         self.reschedule_window = RescheduleWindow(

@@ -176,16 +176,20 @@ def with_trace(options: str, mark: TraceMark) -> str:
     return f'{before}"trace":{_encode(mark).decode()}}}'
 
 
+def trace_of(options: str | None) -> TraceMark | None:
+    """The trace that a create brought; None also for options that can't be decoded."""
+    try:
+        return decode_options(options).trace
+    except Undecodable:
+        return None
+
+
 def with_trace_of(options: str, stored: str | None) -> str:
     """The options of a schedule with the trace of those stored, whatever trace they have. Those that can't be
     decoded have none."""
     if options == stored:
         return options
-    try:
-        trace = decode_options(stored).trace
-    except Undecodable:
-        return options
-    return encode_options(msgspec.structs.replace(decode_options(options), trace=trace))
+    return encode_options(msgspec.structs.replace(decode_options(options), trace=trace_of(stored)))
 
 
 class _FlowOnly(msgspec.Struct, frozen=True, gc=False):

@@ -8,7 +8,7 @@ trace of its own, as `Sampling.ratio` says. Everything else follows from the sch
     id of a trace of its own     the other half, and with it whether the ratio samples it: a row stores nothing for it
 
 So an API and a node agree about a schedule without a word, if their ratios are equal. A fire of a cron begins a trace
-of its own too, linked to the cron's, whose ids follow from the cron's name.
+of its own too, linked to the span of its expansion. All those of a cron are one trace, whose id follows from its name.
 """
 
 import re
@@ -53,13 +53,13 @@ class Incoming(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """The trace of one schedule. `create`: the span of its create; None for a fire. `cron`: the context of the cron
-    that a fire is linked to."""
+    """The trace of one schedule. `create`: the span of its create; None for a fire. `expansion`: the span that placed a
+    fire."""
 
     trace_id: int
     create: int | None
     state: str = ""
-    cron: SpanContext | None = None
+    expansion: SpanContext | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +78,8 @@ class Sampling:
         return TraceMark(f"{incoming.context.trace_id:032x}", incoming.state) if sampled else None
 
     def of(self, schedule_id: UUID, mark: TraceMark | None, cron_key: str | None = None) -> Trace | None:
-        """The trace of a schedule; None: it has none, or its id can't be read. `mark`: the stored one. `cron_key`: see
-        `cron_context`."""
+        """The trace of a schedule; None: it has none, or its id can't be read. `mark`: the stored one. `cron_key`: of a
+        fire's cron, as the function makes it."""
         if mark is not None:
             # A call is worth more than its trace: what can't be read is never the call's fault.
             readable = _trace_id(mark.id) and int(mark.id, 16)
@@ -91,7 +91,7 @@ class Sampling:
             return None
         if cron_key is None:
             return Trace(own.trace_id, own.span_id)
-        return Trace(own.trace_id, None, cron=cron_context(cron_key))
+        return Trace(own.trace_id, None, expansion=SpanContext(_hashed(cron_key.encode()).trace_id, own.span_id))
 
     def _takes(self, trace_id: int) -> bool:
         return trace_id & ((1 << _RATIO_BITS) - 1) < self.ratio * (1 << _RATIO_BITS)
@@ -108,11 +108,6 @@ def own_context(schedule_id: UUID) -> SpanContext:
 def cron_key(client_id: str, cron_id: str) -> str:
     """The name of a cron among those of all clients."""
     return f"{client_id}/{cron_id}"
-
-
-def cron_context(key: str) -> SpanContext:
-    """What fires of a cron are linked to. `key`: as `cron_key` makes it."""
-    return _hashed(key.encode())
 
 
 def _hashed(value: bytes) -> SpanContext:

@@ -10,8 +10,9 @@ from contextvars import ContextVar
 from typing import Final
 
 from scheduler_service.domain.ids import ClientId, ScheduleId
-from scheduler_service.domain.options import with_trace
-from scheduler_service.domain.traces import Incoming, Sampling, TraceMark, own_context, read_traceparent
+from scheduler_service.domain.options import trace_of, with_trace
+from scheduler_service.domain.schedules import Definition
+from scheduler_service.domain.traces import Incoming, Sampling, Trace, TraceMark, read_traceparent
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.tracing import Span, SpanContext, SpanSink
 
@@ -27,7 +28,7 @@ class TracedRequest:
         self._of = of
         self.incoming = incoming
         self.mark = mark
-        self.made: list[tuple[ClientId, ScheduleId]] = []
+        self.made: dict[tuple[ClientId, ScheduleId], Trace] = {}
         self.began = began
         self._token = _present.set(self)
 
@@ -63,33 +64,42 @@ class CreateTraces:
         request = _present.get()
         if request is None:
             return options
-        if request.mark is not None:
-            request.made.append((client_id, schedule_id))
-            return with_trace(options, request.mark)
-        if self._sampling.of(schedule_id, None) is not None:
-            request.made.append((client_id, schedule_id))
-        return options
+        self._noted(request, client_id, schedule_id, request.mark)
+        return options if request.mark is None else with_trace(options, request.mark)
+
+    def moved(self, made: Definition) -> None:
+        """The present request makes this row of another one, whose trace it keeps."""
+        if (request := _present.get()) is not None:
+            self._noted(request, made.client_id, made.schedule_id, trace_of(made.options))
+
+    def _noted(
+        self, request: TracedRequest, client_id: ClientId, schedule_id: ScheduleId, mark: TraceMark | None
+    ) -> None:
+        if (trace := self._sampling.of(schedule_id, mark)) is not None:
+            request.made[client_id, schedule_id] = trace
 
     def answered(self, request: TracedRequest, *, status: int) -> None:
         """A request of these was answered with this status."""
         now = self._clock.wall_ms()
-        for client_id, schedule_id in dict.fromkeys(request.made):
-            self._sink.ended(_span(request, client_id, schedule_id, now=now, status=status))
+        for (client_id, schedule_id), trace in request.made.items():
+            self._sink.ended(_span(request, client_id, schedule_id, trace, now=now, status=status))
 
 
-def _span(request: TracedRequest, client_id: ClientId, schedule_id: ScheduleId, *, now: int, status: int) -> Span:
-    """The span of one create: within the trace that the request brought, or the root of one of its own."""
-    own, incoming, parent, state = own_context(schedule_id), request.incoming, None, ""
-    if request.mark is not None:
-        assert incoming is not None
-        own = SpanContext(incoming.context.trace_id, own.span_id)
-        parent, state = incoming.context.span_id, incoming.state
+def _span(
+    request: TracedRequest, client_id: ClientId, schedule_id: ScheduleId, trace: Trace, *, now: int, status: int
+) -> Span:
+    """The span of one create: within the trace that the request brought, or the root of one of its own, or within the
+    one that a moved schedule keeps. A sampled request whose trace is another one is linked."""
+    assert trace.create is not None
+    caller = request.incoming
+    inside = caller is not None and caller.context.trace_id == trace.trace_id
+    linked = caller is not None and caller.sampled and not inside
     return Span(
         name=CREATE_SPAN,
         kind="server",
-        context=own,
-        parent=parent,
-        links=(),
+        context=SpanContext(trace.trace_id, trace.create),
+        parent=caller.context.span_id if caller is not None and inside else None,
+        links=(caller.context,) if caller is not None and linked else (),
         began=request.began,
         ended=now,
         attributes={
@@ -98,5 +108,5 @@ def _span(request: TracedRequest, client_id: ClientId, schedule_id: ScheduleId, 
             "minutehand.schedule_id": str(schedule_id),
         },
         error=str(status) if status >= 500 else None,
-        state=state,
+        state=trace.state,
     )

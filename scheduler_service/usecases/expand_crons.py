@@ -14,6 +14,7 @@ Many crons share each step, because the crons of a client are one partition and 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from typing import TypeAlias
 
 from membership.conditional import Applied, Rejected, Unknown
 from membership.errors import MinutehandError, StoreUnavailable
@@ -47,13 +48,21 @@ MISSED = "missed"
 """Reason of fires that were older than their cron's catch-up."""
 
 
+Placed: TypeAlias = Callable[[Sequence[Definition], UnixMillis, UnixMillis], None]
+
+
 async def _nobody(fire: Definition) -> None:
+    return
+
+
+def _untold(fires: Sequence[Definition], began: UnixMillis, ended: UnixMillis) -> None:
     return
 
 
 class ExpandCrons:
     """`known` answers a client from memory, if it is there. `on_fault` is told of crons that can't be expanded,
-    `missed` of each fire that was recorded as missed, before its cron advances; it raises StoreUnavailable."""
+    `missed` of each fire that was recorded as missed, before its cron advances; it raises StoreUnavailable. `placed` is
+    told of fires that were placed, once or more, and from when to when that took."""
 
     def __init__(
         self,
@@ -67,6 +76,7 @@ class ExpandCrons:
         clock: Clock,
         on_fault: Callable[[str, BaseException], None],
         missed: Callable[[Definition], Awaitable[None]] = _nobody,
+        placed: Placed = _untold,
     ) -> None:
         self.children_placed = 0
         self.crons_expanded = 0
@@ -79,6 +89,7 @@ class ExpandCrons:
         self._clock = clock
         self._on_fault = on_fault
         self._missed = missed
+        self._placed = placed
         self._most: dict[ClientId, int] = {}
         """How many crons to read at once until the next expansion succeeds, for clients whose read timed out."""
 
@@ -184,6 +195,7 @@ class ExpandCrons:
         return not (isinstance(result, Cancelled) and result.row.reason == CHANGED)
 
     async def _carry_out(self, client_id: ClientId, expansions: Sequence[Expansion], turn: Turn) -> None:
+        began = self._clock.wall_ms()
         children = [child for expansion in expansions for child in expansion.children]
         # Runs first: a later revision finds the children to cancel by them.
         async with turn():
@@ -204,6 +216,8 @@ class ExpandCrons:
         await self._advance(client_id, done, turn)
         self.children_placed += sum(len(expansion.children) for expansion in done)
         self.crons_expanded += len(done)
+        fires = [child.definition for expansion in done for child in expansion.children if not child.skip]
+        self._placed(fires, UnixMillis(began), UnixMillis(self._clock.wall_ms()))
 
     async def _place_together(self, rows: Sequence[Definition], turn: Turn) -> Sequence[MinutehandError | None]:
         async with turn():

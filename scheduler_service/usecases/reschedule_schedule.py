@@ -82,6 +82,7 @@ from scheduler_service.usecases.cancel_schedules import (
     Revised,
     WasRescheduled,
 )
+from scheduler_service.usecases.create_traces import CreateTraces
 from scheduler_service.usecases.resolve_schedule import Resolved, ResolveSchedule
 from scheduler_service.usecases.schedule_request import (
     CallbackPolicy,
@@ -201,8 +202,10 @@ class RescheduleSchedule:
         policy: CallbackPolicy,
         clock: Clock,
         in_place: Callable[[], bool] = lambda: True,
+        traces: CreateTraces | None = None,
     ) -> None:
         self._in_place = in_place
+        self._traces = traces
         self._schedules = schedules
         self._resolve = resolve
         self._cancel = cancel
@@ -254,7 +257,10 @@ class RescheduleSchedule:
                     return updated
                 continue
             if not row.ended:
-                await self._writer.announce(self._definition(client, _naming(row, choice.new), request))
+                new = self._definition(client, _naming(row, choice.new), request)
+                if self._traces is not None:
+                    self._traces.moved(new)
+                await self._writer.announce(new)
             result = await self._cancel.as_read(
                 client.client_id, row, reason=_reason(request), rescheduled_to=choice.new
             )

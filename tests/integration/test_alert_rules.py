@@ -24,6 +24,7 @@ NODE = 'minutehand_trusted{instance="a"}'
 TAKING = 'minutehand_nodes_taking{instance="%s"}'
 POLLERS = 'minutehand_pollers{instance="%s"}'
 HELD = 'minutehand_leases_held{instance="%s"}'
+SPANS = 'minutehand_trace_spans_total{result="%s"}'
 TO_KAFKA = 'minutehand_attempts_total{kind="kafka",code_class="%s"}'
 LAG = 'minutehand_ingest_lag_records{instance="%s"}'
 INGESTED = 'minutehand_ingest_records_total{instance="%s",result="%s"}'
@@ -112,6 +113,10 @@ CASES = {
     ),
     "MinutehandHintsDropped": Case(
         {"minutehand_hints_dropped_total": grows(30)}, {"minutehand_hints_dropped_total": grows(10)}
+    ),
+    "MinutehandSpansLost": Case(
+        {SPANS % "failed": grows(2), SPANS % "exported": grows(50)},
+        {SPANS % "failed": jumps(0, 500), SPANS % "dropped": stays(7), SPANS % "exported": grows(50)},
     ),
     "MinutehandClockOff": Case(
         {'minutehand_clock_offset_seconds{instance="a"}': stays(-0.3)},

@@ -9,6 +9,7 @@ import pytest
 
 from scheduler_service.domain.ids import ClientId, key_of, partition_of
 from scheduler_service.domain.options import decode_options
+from scheduler_service.domain.revisions import REVISED_SINCE
 from scheduler_service.domain.traces import Sampling, TraceMark, own_context
 from scheduler_service.runtime.tracing import Span
 from scheduler_service.usecases.create_traces import CreateTraces
@@ -90,6 +91,31 @@ async def test_a_repeated_create_under_one_key_is_the_same_row_with_another_trac
     assert (first.status, again.status) == (201, 200)
     assert first.json["schedule_id"] == again.json["schedule_id"]
     assert await bench.mark(first.json["schedule_id"]) == MARK
+
+
+async def test_a_moved_schedule_keeps_its_trace_and_has_a_span_there(bench: Bench) -> None:
+    """The request that moves it has a trace of its own: the two are linked."""
+    first = (await bench.send(json=schedule(), headers=SAMPLED)).json["schedule_id"]
+    own = f"00-{CALLER * 2}-{CALLER}-01"
+    moved = await bench.send(
+        f"{SCHEDULES}/{first}:reschedule", json={"delay_seconds": 900}, headers={"traceparent": own}
+    )
+    second = moved.json["schedule_id"]
+    assert (first != second, await bench.mark(second)) == (True, MARK)
+    span = bench.spans.kept[-1]
+    assert span.context == (int(TRACE, 16), own_context(UUID(second)).span_id)
+    assert (span.parent, span.links, span.state) == (None, ((int(CALLER * 2, 16), int(CALLER, 16)),), "vendor=opaque")
+    assert bench.told() == [(first, 201), (second, moved.status)]
+
+
+async def test_an_update_in_place_keeps_the_trace(bench: Bench) -> None:
+    bench.api.members.nodes_know = REVISED_SINCE
+    first = (await bench.send(json=schedule(), headers=SAMPLED)).json["schedule_id"]
+    own = {"traceparent": f"00-{CALLER * 2}-{CALLER}-01"}
+    changed = await bench.send(f"{SCHEDULES}/{first}", method="PATCH", json={"label": "other"}, headers=own)
+    assert (changed.status, changed.json["schedule_id"]) == (200, first), changed.body
+    assert await bench.mark(first) == MARK
+    assert len(bench.spans.kept) == 1
 
 
 async def test_what_is_refused_has_no_span(bench: Bench) -> None:

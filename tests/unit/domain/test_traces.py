@@ -11,7 +11,6 @@ from scheduler_service.domain.traces import (
     NOT_SAMPLED,
     Sampling,
     TraceMark,
-    cron_context,
     cron_key,
     own_context,
     read_traceparent,
@@ -121,15 +120,21 @@ def test_every_process_derives_the_same_trace_from_the_id() -> None:
     assert len({own_context(one) for one in IDS}) == len(IDS)
 
 
-def test_a_fire_begins_a_trace_that_is_linked_to_its_cron() -> None:
+def test_a_fire_begins_a_trace_that_is_linked_to_its_expansion() -> None:
     key = cron_key("shop", "nightly")
-    trace = Sampling(ratio=1.0).of(IDS[1], None, key)
-    assert trace is not None
-    assert (trace.create, trace.cron) == (None, cron_context(key))
-    assert cron_context(key) not in (
-        cron_context(cron_key("shop", "hourly")),
-        cron_context(cron_key("mall", "nightly")),
-    )
+    of = Sampling(ratio=1.0).of
+    first, second = of(IDS[1], None, key), of(IDS[2], None, key)
+    assert first is not None
+    assert first.expansion is not None
+    assert second is not None
+    assert second.expansion is not None
+    assert (first.create, first.expansion.trace_id) == (None, second.expansion.trace_id)
+    assert first.expansion.span_id != second.expansion.span_id
+    for other in (cron_key("shop", "hourly"), cron_key("mall", "nightly")):
+        trace = of(IDS[1], None, other)
+        assert trace is not None
+        assert trace.expansion is not None
+        assert trace.expansion.trace_id != first.expansion.trace_id
 
 
 @pytest.mark.parametrize(

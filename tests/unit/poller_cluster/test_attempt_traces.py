@@ -9,9 +9,10 @@ from poller_cluster.dispatch.attempt_traces import UNTRACED, AttemptTraces
 from poller_cluster.dispatch.job import Claim
 from poller_cluster.dispatch.request import Prepared, prepare
 from scheduler_service.domain.crons.expansion import WAKE_UP_SCHEME
-from scheduler_service.domain.ids import ClientId
+from scheduler_service.domain.ids import ClientId, Partition, PollerId, UnixMillis, minute_of
 from scheduler_service.domain.options import ScheduleOptions, encode_options
-from scheduler_service.domain.traces import NOT_SAMPLED, Sampling, TraceMark, cron_context, own_context
+from scheduler_service.domain.retry_rows import definition_of
+from scheduler_service.domain.traces import NOT_SAMPLED, Sampling, TraceMark, own_context
 from scheduler_service.runtime.tracing import Span, SpanContext
 from tests.support.api import NOW, SeededRandomness
 from tests.unit.poller_cluster.claimed import EPOCH, SENDER, claim, client, result
@@ -98,13 +99,27 @@ def test_an_attempt_that_fails_has_an_error(ended: AttemptResult, error: str | N
     assert attempt.attributes.get("http.response.status_code") == ended.status
 
 
-def test_a_fire_begins_a_trace_with_a_link_to_its_cron() -> None:
-    of = claim(cron_id="nightly")
-    made, spans = Bench(ALL).attempt(of, result())
+def test_a_fire_begins_a_trace_with_a_link_to_its_expansion() -> None:
+    of, bench = claim(cron_id="nightly"), Bench(ALL)
+    fire = definition_of(Partition(SHOP, PollerId(0), minute_of(of.row.due)), of.row)
+    bench.traces.expanded([fire], UnixMillis(NOW - 9), UnixMillis(NOW - 5))
+    made, (expand, *spans) = bench.attempt(of, result())
     assert dict(made.request.headers)["traceparent"].split("-")[1] == f"{own_context(of.row.schedule_id).trace_id:032x}"
+    assert (expand.name, expand.parent, expand.began, expand.ended) == ("expand", None, NOW - 9, NOW - 5)
     for span in spans:
-        assert (span.parent, span.links) == (None, (cron_context("shop/nightly"),))
-        assert span.attributes["minutehand.cron_id"] == "nightly"
+        assert (span.parent, span.links) == (None, (expand.context,))
+        assert span.attributes["minutehand.cron_id"] == expand.attributes["minutehand.cron_id"] == "nightly"
+        assert span.context.trace_id != expand.context.trace_id
+
+
+@pytest.mark.parametrize("cron_id", ["nightly", None])
+def test_fires_without_a_trace_have_no_span_of_their_expansion(cron_id: str | None) -> None:
+    of = claim(cron_id=cron_id)
+    fire = definition_of(Partition(SHOP, PollerId(0), minute_of(of.row.due)), of.row)
+    for bench in (Bench(), Bench(Sampling(ratio=1e-15))):
+        bench.traces.expanded([fire], UnixMillis(NOW), UnixMillis(NOW))
+        assert bench.spans.kept == []
+    UNTRACED.expanded([fire], UnixMillis(NOW), UnixMillis(NOW))
 
 
 @pytest.mark.parametrize("names", [("traceparent",), ("TraceParent", "TraceState")])

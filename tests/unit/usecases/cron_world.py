@@ -15,7 +15,7 @@ from membership.identity import PollerKey
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.crons.row import CRON_CLIENT, Cron, CronCallback, CronOptions, CronRun
 from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, UnixMillis, key_of, minute_of, partition_of
-from scheduler_service.domain.schedules import Row
+from scheduler_service.domain.schedules import Definition, Row
 from scheduler_service.usecases.authenticate import Catalog
 from scheduler_service.usecases.cancel_schedules import CancelSchedules
 from scheduler_service.usecases.cron_request import CronDraft
@@ -112,6 +112,8 @@ class CronWorld:
         self.storage = Storage.over(self.connection)
         self.remembered: dict[ClientId, Client] = {}
         self.faults: list[str] = []
+        self.placed: list[tuple[Definition, UnixMillis, UnixMillis]] = []
+        """What was told of placed fires."""
         randomness = SeededRandomness()
         self.writer = ScheduleWriter(
             schedules=self.storage.schedules,
@@ -147,6 +149,7 @@ class CronWorld:
             cancel=self.cancel,
             clock=self.clock,
             on_fault=lambda what, error: self.faults.append(what),
+            placed=lambda fires, began, ended: self.placed.extend((fire, began, ended) for fire in fires),
         )
         return change, expand
 

@@ -47,8 +47,12 @@ async def test_an_expansion_places_children_runs_and_the_next_wake_up(world: Cro
     assert world.wake_ups() == [NOW, cron.wake_at]
     assert (world.expand.crons_expanded, world.expand.children_placed) == (1, 10)
     await assert_every_fire_has_one_row(world)
+    assert [(fire.due, began, ended) for fire, began, ended in world.placed] == [
+        (NOW + number * MINUTE_MS, NOW, NOW) for number in range(1, 11)
+    ]
     await world.expand(SHOP, [TICK])
     assert world.expand.crons_expanded == 1, "it is not due"
+    assert len(world.placed) == 10
 
 
 async def test_others_have_their_turn_before_a_rule_whose_search_may_take_long(
