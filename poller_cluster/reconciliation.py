@@ -251,7 +251,7 @@ class Reconciler:
     def _pause(self, reconciliation: Reconciliation, done: SliceDone) -> float:
         settings = self._settings
         pause = done.looked_at / settings.rows_read_per_second
-        if reconciliation.action is Action.CANCEL:
+        if reconciliation.action in (Action.CANCEL, Action.SKIP):
             pause = max(pause, done.acted / settings.cancels_per_second)
         return pause
 

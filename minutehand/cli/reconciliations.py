@@ -1,5 +1,6 @@
 """`minutehand reconciliations`: one action on everything that was due in a window."""
 
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -33,7 +34,7 @@ def create(
         str,
         typer.Option(
             "--action",
-            help="report (count them), redeliver (call them again) or cancel.",
+            help="report (count them), redeliver (call them again), cancel or skip (those that are overdue).",
             show_default=False,
         ),
     ],
@@ -44,7 +45,7 @@ def create(
         typer.Option(
             "--state",
             help="Of those in this state; repeatable. redeliver: delivered, failed, skipped; cancel: scheduled, "
-            "retrying; report: any.",
+            "retrying; skip: scheduled; report: any.",
             show_default=False,
         ),
     ],
@@ -69,6 +70,44 @@ def create(
         if wait:
             quiet = (lambda found: None) if as_json else _tell
             made = reconciliations.wait(made.reconciliation_id, on_progress=quiet)
+    _show(made, as_json)
+
+
+@app.command(epilog="Example: minutehand reconciliations skip-overdue shop --older-than 3600 --run")
+def skip_overdue(
+    client_id: ClientId,
+    older_than: Annotated[
+        float,
+        typer.Option(
+            "--older-than", min=0, metavar="SECONDS", help="Overdue for longer than this.", show_default=False
+        ),
+    ],
+    start: Annotated[
+        str | None,
+        typer.Option("--from", help="Due from this instant on, RFC 3339. [default: 30 days ago]", show_default=False),
+    ] = None,
+    run: Annotated[bool, typer.Option("--run", help="Skip them; without it they are only counted.")] = False,
+    url: Url = DEFAULT_URL,
+    key: KeyText = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what is overdue and was never attempted, by the hour; with --run, skip it: it is not called any more.
+
+    Waits for the end. Ctrl-C leaves it running: `stop` ends it.
+    """
+    from scheduler_service.runtime.clock import SystemClock
+
+    end = datetime.fromtimestamp(SystemClock().wall_ms() / 1000 - older_than, UTC)
+    with connect(url, key) as api:
+        reconciliations = api.client(client_id).reconciliations
+        made = reconciliations.create(
+            "skip" if run else "report",
+            start=start or end - timedelta(days=30),
+            end=end,
+            states=["scheduled"],
+        )
+        quiet = (lambda found: None) if as_json else _tell
+        made = reconciliations.wait(made.reconciliation_id, on_progress=quiet)
     _show(made, as_json)
 
 
@@ -184,6 +223,8 @@ def _show(found: "Reconciliation", as_json: bool) -> None:
             ("minutes", _done(found)),
             ("found", ", ".join(f"{count:,} {name}" for name, count in found.seen.items()) or None),
             ("outcomes", _counts(found) or None),
+            *((f"due from {one.hour:%Y-%m-%d %H:%M}", f"{one.schedules:,}") for one in found.hours),
+            ("such as", ", ".join(found.samples) or None),
             ("created", found.created_at),
             ("by", found.created_by),
             ("updated", found.updated_at),

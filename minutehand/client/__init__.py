@@ -127,7 +127,12 @@ from minutehand.client._outcomes import (
     RescheduleItem,
     TrialCallTimes,
 )
-from minutehand.client._reconciliations import ReconciledSchedule, Reconciliation, ReconciliationProgress
+from minutehand.client._reconciliations import (
+    ReconciledHour,
+    ReconciledSchedule,
+    Reconciliation,
+    ReconciliationProgress,
+)
 from minutehand.client._settings import (
     ClientSettings,
     FlowLimits,
@@ -237,6 +242,7 @@ __all__ = [
     "PreconditionFailed",
     "Problem",
     "PublicKey",
+    "ReconciledHour",
     "ReconciledSchedule",
     "Reconciliation",
     "ReconciliationProgress",

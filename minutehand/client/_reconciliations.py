@@ -19,10 +19,18 @@ class ReconciliationProgress(msgspec.Struct, frozen=True, kw_only=True):
     through: datetime
 
 
+class ReconciledHour(msgspec.Struct, frozen=True, kw_only=True):
+    """How many of the schedules seen are due in one hour."""
+
+    hour: datetime
+    schedules: int
+
+
 class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
-    """`action` (report, redeliver, cancel) on all schedules due from `start` until before `end` in one of `states` that
-    match all `filters`. `state`: running, finished or stopped. `seen` counts the matching schedules so far by the state
-    they were in, `outcomes` by what was done about them."""
+    """`action` (report, redeliver, cancel, skip) on all schedules due from `start` until before `end` in one of
+    `states` that match all `filters`. `state`: running, finished or stopped. `seen` counts the matching schedules so
+    far by the state they were in, `outcomes` by what was done about them. Of a report, and of one that skips, `hours`
+    has the same ones by the hour of their due, and `samples` the first of them."""
 
     reconciliation_id: str
     client_id: str
@@ -35,6 +43,8 @@ class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
     progress: ReconciliationProgress
     seen: Mapping[str, int]
     outcomes: Mapping[str, int]
+    hours: tuple[ReconciledHour, ...] = ()
+    samples: tuple[str, ...] = ()
     created_at: datetime
     created_by: str
     updated_at: datetime

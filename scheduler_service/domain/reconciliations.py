@@ -15,14 +15,25 @@ at the same slice was cut short: what that try has redelivered or cancelled is r
 before the reconciliation's own.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import NamedTuple, NewType, TypeVar
+from typing import Any, Final, NamedTuple, NewType, TypeVar
 from uuid import UUID
 
 import msgspec
 
-from scheduler_service.domain.ids import ClientId, CronId, Minute, PollerId, RowKey, ScheduleId, UnixMillis, minute_of
+from scheduler_service.domain.ids import (
+    ClientId,
+    CronId,
+    Minute,
+    PollerId,
+    RowKey,
+    ScheduleId,
+    UnixMillis,
+    hour_of,
+    minute_of,
+)
 from scheduler_service.domain.schedule_filters import EVERY, ScheduleFilter
 from scheduler_service.domain.schedules import Kind, State
 from scheduler_service.runtime.randomness import Randomness
@@ -36,6 +47,10 @@ MAX_RUNNING = 10
 SLOT_BUCKETS = 8
 """How many partitions hold the slots of all clients. Frozen: stored slots are found by it."""
 
+SAMPLES: Final = 10
+OVERDUE: Final = "overdue"
+"""The reason of what a reconciliation skips."""
+
 _RANDOM_B = 62
 
 
@@ -44,6 +59,8 @@ class Action(StrEnum):
     """Count, and nothing else."""
     REDELIVER = "redeliver"
     CANCEL = "cancel"
+    SKIP = "skip"
+    """End what is overdue and was never attempted. Programs from before it leave it alone."""
 
 
 class ReconciliationState(StrEnum):
@@ -58,6 +75,7 @@ HANDLED: Mapping[Action, tuple[State, ...]] = {
     Action.REPORT: tuple(state for state in State if state is not State.AWAITING),
     Action.REDELIVER: (State.DELIVERED, State.FAILED, State.SKIPPED),
     Action.CANCEL: (State.SCHEDULED, State.RETRYING),
+    Action.SKIP: (State.SCHEDULED,),
 }
 """The states that each action applies to; `retrying` includes those that await a word."""
 
@@ -73,8 +91,10 @@ class Seen(StrEnum):
     """Likewise; or, if it was to be redelivered, before."""
     OPEN = "open"
     """Not redelivered: another request had redelivered it, and it has not ended yet."""
+    SKIPPED = "skipped"
+    """By this reconciliation, or by another one that skips since it was created."""
     IN_FLIGHT = "in-flight"
-    """Not cancelled: a node had claimed it."""
+    """Not cancelled or skipped: a node had claimed it."""
     CHANGED = "changed"
     """Its state had changed by the time of the action."""
     GONE = "gone"
@@ -86,7 +106,8 @@ class Seen(StrEnum):
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """How far it has come: the position is behind the row `after` of `minute` (None: at its start). `lead`: the instant
     up to which redeliveries have been spread. `closed`: it was stopped, and what was done behind the position by then
-    is counted, too."""
+    is counted, too. `hours`: the rows by the hour of their due, `samples`: some of the first, of reports and of those
+    that skip, so that a report shows what would be skipped."""
 
     minute: Minute
     after_due: UnixMillis | None = None
@@ -95,6 +116,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     outcomes: dict[Seen, int] = {}
     lead: UnixMillis = UnixMillis(0)
     closed: bool = False
+    hours: dict[int, int] = {}
+    samples: tuple[UUID, ...] = ()
 
     @property
     def after(self) -> RowKey | None:
@@ -154,6 +177,7 @@ class ReviewedRow(NamedTuple):
     finished_at: UnixMillis | None
     redelivered_at: UnixMillis | None
     cron_id: CronId | None
+    reason: str | None
     label: str | None
 
     @property
@@ -217,6 +241,8 @@ def done_as(action: Action) -> Seen:
             return Seen.REDELIVERED
         case Action.CANCEL:
             return Seen.CANCELLED
+        case Action.SKIP:
+            return Seen.SKIPPED
 
 
 def concerned(reconciliation: Reconciliation, row: ReviewedRow) -> bool:
@@ -234,6 +260,9 @@ def handled(reconciliation: Reconciliation, row: ReviewedRow) -> bool:
             return row.redelivered_at is not None and row.redelivered_at >= since
         case Action.CANCEL:
             return row.state == State.CANCELLED and row.finished_at is not None and row.finished_at >= since
+        case Action.SKIP:
+            skipped = row.state == State.SKIPPED and row.reason == OVERDUE
+            return skipped and row.finished_at is not None and row.finished_at >= since
         case Action.REPORT:
             return False
 
@@ -246,8 +275,10 @@ def advanced(
     outcomes: Mapping[Seen, int],
     lead: int,
     at: int,
+    rows: Sequence[ReviewedRow] = (),
 ) -> Reconciliation:
-    """The reconciliation after a slice. `following`: the new position; None: the window is exhausted."""
+    """The reconciliation after a slice. `following`: the new position; None: the window is exhausted. `rows`: those
+    counted."""
     known = reconciliation.progress
     minute, after = following or (Minute(minute_of(reconciliation.end - 1) + 1), None)
     return msgspec.structs.replace(
@@ -262,8 +293,17 @@ def advanced(
             seen=_sum(known.seen, seen),
             outcomes=_sum(known.outcomes, outcomes),
             lead=UnixMillis(max(known.lead, lead)),
+            **_shown(reconciliation, rows),
         ),
     )
+
+
+def _shown(reconciliation: Reconciliation, rows: Sequence[ReviewedRow]) -> dict[str, Any]:
+    known = reconciliation.progress
+    if reconciliation.action not in (Action.REPORT, Action.SKIP):
+        return {}
+    samples = known.samples + tuple(row.schedule_id for row in rows[: max(SAMPLES - len(known.samples), 0)])
+    return {"hours": _sum(known.hours, Counter(int(hour_of(minute_of(row.due))) for row in rows)), "samples": samples}
 
 
 def closed(

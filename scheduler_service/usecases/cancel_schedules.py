@@ -30,7 +30,7 @@ in one minute so cost a few conditional writes, and few of the owner's commits a
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 import msgspec
@@ -61,7 +61,7 @@ CANCELLED_AT_ONCE = 100
 @dataclass(frozen=True, slots=True)
 class Cancelled:
     """The receiver is not called from now on. `row` is the original as cancelled, now or before; its reason is
-    `in-doubt` where an earlier owner may have called."""
+    `in-doubt` where an earlier owner may have called. Of `skip`: as skipped."""
 
     row: Row
 
@@ -115,6 +115,18 @@ class _Why(NamedTuple):
         outcome = outcome_after(row, state=State.CANCELLED, at=UnixMillis(at), reason=self.reason)
         return msgspec.structs.replace(outcome, rescheduled_to=self.rescheduled_to)
 
+
+class _End(NamedTuple):
+    """How rows end that are handled together. Without a reason, those that ended so for any reason count."""
+
+    state: State
+    reason: str | None = None
+
+    def is_of(self, row: Row) -> bool:
+        return row.state == self.state and (self.reason is None or row.reason == self.reason)
+
+
+_CANCEL: Final = _End(State.CANCELLED)
 
 CancelResult = Cancelled | InFlight | InDoubt | WasRescheduled | AlreadyFinished | NoSuchSchedule
 
@@ -226,9 +238,22 @@ class CancelSchedules:
         """One outcome for each id. With `retrying` False those that are being retried are left alone. Each request, or
         short run of consecutive requests, is made within a `turn`. Raises StoreUnavailable where storage leaves every
         id unknown."""
+        return await self._many(client_id, schedule_ids, _CANCEL, retrying=retrying, turn=turn)
+
+    async def skip(
+        self, client_id: ClientId, schedule_ids: Sequence[ScheduleId], *, reason: str, turn: Turn = nullcontext
+    ) -> dict[ScheduleId, CancelOutcome]:
+        """The same, but those that were never attempted end as skipped with this reason, and all others are left alone.
+        Their events are told when their minutes are swept."""
+        end = _End(State.SKIPPED, reason)
+        return await self._many(client_id, schedule_ids, end, retrying=False, turn=turn)
+
+    async def _many(
+        self, client_id: ClientId, schedule_ids: Sequence[ScheduleId], end: _End, *, retrying: bool, turn: Turn
+    ) -> dict[ScheduleId, CancelOutcome]:
         results: dict[ScheduleId, CancelOutcome] = {}
         for found in await concurrently(
-            lambda some: self._together(*some, retrying=retrying, turn=turn), _groups(client_id, schedule_ids)
+            lambda some: self._together(*some, end, retrying=retrying, turn=turn), _groups(client_id, schedule_ids)
         ):
             results |= found
         lost = next((result for result in results.values() if isinstance(result, StoreUnavailable)), None)
@@ -306,7 +331,7 @@ class CancelSchedules:
         self._cancelled(partition.client_id, row.schedule_id)
 
     async def _together(
-        self, partition: Partition, left: list[ScheduleId], *, retrying: bool, turn: Turn
+        self, partition: Partition, left: list[ScheduleId], end: _End, *, retrying: bool, turn: Turn
     ) -> dict[ScheduleId, CancelOutcome]:
         results: dict[ScheduleId, CancelOutcome] = {}
         asked = left
@@ -314,7 +339,7 @@ class CancelSchedules:
             for _ in range(MAX_PARTITION_TURNS):
                 alone: list[ScheduleId] = []
                 async with turn():
-                    left = await self._turn(partition, left, results, alone, retrying=retrying)
+                    left = await self._turn(partition, left, results, alone, end, retrying=retrying)
                 for schedule_id in alone:
                     async with turn():
                         results[schedule_id] = await self.one(partition.client_id, schedule_id)
@@ -331,6 +356,7 @@ class CancelSchedules:
         left: Sequence[ScheduleId],
         results: dict[ScheduleId, CancelOutcome],
         alone: list[ScheduleId],
+        end: _End,
         *,
         retrying: bool,
     ) -> list[ScheduleId]:
@@ -343,7 +369,7 @@ class CancelSchedules:
             if row is None or not row.defined:
                 results[schedule_id] = NoSuchSchedule()
             elif row.ended and row.rescheduled_to is None:
-                results[schedule_id] = Cancelled(row) if row.state == State.CANCELLED else AlreadyFinished(row)
+                results[schedule_id] = Cancelled(row) if end.is_of(row) else AlreadyFinished(row)
             elif row.state == State.RETRYING and not retrying:
                 results[schedule_id] = BeingRetried(row)
             elif row.state is not None:
@@ -357,15 +383,18 @@ class CancelSchedules:
         at = UnixMillis(self._clock.wall_ms())
         writes = [
             RowWrite(
-                key=row.key, outcome=outcome_after(row, state=State.CANCELLED, at=at), expect_state=State.SCHEDULED
+                key=row.key,
+                outcome=outcome_after(row, state=end.state, at=at, reason=end.reason),
+                expect_state=State.SCHEDULED,
             )
             for row in pending_rows
         ]
         match await self._writer.update(partition, writes, header=header):
             case Applied() | Rejected() | Unknown():
-                for row in pending_rows:
-                    self._cancelled(partition.client_id, row.schedule_id)
-                # Read again even when applied: the next read finds them cancelled and answers the stored rows.
+                if end is _CANCEL:
+                    for row in pending_rows:
+                        self._cancelled(partition.client_id, row.schedule_id)
+                # Read again even when applied: the next read finds them ended and answers the stored rows.
                 return [row.schedule_id for row in pending_rows]
 
 

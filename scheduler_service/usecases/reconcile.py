@@ -52,6 +52,7 @@ from scheduler_service.domain.ids import (
 )
 from scheduler_service.domain.ports import ReconciliationStore, ScheduleStore
 from scheduler_service.domain.reconciliations import (
+    OVERDUE,
     Action,
     ReconciledSchedule,
     Reconciliation,
@@ -130,6 +131,7 @@ _CANCELLED: Mapping[type[CancelOutcome], Seen] = {
     BeingRetried: Seen.CHANGED,
     NoSuchSchedule: Seen.GONE,
 }
+_SKIPPED: Mapping[type[CancelOutcome], Seen] = {**_CANCELLED, Cancelled: Seen.SKIPPED}
 
 
 class NotOurs(MinutehandError):
@@ -216,6 +218,7 @@ class Reconcile:
             outcomes=outcomes,
             lead=spacing.end if reconciliation.action is Action.REDELIVER else 0,
             at=self._clock.wall_ms(),
+            rows=rows,
         )
         async with turn():
             stands = await self._write(reconciliation, following_state)
@@ -359,10 +362,11 @@ class Reconcile:
             case Action.CANCEL:
                 ids, retrying = [row.schedule_id for row in rows], State.RETRYING in reconciliation.states
                 results = await self._cancel.many(client.client_id, ids, retrying=retrying, turn=turn) if rows else {}
-                for result in results.values():
-                    if isinstance(result, StoreUnavailable):
-                        raise result
-                return [_result(row, _CANCELLED, results[row.schedule_id]) for row in rows]
+                return [_result(row, _CANCELLED, _known(results[row.schedule_id])) for row in rows]
+            case Action.SKIP:
+                ids = [row.schedule_id for row in rows]
+                results = await self._cancel.skip(client.client_id, ids, reason=OVERDUE, turn=turn) if rows else {}
+                return [_result(row, _SKIPPED, _known(results[row.schedule_id])) for row in rows]
             case Action.REDELIVER:
                 asked = [(row, spacing.next(poller_of(row.schedule_id))) for row in rows]
                 return await concurrently(lambda each: self._redelivered(client, reconciliation, *each, turn), asked)
@@ -410,6 +414,12 @@ class Reconcile:
 def _is_done(reconciliation: Reconciliation, row: ReviewedRow) -> bool:
     """Handled, with nothing left to complete; a retrying row may lack its retry row, so it is never done."""
     return handled(reconciliation, row) and row.shown_state is not State.RETRYING
+
+
+def _known(result: CancelOutcome) -> CancelOutcome:
+    if isinstance(result, StoreUnavailable):
+        raise result
+    return result
 
 
 def _result(

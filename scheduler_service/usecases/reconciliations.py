@@ -69,10 +69,11 @@ _LOWEST_ID = ScheduleId(UUID(int=0))
 
 
 class ReconciliationRequest(FilterRequest, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """Count (report), redeliver or cancel all schedules due from `from` to before `to` (RFC 3339 with an offset) that
-    are in one of `states` and match every filter given: a label or one of several, a cron, the destination or host of
-    the callback, the beginning of the own key. redeliver applies to delivered, failed and skipped, cancel to scheduled
-    and retrying, report to any."""
+    """Count (report), redeliver, cancel or skip all schedules due from `from` to before `to` (RFC 3339 with an offset)
+    that are in one of `states` and match every filter given: a label or one of several, a cron, the destination or host
+    of the callback, the beginning of the own key. redeliver applies to delivered, failed and skipped, cancel to
+    scheduled and retrying, skip to scheduled ones that are overdue: `to` is not after now. report applies to any; with
+    the same window it shows what a skip would end."""
 
     start: Instant = msgspec.field(name="from")
     end: Instant = msgspec.field(name="to")
@@ -110,6 +111,8 @@ class RequestReconciliations:
         start, end = read_instant(request.start, "/from", faults), read_instant(request.end, "/to", faults)
         if start is not None and end is not None:
             faults += window_faults(start, end, longest_days=self._max_days)
+            if request.action is Action.SKIP and end > self._clock.wall_ms():
+                faults.append(FieldError("/to", "is after now: what is still to come is cancelled, not skipped"))
         asked_filter(request, faults)
         # An action that could not be decoded is a fault already; any state is allowed for it here.
         possible = HANDLED.get(request.action, tuple(State))

@@ -239,6 +239,8 @@ RECONCILIATION: Final = {
     "progress": {"minutes_done": 0, "minutes_total": 60, "through": "2026-11-21T09:00:00.000Z"},
     "seen": {},
     "outcomes": {},
+    "hours": [],
+    "samples": [],
     "created_at": NOW,
     "created_by": "configured",
     "updated_at": NOW,

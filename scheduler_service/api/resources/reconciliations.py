@@ -26,7 +26,7 @@ from scheduler_service.api.http.route import (
 from scheduler_service.api.schemas import Instant, ScheduleStateName
 from scheduler_service.domain.clients import Scope
 from scheduler_service.domain.errors import FieldError, Invalid, NotFound
-from scheduler_service.domain.ids import MAX_DUE, ClientId, RowKey, ScheduleId, UnixMillis, minute_start
+from scheduler_service.domain.ids import HOUR_MS, MAX_DUE, ClientId, RowKey, ScheduleId, UnixMillis, minute_start
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.reconciliations import (
     Action,
@@ -55,6 +55,13 @@ class ReconciliationProgress(msgspec.Struct, frozen=True, kw_only=True):
     through: Instant
 
 
+class ReconciledHour(msgspec.Struct, frozen=True, kw_only=True):
+    """How many of the schedules seen are due in one hour."""
+
+    hour: Instant
+    schedules: int
+
+
 class FilterView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The filters that were given."""
 
@@ -70,9 +77,12 @@ class ReconciliationView(msgspec.Struct, frozen=True, kw_only=True):
     each examined once.
 
     `seen` counts the matching schedules so far by the state in which they were found, `outcomes` the same ones by
-    result. counted: the action was report. redelivered, cancelled: by this reconciliation or by another request since.
-    open: it had been redelivered otherwise and has not ended. in-flight: a node had claimed it. changed: its state had
-    changed. gone: it was deleted. refused: it can't be handled.
+    result. counted: the action was report. redelivered, cancelled, skipped: by this reconciliation or by another one
+    since. open: it had been redelivered otherwise and has not ended. in-flight: a node had claimed it. changed: its
+    state had changed. gone: it was deleted. refused: it can't be handled.
+
+    Of a report, and of one that skips, `hours` counts the same schedules by the hour of their due, and `samples` are
+    the first of them.
     """
 
     reconciliation_id: UUID
@@ -86,6 +96,8 @@ class ReconciliationView(msgspec.Struct, frozen=True, kw_only=True):
     progress: ReconciliationProgress
     seen: dict[str, int]
     outcomes: Annotated[dict[str, int], Meta(extra_json_schema={"propertyNames": {"enum": list(Seen)}})]
+    hours: list[ReconciledHour]
+    samples: list[UUID]
     created_at: Instant
     created_by: str
     updated_at: Instant
@@ -201,6 +213,11 @@ def reconciliation_view(reconciliation: Reconciliation) -> ReconciliationView:
         ),
         seen={state.value: count for state, count in progress.seen.items()},
         outcomes={outcome.value: count for outcome, count in progress.outcomes.items()},
+        hours=[
+            ReconciledHour(hour=format_instant(hour * HOUR_MS), schedules=count)
+            for hour, count in sorted(progress.hours.items())
+        ],
+        samples=list(progress.samples),
         created_at=format_instant(reconciliation.created_at),
         created_by=reconciliation.created_by,
         updated_at=format_instant(reconciliation.updated_at),
@@ -290,7 +307,7 @@ ROUTES = (
         access=Access.CLIENT,
         scope=Scope.WRITE,
         handler=create_reconciliation,
-        summary="Count, redeliver or cancel all schedules of a window that match, in the background",
+        summary="Count, redeliver, cancel or skip all schedules of a window that match, in the background",
         request=ReconciliationRequest,
         response=ReconciliationView,
         status=202,
@@ -326,8 +343,8 @@ ROUTES = (
         access=Access.CLIENT,
         scope=Scope.READ,
         handler=list_reconciled_schedules,
-        summary="List the schedules that a reconciliation redelivered or cancelled, and those that it left alone, with "
-        "the reason; a report does nothing, and lists none",
+        summary="List the schedules that a reconciliation redelivered, cancelled or skipped, and those that it left "
+        "alone, with the reason; a report does nothing, and lists none",
         query=RECONCILED_PARAMETERS,
         response=Items[ReconciledScheduleView],
         cost=4,

@@ -113,6 +113,7 @@ async def test_they_are_listed_page_by_page_the_newest_first(api: ApiHarness, ke
         ({"action": "cancel", "states": ["delivered", "retrying"]}, {"/states/0"}),
         ({"action": "erase", "states": ["x"], "extra": 1}, {"/action", "/states/0", "/extra"}),
         ({"from": "x", "action": "cancel"}, {"/from", "/states/0"}),
+        ({"action": "skip", "states": ["scheduled", "retrying"], "to": "2026-11-22T00:00:00Z"}, {"/to", "/states/1"}),
     ],
 )
 async def test_all_faults_are_named_at_once(

@@ -96,3 +96,46 @@ def test_one_client_nothing_and_json(monkeypatch: pytest.MonkeyPatch, capsys: py
     assert json.loads(capsys.readouterr().out)["overdue"]["rows"] == 5021
     run(monkeypatch, "backlog", httpx.Response(200, json={**ALL, "clients": 0, "items": []}))
     assert capsys.readouterr().out == "Nothing is overdue.\n"
+
+
+def reconciliation(state: str, action: str) -> httpx.Response:
+    return httpx.Response(
+        202 if state == "running" else 200,
+        json={
+            "reconciliation_id": "019aa5c8-1bc0-7a4e-9c1d-5b7e2f90a364",
+            "client_id": "shop",
+            "action": action,
+            "from": "2026-10-22T08:30:00.000Z",
+            "to": "2026-11-21T08:30:00.000Z",
+            "states": ["scheduled"],
+            "filters": {},
+            "state": state,
+            "progress": {"minutes_done": 1, "minutes_total": 1, "through": "2026-11-21T08:30:00.000Z"},
+            "seen": {"scheduled": 7},
+            "outcomes": {"skipped": 7} if action == "skip" else {"counted": 7},
+            "hours": [{"hour": "2026-11-21T07:00:00.000Z", "schedules": 7}],
+            "samples": ["01a1fe8c-0f8a-8000-8c91-89a08db81829"],
+            "created_at": "2026-11-21T09:30:00.000Z",
+            "created_by": "shop",
+            "updated_at": "2026-11-21T09:30:00.000Z",
+        },
+    )
+
+
+@pytest.mark.parametrize(("arguments", "action"), [("", "report"), (" --run", "skip")])
+def test_what_is_overdue_is_only_counted_unless_it_is_to_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: str, action: str
+) -> None:
+    script = Script(reconciliation("running", action), reconciliation("finished", action))
+    monkeypatch.setattr(
+        "minutehand.client.Minutehand", lambda url, key: Minutehand(url, key, transport=httpx.MockTransport(script))
+    )
+    monkeypatch.setenv("MINUTEHAND_KEY", "the-key")
+    assert failures.run(["reconciliations", "skip-overdue", "shop", "--older-than", "3600", *arguments.split()]) == 0
+    asked = json.loads(script.requests[0].content)
+    assert (asked["action"], asked["states"]) == (action, ["scheduled"])
+    span = datetime.fromisoformat(asked["to"]) - datetime.fromisoformat(asked["from"])
+    assert span == timedelta(days=30)
+    out = capsys.readouterr().out
+    assert "2026-11-21 07:00" in out
+    assert "01a1fe8c-0f8a-8000-8c91-89a08db81829" in out

@@ -425,6 +425,45 @@ async def test_what_is_being_retried_is_cancelled_only_if_that_was_asked_for(
     assert outcomes == Counter({Seen.CANCELLED: ended.count("cancelled")}) + Counter({Seen.CHANGED: left == "retrying"})
 
 
+async def test_what_is_overdue_is_skipped_with_a_reason_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the others one was attempted and waits for a retry, and one was skipped by a late policy meanwhile."""
+    bench = Bench()
+    for tail in range(4):
+        await bench.add(START, tail % 2, tail, state=State.SCHEDULED)
+    await bench.add(START + MINUTE_MS, 0, 9, state=State.SCHEDULED)
+    window = {"start": START, "end": START + MINUTE_MS}
+    report = (await bench.slices(await bench.asked(Action.REPORT, State.SCHEDULED, **window)))[-1].progress
+    assert (report.seen, report.hours) == ({State.SCHEDULED: 4}, {START // 3_600_000: 4})
+    assert len(report.samples) == 4
+    asked, other = [await bench.asked(Action.SKIP, State.SCHEDULED, **window) for _ in range(2)]
+    skip = CancelSchedules.skip
+    meanwhile = (
+        Outcome(state=State.RETRYING, attempts=1, next_attempt_at=UnixMillis(NOW + 90_000)),
+        Outcome(state=State.SKIPPED, attempts=0, finished_at=UnixMillis(NOW + 5), reason="late"),
+    )
+
+    async def later(
+        self: CancelSchedules, client_id: ClientId, ids: Sequence[ScheduleId], *, reason: str, turn: Turn
+    ) -> object:
+        for one, outcome in zip(ids, meanwhile, strict=False):
+            write = RowWrite(key=key_of(one), outcome=outcome, expect_state=State.SCHEDULED)
+            where, edits = partition_of(client_id, one), bench.randomness.uuid4()
+            await bench.storage.schedules.update(
+                ExternalUpdate(partition=where, edits=edits, version=None, version_known=True, writes=(write,))
+            )
+        return await skip(self, client_id, ids, reason=reason, turn=turn)
+
+    monkeypatch.setattr(CancelSchedules, "skip", later)
+    done = (await bench.slices(asked))[-1].progress
+    assert done.outcomes == {Seen.SKIPPED: 2, Seen.CHANGED: 2}
+    assert (done.seen, done.hours, done.samples) == (report.seen, report.hours, report.samples)
+    ends = Counter((row["state"], row["reason"]) for row in bench.rows())
+    assert ends == {("skipped", "overdue"): 2, ("retrying", None): 1, ("skipped", "late"): 1, (None, None): 1}
+    monkeypatch.undo()
+    again = (await bench.slices(other))[-1].progress
+    assert again.outcomes == {Seen.SKIPPED: 2}, "what was skipped on request counts, not what a policy skipped"
+
+
 def test_a_pace_gives_every_poller_its_own_instants() -> None:
     spacing = Spacing(start=1_000, step_ms=0.5)
     assert [spacing.next(PollerId(poller)) for poller in (0, 0, 1, 0, 1)] == [1_000, 1_000, 1_000, 1_001, 1_000]
@@ -460,13 +499,21 @@ async def test_only_what_the_filter_admits_is_handled_and_counted(
 ) -> None:
     monkeypatch.setattr(reconcile, "SLICE_ROWS", 5)
     bench = Bench()
-    state, due = (State.SCHEDULED, NOW + 60_000) if action is Action.CANCEL else (State.FAILED, START)
+    state, due = {
+        Action.CANCEL: (State.SCHEDULED, NOW + 60_000),
+        Action.SKIP: (State.SCHEDULED, START),
+    }.get(action, (State.FAILED, START))
     await mixed(bench, state=state, due=due)
     done = (await bench.slices(await bench.asked(action, state, start=due, end=due + 300_000, filter_=filter_)))[-1]
-    what = {Action.REPORT: Seen.COUNTED, Action.REDELIVER: Seen.REDELIVERED, Action.CANCEL: Seen.CANCELLED}[action]
+    what = {
+        Action.REPORT: Seen.COUNTED,
+        Action.REDELIVER: Seen.REDELIVERED,
+        Action.CANCEL: Seen.CANCELLED,
+        Action.SKIP: Seen.SKIPPED,
+    }[action]
     assert done.progress.outcomes == ({what: len(meant)} if meant else {})
     assert done.progress.seen == ({state: len(meant)} if meant else {})
-    changed = [row["due"] for row in bench.rows() if row["redelivered_at"] or row["state"] == "cancelled"]
+    changed = [row["due"] for row in bench.rows() if row["redelivered_at"] or row["state"] in ("cancelled", "skipped")]
     assert sorted((one - due) // 15_000 for one in changed) == ([] if action is Action.REPORT else sorted(meant))
 
 
