@@ -84,6 +84,14 @@ FlowParallelism = Annotated[
         "--flow-parallelism", help="Calls of the flow key at a time, instead of the client's own.", show_default=False
     ),
 ]
+AckSeconds = Annotated[
+    float | None,
+    typer.Option(
+        "--ack-seconds",
+        help="The receiver may answer 202, and has this many seconds to say what became of the call.",
+        show_default=False,
+    ),
+]
 
 
 _PARTS = ("destination", "path", "header", "body", "body_json", "body_file")
@@ -120,16 +128,19 @@ def read_callback(
     body: str | None,
     body_json: str | None,
     body_file: Path | None,
+    ack_seconds: float | None = None,
     **flow: object,
 ) -> "Callback":
     """`flow`: key, rate and parallelism. Exits with a sentence where the options don't make a callback."""
-    from minutehand.client import Callback
+    from minutehand.client import Ack, Callback
 
     if (url is None) == (destination is None):
         fail("Give either CALLBACK_URL or --destination.")
     asked: dict[str, Any] = {"url": url, "destination": destination, "path": path, "method": method}
     asked |= {f"flow_{name}": value for name, value in flow.items()}
     given = {name: value for name, value in asked.items() if value is not None}
+    if ack_seconds is not None:
+        given["ack"] = Ack(within_seconds=ack_seconds)
     return Callback(headers=read_headers(header or []), **_content(body, body_json, body_file), **given)
 
 

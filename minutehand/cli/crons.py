@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from minutehand.cli.callbacks import CallbackUrl, Content, Method, read_callback
+from minutehand.cli.callbacks import AckSeconds, CallbackUrl, Content, Method, read_callback
 from minutehand.cli.option_groups import grouped
 from minutehand.cli.options import (
     DEFAULT_URL,
@@ -87,6 +87,7 @@ def put(
     when: RuleOptions,
     method: Method = None,
     content: Content,
+    ack_seconds: AckSeconds = None,
     starts_at: Annotated[
         str | None, typer.Option("--starts-at", help="No fire before this instant, RFC 3339.", show_default=False)
     ] = None,
@@ -137,7 +138,7 @@ def put(
     as_json: AsJson = False,
 ) -> None:
     """Create a cron, or replace its rule and callback. What is left out has its default."""
-    callback = read_callback(callback_url, method=method, **content.told())
+    callback = read_callback(callback_url, method=method, ack_seconds=ack_seconds, **content.told())
     options = {
         "starts_at": starts_at,
         "ends_at": ends_at,

@@ -7,6 +7,7 @@ import typer
 
 from minutehand.cli import load as load_file
 from minutehand.cli.callbacks import (
+    AckSeconds,
     CallbackUrl,
     Content,
     Method,
@@ -74,6 +75,7 @@ def create(
     window_seconds: Window = None,
     method: Method = None,
     content: Content,
+    ack_seconds: AckSeconds = None,
     label: Label = None,
     ordering_key: OrderingKey = None,
     attempts: ScheduleAttempts,
@@ -86,7 +88,7 @@ def create(
 
     A due in the past is called at once, unless it is older than the client's settings accept.
     """
-    callback = read_callback(callback_url, method=method, **content.told())
+    callback = read_callback(callback_url, method=method, ack_seconds=ack_seconds, **content.told())
     options = schedule_options(
         when,
         attempts,
@@ -111,6 +113,7 @@ def put(
     latest: Latest = None,
     method: Method = None,
     content: Content,
+    ack_seconds: AckSeconds = None,
     label: Label = None,
     ordering_key: OrderingKey = None,
     attempts: ScheduleAttempts,
@@ -125,7 +128,7 @@ def put(
 
     It replaces the schedule that waits under the key, and exactly one of the two is called.
     """
-    callback = read_callback(callback_url, method=method, **content.told())
+    callback = read_callback(callback_url, method=method, ack_seconds=ack_seconds, **content.told())
     options = schedule_options(
         when,
         attempts,

@@ -424,7 +424,9 @@ def build_services(
         network=settings.network,
         bounds=settings.clients,
         encryption=encryption,
-        destinations=CachedDestinations(store=storage.destinations, catalog=catalog, clock=clock),
+        destinations=CachedDestinations(
+            store=storage.destinations, catalog=catalog, encryption=encryption, clock=clock
+        ),
         kinds=kinds,
         check_ack=partial(
             ack_fault, settings=settings.acknowledgements, older_nodes=lambda: 0 < members.knows < ACKS_SINCE

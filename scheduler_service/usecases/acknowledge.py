@@ -57,13 +57,15 @@ SECRETS_FRESH_SECONDS: Final = 5.0
 
 
 def ack_fault(ack: Ack, *, settings: AckSettings, older_nodes: Callable[[], bool]) -> str | None:
-    """Why a callback may not have this `ack` (`schedule_request.CheckAck`). `older_nodes()`: whether nodes run that
-    take a 202 for an end."""
+    """Why a callback may not have this `ack`; None: it may. `older_nodes()`: whether nodes run that take a 202 for an
+    end: then it raises Conflict."""
     if settings.base_url is None:
         return no_ack(ack)
     if ack.within_seconds > settings.longest_seconds:
         return f"may be awaited for at most {settings.longest_seconds} seconds, by the operator's configuration"
-    return "is not known to all nodes that run: upgrade them first" if older_nodes() else None
+    if older_nodes():
+        raise Conflict("older-nodes", "nodes run that take a 202 for the end of a call with ack: upgrade them first")
+    return None
 
 
 class TooEarly(MinutehandError):

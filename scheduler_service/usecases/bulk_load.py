@@ -42,6 +42,7 @@ from scheduler_service.usecases.schedule_request import (
     draft,
     named_instant,
     redraft,
+    refuse_acks,
     unjudged_due,
 )
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
@@ -57,10 +58,12 @@ NOT_LOADED: Final[Mapping[str, str]] = {
     "delay_seconds": "differs in every run; give the due",
     "key": "is not for loads: each run would replace what was put under it; put such schedules with the API",
     "latest": "is only for schedules with a key, which can't be loaded",
+    "ack_within_seconds": "is not for loads: create schedules that receivers acknowledge later with the API",
 }
 """Fields of a create that a row can't have, and why."""
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0
+_NO_ACK = refuse_acks(NOT_LOADED["ack_within_seconds"])
 _COMPARED = ("method", "url", "headers", "body", "options", "label", "ordering_key", "created_at")
 _DUE = "/due"
 
@@ -220,6 +223,7 @@ class JudgeItems:
                 point=point,
                 bounds=self._bounds,
                 check_destination=self._check_destination(client.client_id),
+                check_ack=_NO_ACK,
             )
         except Invalid as invalid:
             raise Invalid([*invalid.errors, *own]) from None

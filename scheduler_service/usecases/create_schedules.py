@@ -45,6 +45,7 @@ from scheduler_service.usecases.schedule_request import (
     Draft,
     ScheduleRequest,
     draft,
+    no_ack,
     redraft,
     unjudged_due,
 )
@@ -91,7 +92,7 @@ class CreateSchedules:
         self._pollers = pollers
         self._check_url = policy.check_url
         self._bounds = policy.bounds
-        self._check_ack = policy.check_ack
+        self._ack_rule = policy.check_ack
         self._destinations = policy.destinations
         self._seal_headers = policy.encryption.seal_headers
         self._clock = clock
@@ -119,8 +120,8 @@ class CreateSchedules:
         """`one` for an admitted client and a caller without a task that waits: the row, and a function that gives it
         up. `answered` and `run` as in `ScheduleWriter.begin`. Raises Invalid, perhaps only because the destination must
         be looked up, and what `ScheduleWriter.begin` does."""
-        name = request.callback.destination
-        if name is not None and not self._destinations.holds(client.client_id, name):
+        name, ack = request.callback.destination, request.callback.ack
+        if name is not None and (ack is not None or not self._destinations.holds(client.client_id, name)):
             raise Invalid([])
         now = self._clock.wall_ms() if once is None else once.asked_at
         definition = self._define(client, request, now=now, once=once)
@@ -188,7 +189,10 @@ class CreateSchedules:
     async def look_up(self, client: Client, requests: Sequence[ScheduleRequest]) -> None:
         """Find the destinations that these requests name; needed before one is judged without `one`, `many` or
         `defined`. Raises StoreUnavailable."""
-        await self._destinations.look_up(client.client_id, [request.callback.destination for request in requests])
+        callbacks = [request.callback for request in requests]
+        await self._destinations.look_up(client.client_id, [callback.destination for callback in callbacks])
+        if acknowledged := {callback.destination for callback in callbacks if callback.ack is not None}:
+            await self._destinations.look_at_kinds(client.client_id, acknowledged)
 
     def drawn(self, client: Client, request: ScheduleRequest, *, now: int, latest: UnixMillis | None) -> Definition:
         """The row of a request made at `now`, due at `latest` at the latest. Raises Invalid. Nothing is created."""
@@ -252,7 +256,7 @@ class CreateSchedules:
             point=point,
             bounds=self._bounds,
             check_destination=self._destinations.check(client.client_id) if named else no_such_destination,
-            check_ack=self._check_ack,
+            check_ack=no_ack if request.callback.ack is None else self._ack_rule(client.client_id),
         )
 
     def _point(self, once: OnceIds | None, position: int = 0) -> int:

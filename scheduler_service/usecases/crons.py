@@ -387,7 +387,7 @@ class RequestCrons:
         self._change = change
         self._check_url = policy.check_url
         self._bounds = policy.bounds
-        self._check_ack = policy.check_ack
+        self._ack_rule = policy.check_ack
         self._destinations = policy.destinations
         self._clock = clock
 
@@ -403,6 +403,8 @@ class RequestCrons:
         """As `ChangeCrons.put`. Raises Invalid, ContentTooLarge too."""
         self.admit(client)
         await self._destinations.look_up(client.client_id, [request.callback.destination])
+        if request.callback.ack is not None:
+            await self._destinations.look_at_kinds(client.client_id, [request.callback.destination])
         draft = self._draft(client, request)
         return await self._change.put(client, cron_id, draft, told=told, precondition=precondition)
 
@@ -423,7 +425,7 @@ class RequestCrons:
             now=now,
             bounds=self._bounds,
             check_destination=self._destinations.check(client.client_id),
-            check_ack=self._check_ack,
+            check_ack=self._ack_rule(client.client_id),
         )
 
     async def resume(self, client: Client, cron_id: CronId, *, precondition: Precondition = NO_PRECONDITION) -> Cron:

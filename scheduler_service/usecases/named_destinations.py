@@ -13,13 +13,18 @@ import asyncio
 from collections.abc import Callable, Iterable, Set
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
+from scheduler_service.domain.destinations import decode_destination
+from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId
-from scheduler_service.domain.ports import DestinationStore
+from scheduler_service.domain.options import Undecodable
+from scheduler_service.domain.ports import DestinationStore, SecretEncryption
+from scheduler_service.domain.targets import HTTP
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.authenticate import Catalog
 
 ABSENT_NAME_SECONDS: Final = 1.0
 CLIENTS_KNOWN: Final = 10_000
+KINDS_KNOWN: Final = 10_000
 
 CheckDestination: TypeAlias = Callable[[str], str | None]
 """What is wrong with naming this destination, as a sentence; None: nothing."""
@@ -34,6 +39,12 @@ class NamedDestinations(Protocol):
 
     async def look_up(self, client_id: ClientId, names: Iterable[str | None]) -> None:
         """Make sure that `check` knows these names. Raises StoreUnavailable."""
+
+    async def look_at_kinds(self, client_id: ClientId, names: Iterable[str | None]) -> None:
+        """Make sure that `answers_http` knows these. Raises StoreUnavailable."""
+
+    def answers_http(self, client_id: ClientId, name: str) -> bool:
+        """False: its calls go to a target of another kind. True of what is not known."""
 
     def holds(self, client_id: ClientId, name: str) -> bool:
         """Whether this destination is known without `look_up`."""
@@ -53,6 +64,12 @@ class ListedDestinations:
 
     async def look_up(self, client_id: ClientId, names: Iterable[str | None]) -> None:
         return
+
+    async def look_at_kinds(self, client_id: ClientId, names: Iterable[str | None]) -> None:
+        return
+
+    def answers_http(self, client_id: ClientId, name: str) -> bool:
+        return True
 
     def holds(self, client_id: ClientId, name: str) -> bool:
         return name in self._names
@@ -77,15 +94,26 @@ class _Names(NamedTuple):
     until: float
 
 
+class _Kind(NamedTuple):
+    """`mark`: of the catalog's generation in which it was read."""
+
+    mark: object
+    http: bool
+
+
 class CachedDestinations:
     """`NamedDestinations` of an API process."""
 
-    def __init__(self, *, store: DestinationStore, catalog: Catalog, clock: Clock) -> None:
+    def __init__(
+        self, *, store: DestinationStore, catalog: Catalog, encryption: SecretEncryption, clock: Clock
+    ) -> None:
         self._store = store
+        self._encryption = encryption
         self._catalog = catalog
         self._clock = clock
         self._known: dict[ClientId, _Names] = {}
         self._reading: dict[ClientId, asyncio.Lock] = {}
+        self._looked_at: dict[tuple[ClientId, str], _Kind] = {}
         self._changes = 0
 
     async def look_up(self, client_id: ClientId, names: Iterable[str | None]) -> None:
@@ -122,8 +150,36 @@ class CachedDestinations:
         until = 0.0 if wanted <= found else self._clock.monotonic() + ABSENT_NAME_SECONDS
         self._known[client_id] = _Names(mark, found, until)
 
+    async def look_at_kinds(self, client_id: ClientId, names: Iterable[str | None]) -> None:
+        mark = await self._catalog.mark()
+        for name in {name for name in names if name is not None}:
+            known = self._looked_at.get((client_id, name))
+            if known is None or known.mark is not mark:
+                self._remember(client_id, name, _Kind(mark, await self._is_http(client_id, name)))
+
+    async def _is_http(self, client_id: ClientId, name: str) -> bool:
+        stored = await self._store.read_destination(client_id, name)
+        if stored is None:
+            return True
+        try:
+            return decode_destination(self._encryption.open_destination(client_id, name, stored.document)).kind == HTTP
+        except (SecretLocked, Undecodable):
+            return True
+
+    def _remember(self, client_id: ClientId, name: str, kind: _Kind) -> None:
+        self._looked_at.pop((client_id, name), None)
+        if len(self._looked_at) >= KINDS_KNOWN:
+            del self._looked_at[next(iter(self._looked_at))]
+        self._looked_at[client_id, name] = kind
+
+    def answers_http(self, client_id: ClientId, name: str) -> bool:
+        known = self._looked_at.get((client_id, name))
+        return known is None or known.http
+
     def forget(self, client_id: ClientId) -> None:
         self._changes += 1
+        for key in [key for key in self._looked_at if key[0] == client_id]:
+            del self._looked_at[key]
         if (known := self._known.get(client_id)) is not None:
             # Requests that have looked up go on with these.
             self._known[client_id] = known._replace(mark=_STALE)

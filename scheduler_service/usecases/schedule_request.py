@@ -31,7 +31,7 @@ from scheduler_service.domain.crons.dst import Gap
 from scheduler_service.domain.destinations import DESTINATION_PATTERN, MAX_PATH_LENGTH, named_url, path_fault
 from scheduler_service.domain.errors import FieldError, Invalid, InvalidRule
 from scheduler_service.domain.flows import Flow, FlowKey, FlowParallelism, FlowRate
-from scheduler_service.domain.ids import DAY_MS, UnixMillis
+from scheduler_service.domain.ids import DAY_MS, ClientId, UnixMillis
 from scheduler_service.domain.instants import format_instant, parse_instant
 from scheduler_service.domain.local_times import Fold, instant_of, parse_local
 from scheduler_service.domain.network import MAX_URL_LENGTH, NetworkPolicy, Refusal
@@ -67,8 +67,9 @@ _UNJUDGED: Final = ClientSettings(horizon_days=36_500)
 
 CheckUrl: TypeAlias = Callable[[str], Refusal | None]
 """`NetworkPolicy.check_url`, or a cache of its answers."""
-CheckAck: TypeAlias = Callable[[Ack], str | None]
-"""Why a callback may not have this `ack`; None: it may."""
+CheckAck: TypeAlias = Callable[[Ack, str | None], str | None]
+"""Why a callback to this destination (None: to a URL) may not have this `ack`; None: it may. Raises Conflict
+(older-nodes)."""
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT)]
 Instant = Annotated[str, Meta(description="RFC 3339 with an offset", extra_json_schema={"format": "date-time"})]
 TimeoutSeconds = Annotated[float, Meta(ge=0.1, le=60)]
@@ -176,9 +177,14 @@ class Draft(NamedTuple):
     pin: str | None
 
 
-def no_ack(ack: Ack) -> str | None:
+def no_ack(ack: Ack, destination: str | None = None) -> str | None:
     """`CheckAck` where receivers can't acknowledge work later."""
     return "is not possible here: the operator has configured no address for receivers' words"
+
+
+def refuse_acks(why: str) -> CheckAck:
+    """`CheckAck` where a callback may never have an `ack`; `why` completes a sentence that begins with it."""
+    return lambda ack, destination: why
 
 
 class CallbackPolicy:
@@ -196,7 +202,7 @@ class CallbackPolicy:
         bounds: ClientBounds = UNBOUND,
         destinations: NamedDestinations | None = None,
         kinds: TargetKinds = NO_KINDS,
-        check_ack: CheckAck = no_ack,
+        check_ack: Callable[[Ack], str | None] = no_ack,
     ) -> None:
         check = network.check_url
         remembered = lru_cache(maxsize=REMEMBERED_URLS)(check)
@@ -206,8 +212,19 @@ class CallbackPolicy:
         self.bounds = bounds
         self.encryption = encryption
         self.kinds = kinds
-        self.check_ack = check_ack
         self.destinations: NamedDestinations = destinations or ListedDestinations()
+        self._check_ack = check_ack
+
+    def check_ack(self, client_id: ClientId) -> CheckAck:
+        """The rule for the `ack` of a client's callbacks."""
+
+        def check(ack: Ack, destination: str | None) -> str | None:
+            wrong = self._check_ack(ack)
+            if wrong is None and destination is not None and not self.destinations.answers_http(client_id, destination):
+                return f"is only for receivers that answer by HTTP: {destination!r} is a target of another kind"
+            return wrong
+
+        return check
 
 
 def draft(
@@ -290,7 +307,7 @@ def draft_callback(
         faults += _faults_of_destination(callback, check_destination)
     elif (refusal := check_url(callback.url)) is not None:
         faults.append(FieldError("/callback/url", refusal.detail))
-    if callback.ack is not None and (wrong := check_ack(callback.ack)) is not None:
+    if callback.ack is not None and (wrong := check_ack(callback.ack, callback.destination)) is not None:
         faults.append(FieldError("/callback/ack", wrong))
     if callback.path is not None and callback.destination is None:
         faults.append(FieldError("/callback/path", "is only for callbacks with a destination"))

@@ -24,9 +24,11 @@ from scheduler_service.usecases.schedule_request import (
     CallbackRequest,
     asks_for_empty_body,
     draft_callback,
+    refuse_acks,
 )
 from scheduler_service.usecases.signing_secrets import active_secrets
 
+_NO_ACK = refuse_acks("is not for trial calls: nobody awaits a word about them")
 _POLLER = PollerId(0)
 """The poller in a trial call's id; the id is never looked up."""
 
@@ -102,6 +104,7 @@ class SendTrialCall:
             check_url=self._check_url,
             faults=faults,
             check_destination=self._destinations.check(client.client_id),
+            check_ack=_NO_ACK,
         )
 
     async def preview(self, client: Client, row: Row) -> Preview | None:

@@ -8,6 +8,7 @@ import pytest
 
 from cql.storage import Storage
 from membership.conditional import APPLIED, Rejected
+from scheduler_service.domain.acknowledgements import Told
 from scheduler_service.domain.books import (
     NO_STAMP,
     AttemptRecord,
@@ -150,6 +151,33 @@ async def test_failed_attempts_of_one_schedule(storage: Storage, names: Names) -
     assert await storage.attempts.read(client, one.schedule_id) == attempts
     assert await storage.attempts.read(client, other.schedule_id) == [of_other]
     assert await storage.attempts.read(client, definition(client, tail=3).schedule_id) == []
+
+
+async def test_words_are_beside_the_records_of_attempts(storage: Storage, names: Names) -> None:
+    client = names.client()
+    one, other = definition(client, tail=1).schedule_id, definition(client, tail=2).schedule_id
+    first = Told(result="extend", at=UnixMillis(START), reason="more to do")
+    second = Told(result="done", at=UnixMillis(START + 1), data=b'{"rows":[3,"\xc3\xa9"]}')
+    await storage.attempts.record_word(client, one, 1, first)
+    assert await storage.attempts.read(client, one) == [], "a word alone is no record of an attempt"
+    record = AttemptRecord(
+        client_id=client,
+        schedule_id=one,
+        attempt=1,
+        started_at=UnixMillis(START),
+        status=202,
+        error=None,
+        duration_ms=12,
+        excerpt="",
+    )
+    await storage.attempts.record([record])
+    assert await storage.attempts.read_words(client, one) == {1: first}
+    for _ in range(2):
+        await storage.attempts.record_word(client, one, 1, second)
+    await storage.attempts.record_word(client, one, 2, first)
+    assert await storage.attempts.read_words(client, one) == {1: second, 2: first}
+    assert await storage.attempts.read(client, one) == [record]
+    assert await storage.attempts.read_words(client, other) == {}
 
 
 async def test_long_excerpts_of_many_schedules_are_stored_together(storage: Storage, names: Names) -> None:

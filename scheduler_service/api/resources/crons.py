@@ -308,7 +308,7 @@ ROUTES = (
         headers={**LOCATION, **ETAG, **RATE_HEADERS},
         others={200: CronView},
         conditional=True,
-        problems=(*CREATES, *RATED, "too-many-crons"),
+        problems=(*CREATES, *RATED, "too-many-crons", "older-nodes"),
         cost=5,
     ),
     Route(

@@ -97,7 +97,7 @@ ROUTES = (
         others={200: ScheduleView},
         idempotent=True,
         conditional=True,
-        problems=(*CREATES, *RATED, ONCE_REFUSED, "in-flight", "in-doubt"),
+        problems=(*CREATES, *RATED, ONCE_REFUSED, "in-flight", "in-doubt", "older-nodes"),
         cost=1,
     ),
     Route(

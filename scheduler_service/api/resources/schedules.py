@@ -348,7 +348,7 @@ CREATE = Route(
     headers={**LOCATION, **RATE_HEADERS, **ONCE_HEADERS, **MINUTE_LOAD_HEADERS},
     others={200: ScheduleView},
     idempotent=True,
-    problems=(*CREATES, *RATED, ONCE_REFUSED),
+    problems=(*CREATES, *RATED, ONCE_REFUSED, "older-nodes"),
     cost=0,
 )
 """`api.plain_creates` answers most of its requests."""
@@ -391,7 +391,7 @@ ROUTES = (
         query=(ONCE,),
         headers={**RATE_HEADERS, **ONCE_HEADERS, **MINUTE_LOAD_HEADERS},
         idempotent=True,
-        problems=(*CREATES, *RATED, ONCE_REFUSED),
+        problems=(*CREATES, *RATED, ONCE_REFUSED, "older-nodes"),
         cost=0,
     ),
 )

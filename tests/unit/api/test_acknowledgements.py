@@ -1,14 +1,15 @@
 """Work that receivers acknowledge later: how it is asked for, the signed address, and what is shown of it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import msgspec
 import pytest
 
 from scheduler_service.domain.acknowledgements import ACKS_SINCE, AckSettings
-from scheduler_service.domain.ids import ScheduleId, UnixMillis
+from scheduler_service.domain.ids import ClientId, ScheduleId, UnixMillis
 from scheduler_service.domain.schedules import Outcome, State
+from scheduler_service.domain.targets import JudgedTarget
 from tests.support.api import ApiHarness, Reply
 from tests.support.outcomes import ack_token, attempted, awaiting, created, record, row_of
 
@@ -142,10 +143,6 @@ async def test_an_ended_schedule_takes_no_word(api: ApiHarness, key: str) -> Non
 
 async def test_acks_are_refused_where_they_are_not_offered(key: str, api: ApiHarness) -> None:
     body = {"callback": CALLBACK, "delay_seconds": 60}
-    api.members.nodes_know = ACKS_SINCE - 1
-    reply = await api.send("POST", "/v1/clients/shop/schedules", key=key, json=body)
-    assert reply.json["errors"][0]["pointer"] == "/callback/ack"
-    api.members.nodes_know = ACKS_SINCE
     long = msgspec.json.decode(msgspec.json.encode(body))
     long["callback"]["ack"]["within_seconds"] = 604_801
     assert (await api.send("POST", "/v1/clients/shop/schedules", key=key, json=long)).status == 422
@@ -153,6 +150,64 @@ async def test_acks_are_refused_where_they_are_not_offered(key: str, api: ApiHar
         other = await plain.register("shop")
         reply = await plain.send("POST", "/v1/clients/shop/schedules", key=other, json=body)
         assert reply.status == 422
+
+
+async def test_acks_are_refused_while_older_nodes_run(api: ApiHarness, key: str) -> None:
+    await api.add_built_in_clients()
+    body = {"callback": CALLBACK, "delay_seconds": 60}
+    cron = {"expression": "*/5 * * * *", "timezone": "UTC", "callback": CALLBACK}
+    plain = {"callback": {"url": CALLBACK["url"]}, "delay_seconds": 60}
+    for known, status, batch in ((ACKS_SINCE - 1, 409, 409), (ACKS_SINCE, 201, 200)):
+        api.members.nodes_know = known
+        asked = (
+            await api.send("POST", "/v1/clients/shop/schedules", key=key, json=body),
+            await api.send("PUT", f"/v1/clients/shop/schedules/by-key/k-{known}", key=key, json=body),
+            await api.send("POST", "/v1/clients/shop/schedules:batch", key=key, json={"items": [plain, body]}),
+            await api.send("PUT", "/v1/clients/shop/crons/work", key=key, json=cron),
+        )
+        assert [reply.status for reply in asked] == [status, status, batch, status], [reply.body for reply in asked]
+        if known < ACKS_SINCE:
+            assert {reply.json["type"] for reply in asked} == {"/problems/older-nodes"}
+        assert (await api.send("POST", "/v1/clients/shop/schedules", key=key, json=plain)).status == 201
+
+
+class Boxes:
+    """A kind whose targets say nothing."""
+
+    def judge(self, document: Mapping[str, Any], *, client_id: ClientId) -> JudgedTarget:
+        return JudgedTarget("box://a")
+
+
+async def test_only_receivers_that_answer_by_http_may_acknowledge() -> None:
+    async with ApiHarness(acknowledgements=AckSettings(base_url=BASE), kinds={"box": Boxes()}) as api:
+        await api.add_built_in_clients()
+        key = await api.register("shop")
+
+        async def put(name: str, document: dict[str, Any]) -> None:
+            reply = await api.send("PUT", f"/v1/clients/shop/destinations/{name}", json=document)
+            assert reply.status in (200, 201), reply.body
+
+        async def statuses(name: str) -> list[int]:
+            callback = {"destination": name, "ack": {"within_seconds": 60}}
+            body = {"callback": callback, "delay_seconds": 60}
+            cron = {"expression": "*/5 * * * *", "timezone": "UTC", "callback": callback}
+            asked = [
+                await api.send("POST", "/v1/clients/shop/schedules", key=key, json=body),
+                await api.send("PUT", "/v1/clients/shop/crons/work", key=key, json=cron),
+            ]
+            for reply in asked:
+                if reply.status == 422:
+                    assert [error["pointer"] for error in reply.json["errors"]] == ["/callback/ack"]
+                    assert "HTTP" in reply.json["errors"][0]["detail"]
+            return [reply.status for reply in asked]
+
+        box, hook = {"kind": "box", "target": {}}, {"url": "https://receiver.example/hook"}
+        await put("one", box)
+        assert await statuses("one") == [422, 422]
+        await put("one", hook)
+        assert await statuses("one") == [201, 201]
+        await put("one", box)
+        assert await statuses("one") == [422, 422]
 
 
 async def test_a_cron_hands_its_ack_to_its_runs(api: ApiHarness, key: str) -> None:

@@ -115,3 +115,17 @@ def test_a_cron_may_bound_its_retries(script: Script) -> None:
     retry = "--max-attempts 3 --retry-deadline-seconds 60"
     assert failures.run(f"crons put shop c {SHOP} --expression @daily --timezone UTC {retry}".split()) == 0
     assert script.sent()["retry"] == {"max_attempts": 3, "deadline_seconds": 60.0}
+
+
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    [
+        (f"schedules create shop {SHOP} --delay-seconds 5", SCHEDULE),
+        (f"schedules put shop k {SHOP} --delay-seconds 5", SCHEDULE),
+        (f"crons put shop c {SHOP} --expression @daily --timezone UTC", CRON),
+    ],
+)
+def test_receivers_may_be_given_time_for_their_word(script: Script, command: str, answer: dict[str, Any]) -> None:
+    script.answers = [httpx.Response(201, json=answer)]
+    assert failures.run([*command.split(), "--ack-seconds", "600"]) == 0
+    assert script.sent()["callback"]["ack"] == {"within_seconds": 600.0}

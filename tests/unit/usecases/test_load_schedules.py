@@ -244,6 +244,13 @@ async def test_a_row_may_name_a_destination(loading: Loading) -> None:
     assert await loading(named("1", "orders"), again=True) == [Loaded.PRESENT]
 
 
+async def test_a_row_awaits_no_word_of_its_receiver(loading: Loading) -> None:
+    callback = {"destination": "orders", "ack": {"within_seconds": 60}}
+    wrong = [FieldError("/callback/ack", NOT_LOADED["ack_within_seconds"])]
+    assert await loading(named("1", "orders", callback=callback)) == [wrong]
+    assert await loading.rows() == []
+
+
 async def test_a_row_has_no_key_of_its_clients_own(loading: Loading) -> None:
     (keyed,) = await loading(named("1", "gone", key="cart-17"))
     assert [fault.pointer for fault in keyed] == ["/callback/destination", "/key"]
