@@ -67,9 +67,9 @@ class Overdue:
         return [counted + estimated for counted, estimated in zip(self.counted, self.estimated, strict=True)]
 
     def older_than(self, seconds: float) -> int:
-        """Rows of the ages that are as a whole older than that."""
+        """Rows of the ages that are as a whole that old, but for a minute."""
         bounds = (0, *AGES)
-        return sum(rows for rows, from_minutes in zip(self.by_age, bounds, strict=True) if from_minutes * 60 > seconds)
+        return sum(rows for rows, from_minutes in zip(self.by_age, bounds, strict=True) if from_minutes * 60 >= seconds)
 
     def count(self, minute: Minute, present: Minute, rows: int) -> None:
         self._add(self.counted, minute, present, rows)

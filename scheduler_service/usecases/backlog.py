@@ -60,7 +60,7 @@ MAX_ROWS = 50_000
 ROWS_OF_MINUTE = 2_000
 """Rows read in one of them."""
 FACTOR_OF_ALL: Final = 4
-"""How many times as much is counted of all clients together, in parts of a sixteenth."""
+"""How many times as much is counted of all clients together."""
 MAX_DETAILED = 100
 """Clients whose index is read for the sum of all."""
 BACKLOG_KEPT_SECONDS: Final = 10.0
@@ -74,9 +74,9 @@ class Budget:
     partitions: int
     rows: int
 
-    def take(self) -> "Budget":
-        """A small part for one of many."""
-        some = Budget(min(self.partitions, MAX_COUNTED // 16), min(self.rows, MAX_ROWS // 16))
+    def take(self, clients: int) -> "Budget":
+        """The part of one of so many that are left, at most what is counted of one by itself."""
+        some = Budget(min(self.partitions // clients, MAX_COUNTED), min(self.rows // clients, MAX_ROWS))
         self.partitions -= some.partitions
         self.rows -= some.rows
         return some
@@ -174,8 +174,9 @@ class ShowBacklog:
             await self._spare(),
             list[ClientBacklog](),
         )
-        for one, _ in ranked[:MAX_DETAILED]:
-            part = budget.take()
+        detailed = ranked[:MAX_DETAILED]
+        for at, (one, _) in enumerate(detailed):
+            part = budget.take(len(detailed) - at)
             found.append(await self._detailed(one, part, spare=spare))
             budget.give_back(part)
         for one, overdue in ranked[MAX_DETAILED:]:
