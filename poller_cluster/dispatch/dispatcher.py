@@ -105,6 +105,7 @@ class Dispatcher:
         self._held: dict[ClientId, ClientRows] = {}
         self._turns: tuple[deque[ReadyRows], deque[ReadyRows]] = (deque(), deque())
         settings = receivers or ReceiverSettings()
+        self._receiver_share = settings.receiver_share
         self._receivers: Receivers[Job] = Receivers(settings, on_free=pollers.wake)
         self.flows: Flows[Job] = Flows(
             monotonic=runtime.clock.monotonic,
@@ -135,9 +136,10 @@ class Dispatcher:
             return 0
         limit, held = self._limit(client), self._held_for(client_id)
         free = limit - held.taken
-        if free >= claim_rows(limit):
+        least = claim_rows(limit, receiver_share=self._receiver_share)
+        if free >= least:
             return free
-        held.want_headroom(limit)
+        held.want_headroom(tell_at=limit - least)
         held.full.begin(self._clock.wall_ms())
         return 0
 

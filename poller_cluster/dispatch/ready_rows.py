@@ -7,11 +7,12 @@ from operator import attrgetter
 
 from poller_cluster.dispatch.job import Job
 from poller_cluster.dispatch.lateness import Stretches
+from poller_cluster.dispatch.receivers import share_of_limit
 from scheduler_service.domain.ids import ClientId, UnixMillis
 
 CLAIM_ROWS = 250
 """A client at its limit claims again when there is room for this many rows, or for an eighth of its limit if that is
-less: less than one receiver leaves to the others (`ReceiverSettings.receiver_share`), or a slow one would stop them."""
+less, but not more than one receiver leaves to the others: a slow one would stop them."""
 
 ENGINE_PART = 2
 """How many attempts a client may have under way for each that the engine could still start; see `dispatcher`."""
@@ -24,9 +25,11 @@ def engine_part(capacity: int, free: int) -> int:
     return ENGINE_PART * free if free > capacity * RESERVE else max(int(capacity * SMALL_PART), 1)
 
 
-def claim_rows(limit: int) -> int:
-    """The least room for a claim of a client that may have `limit` rows in flight."""
-    return max(1, min(CLAIM_ROWS, limit // 8))
+def claim_rows(limit: int, *, receiver_share: float) -> int:
+    """The least room for a claim of a client that may have `limit` rows in flight, of which one receiver may have
+    `receiver_share`."""
+    left = limit - share_of_limit(limit, receiver_share)
+    return max(1, min(CLAIM_ROWS, limit // 8, left))
 
 
 class ReadyRows:
@@ -63,9 +66,9 @@ class ClientRows:
         """Rows that are claimed, or whose claim is under way."""
         return self.outstanding + self.reserved
 
-    def want_headroom(self, limit: int) -> None:
-        """Rows were not claimed because `limit`, or nearly as many, are taken."""
-        self.tell_at = limit - claim_rows(limit)
+    def want_headroom(self, *, tell_at: int) -> None:
+        """Rows were not claimed because more than `tell_at` are taken."""
+        self.tell_at = tell_at
 
     def gained_headroom(self) -> bool:
         """Whether there is room now that was wanted; True once for each `want_headroom`."""

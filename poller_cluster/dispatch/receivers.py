@@ -184,6 +184,11 @@ def due_within(part: float, *, lead_ms: int, ahead_ms: int) -> int:
     return min(lead_ms, ahead_ms) if part <= SOON else 0
 
 
+def share_of_limit(limit: int, share: float) -> int:
+    """What one receiver may take of a client's limit; at least one."""
+    return math.ceil(limit * share - ROUNDING)
+
+
 class Receiver(Generic[J]):
     """One host or destination of one client. Every `now` is monotonic seconds. `waiting` holds jobs that are due.
     `destination`: the name of the destination that it is."""
@@ -235,7 +240,7 @@ class Receiver(Generic[J]):
         """`max_in_flight` is the client's limit, `share` this node's share of the client."""
         own = max(int(max_in_flight * share + ROUNDING), 1)
         if asked.max_in_flight is None:
-            self._limit = math.ceil(own * self._settings.receiver_share - ROUNDING)
+            self._limit = share_of_limit(own, self._settings.receiver_share)
             self._at_once = min(self._limit, self._settings.receiver_connections)
         else:
             self._limit = self._at_once = min(max(int(asked.max_in_flight * share + ROUNDING), 1), own)

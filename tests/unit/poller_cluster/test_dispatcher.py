@@ -1,11 +1,12 @@
 """When attempts start, in which order, and how results are handled. The test moves the clock."""
 
 import asyncio
-import math
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from poller_cluster.clients import ServedClient
 from poller_cluster.delivery.request import CallbackRequest
@@ -13,8 +14,9 @@ from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.dispatch.dispatcher import ENDS_AT_ONCE, HELD_BACK_SECONDS
 from poller_cluster.dispatch.named_rows import LOCKED_SECONDS
 from poller_cluster.dispatch.ready_rows import claim_rows
+from poller_cluster.dispatch.receivers import Receiver
 from poller_cluster.settings import MinuteSettings, ReceiverSettings
-from scheduler_service.domain.clients import ClientState, LatePolicy
+from scheduler_service.domain.clients import ClientState, HostLimit, LatePolicy
 from scheduler_service.domain.ids import ClientId, Minute, PollerId
 from scheduler_service.domain.schedules import State
 from tests.unit.poller_cluster.claimed import EPOCH, NOW, SENDER, client, result
@@ -192,10 +194,15 @@ async def test_a_client_at_its_limit_claims_again_when_there_is_room_for_many(be
     assert bench.dispatcher.headroom(shop) == 250
 
 
-@pytest.mark.parametrize("limit", [5, 8, 60, 533, 1_249, 10_000])
-def test_a_slow_receiver_leaves_a_client_room_to_claim_for_others(limit: int) -> None:
-    left = limit - math.ceil(limit * ReceiverSettings().receiver_share)
-    assert claim_rows(limit) <= left
+@given(limit=st.integers(1, 20_000), share=st.floats(0.001, 1))
+@example(limit=100, share=0.99)
+@example(limit=5, share=0.8)
+def test_a_slow_receiver_leaves_a_client_room_to_claim_for_others(limit: int, share: float) -> None:
+    settings = ReceiverSettings(receiver_share=share)
+    slow: Receiver[int] = Receiver("slow", settings, lambda: None)
+    slow.set_limits(HostLimit(), max_in_flight=limit, share=1.0)
+    left = limit - slow.headroom()
+    assert 1 <= claim_rows(limit, receiver_share=share) <= max(left, 1)
 
 
 async def test_claims_reach_less_far_ahead_when_headroom_is_scarce(bench: Bench) -> None:

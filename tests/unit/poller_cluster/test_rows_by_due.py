@@ -57,7 +57,7 @@ def test_a_client_waiting_for_room_is_notified_once_when_there_is_enough() -> No
     client = ClientRows(ClientId("shop"), [deque(), deque()])
     client.outstanding = 100
     assert not client.gained_headroom(), "nobody wanted any"
-    client.want_headroom(100)
+    client.want_headroom(tell_at=88)
     client.reserved, client.outstanding = 6, 83
     assert not client.gained_headroom()
     client.reserved = 5
