@@ -2,14 +2,14 @@
 
     idle --append--> [begin block] --> batch under way --acknowledged--> next batch, or idle
                           ^                |  ^ |
-                          '--block full----'  '-' no answer: the same batch again, under the same seqs
+                          '--block full----'  '-' no answer, or a fault: the same batch again, under the same seqs
 
 So the seqs of a block become visible in their order, and a block only after all events of the one before are
 acknowledged. That is why readers may trust what they have seen.
 """
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Awaitable, Callable
 from uuid import UUID
 
@@ -29,7 +29,7 @@ from scheduler_service.domain.ports import EventStore
 from scheduler_service.runtime.backoff import Backoff
 
 REMEMBERED_EVENTS = 1_000
-"""Appended events of which the id is kept, so that a repetition soon after costs nothing."""
+"""Appended events of which the id is kept for a while, at most, so that a repetition soon after costs nothing."""
 
 
 class TrackOver(StoreUnavailable):
@@ -59,7 +59,8 @@ class TrackWriter:
         self._on_appended = on_appended
         self._waiting: deque[tuple[Event, asyncio.Future[Position]]] = deque()
         self._pending: dict[UUID, asyncio.Future[Position]] = {}
-        self._appended: OrderedDict[UUID, Position] = OrderedDict()
+        self._appended: dict[UUID, Position] = {}
+        self._appended_before: dict[UUID, Position] = {}
         self._writing = False
         self._block, self._seq, self._block_ends = -1, 0, 0.0
 
@@ -69,7 +70,7 @@ class TrackWriter:
         the poller's next owner."""
         if self._over():
             raise TrackOver(f"track {self.track} of {self.client_id}: epoch {self.epoch} is over")
-        if (known := self._appended.get(event.event_id)) is not None:
+        if (known := self._appended.get(event.event_id) or self._appended_before.get(event.event_id)) is not None:
             return known
         placed = self._pending.get(event.event_id)
         if placed is None:
@@ -79,6 +80,11 @@ class TrackWriter:
                 self._writing = True
                 self._runtime.spawn(self._write_all(), name=f"events of {self.client_id}, track {self.track}")
         return await asyncio.shield(placed)
+
+    def forget(self) -> bool:
+        """Forget the appended events that were remembered at the last call already. True: there are others."""
+        self._appended_before, self._appended = self._appended, {}
+        return bool(self._appended_before)
 
     async def _write_all(self) -> None:
         try:
@@ -115,8 +121,8 @@ class TrackWriter:
             del self._pending[event.event_id]
             if not placed.done():
                 placed.set_result(position)
-        while len(self._appended) > REMEMBERED_EVENTS:
-            self._appended.popitem(last=False)
+        if len(self._appended) >= REMEMBERED_EVENTS // 2 - BATCH_EVENTS:
+            self.forget()
         self._on_appended(len(events))
 
     async def _begin_block(self, number: int) -> None:
@@ -145,6 +151,10 @@ class TrackWriter:
             try:
                 await write()
             except StoreUnavailable:
-                await backoff.wait()
+                pass
+            except Exception as error:
+                # It may be stored all the same, so nothing else may take its seqs.
+                self._runtime.on_fault(f"events of {self.client_id}, track {self.track}", error)
             else:
                 return
+            await backoff.wait()

@@ -8,6 +8,9 @@ from scheduler_service.domain.events import Event, PlacedEvent, track_of, track_
 from scheduler_service.domain.ids import ClientId, PollerId
 from scheduler_service.domain.ports import EventStore
 
+REMEMBERED_SECONDS = 60.0
+"""An appended event is remembered this long, and at most twice as long."""
+
 _Owner = tuple[ClientId, PollerId]
 
 
@@ -30,6 +33,7 @@ class EventTracks:
         self._placed = placed
         self._epochs: dict[_Owner, int] = {}
         self._writers: dict[_Owner, dict[ClientId, TrackWriter]] = {}
+        self._forgetting = False
 
     def granted(self, client_id: ClientId, poller_id: PollerId, *, epoch: int) -> None:
         """The poller is held under this epoch: its tracks can be appended to. Writers of an older epoch are over."""
@@ -53,8 +57,20 @@ class EventTracks:
         if (writer := self.writer(client_id, poller_id, feed=feed)) is None:
             raise TrackOver(f"poller {poller_id} of {client_id} is not held")
         position = await writer.append(event)
+        if not self._forgetting:
+            self._forgetting = True
+            self._runtime.spawn(self._forget(), name="forget appended events")
         if self._placed is not None:
             await self._placed(writer.client_id, PlacedEvent(writer.track, position, event))
+
+    async def _forget(self) -> None:
+        """Let idle writers keep nothing but where they are."""
+        while self._forgetting:
+            await self._runtime.clock.sleep(REMEMBERED_SECONDS)
+            self._forgetting = False
+            for owned in self._writers.values():
+                for writer in owned.values():
+                    self._forgetting |= writer.forget()
 
     def writer(self, client_id: ClientId, poller_id: PollerId, *, feed: ClientId | None = None) -> TrackWriter | None:
         """What appends to the track of this poller in a client's feed: its own client's (None), or for a poller of a

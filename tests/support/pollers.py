@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from cql.storage import Storage
@@ -222,6 +223,9 @@ class PollerBench:
         self.tasks.spawn(self.pollers.run(), name="pollers")
         self.tasks.spawn(self.pollers.recover(), name="recovery")
         for poller in pollers:
+            lease = await self.storage.leases.read_lease(poller)
+            assert lease is not None
+            await self.storage.leases.write_lease(expected=lease, new=replace(lease, epoch=EPOCH))
             self.tracks.granted(CLIENT, PollerId(poller.poller_id), epoch=EPOCH)
             self.pollers.grant(PollerId(poller.poller_id), epoch=EPOCH, start=Minute(start))
         await self.advance(0)

@@ -7,8 +7,8 @@ from uuid import UUID
 import pytest
 
 from membership.errors import StoreUnavailable
-from poller_cluster.events.track_writer import TrackOver, TrackWriter
-from poller_cluster.events.tracks import EventTracks
+from poller_cluster.events.track_writer import REMEMBERED_EVENTS, TrackOver, TrackWriter
+from poller_cluster.events.tracks import REMEMBERED_SECONDS, EventTracks
 from scheduler_service.domain.events import BATCH_EVENTS, BLOCK_EVENTS, BLOCK_MS, Block, Event, Position
 from scheduler_service.domain.ids import ClientId, PollerId, UnixMillis
 from scheduler_service.runtime.lifecycle import Tasks
@@ -24,7 +24,8 @@ def event(number: int, *, size: int = 0) -> Event:
 
 
 class Bench:
-    """`asked`: every request in order, also those that got no answer. `refusals`: how many of the next get none."""
+    """`asked`: every request in order, also those that got no answer. `refusals`: how many of the next get none;
+    `errors`: what the next ones raise instead."""
 
     def __init__(self) -> None:
         self.clock = SimClock()
@@ -33,7 +34,12 @@ class Bench:
         self.asked: list[tuple[Block, int, list[int]] | Block] = []
         self.refusals = 0
         self.under_way = 0
-        self.tracks = EventTracks(store=self, runtime=node_runtime(self.clock, spawn=self.tasks.spawn))  # type: ignore[arg-type]
+        self.faults: list[str] = []
+        self.errors: list[Exception] = []
+        runtime = node_runtime(
+            self.clock, spawn=self.tasks.spawn, on_fault=lambda name, error: self.faults.append(f"{name}: {error}")
+        )
+        self.tracks = EventTracks(store=self, runtime=runtime)  # type: ignore[arg-type]
         self.tracks.granted(CLIENT, PollerId(3), epoch=7)
 
     @property
@@ -54,6 +60,8 @@ class Bench:
         self.asked.append(asked)
         await self.clock.sleep(0.1)
         self.under_way -= 1
+        if self.errors:
+            raise self.errors.pop()
         if self.refusals:
             self.refusals -= 1
             raise StoreUnavailable("planted")
@@ -88,6 +96,54 @@ def test_a_batch_without_an_answer_is_repeated_word_for_word_before_any_other() 
         await bench.append_all([1]), await bench.append_all([2, 3])
         block = Block("0003", 7, 0)
         assert bench.batches() == [(block, 0, [0]), *[(block, 1, [1])] * 4, (block, 2, [2, 3])]
+
+    run_virtual(main)
+
+
+def test_a_batch_that_raises_another_error_is_reported_and_repeated() -> None:
+    async def main() -> None:
+        bench = Bench()
+        await bench.append_all([0])
+        bench.errors = [ValueError("planted"), KeyError("planted")]
+        assert await asyncio.gather(bench.append_all([1]), bench.append_all([2])) == [
+            [Position(7, 0, 1)],
+            [Position(7, 0, 2)],
+        ]
+        block = Block("0003", 7, 0)
+        assert bench.batches() == [(block, 0, [0]), *[(block, 1, [1, 2])] * 3]
+        assert bench.faults == ["events of shop, track 0003: 'planted'", "events of shop, track 0003: planted"]
+        assert bench.crashes == []
+
+    run_virtual(main)
+
+
+def test_an_idle_writer_remembers_nothing_but_its_place() -> None:
+    async def main() -> None:
+        bench = Bench()
+
+        async def append(number: int) -> None:
+            await bench.tracks.append(CLIENT, PollerId(3), event(number))
+
+        await asyncio.gather(*map(append, range(BATCH_EVENTS)))
+        await bench.clock.sleep(REMEMBERED_SECONDS - 1)
+        await append(0)
+        assert len(bench.batches()) == 1
+        await bench.clock.sleep(REMEMBERED_SECONDS + 1)
+        assert not bench.writer._appended
+        await bench.clock.sleep(REMEMBERED_SECONDS)
+        assert not bench.writer._appended_before
+        assert len(bench.tasks) == 0, "nothing is left to forget"
+        assert await bench.append_all([0]) == [Position(7, 0, BATCH_EVENTS)]
+
+    run_virtual(main)
+
+
+def test_the_last_events_are_remembered_up_to_a_bound() -> None:
+    async def main() -> None:
+        bench = Bench()
+        await bench.append_all(range(3 * REMEMBERED_EVENTS))
+        kept = len(bench.writer._appended) + len(bench.writer._appended_before)
+        assert BATCH_EVENTS <= kept <= REMEMBERED_EVENTS
 
     run_virtual(main)
 
