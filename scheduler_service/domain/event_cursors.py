@@ -28,13 +28,27 @@ class FeedCursor(NamedTuple):
     positions: Mapping[str, Position]
 
 
+class MovingCursor:
+    """The texts of cursors that follow each other, such as those behind each event of a page: of tracks that stay where
+    they are nothing is encoded again."""
+
+    def __init__(self, cursor: FeedCursor) -> None:
+        self._head = _varint(_VERSION) + _varint(cursor.made_in)
+        self._parts = {track: _part(track, position) for track, position in sorted(cursor.positions.items())}
+
+    def move(self, track: str, position: Position) -> None:
+        """The reader has read this track up to here."""
+        known = track in self._parts
+        self._parts[track] = _part(track, position)
+        if not known:
+            self._parts = dict(sorted(self._parts.items()))
+
+    def text(self) -> bytes:
+        return urlsafe_b64encode(self._head + b"".join(self._parts.values())).rstrip(b"=")
+
+
 def encode_feed_cursor(cursor: FeedCursor) -> str:
-    parts = [_varint(_VERSION), _varint(cursor.made_in)]
-    for track, position in sorted(cursor.positions.items()):
-        name, _, poller = track.rpartition("/")
-        parts += [_varint(len(name)), name.encode()]
-        parts += map(_varint, (int(poller), position.epoch, position.block, position.seq + 1))
-    return urlsafe_b64encode(b"".join(parts)).rstrip(b"=").decode()
+    return MovingCursor(cursor).text().decode()
 
 
 def decode_feed_cursor(text: str) -> FeedCursor:
@@ -57,6 +71,12 @@ def decode_feed_cursor(text: str) -> FeedCursor:
         track = f"{name.decode()}/{poller:04}" if name else f"{poller:04}"
         positions[track] = Position(epoch, block, seq - 1)
     return FeedCursor(made_in, positions)
+
+
+def _part(track: str, position: Position) -> bytes:
+    name, _, poller = track.rpartition("/")
+    numbers = (int(poller), position.epoch, position.block, position.seq + 1)
+    return b"".join((_varint(len(name)), name.encode(), *map(_varint, numbers)))
 
 
 def _varint(value: int) -> bytes:

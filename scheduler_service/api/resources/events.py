@@ -31,7 +31,7 @@ from scheduler_service.api.request_budget import too_many
 from scheduler_service.api.schemas import Instant
 from scheduler_service.domain.clients import Scope
 from scheduler_service.domain.errors import Conflict, FieldError, Invalid
-from scheduler_service.domain.event_cursors import FeedCursor, decode_feed_cursor, encode_feed_cursor
+from scheduler_service.domain.event_cursors import FeedCursor, MovingCursor, decode_feed_cursor, encode_feed_cursor
 from scheduler_service.domain.events import PlacedEvent
 from scheduler_service.domain.ids import MAX_POLLERS, PollerId, UnixMillis
 from scheduler_service.domain.instants import format_instant
@@ -272,13 +272,12 @@ async def _stream(context: RequestContext, asked: FeedQuery, cursor: FeedCursor)
 
 def _lines(cursor: FeedCursor, page: FeedPage) -> list[bytes]:
     """The events of a page, each with the cursor behind it."""
-    positions = dict(cursor.positions)
+    at = MovingCursor(FeedCursor(page.cursor.made_in, cursor.positions))
     lines = []
     for placed in page.events:
-        positions[placed.track] = placed.position
-        at = encode_feed_cursor(FeedCursor(page.cursor.made_in, positions))
+        at.move(placed.track, placed.position)
         data = msgspec.json.encode(event_view(placed))
-        lines.append(b"id: %b\nevent: %b\ndata: %b\n\n" % (at.encode(), placed.event.type.encode(), data))
+        lines.append(b"id: %b\nevent: %b\ndata: %b\n\n" % (at.text(), placed.event.type.encode(), data))
     return lines
 
 
