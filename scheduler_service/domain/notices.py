@@ -34,6 +34,8 @@ NOTICE_MS: Final = DAY_MS
 """How long after its due a notice is tried. Events are kept for longer."""
 EVENTS_POLLERS: Final = 16
 """Each is guaranteed 1,000 notices a minute. An administrator may change the quota."""
+APPENDING_POLLERS: Final = 64
+"""Only so many pollers of `$events` append to feeds, whatever its quota: a reader's cursor has each of their tracks."""
 EVENTS_SETTINGS: Final = ClientSettings(
     retry=RetrySettings(max_attempts=100, deadline_seconds=NOTICE_MS / 1000.0), max_in_flight=1_600, retention_days=2
 )
@@ -96,7 +98,7 @@ def occurrence_row(client_id: ClientId, event: Event, *, quota: int) -> Definiti
     same row."""
     content = Occurrence(client_id=client_id, event=event)
     name = f"event {client_id} {event.event_id}"
-    return _row(content, name, due=event.at, quota=quota, label=f"{client_id}/{event.type}")
+    return _row(content, name, due=event.at, quota=min(quota, APPENDING_POLLERS), label=f"{client_id}/{event.type}")
 
 
 def _row(content: RowContent, name: str, *, due: UnixMillis, quota: int, label: str) -> Definition:

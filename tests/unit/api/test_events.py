@@ -4,14 +4,18 @@ import asyncio
 import json
 from collections.abc import Sequence
 from contextlib import ExitStack
+from uuid import UUID
 
 import pytest
 
 from scheduler_service.api.event_readers import MOST_READERS_OF_CLIENT
+from scheduler_service.api.http.query import MAX_CURSOR
 from scheduler_service.api.resources.events import COMMENT_SECONDS, READS_PER_UNIT, STREAM_SECONDS
 from scheduler_service.domain.event_cursors import FeedCursor, decode_feed_cursor, encode_feed_cursor
-from scheduler_service.domain.events import Block, Event, Position, derived_event_id
-from scheduler_service.domain.ids import ClientId, Minute, UnixMillis
+from scheduler_service.domain.events import Block, Event, Position, derived_event_id, track_of, track_of_built_in
+from scheduler_service.domain.ids import ClientId, Minute, PollerId, UnixMillis
+from scheduler_service.domain.notices import APPENDING_POLLERS, EVENTS_CLIENT, occurrence_row
+from scheduler_service.usecases.read_events import MAX_TRACKS
 from tests.support.api import NOW, ApiHarness, Reply
 
 SHOP = ClientId("shop")
@@ -162,6 +166,24 @@ async def test_looks_are_charged_by_their_reads(api: ApiHarness, monkeypatch: py
     owed.clear()
     await read(api, after=cursor)
     assert 1 / READS_PER_UNIT * (1 + 3) in owed
+
+
+async def test_a_feed_of_all_tracks_is_read_whatever_the_quota_of_built_in_pollers(api: ApiHarness) -> None:
+    await feed(api, quota=MAX_TRACKS)
+    events = [Event(event_id=UUID(int=n), type="quota.exceeded", at=UnixMillis(NOW)) for n in range(2_000)]
+    built_in = {occurrence_row(SHOP, event, quota=5_000).poller_id for event in events}
+    assert built_in == set(range(APPENDING_POLLERS)), "all are used, and no others"
+    tracks = [track_of(PollerId(n)) for n in range(MAX_TRACKS)] + [
+        track_of_built_in(EVENTS_CLIENT, n) for n in built_in
+    ]
+    for number, track in enumerate(tracks):
+        block = Block(track, 2**21, 16_000)
+        await api.storage.events.begin_block(SHOP, block, begun_at=UnixMillis(NOW))
+        await api.storage.events.append(SHOP, block, first_seq=9_999, events=[events[number]])
+    reply = await read(api, after="earliest", limit=1_000)
+    assert len(reply.json["events"]) == len(tracks)
+    assert len(reply.json["cursor"]) <= MAX_CURSOR
+    assert (await read(api, after=reply.json["cursor"])).json["events"] == []
 
 
 def stream(reply: Reply) -> list[tuple[str, str, int | None]]:
