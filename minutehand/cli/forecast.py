@@ -59,7 +59,7 @@ def forecast(
         f"Nodes can send {found.capacity_per_minute:,} a minute; {found.minutes_beyond_capacity:,} minutes have more."
     )
     if found.crons_left_out:
-        typer.echo(f"Without the fires of {found.crons_left_out:,} crons: there are too many different rules.")
+        typer.echo(f"Without the fires of {found.crons_left_out:,} crons: too many rules, or too many fires of one.")
 
 
 def chart(forecast: "Forecast", bound: int) -> list[Sequence[str]]:

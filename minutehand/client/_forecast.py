@@ -38,7 +38,7 @@ class ForecastRun(msgspec.Struct, frozen=True, kw_only=True):
 class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     """The minutes from `start` until before `end`. `guaranteed_per_minute`: by the poller quotas;
     `capacity_per_minute`: what the live nodes are sized for, for all clients together. `crons_left_out`: active crons
-    whose fires are missing, because there are too many different rules."""
+    whose fires are missing, because there are too many different rules, or too many fires of one."""
 
     start: datetime = msgspec.field(name="from")
     end: datetime = msgspec.field(name="to")

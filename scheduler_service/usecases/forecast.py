@@ -3,8 +3,9 @@
     counted loads, one read a day ---+
     rules of active crons, walked ---+--> minutes, guaranteed, what the live nodes can send
 
-No row of a schedule is read. Rules are walked for at most `WALK_SECONDS`, those that most crons share first; the crons
-of rules beyond that are counted as left out. Other requests have a turn after each rule.
+No row of a schedule is read. Rules are walked for `WALK_SECONDS`, those that most crons share first, and each up to
+`FIRES_WALKED` of its fires; the crons of rules beyond that are counted as left out. Other requests have a turn after
+each part of a rule.
 
 For all clients the loads are read as for one, because each process also counts them. Crons are read of each client, so
 what was read is kept for ten times as long as that took, at least ten seconds.
@@ -17,7 +18,7 @@ from typing import Final
 
 from scheduler_service.domain.clients import GUARANTEED_CALLS_PER_MINUTE, Client, ClientState
 from scheduler_service.domain.crons.row import CronRule
-from scheduler_service.domain.forecast import CronGroup, Forecast, cron_groups, forecast_minutes
+from scheduler_service.domain.forecast import CronGroup, Forecast, TooManyFires, cron_groups, forecast_minutes
 from scheduler_service.domain.ids import ClientId, CronId, Minute
 from scheduler_service.domain.minute_loads import ALL_CLIENTS, loads_of
 from scheduler_service.domain.ports import ClientStore, CronStore, MinuteLoadStore
@@ -89,17 +90,25 @@ class ShowForecast:
         )
 
     async def _fires(self, groups: Sequence[CronGroup], first: Minute, last: Minute) -> tuple[Counter[Minute], int]:
-        """The fires of each minute, and how many crons were left out for lack of time."""
+        """The fires of each minute, and how many crons were left out."""
         found: Counter[Minute] = Counter()
-        walked = 0.0
+        walked, left_out = 0.0, 0
         for position, group in enumerate(groups):
             if walked >= WALK_SECONDS:
-                return found, sum(len(left.through) for left in groups[position:])
-            began = self._clock.monotonic()
-            found.update(group.fires(first, last))
-            walked += self._clock.monotonic() - began
-            await self._clock.sleep(0)
-        return found, 0
+                return found, left_out + sum(len(left.through) for left in groups[position:])
+            own: Counter[Minute] = Counter()
+            parts = group.fires(first, last)
+            try:
+                while True:
+                    began = self._clock.monotonic()
+                    own.update(next(parts))
+                    walked += self._clock.monotonic() - began
+                    await self._clock.sleep(0)
+            except StopIteration:
+                found.update(own)
+            except TooManyFires:
+                left_out += len(group.through)
+        return found, left_out
 
     async def _read_all(self) -> None:
         clients = [

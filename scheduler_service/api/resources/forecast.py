@@ -64,7 +64,7 @@ class ForecastView(msgspec.Struct, frozen=True, kw_only=True):
     minutes_beyond_capacity: int
     """Minutes with more calls than the nodes are sized for."""
     crons_left_out: int
-    """Active crons whose fires are missing: there are too many different rules to follow in time."""
+    """Active crons whose fires are missing: there are too many rules to follow in time, or too many fires of one."""
     peak: ForecastPeakView | None
     runs: list[ForecastRunView]
 

@@ -7,7 +7,15 @@ import pytest
 from scheduler_service.domain.crons.expansion import rule_of
 from scheduler_service.domain.crons.row import CronOptions, CronRule, CronState
 from scheduler_service.domain.crons.rule import spread_offset_ms
-from scheduler_service.domain.forecast import Forecast, MinuteForecast, cron_groups, forecast_minutes
+from scheduler_service.domain.forecast import (
+    FIRES_OF_PART,
+    FIRES_WALKED,
+    Forecast,
+    MinuteForecast,
+    TooManyFires,
+    cron_groups,
+    forecast_minutes,
+)
 from scheduler_service.domain.ids import HOUR_MS, MINUTE_MS, ClientId, CronId, Minute, UnixMillis, minute_of
 
 SHOP = ClientId("shop")
@@ -34,8 +42,9 @@ def rule(cron_id: str, expression: str = "* * * * *", **other: Any) -> CronRule:
 def fires(*rules: CronRule, first: int = FIRST, minutes: int = 10) -> dict[int, int]:
     found: dict[int, int] = {}
     for group in cron_groups(((SHOP, one) for one in rules), now=NOW):
-        for minute, count in group.fires(Minute(first), Minute(first + minutes - 1)).items():
-            found[minute - FIRST] = found.get(minute - FIRST, 0) + count
+        for part in group.fires(Minute(first), Minute(first + minutes - 1)):
+            for minute, count in part.items():
+                found[minute - FIRST] = found.get(minute - FIRST, 0) + count
     return found
 
 
@@ -76,6 +85,21 @@ def test_a_bounded_number_of_fires_is_counted_from_where_the_rows_end() -> None:
     assert fires(bounded, minutes=30) == dict.fromkeys(range(3, 9), 1)
     assert fires(bounded, first=FIRST + 7, minutes=30) == {7: 1, 8: 1}
     assert fires(rule("a", ends_at=UnixMillis(NOW + 3 * MINUTE_MS)), minutes=30) == {1: 1, 2: 1}
+
+
+def test_a_walk_is_bounded_and_has_parts() -> None:
+    month = 31 * 24 * 60
+    assert sum(fires(rule("a"), minutes=month).values()) == month - 1
+    ((_, group),) = enumerate(cron_groups([(SHOP, rule("a"))], now=NOW))
+    parts = [sum(part.values()) for part in group.fires(Minute(FIRST), Minute(FIRST + month - 1))]
+    assert max(parts) <= FIRES_OF_PART
+    assert len(parts) == month // FIRES_OF_PART + 1
+    bounded, far = rule("a", max_fires=1_000_000), FIRST + 2 * FIRES_WALKED
+    with pytest.raises(TooManyFires):
+        fires(bounded, first=far)
+    assert fires(bounded, first=FIRST + FIRES_WALKED - 20) == dict.fromkeys(
+        range(FIRES_WALKED - 20, FIRES_WALKED - 10), 1
+    )
 
 
 def test_minutes_with_calls_as_runs() -> None:
