@@ -6,7 +6,7 @@ import string
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import quote, urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from minutehand.importing.entries import Entry
 
@@ -15,6 +15,9 @@ MASK: Final = "***"
 BODY_SHOWN: Final = 80
 """Characters of a body that are shown."""
 _SECRET: Final = re.compile(r"(?i)auth|code|cred|key|pass|pwd|secret|sig|token")
+PARTS_SHOWN: Final = 2
+"""Of a path. Some receivers have a secret as its last part, and no name says so."""
+_PAIR: Final = re.compile(r"([^&;=]+)=([^&;]+)")
 _FIELDS: Final = frozenset({"id", "name"})
 
 
@@ -67,11 +70,14 @@ class Receiver:
 
 
 def call_shown(callback: Mapping[str, Any]) -> dict[str, Any]:
-    """A callback for a person who looks before anything is stored: without values of headers, passwords in its URL or
-    what its query's names tell to be secret; with the size of its body and how that begins."""
+    """A callback for a person who looks before anything is stored: without values of headers, with the size of its body
+    and how that begins. A URL and a path are shown without password, fragment, parts behind the first `PARTS_SHOWN`,
+    and values whose names tell them to be secret."""
     told = {name: callback.get(name) for name in ("url", "destination", "path", "method")}
+    if told["path"] is not None:
+        told["path"] = _without_secrets(told["path"])
     if told["url"] is not None:
-        told["url"] = _without_secrets(told["url"])
+        told["url"] = _without_secrets(told["url"]) if "://" in told["url"] else MASK
         told["method"] = told["method"] or "POST"
     body = callback.get("body")
     if "json" in callback:
@@ -89,13 +95,23 @@ def _without_secrets(url: str) -> str:
         parts = urlsplit(url)
     except ValueError:
         # The API will say why it is none.
-        return url
+        return MASK
     host = parts.netloc.rpartition("@")
-    query = "&".join(
-        f"{name}={MASK}" if value and _SECRET.search(name) else f"{name}{equals}{value}"
-        for name, equals, value in (pair.partition("=") for pair in parts.query.split("&"))
+    segments = parts.path.split("/")
+    shown = [_without_values(segment) for segment in segments[: PARTS_SHOWN + 1]]
+    return urlunsplit(
+        parts._replace(
+            netloc=f"{MASK}@{host[2]}" if host[1] else host[2],
+            path="/".join([*shown, MASK] if len(segments) > len(shown) else shown),
+            query=_without_values(parts.query),
+            fragment=MASK if parts.fragment else "",
+        )
     )
-    return urlunsplit(parts._replace(netloc=f"{MASK}@{host[2]}" if host[1] else host[2], query=query))
+
+
+def _without_values(text: str) -> str:
+    """Without the values of `name=value` whose names tell that they are secret, separated by `&` or `;`."""
+    return _PAIR.sub(lambda pair: f"{pair[1]}={MASK}" if _SECRET.search(unquote(pair[1])) else pair[0], text)
 
 
 def is_same_call(asked: Mapping[str, Any], shown: Mapping[str, Any]) -> bool:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from minutehand.importing.entries import Entry
-from minutehand.importing.receivers import NoReceiver, Receiver, is_same_call
+from minutehand.importing.receivers import NoReceiver, Receiver, call_shown, is_same_call
 
 
 def entry(**fields: Any) -> Entry:
@@ -47,6 +47,29 @@ def test_without_a_receiver_there_is_no_call() -> None:
     ):
         with pytest.raises(NoReceiver):
             Receiver(url=template).check()
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://x.example/run/a", "https://x.example/run/a"),
+        ("https://u:p@x.example:8443/run/a/?n=1", "https://***@x.example:8443/run/a/***?n=1"),
+        ("https://hooks.example/services/T0/B0/hidden", "https://hooks.example/services/T0/***"),
+        ("https://x.example/run;token=hidden;v=1/a", "https://x.example/run;token=***;v=1/a"),
+        (
+            "https://x.example/?a=1;token=hidden;b=2&api%5Fkey=hidden",
+            "https://x.example/?a=1;token=***;b=2&api%5Fkey=***",
+        ),
+        ("https://x.example/a#access_token=hidden", "https://x.example/a#***"),
+        ("https://u:hidden@[::1/a", "***"),
+        ("u:hidden@x.example/a", "***"),
+    ],
+)
+def test_a_person_is_shown_where_calls_go_without_secrets(url: str, shown: str) -> None:
+    assert call_shown({"url": url})["url"] == shown
+    path = "/" + url.partition("example/")[2]
+    if "example/" in url and "@" not in url:
+        assert call_shown({"destination": "jobs", "path": path})["path"] == "/" + shown.partition("example/")[2]
 
 
 SHOWN = {"url": "https://x.example/", "destination": None, "path": None, "method": "POST",
