@@ -126,7 +126,8 @@ class FaultyConnection:
         return
 
     async def _before(self, kind: str, items: Sequence[Item]) -> str | None:
-        await self._clock.running()
+        if self._clock.paused:
+            await self._clock.running()
         plan = self.plan
         fault = plan.hook(kind, items) if plan.hook is not None else None
         if plan.cut_off:
@@ -154,7 +155,8 @@ class FaultyConnection:
         if fault == "lose" or self.plan.cut_off:
             await self._clock.sleep(self._rng.random() * TIMEOUT_SECONDS)
             raise StoreUnavailable("the answer was lost by the simulation")
-        await self._clock.running()
+        if self._clock.paused:
+            await self._clock.running()
 
     async def _give_up(self, send: Callable[[], Coroutine[Any, Any, object]]) -> None:
         """Give no answer, and apply the request later, if the store answers then. Raises StoreUnavailable."""

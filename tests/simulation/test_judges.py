@@ -22,6 +22,7 @@ from tests.simulation.drawn.world import ASKED_SECONDS, DrawnWorld
 from tests.simulation.receivers import Call
 from tests.simulation.sim_clock import SimClock
 from tests.simulation.world import CLOCK_TOLERANCE_MS, Violation, World, simulate
+from tests.support.memory import InMemoryConnection
 from tests.support.virtual_loop import run_virtual
 
 
@@ -274,3 +275,11 @@ def test_an_end_that_changes_or_vanishes_is_found(changed: State | None) -> None
         world.crashes.clear()
 
     simulate(scenario)
+
+
+def test_a_table_counts_what_may_have_changed_what_was_read_of_it() -> None:
+    table = InMemoryConnection().tables["clients"]
+    table.write(("shop",), (), statics=(), cells=[(0, "x")], marker=True)
+    assert table.changes == 1
+    table.delete(("shop",), ())
+    assert table.changes == 2

@@ -73,7 +73,10 @@ class Partition:
 
 
 class Table:
-    """One table. Columns have positions in the order partition key, clustering key, static columns, regular columns."""
+    """One table. Columns have positions in the order partition key, clustering key, static columns, regular columns.
+
+    `changes` counts its writes and deletes, so that a test can tell whether what it read may differ by now.
+    """
 
     def __init__(self, definition: TableDefinition) -> None:
         self.definition = definition
@@ -84,6 +87,7 @@ class Table:
         self.static_position = {name: index for index, name in enumerate(self.statics)}
         self.regular_position = {name: index for index, name in enumerate(self.regulars)}
         self.partitions: dict[Key, Partition] = {}
+        self.changes = 0
 
     def check(self, column: str, value: Any) -> Any:
         """Returns the value if the column can hold it, else raises ValueError or TypeError."""
@@ -110,6 +114,7 @@ class Table:
         stamp: int | None = None,
     ) -> None:
         """Set cells (None deletes) of one row, and static cells of its partition."""
+        self.changes += 1
         partition = self.partitions.get(key)
         if partition is None:
             partition = self.partitions[key] = Partition(len(self.statics))
@@ -136,6 +141,7 @@ class Table:
 
     def delete(self, key: Key, clustering: Key) -> None:
         """Delete a whole partition, or the row of a full clustering key."""
+        self.changes += 1
         if not clustering:
             self.partitions.pop(key, None)
         elif (partition := self.partitions.get(key)) is not None and clustering in partition.rows:

@@ -96,7 +96,16 @@ class VirtualLoop(base_events.BaseEventLoop):
     def call_later(
         self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        return self.call_at(self._now + delay, callback, *args, context=context)
+        # Not by way of `call_at`: each simulated request sets several timers.
+        if self._closed:
+            raise RuntimeError("the loop is closed")
+        when = self._now + delay
+        if self._ties is not None:
+            when += self._ties.random() * _SPREAD_SECONDS
+        timer = _Timer(callback, args, context)
+        timer._when = when
+        heappush(self._timers, (when, next(self._order), timer))
+        return timer
 
     def call_at(
         self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
@@ -113,24 +122,31 @@ class VirtualLoop(base_events.BaseEventLoop):
         return timer
 
     def _run_once(self) -> None:
-        """Run what is ready, or what is due next: what asyncio's own loop does, without sockets and signals."""
+        """Run what is ready, or what is due next, round by round until the loop is stopped: what asyncio's own loop
+        does, without sockets and signals. asyncio asks for one round a call; most rounds have one callback, so that
+        calls would cost as much as what they run.
+        """
         ready, timers = self._ready, self._timers
-        if not ready and not self._stopping:
-            while timers and timers[0][2].cancelled():
-                heappop(timers)
-            if not timers:
-                raise NothingLeft(f"at {self._now:.3f} s: {self.describe_tasks()}")
-            self._now = max(self._now, timers[0][0])
-        end = self._now + _RESOLUTION_SECONDS
-        while timers and timers[0][0] < end:
-            ready.append(heappop(timers)[2])
-        for _ in range(len(ready)):
-            handle = ready.popleft()
-            try:
-                handle._context.run(handle._callback, *handle._args)
-            except Exception as error:
-                message = f"exception in {handle!r}"
-                self.call_exception_handler({"message": message, "exception": error, "handle": handle})
+        while True:
+            if not ready and not self._stopping:
+                while timers and timers[0][2]._cancelled:
+                    heappop(timers)
+                if not timers:
+                    raise NothingLeft(f"at {self._now:.3f} s: {self.describe_tasks()}")
+                if (due := timers[0][0]) > self._now:
+                    self._now = due
+            end = self._now + _RESOLUTION_SECONDS
+            while timers and timers[0][0] < end:
+                ready.append(heappop(timers)[2])
+            for _ in range(len(ready)):
+                handle = ready.popleft()
+                try:
+                    handle._context.run(handle._callback, *handle._args)
+                except Exception as error:
+                    message = f"exception in {handle!r}"
+                    self.call_exception_handler({"message": message, "exception": error, "handle": handle})
+            if self._stopping:
+                return
 
     async def advance(self, seconds: float) -> None:
         """Return `seconds` later, when all that was due by then has run as far as it can."""

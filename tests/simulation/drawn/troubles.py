@@ -6,6 +6,7 @@ is paused, cut off or has a wrong clock; receivers that fail; clients that are s
 clients' requests excuse nothing.
 """
 
+from membership.identity import IncarnationNumber, NodeId
 from scheduler_service.domain.clients import ClientState
 from scheduler_service.domain.ids import minute_end, minute_of, poller_of
 from tests.simulation.drawn.schedules import Schedule
@@ -37,6 +38,8 @@ class Troubles:
         self._epochs: dict[str, int] = {}
         self._hindered: dict[str, int] = {}
         """When each node was last seen hindered."""
+        self._calm: tuple[int, int, set[tuple[NodeId, IncarnationNumber]]] | None = None
+        """Changes of both tables, and the incarnations, when nothing stored was a trouble."""
 
     async def watch(self) -> None:
         """Watch until cancelled."""
@@ -53,6 +56,18 @@ class Troubles:
             passed_early = max(world.furthest_ms - world.now_ms(), 0) / 1000
             self._note(NODES, AFTER_SECONDS[NODES] + passed_early)
         incarnations = {(node.node.incarnation.node_id, node.node.incarnation.number) for node in world.nodes.values()}
+        tables = world.memory.tables
+        stored = (tables["pollers"].changes, tables["clients"].changes, incarnations)
+        if stored != self._calm:
+            self._calm = stored if self._stored_is_calm(incarnations) else None
+        if not world.receiver.well:
+            self._note(RECEIVERS, AFTER_SECONDS[RECEIVERS])
+
+    def _stored_is_calm(self, incarnations: set[tuple[NodeId, IncarnationNumber]]) -> bool:
+        """Note what is stored of pollers and clients and keeps calls from being made in time; returns whether nothing
+        does.
+        """
+        world, calm = self._world, True
         for client_id, poller_id, owner, incarnation, epoch in world.memory.columns(
             "pollers", "client_id", "poller_id", "owner_node", "owner_incarnation", "epoch"
         ):
@@ -60,11 +75,12 @@ class Troubles:
             if (owner, incarnation) not in incarnations or self._epochs.get(poller) != epoch:
                 self._note(poller, AFTER_SECONDS[NODES])
                 self._epochs[poller] = epoch
-        if not world.receiver.well:
-            self._note(RECEIVERS, AFTER_SECONDS[RECEIVERS])
+                calm = False
         for client_id, state in world.memory.columns("clients", "client_id", "state"):
             if state != ClientState.ACTIVE:
                 self._note(client_id, AFTER_CLIENT_SECONDS)
+                calm = False
+        return calm
 
     def excuse(self, schedule: Schedule, *, late_ms: float) -> bool:
         """Whether something prevented its call at its due or until that much later, or prevented finding it."""
