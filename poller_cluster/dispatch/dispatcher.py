@@ -68,7 +68,6 @@ starting one, but connections must not stay idle."""
 HELD_BACK_SECONDS = 0.05
 """From one look to the next while ready rows may not start (no trust, or the clock in doubt)."""
 SHORTEST_PAUSE_SECONDS = 0.001
-UNAUTHORIZED = 401
 
 
 class Dispatcher:
@@ -565,8 +564,8 @@ class Dispatcher:
             # Neither an end nor a failure: the row stays in flight, and is in doubt for the poller's next owner.
             return
         self._released(job)
-        if result.status == UNAUTHORIZED and prepared.sent is not None:
-            self._preparation.tokens.rejected(*prepared.sent)
+        if prepared.sent is not None or prepared.trace is not None:
+            self._preparation.attempt_ended(job, prepared, result)
         now = self._clock.wall_ms()
         if result.asked is not None:
             verb = heeded(job.claim, result, options=prepared.options, settings=prepared.settings, now=now)
@@ -581,8 +580,6 @@ class Dispatcher:
             now=now,
             jitter=self._randomness.fraction,
         )
-        if prepared.trace is not None:
-            self._preparation.traces.ended(job.owner.client_id, job.claim, prepared.trace, result)
         self._on_result(job, result, outcome)
         job.owner.attempt_ended(job.claim.row.key, outcome, now=now)
         self._pump_soon()

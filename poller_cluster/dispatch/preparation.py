@@ -9,6 +9,7 @@ ready row --prepare--> Prepared    the dispatcher starts its attempt
 from collections.abc import Callable, Sequence
 
 from poller_cluster.clients import ServedClient, ServedClients
+from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.delivery.token_request import TokenFailure
 from poller_cluster.dispatch.attempt_traces import UNTRACED, AttemptTraces
 from poller_cluster.dispatch.job import Job
@@ -21,6 +22,8 @@ from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import UnixMillis
 from scheduler_service.domain.retry_rows import says_in_doubt
 from scheduler_service.domain.schedules import Outcome, State
+
+UNAUTHORIZED = 401
 
 
 class Preparation:
@@ -38,7 +41,6 @@ class Preparation:
         traces: AttemptTraces = UNTRACED,
     ) -> None:
         self.sender = sender
-        self.traces = traces
         self.tokens: Tokens[Job] = Tokens(
             fetcher=fetcher,
             monotonic=runtime.clock.monotonic,
@@ -49,6 +51,7 @@ class Preparation:
         self._open_headers = clients.open_headers
         self._randomness = runtime.randomness
         self._on_fault = runtime.on_fault
+        self._traces = traces
 
     def prepare(self, job: Job, client: ServedClient, *, now: int, judged_at: int) -> Prepared | Outcome | None:
         """The request of an attempt that starts at `now` (Unix ms); lateness is judged at `judged_at`."""
@@ -63,7 +66,7 @@ class Preparation:
                 judged_at=judged_at,
                 open_headers=self._open_headers,
                 bearer=self.tokens.bearer,
-                traces=self.traces,
+                traces=self._traces,
             )
         except SecretLocked:
             return locked(claim, now=now, fraction=self._randomness.fraction(), reason=HEADERS_LOCKED)
@@ -76,6 +79,13 @@ class Preparation:
             # A row of which no request can be made must fail alone, or all rows behind it would wait.
             self._on_fault(f"row {claim.row.schedule_id}", error)
             return unsent(claim, State.FAILED, "internal", now, job.owner.epoch, self.sender)
+
+    def attempt_ended(self, job: Job, prepared: Prepared, result: AttemptResult) -> None:
+        """To be told of attempts that were prepared with a token or a trace."""
+        if prepared.sent is not None and result.status == UNAUTHORIZED:
+            self.tokens.rejected(*prepared.sent)
+        if prepared.trace is not None:
+            self._traces.ended(job.owner.client_id, job.claim, prepared.trace, result)
 
     def _until_asked_again(self, job: Job, missing: TokenUnavailable, now: int) -> Outcome:
         """The rows come back spread over as long again as the pause, so that they don't come all at once."""

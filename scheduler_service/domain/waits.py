@@ -73,9 +73,12 @@ class Waits:
     def __init__(self, text: str | None = None) -> None:
         """`text`: a stored `fired_by`, whose waits are taken over."""
         self._ms: dict[str, int] = {}
-        self._fired_by = fired_by_of(text) or ""
+        self._fired_by = ""
         self._behind: str | None = None
         self._leg_ms = 0
+        if text is None:
+            return
+        self._fired_by = fired_by_of(text) or ""
         for wait in read_waits(text):
             self._ms[wait.cause] = wait.ms
             self._behind = wait.behind or self._behind
