@@ -24,8 +24,9 @@ from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.dispatch.job import Job
 from poller_cluster.node_runtime import NodeRuntime
 from scheduler_service.domain.books import AttemptRecord, DeadLetter, Tally
+from scheduler_service.domain.end_notices import EndNotice
 from scheduler_service.domain.ids import ClientId, Partition, UnixMillis
-from scheduler_service.domain.notices import EVENTS_CLIENT, NoticeContent, decode_notice
+from scheduler_service.domain.notices import EVENTS_CLIENT, ON, Occurrence, decode_notice
 from scheduler_service.domain.options import Undecodable
 from scheduler_service.domain.ports import AttemptStore, BalanceStore, DeadLetterStore
 from scheduler_service.domain.schedule_filters import destination_of, host_of
@@ -95,10 +96,10 @@ class Bookkeeper:
                 content = decode_notice(definition.body)
             except Undecodable:
                 return
-            if not isinstance(content, NoticeContent):
+            if isinstance(content, Occurrence):
                 return
             client_id, poller_id = content.client_id, content.letter_poller
-            label = f"{EVENTS_CLIENT}/{content.subscription}"
+            label = f"{EVENTS_CLIENT}/{ON + content.on if isinstance(content, EndNotice) else content.subscription}"
         await self._dead_letters.insert(
             [
                 DeadLetter(

@@ -24,15 +24,17 @@ from poller_cluster.clock_correction import ClockCorrection
 from poller_cluster.counters import CallCounts
 from poller_cluster.crons.cron_work import CronWork
 from poller_cluster.crons.expander import CronEngine
+from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.delivery.targets.port import EngineService
 from poller_cluster.destination_figures import CollectFigures
 from poller_cluster.dispatch.attempt_traces import UNTRACED, AttemptTraces
 from poller_cluster.dispatch.dispatcher import Dispatcher
 from poller_cluster.dispatch.due_clock import DueClock
+from poller_cluster.dispatch.job import Job
 from poller_cluster.dispatch.preparation import Preparation
 from poller_cluster.dispatch.request import Sender
 from poller_cluster.dispatch.tokens import Fetcher
-from poller_cluster.events.outcome_events import OutcomeEvents
+from poller_cluster.events.outcome_events import OutcomeEvents, event_of_end
 from poller_cluster.events.tracks import EventTracks
 from poller_cluster.hand_over import HandOver
 from poller_cluster.minute.context import MinuteContext
@@ -42,12 +44,14 @@ from poller_cluster.node_runtime import NodeRuntime
 from poller_cluster.node_stores import NodeStores
 from poller_cluster.notices.calls import NoticeCalls
 from poller_cluster.notices.collector import NoticeCollector
+from poller_cluster.notices.ends import EndNotices
 from poller_cluster.notices.occurrences import Occurrences
 from poller_cluster.reconciliation import Reconciler, reconcile_over
 from poller_cluster.retention import Retention
 from poller_cluster.settings import NodeSettings
 from scheduler_service.domain.notices import EVENTS_CLIENT
 from scheduler_service.domain.ports import HintSender, SecretEncryption
+from scheduler_service.domain.schedules import Outcome
 from scheduler_service.domain.targets import NO_KINDS, TargetKinds
 from scheduler_service.runtime.lifecycle import Service, Tasks
 from scheduler_service.runtime.randomness import Randomness
@@ -162,6 +166,9 @@ class Node:
         self.dispatcher = self._build_dispatcher(
             Sender(incarnation=str(incarnation), version=profile.version, acknowledgements=settings.acknowledgements)
         )
+        self.ends = EndNotices(
+            clients=self.clients, schedules=stores.schedules, writer=self._writer, event_of=event_of_end
+        )
         self.occurrences = Occurrences(clients=self.clients, writer=self._writer, runtime=self._runtime)
         self.notices = NoticeCalls(
             dispatcher=self.dispatcher,
@@ -250,10 +257,15 @@ class Node:
             preparation=preparation,
             due_clock=DueClock(clock=self._clock, view=lambda: self.membership_agent.view, limit_ms=limit_ms),
             runtime=self._runtime,
-            on_result=self.books.attempt_made,
+            on_result=self._attempt_made,
             on_breaker=lambda job, name, opened: self.occurrences.breaker_changed(job, name, opened),
             receivers=self._settings.receivers,
         )
+
+    def _attempt_made(self, job: Job, result: AttemptResult, outcome: Outcome) -> None:
+        self.books.attempt_made(job, result, outcome)
+        if result.answer is not None:
+            self.ends.attempt_made(job, result, outcome)
 
     def _build_clock_correction(self) -> ClockCorrection:
         return ClockCorrection(
@@ -289,6 +301,7 @@ class Node:
                 clients=self.clients,
                 runtime=self._runtime,
             ),
+            ends=self.ends,
         )
         return PollerGrants(
             pollers=self.pollers,

@@ -19,7 +19,7 @@ from minutehand.cli.options import (
 )
 from minutehand.cli.output import at_most, print_fields, print_json, print_table, say
 from minutehand.cli.rule_options import RuleOptions
-from minutehand.cli.schedule_options import Attempts, OrderingKey, given
+from minutehand.cli.schedule_options import Attempts, Ends, OrderingKey, given
 from minutehand.cli.schedule_view import show_schedule
 
 if TYPE_CHECKING:
@@ -131,6 +131,7 @@ def put(
             "--pause-after-failures", help="Pause the cron after so many failed runs in a row.", show_default=False
         ),
     ] = None,
+    ends: Ends,
     revision: Revision = None,
     absent: Annotated[bool, typer.Option("--absent", help="Only if there is no such cron.")] = False,
     url: Url = DEFAULT_URL,
@@ -150,6 +151,7 @@ def put(
         "label": label,
         "ordering_key": ordering_key,
         "pause_after_failures": pause_after_failures,
+        **ends.told(),
     }
     rule: dict[str, Any] = {"expression": expression, "timezone": timezone, **when.told(), **given(options)}
     with connect(url, key) as api:
@@ -469,6 +471,8 @@ def _show(cron: "Cron", as_json: bool) -> None:
             ("label", cron.label),
             ("ordering key", cron.ordering_key),
             ("pauses after failures", cron.pause_after_failures),
+            ("on success", cron.on_success),
+            ("on failure", cron.on_failure),
             ("revision", cron.revision),
             ("created", cron.created_at),
             ("changed", cron.changed_at),

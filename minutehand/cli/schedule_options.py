@@ -71,6 +71,24 @@ RetryDeadline = Annotated[
         show_default=False,
     ),
 ]
+OnSuccess = Annotated[
+    str | None,
+    typer.Option(
+        "--on-success",
+        metavar="DESTINATION",
+        help="Tell this destination, or URL, of the delivery, with the receiver's answer.",
+        show_default=False,
+    ),
+]
+OnFailure = Annotated[
+    str | None,
+    typer.Option(
+        "--on-failure",
+        metavar="DESTINATION",
+        help="Tell this destination, or URL, of the failure, with the receiver's last answer.",
+        show_default=False,
+    ),
+]
 IfMatch = Annotated[
     str | None,
     typer.Option(
@@ -125,6 +143,18 @@ class ScheduleAttempts(Attempts):
     """The same for a single schedule."""
 
     skip_after_seconds: SkipAfter = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
+    """Who is told of the end of a call."""
+
+    on_success: OnSuccess = None
+    on_failure: OnFailure = None
+
+    def told(self) -> dict[str, Any]:
+        """As the SDK takes it."""
+        return given({"on_success": self.on_success, "on_failure": self.on_failure})
 
 
 def schedule_options(when: When, attempts: ScheduleAttempts, **others: Any) -> dict[str, Any]:

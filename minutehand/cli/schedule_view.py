@@ -49,6 +49,8 @@ def show_schedule(schedule: "Schedule", as_json: bool) -> None:
             ("ordering key", schedule.ordering_key),
             ("time-out seconds", schedule.timeout_seconds),
             ("skip after seconds", schedule.skip_after_seconds),
+            ("on success", schedule.on_success),
+            ("on failure", schedule.on_failure),
             ("retry", _own(schedule.retry)),
             ("label", schedule.label),
             ("key", schedule.key),

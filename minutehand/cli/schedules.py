@@ -31,6 +31,7 @@ from minutehand.cli.output import are, print_fields, print_json, print_table, pr
 from minutehand.cli.schedule_options import (
     Delay,
     Due,
+    Ends,
     Fold,
     Gap,
     IfMatch,
@@ -79,6 +80,7 @@ def create(
     label: Label = None,
     ordering_key: OrderingKey = None,
     attempts: ScheduleAttempts,
+    ends: Ends,
     idempotency_key: IdempotencyKey = None,
     url: Url = DEFAULT_URL,
     key: KeyText = None,
@@ -95,6 +97,7 @@ def create(
         window_seconds=window_seconds,
         label=label,
         ordering_key=ordering_key,
+        **ends.told(),
     )
     with connect(url, key) as api:
         schedules = api.client(client_id).schedules
@@ -117,6 +120,7 @@ def put(
     label: Label = None,
     ordering_key: OrderingKey = None,
     attempts: ScheduleAttempts,
+    ends: Ends,
     if_match: IfMatch = None,
     absent: Annotated[bool, typer.Option("--absent", help="Only if the key names none that waits.")] = False,
     idempotency_key: IdempotencyKey = None,
@@ -136,6 +140,7 @@ def put(
         latest=latest,
         label=label,
         ordering_key=ordering_key,
+        **ends.told(),
     )
     with connect(url, key) as api:
         schedules = api.client(client_id).schedules

@@ -93,7 +93,8 @@ class LocalTime(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class NewSchedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One call at `due` (RFC 3339, an aware datetime, or a local time) or `delay_seconds` from now: exactly one of
-    them. `window_seconds`: at some instant less than this later."""
+    them. `window_seconds`: at some instant less than this later. `on_success` and `on_failure`: who is told of its end,
+    with the receiver's answer: the name of a destination, or a URL."""
 
     callback: Callback
     due: datetime | str | LocalTime | UnsetType = UNSET
@@ -106,6 +107,8 @@ class NewSchedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     skip_after_seconds: float | UnsetType = UNSET
     key: str | UnsetType = UNSET
     latest: datetime | str | UnsetType = UNSET
+    on_success: str | UnsetType = UNSET
+    on_failure: str | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         if isinstance(self.due, datetime) and self.due.tzinfo is None:
@@ -124,6 +127,8 @@ class ScheduleOptions(TypedDict, total=False):
     timeout_seconds: float
     skip_after_seconds: float
     latest: datetime | str
+    on_success: str
+    on_failure: str
 
 
 class Dst(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -167,6 +172,8 @@ class NewCron(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     label: str | UnsetType | None = UNSET
     ordering_key: str | UnsetType | None = UNSET
     pause_after_failures: int | UnsetType | None = UNSET
+    on_success: str | UnsetType | None = UNSET
+    on_failure: str | UnsetType | None = UNSET
 
     def __post_init__(self) -> None:
         for instant in (self.starts_at, self.ends_at):
@@ -193,6 +200,8 @@ class CronOptions(TypedDict, total=False):
     label: str | None
     ordering_key: str | None
     pause_after_failures: int | None
+    on_success: str | None
+    on_failure: str | None
 
 
 class SentCallback(msgspec.Struct, frozen=True, kw_only=True):
@@ -251,6 +260,8 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     retry: Retry | None = None
     timeout_seconds: float | None = None
     skip_after_seconds: float | None = None
+    on_success: str | None = None
+    on_failure: str | None = None
     cron_id: str | None = None
     redelivered_at: datetime | None = None
     rescheduled_from: str | None = None
@@ -300,6 +311,8 @@ class Cron(msgspec.Struct, frozen=True, kw_only=True):
     label: str | None = None
     ordering_key: str | None = None
     pause_after_failures: int | None = None
+    on_success: str | None = None
+    on_failure: str | None = None
     pause: CronPause | None = None
 
 

@@ -16,6 +16,7 @@ from typing import Any, Final, Literal
 
 import httptools
 
+from scheduler_service.domain.end_notices import ANSWER_BYTES
 from scheduler_service.domain.verbs import seconds_until
 
 End = Literal["complete", "malformed", "broken", "too-long"]
@@ -65,6 +66,7 @@ class Answer:
         "_headless",
         "_keep",
         "_keeps_head",
+        "_kept_bytes",
         "_known",
         "_parser",
         "_pieces",
@@ -90,15 +92,17 @@ class Answer:
         self._pieces: list[bytes] = []
         self.begin(bodiless=False, observed=False)
 
-    def begin(self, *, bodiless: bool, observed: bool) -> None:
-        """Reset before another request is written. `bodiless`: its answer has no body (HEAD)."""
+    def begin(self, *, bodiless: bool, observed: bool, kept: bool = False) -> None:
+        """Reset before another request is written. `bodiless`: its answer has no body (HEAD). `kept`: its body is kept,
+        and not only the excerpt."""
         self.status = 0
         self.version = b""
         self.received = 0
         self.fed = False
         self.end: End | None = None
         self._headless = bodiless
-        self._keeps_head = observed
+        self._keeps_head = observed or kept
+        self._kept_bytes = ANSWER_BYTES if kept else self._excerpt_bytes
         self._head_complete = self._keep = self._unasked = self._skips_head = False
         self._body_bytes = 0
         self._begun = b""
@@ -209,8 +213,8 @@ class Answer:
         if self.end is not None:
             self._unasked = True
             return
-        if self._keeps_head and self._body_bytes < self._excerpt_bytes:
-            self._pieces.append(piece[: self._excerpt_bytes - self._body_bytes])
+        if self._keeps_head and self._body_bytes < self._kept_bytes:
+            self._pieces.append(piece[: self._kept_bytes - self._body_bytes])
         self._body_bytes += len(piece)
         if self._body_bytes > self._response_bytes:
             self.end = "too-long"
@@ -239,7 +243,17 @@ class Answer:
     @property
     def excerpt(self) -> str:
         """The beginning of the body; kept only for statuses of 300 and above and for observed attempts."""
-        return b"".join(self._pieces).decode(errors="replace")
+        return self.body[: self._excerpt_bytes].decode(errors="replace")
+
+    @property
+    def body(self) -> bytes:
+        """What is kept of the body."""
+        return b"".join(self._pieces)
+
+    @property
+    def cut(self) -> bool:
+        """Whether the body had more than is kept of it, or broke off."""
+        return self.end != "complete" or self._body_bytes > self._kept_bytes
 
     def fields(self) -> list[tuple[str, str]]:
         """The headers of the final answer as far as they came; kept when the excerpt is, and for HTTP/1.0."""

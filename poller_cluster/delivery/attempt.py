@@ -8,6 +8,7 @@ from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptResult, Verdict, not_connected, refused, timed_out
 from poller_cluster.delivery.sight import AnyAnswer, Sight, socket_name
 from poller_cluster.delivery.target import Endpoint
+from scheduler_service.domain.end_notices import KeptAnswer, kept_headers
 from scheduler_service.domain.network import Refusal
 from scheduler_service.domain.verbs import RETRY_AFTER, read_asked
 
@@ -106,6 +107,7 @@ class Attempt:
 
     def with_status(self, answer: AnyAnswer, *, broke_off: bool, now: float, wall_ms: int) -> AttemptResult:
         """The result if a final status came. `broke_off`: the answer neither ended properly nor was cut off by us."""
+        kept = _kept(answer) if self.request.keeps_answer else None
         asked, fields = None, answer.fields() if answer.status >= 300 or answer.may_ask else []
         if answer.status >= 300 or fields:
             asked = read_asked(answer.status, fields if answer.may_ask else (), wall_ms=wall_ms)
@@ -116,6 +118,7 @@ class Attempt:
                 started_at_ms=self.started_at_ms,
                 duration_seconds=now - self.started,
                 asked=asked,
+                answer=kept,
             )
         pause = next((value for name, value in fields if name.lower() == RETRY_AFTER), None)
         return AttemptResult(
@@ -127,4 +130,9 @@ class Attempt:
             excerpt=answer.excerpt,
             retry_after_seconds=None if pause is None else retry_after_seconds(pause, wall_ms=wall_ms),
             asked=asked,
+            answer=kept,
         )
+
+
+def _kept(answer: AnyAnswer) -> KeptAnswer:
+    return KeptAnswer(status=answer.status, headers=kept_headers(answer.fields()), body=answer.body, cut=answer.cut)

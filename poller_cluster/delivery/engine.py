@@ -402,9 +402,9 @@ class DeliveryEngine:
     def _send(self, attempt: Attempt, connection: Connection[Attempt]) -> bool:
         """Write the request, if it may (still) start. False: nothing of it has left and the connection is closed. True
         also if it may not start: the attempt has ended then."""
-        request = attempt.request
+        request, observed = attempt.request, attempt.sight is not None
         connection.attempt, attempt.connection = attempt, connection
-        connection.answer.begin(bodiless=request.method == "HEAD", observed=attempt.sight is not None)
+        connection.answer.begin(bodiless=request.method == "HEAD", observed=observed, kept=request.keeps_answer)
         if not self._may_start(attempt):
             return True
         try:

@@ -37,6 +37,8 @@ class CallbackRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     `at_most_once`: never repeat the request if something of it may have been sent, not even when a kept connection
     turned out to be dead.
 
+    `keeps_answer`: its result has the whole answer (`domain.end_notices`), as far as that is kept.
+
     `target`: it is no HTTP request; `url` is only shown then, and `method` means nothing (`delivery.targets`).
     """
 
@@ -49,6 +51,7 @@ class CallbackRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     client_id: str = ""
     channel: Channel | None = None
     target: TargetCall | None = None
+    keeps_answer: bool = False
 
 
 class BadRequest(Exception):

@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from scheduler_service.domain.end_notices import KeptAnswer
 from scheduler_service.domain.network import Refusal
 from scheduler_service.domain.targets import HTTP
 from scheduler_service.domain.verbs import Asked, Heeded
@@ -83,6 +84,7 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     bytes replaced. `retry_after_seconds` is what the receiver asked for, by seconds or by date (6 hours at most).
     `asked`: what else it asked for, and `heeded` what becomes of that, as the dispatcher decides.
     `observation`: set by observing engines, for attempts that were begun. `kind`: what the call went to.
+    `answer`: for requests that keep theirs.
     """
 
     status: int | None
@@ -98,6 +100,7 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     heeded: Heeded | None = None
     observation: Observation | None = None
     kind: str = HTTP
+    answer: KeptAnswer | None = None
 
     @property
     def succeeded(self) -> bool:

@@ -196,6 +196,7 @@ def prepare(
         client_id=client.client_id,
         channel=channel,
         target=target,
+        keeps_answer=options.on_success is not None or options.on_failure is not None,
     )
     return Prepared(request, options, settings, sent, trace)
 

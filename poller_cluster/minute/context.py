@@ -11,6 +11,7 @@ from poller_cluster.events.outcome_events import OutcomeEvents
 from poller_cluster.minute.limits import MinuteLimits
 from poller_cluster.node_runtime import NodeRuntime
 from poller_cluster.notices.calls import NoticeCalls
+from poller_cluster.notices.ends import EndNotices
 from poller_cluster.notices.occurrences import Occurrences
 from scheduler_service.domain.ids import ClientId, Partition
 from scheduler_service.domain.ports import ScheduleStore
@@ -20,7 +21,7 @@ from scheduler_service.usecases.schedule_writer import ScheduleWriter
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MinuteContext:
     """What all minutes of a node share with it. `recount` asks for a minute to be counted again, under an epoch.
-    `events` tells clients that have a feed; None: nobody has one."""
+    `events` tells clients that have a feed; None: nobody has one. `ends` tells receivers of schedules' own."""
 
     runtime: NodeRuntime
     schedules: ScheduleStore
@@ -35,6 +36,7 @@ class MinuteContext:
     breaker_longest_seconds: float
     recount: Callable[[Partition, int], None]
     events: OutcomeEvents | None = None
+    ends: EndNotices | None = None
 
     def feeds(self, client_id: ClientId) -> bool:
         """Whether the ends of this client's schedules are told as events."""

@@ -32,8 +32,8 @@ FOLLOW_UPS_AT_ONCE = 250
 class FollowUpRunner:
     """The follow-ups of one run of a minute. `run_failed` is told of each run of a cron whose failure is recorded, and
     asked again if it raises StoreUnavailable; so are `run_stopped`, of each run whose receiver stops the cron, and
-    `tell`, of each end that an event tells of. `on_acknowledged` is called with each one that is acknowledged; nothing
-    more is begun once `over()`."""
+    `tell`, of each end that an event tells of, and `tell_end`, of each that is told to a receiver of its own.
+    `on_acknowledged` is called with each one that is acknowledged; nothing more is begun once `over()`."""
 
     def __init__(
         self,
@@ -47,6 +47,7 @@ class FollowUpRunner:
         run_stopped: Callable[[Definition], Awaitable[None]],
         on_acknowledged: Callable[[FollowUp], None],
         tell: Callable[[Definition, Outcome], Awaitable[None]] | None = None,
+        tell_end: Callable[[Definition, Outcome], Awaitable[None]] | None = None,
     ) -> None:
         self._writer = writer
         self._reschedules = reschedules
@@ -60,6 +61,7 @@ class FollowUpRunner:
         self._run_stopped = run_stopped
         self._on_acknowledged = on_acknowledged
         self._tell = tell
+        self._tell_end = tell_end
         self._waiting: dict[Partition, deque[FollowUp]] = {}
 
     def submit(self, follow_up: FollowUp) -> None:
@@ -105,7 +107,7 @@ class FollowUpRunner:
                 await self._run_stopped(follow_up.definition)
         except StoreUnavailable:
             return False
-        if follow_up.event:
+        if follow_up.event or follow_up.on_end:
             self._spawn(self._tell_of(follow_up, reached), name=f"event of {follow_up.definition.schedule_id}")
         else:
             self._on_acknowledged(follow_up)
@@ -120,7 +122,9 @@ class FollowUpRunner:
             outcome = msgspec.structs.replace(outcome, state=State.CANCELLED, reason=SUPERSEDED)
         while not self._over():
             try:
-                if self._tell is not None:
+                if follow_up.on_end and reached and self._tell_end is not None:
+                    await self._tell_end(follow_up.definition, outcome)
+                if follow_up.event and self._tell is not None:
                     await self._tell(follow_up.definition, outcome)
             except StoreUnavailable:
                 backoff = backoff or Backoff(clock=self._clock, randomness=self._randomness)

@@ -4,8 +4,9 @@ not settle."""
 from poller_cluster.minute.rows import PendingRow
 from poller_cluster.minute.steps import FollowUp
 from scheduler_service.domain.ids import Partition, RowKey, partition_of
+from scheduler_service.domain.options import tells_of
 from scheduler_service.domain.retry_rows import SUPERSEDED, definition_of, is_deadline, outcome_of
-from scheduler_service.domain.schedules import Outcome, Row, State
+from scheduler_service.domain.schedules import Kind, Outcome, Row, State
 from scheduler_service.domain.verbs import CRON_STOPPED
 
 
@@ -41,16 +42,18 @@ class FollowUps:
         if outcome.reason == SUPERSEDED:
             # Another process moved the pointer, and may have died before it placed what that names.
             requires = is_deadline(row.options)
+        on_end = _tells(row, outcome)
         if requires and row.key not in self._acknowledged:
             told = self._events and outcome.state.ended and outcome.reason != SUPERSEDED
-            self._add(FollowUp(definition_of(self._partition, row), outcome, event=told))
-        if self._events and self._untold_end(row, outcome):
-            self._tell(FollowUp(definition_of(self._partition, row), outcome, event=True, alone=True))
+            self._add(FollowUp(definition_of(self._partition, row), outcome, event=told, on_end=on_end))
+        if (self._events or on_end) and self._untold_end(row, outcome):
+            definition = definition_of(self._partition, row)
+            self._tell(FollowUp(definition, outcome, event=self._events, on_end=on_end, alone=True))
 
     def _untold_end(self, row: Row, outcome: Outcome) -> bool:
-        """Whether this end requires an event of its own. An original that was retrying is told of with its retry row's
-        end; a retry row that its original does not name any more may be all that is left of a cancel."""
-        if not outcome.state.ended or self.told(row.key):
+        """Whether this end must be told and has no other follow-up. An original that was retrying is told of with its
+        retry row's end; a retry row that its original does not name any more may be all that is left of a cancel."""
+        if not outcome.state.ended or self._is_told(row.key):
             return False
         return outcome.state is State.CANCELLED if outcome.reason == SUPERSEDED else not self.known(row.key)
 
@@ -58,9 +61,13 @@ class FollowUps:
         """Whether this row's follow-up is open or acknowledged."""
         return key in self._open or key in self._acknowledged
 
-    def told(self, key: RowKey) -> bool:
-        """Whether the event of this row's end is acknowledged or under way, or none is appended at all."""
-        return not self._events or key in self._untold or key in self._told
+    def told(self, key: RowKey, kind: str | None = None) -> bool:
+        """Whether the event of this row's end is acknowledged or under way, or none is appended at all. `kind`: of an
+        original whose end may have to be told to a receiver of its own."""
+        return (not self._events and kind != Kind.TOLD) or self._is_told(key)
+
+    def _is_told(self, key: RowKey) -> bool:
+        return key in self._untold or key in self._told
 
     def read(self, row: Row) -> None:
         """A row as a scan reads it. For an announced one it is looked up whether it must be created."""
@@ -102,7 +109,7 @@ class FollowUps:
 
     def acknowledged(self, follow_up: FollowUp) -> None:
         key = follow_up.key
-        if follow_up.event:
+        if follow_up.event or follow_up.on_end:
             self._told.add(key)
         if follow_up.alone:
             self._untold.pop(key, None)
@@ -118,6 +125,11 @@ class FollowUps:
         if follow_up.key not in self._open:
             self._open[follow_up.key] = follow_up
             self._new.append(follow_up)
+
+
+def _tells(row: Row, outcome: Outcome) -> bool:
+    """Whether this end is told to a receiver of the row's own. Ordinary rows have no kind."""
+    return row.kind is not None and outcome.reason != SUPERSEDED and tells_of(row.options, outcome.state) is not None
 
 
 def superseded(retry_row: Row, original: Row | None) -> Outcome:

@@ -392,7 +392,7 @@ class PollerMinute:
             return True
         requires = row.kind == Kind.RETRY_ROW or row.state in _WITH_FOLLOW_UP or row.rescheduled_to is not None
         requires = requires or row.reason == CRON_STOPPED
-        requires = requires or (row.state != State.RETRYING and not self.follow_ups.told(row.key))
+        requires = requires or (row.state != State.RETRYING and not self.follow_ups.told(row.key, row.kind))
         if requires and row.created_at is not None and not self.follow_ups.known(row.key):
             return True
         if row.ordering_key is not None:

@@ -83,6 +83,7 @@ class MinuteRun:
             run_stopped=lambda definition: context.fire_guard.run_stopped(definition),
             on_acknowledged=self._acknowledged,
             tell=None if context.events is None else context.events.tell,
+            tell_end=None if context.ends is None else context.ends.tell,
         )
         self.began_ms = context.runtime.clock.wall_ms()
         self._handed_out = 0

@@ -118,11 +118,12 @@ class FollowUp:
     """What a recorded outcome still requires elsewhere: the next retry row of a retrying row, the end of a retry row
     carried to its original, the dead letter of a failed one, the replacement of a rescheduled one. Idempotent; the
     minute settles only after it was acknowledged. `event`: an event tells the client of this end, after all else;
-    `alone`: nothing else is required."""
+    `on_end`: a receiver of the schedule's own is told of it; `alone`: nothing else is required."""
 
     definition: Definition
     outcome: Outcome
     event: bool = False
+    on_end: bool = False
     alone: bool = False
 
     @property

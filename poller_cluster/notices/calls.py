@@ -22,7 +22,8 @@ from poller_cluster.dispatch.receivers import Receiver
 from poller_cluster.held_pollers import HeldPollers
 from poller_cluster.node_runtime import NodeRuntime
 from scheduler_service.domain.clients import ClientState
-from scheduler_service.domain.destinations import named_url
+from scheduler_service.domain.destinations import named_url, read_named_url
+from scheduler_service.domain.end_notices import EndNotice
 from scheduler_service.domain.events import Event
 from scheduler_service.domain.ids import DAY_MS, ClientId, PollerId, RowKey, UnixMillis, due_of, poller_of
 from scheduler_service.domain.notices import (
@@ -31,6 +32,7 @@ from scheduler_service.domain.notices import (
     NOTICE_SCHEME,
     Occurrence,
     decode_notice,
+    end_notice_body,
     notice_body,
     wants,
 )
@@ -226,6 +228,11 @@ class NoticeCalls:
             return self._later(claim, (CLIENT_HELD, UNKNOWN_MS), now=now)
         if not client.active:
             return self._later(claim, (CLIENT_HELD, HELD_MS), now=now)
+        if isinstance(content, EndNotice):
+            named = read_named_url(content.url)
+            if named is not None and await self._is_unknown(client, named.name):
+                return self._later(claim, (DESTINATION_UNKNOWN, UNKNOWN_MS), now=now)
+            return _request(claim, client, content.url, end_notice_body(content))
         subscription = await self._subscription(client, content.subscription)
         if subscription is None or not subscription.enabled:
             return _end(claim, State.SKIPPED, SUBSCRIPTION_OVER, now=now)
@@ -240,15 +247,7 @@ class NoticeCalls:
         if not wanted:
             return _end(claim, State.SKIPPED, UNWANTED, now=now)
         url = named_url(subscription.destination, "")
-        return msgspec.structs.replace(
-            claim.row,
-            method="POST",
-            url=url,
-            headers=_HEADERS,
-            body=notice_body(content.client_id, content.subscription, wanted),
-            options=_options(client, url),
-            label=None,
-        )
+        return _request(claim, client, url, notice_body(content.client_id, content.subscription, wanted))
 
     async def _subscription(self, client: ServedClient, name: str) -> Subscription | None:
         """As this node knows it; one that it does not know may have been made a moment ago."""
@@ -270,6 +269,13 @@ class NoticeCalls:
         if at > due_of(claim.row.schedule_id) + NOTICE_MS:
             return _end(claim, State.FAILED, "deadline", now=now)
         return defer(claim, at=UnixMillis(at), in_doubt=False, reason=why)
+
+
+def _request(claim: Claim, client: ServedClient, url: str, body: bytes) -> Row:
+    """The row as the client's own call."""
+    return msgspec.structs.replace(
+        claim.row, method="POST", url=url, headers=_HEADERS, body=body, options=_options(client, url), label=None
+    )
 
 
 def _options(client: ServedClient, url: str) -> str:

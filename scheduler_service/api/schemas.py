@@ -220,6 +220,8 @@ class ScheduleView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     retry: RetryOverride | None
     timeout_seconds: float | None
     skip_after_seconds: float | None
+    on_success: str | None
+    on_failure: str | None
     cron_id: str | None
     rescheduled_from: UUID | None
     rescheduled_to: UUID | None

@@ -23,6 +23,7 @@ from scheduler_service.api.request_budget import BodyCapacity, RequestBudget
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.acknowledgements import ACKS_SINCE
 from scheduler_service.domain.destinations import DESTINATIONS_SINCE
+from scheduler_service.domain.end_notices import END_NOTICES_SINCE
 from scheduler_service.domain.events import EVENTS_SINCE
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.ports import (
@@ -431,6 +432,7 @@ def build_services(
         check_ack=partial(
             ack_fault, settings=settings.acknowledgements, older_nodes=lambda: 0 < members.knows < ACKS_SINCE
         ),
+        older_nodes=lambda: 0 < members.knows < END_NOTICES_SINCE,
     )
     writer = ScheduleWriter(
         schedules=storage.schedules,

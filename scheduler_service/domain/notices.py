@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from scheduler_service.domain.clients import ClientSettings, RetrySettings
+from scheduler_service.domain.end_notices import EndNotice, answer_view
 from scheduler_service.domain.events import Block, Event
 from scheduler_service.domain.ids import DAY_MS, ClientId, PollerId, UnixMillis, derived_schedule_id
 from scheduler_service.domain.instants import format_instant
@@ -22,6 +23,8 @@ from scheduler_service.domain.subscriptions import ANY_EVENT, EventFilter, Subsc
 EVENTS_CLIENT: Final = ClientId("$events")
 """The built-in client whose rows are notices."""
 NOTICE_SCHEME: Final = "minutehand://"
+ON: Final = "on_"
+"""What the names of a schedule's own notices begin with, and those of no subscription."""
 NOTICE_EVENTS: Final = 100
 """Events of a notice at most."""
 NOTICE_BYTES: Final = 262_144
@@ -68,7 +71,7 @@ class Occurrence(msgspec.Struct, frozen=True, kw_only=True, tag="event", tag_fie
     event: Event
 
 
-RowContent: TypeAlias = NoticeContent | Occurrence
+RowContent: TypeAlias = NoticeContent | Occurrence | EndNotice
 
 
 class _EventFacts(msgspec.Struct, frozen=True):
@@ -99,6 +102,13 @@ def occurrence_row(client_id: ClientId, event: Event, *, quota: int) -> Definiti
     content = Occurrence(client_id=client_id, event=event)
     name = f"event {client_id} {event.event_id}"
     return _row(content, name, due=event.at, quota=min(quota, APPENDING_POLLERS), label=f"{client_id}/{event.type}")
+
+
+def end_notice_row(content: EndNotice, *, quota: int) -> Definition:
+    """The row of `$events` that tells this end, due when it was. The same end makes the same row, whatever is known of
+    its answer."""
+    name = f"end {content.client_id} {content.on} {content.event.event_id}"
+    return _row(content, name, due=content.event.at, quota=quota, label=f"{content.client_id}/{ON + content.on}")
 
 
 def _row(content: RowContent, name: str, *, due: UnixMillis, quota: int, label: str) -> Definition:
@@ -149,7 +159,24 @@ def _matches(asked: EventFilter, event: Event) -> bool:
 
 def notice_body(client_id: ClientId, subscription: str, events: Iterable[Event]) -> bytes:
     """The body that the destination gets."""
-    items: Sequence[dict[str, Any]] = [
+    return _encode({"client_id": client_id, "subscription": subscription, "events": _items(events)})
+
+
+def end_notice_body(content: EndNotice) -> bytes:
+    """The same of a schedule's own notice."""
+    return _encode(
+        {
+            "client_id": content.client_id,
+            "on": content.on,
+            "events": _items([content.event]),
+            "answer": answer_view(content.answer),
+            "answer_known": content.answer_known,
+        }
+    )
+
+
+def _items(events: Iterable[Event]) -> Sequence[dict[str, Any]]:
+    return [
         {
             "id": str(event.event_id),
             "type": event.type,
@@ -159,4 +186,3 @@ def notice_body(client_id: ClientId, subscription: str, events: Iterable[Event])
         }
         for event in events
     ]
-    return _encode({"client_id": client_id, "subscription": subscription, "events": items})

@@ -16,6 +16,7 @@ from scheduler_service.domain.acknowledgements import Ack
 from scheduler_service.domain.clients import ClientSettings, LatePolicy, RetrySettings
 from scheduler_service.domain.flows import Flow
 from scheduler_service.domain.schedule_keys import KeyMark
+from scheduler_service.domain.schedules import Kind, State
 from scheduler_service.domain.traces import TraceMark
 
 Headers = tuple[tuple[str, str], ...]
@@ -97,7 +98,8 @@ class ScheduleOptions(msgspec.Struct, frozen=True, omit_defaults=True, gc=False)
     events, and never stored: they are made at least once, whatever the client's `in_doubt` says. `trace`: of creates
     that brought a sampled trace (see `traces`). `ack`: the receiver may take the call by 202 and say later what became
     of it; `word`: of retry rows that are no call but the end of that wait, the reason of the pointer that names them
-    (see `acknowledgements`)."""
+    (see `acknowledgements`). `on_success` and `on_failure`: where its delivery, or its failure, is told: a URL, or one
+    that names a destination (`end_notices`)."""
 
     retry: RetryOverride | None = None
     timeout_seconds: float | None = None
@@ -116,6 +118,8 @@ class ScheduleOptions(msgspec.Struct, frozen=True, omit_defaults=True, gc=False)
     trace: TraceMark | None = None
     ack: Ack | None = None
     word: str | None = None
+    on_success: str | None = None
+    on_failure: str | None = None
 
     def at_most_once(self, settings: ClientSettings) -> bool:
         """Whether a call that may have been sent is never sent again."""
@@ -203,6 +207,31 @@ _decode_flow = msgspec.json.Decoder(_FlowOnly).decode
 def says_flow(options: str | None) -> bool:
     """Whether a row's options may have a flow key; mostly False without decoding them."""
     return options is not None and _FLOW_MARK in options
+
+
+_TOLD_MARK = '"on_'
+
+
+def original_kind(options: str | None) -> Kind:
+    """The kind of a schedule's original row with these options."""
+    return Kind.TOLD if says_told(options) else Kind.CALL
+
+
+def says_told(options: str | None) -> bool:
+    """Whether an end of a row with these options may be told to a receiver of its own; mostly False without decoding
+    them. `tells_of` decides."""
+    return options is not None and _TOLD_MARK in options
+
+
+def tells_of(options: str | None, state: State) -> str | None:
+    """Where this end of a row is told. Options that can't be decoded say nothing: their row fails."""
+    if not says_told(options) or state not in (State.DELIVERED, State.FAILED):
+        return None
+    try:
+        decoded = decode_options(options)
+    except Undecodable:
+        return None
+    return decoded.on_success if state is State.DELIVERED else decoded.on_failure
 
 
 def flow_of(options: str | None) -> Flow | None:

@@ -36,9 +36,11 @@ from scheduler_service.domain.revisions import label_of
 
 class Kind(StrEnum):
     """A call is a schedule's original row; a retry row holds its next attempt, in a later minute. The stored value
-    `copy` is older than that name."""
+    `copy` is older than that name. `told`: an original row whose end is told to a receiver of its own, which a sweep
+    sees from this, since it reads no options (`options.ScheduleOptions.on_success`)."""
 
     CALL = "call"
+    TOLD = "told"
     RETRY_ROW = "copy"
 
 

@@ -57,6 +57,8 @@ CALLBACKS_REMEMBERED = 4096
 NOT_LOADED: Final[Mapping[str, str]] = {
     "delay_seconds": "differs in every run; give the due",
     "key": "is not for loads: each run would replace what was put under it; put such schedules with the API",
+    "on_success": "is not for loads; a subscription tells of all ends",
+    "on_failure": "is not for loads; a subscription tells of all ends",
     "latest": "is only for schedules with a key, which can't be loaded",
     "ack_within_seconds": "is not for loads: create schedules that receivers acknowledge later with the API",
 }
@@ -213,7 +215,8 @@ class JudgeItems:
         return Judged(self._definition(load, key, redraft(request, due=due, now=now)), faults)
 
     def _draft(self, client: Client, request: ScheduleRequest, *, now: int, point: int) -> Draft:
-        own = [FieldError("/key", NOT_LOADED["key"])] if request.key is not None else []
+        given = ("key", "on_success", "on_failure")
+        own = [FieldError(f"/{name}", NOT_LOADED[name]) for name in given if getattr(request, name) is not None]
         try:
             drawn = draft(
                 request,

@@ -31,6 +31,7 @@ from scheduler_service.domain.ids import (
     redated,
 )
 from scheduler_service.domain.once import OnceIds
+from scheduler_service.domain.options import original_kind
 from scheduler_service.domain.ports.schedules import Answered
 from scheduler_service.domain.quotas import PollerChooser, pinned_poller
 from scheduler_service.domain.schedules import Definition
@@ -90,6 +91,7 @@ class CreateSchedules:
         """Call it before a body is read."""
         self._writer = writer
         self._pollers = pollers
+        self._policy = policy
         self._check_url = policy.check_url
         self._bounds = policy.bounds
         self._ack_rule = policy.check_ack
@@ -120,9 +122,12 @@ class CreateSchedules:
         """`one` for an admitted client and a caller without a task that waits: the row, and a function that gives it
         up. `answered` and `run` as in `ScheduleWriter.begin`. Raises Invalid, perhaps only because the destination must
         be looked up, and what `ScheduleWriter.begin` does."""
-        name, ack = request.callback.destination, request.callback.ack
-        if name is not None and (ack is not None or not self._destinations.holds(client.client_id, name)):
+        callback = request.callback
+        if callback.destination is not None and callback.ack is not None:
             raise Invalid([])
+        for name in request.destinations:
+            if not self._destinations.holds(client.client_id, name):
+                raise Invalid([])
         now = self._clock.wall_ms() if once is None else once.asked_at
         definition = self._define(client, request, now=now, once=once)
         return definition, self._writer.begin(
@@ -189,8 +194,9 @@ class CreateSchedules:
     async def look_up(self, client: Client, requests: Sequence[ScheduleRequest]) -> None:
         """Find the destinations that these requests name; needed before one is judged without `one`, `many` or
         `defined`. Raises StoreUnavailable."""
+        named = [name for request in requests for name in request.destinations]
+        await self._destinations.look_up(client.client_id, named)
         callbacks = [request.callback for request in requests]
-        await self._destinations.look_up(client.client_id, [callback.destination for callback in callbacks])
         if acknowledged := {callback.destination for callback in callbacks if callback.ack is not None}:
             await self._destinations.look_at_kinds(client.client_id, acknowledged)
 
@@ -247,7 +253,8 @@ class CreateSchedules:
         return judged.error
 
     def _draft(self, client: Client, request: ScheduleRequest, *, now: int, point: int) -> Draft:
-        named = request.callback.destination is not None
+        self._policy.admit_ends(request)
+        named = bool(request.destinations)
         return draft(
             request,
             settings=client.settings,
@@ -289,6 +296,7 @@ class CreateSchedules:
             poller_id=poller_id,
             due=drawn.due,
             schedule_id=schedule_id,
+            kind=original_kind(drawn.options),
             method=drawn.method,
             url=drawn.url,
             headers=self._seal_headers(client.client_id, drawn.headers),

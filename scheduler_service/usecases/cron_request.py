@@ -24,6 +24,7 @@ from scheduler_service.usecases.schedule_request import (
     CallbackRequest,
     CheckAck,
     CheckUrl,
+    EndReceiver,
     Instant,
     Name,
     TimeoutSeconds,
@@ -31,8 +32,10 @@ from scheduler_service.usecases.schedule_request import (
     asked_retry,
     asks_for_empty_body,
     draft_callback,
+    faults_of_ends,
     no_ack,
     reserved_key,
+    stored_receiver,
 )
 
 MAX_FIRES = 1_000_000
@@ -62,6 +65,7 @@ class CronRequest(RuleRequest, frozen=True, forbid_unknown_fields=True, kw_only=
     `catch_up_seconds` are skipped. `overlap` says what becomes of a run that is due while an
     earlier one has not ended: allow, skip, buffer_one, buffer_all or cancel_other. Runs have
     its `ordering_key`, as schedules do. After `pause_after_failures` failed runs in a row it is paused.
+    `on_success` and `on_failure` are those of its runs, as schedules have them.
     """
 
     callback: CallbackRequest
@@ -76,6 +80,8 @@ class CronRequest(RuleRequest, frozen=True, forbid_unknown_fields=True, kw_only=
     label: Name | None = None
     ordering_key: Name | None = None
     pause_after_failures: Annotated[int, Meta(ge=1, le=MAX_FAILURES)] | None = None
+    on_success: EndReceiver | None = None
+    on_failure: EndReceiver | None = None
 
 
 Note = Annotated[str, Meta(min_length=1, max_length=MAX_NOTE)]
@@ -139,6 +145,7 @@ def draft_cron(
         check_ack=check_ack,
     )
     faults += bounds.faults_of_schedule(request.retry, request.timeout_seconds)
+    faults += faults_of_ends(request, check_url, check_destination)
     if is_run_key(request.ordering_key):
         faults.append(reserved_key())
     elif request.ordering_key is not None and request.overlap != "allow":
@@ -171,6 +178,8 @@ def draft_cron(
             source=source_of(request),
             wire=callback.wire,
             ack=callback.ack,
+            on_success=stored_receiver(request.on_success),
+            on_failure=stored_receiver(request.on_failure),
         ),
     )
 

@@ -54,7 +54,7 @@ from scheduler_service.usecases.authenticate import Catalog
 from scheduler_service.usecases.cron_counts import CronCounts
 from scheduler_service.usecases.cron_request import CronDraft, CronRequest, draft_cron
 from scheduler_service.usecases.reading_steps import Told
-from scheduler_service.usecases.schedule_request import CallbackPolicy
+from scheduler_service.usecases.schedule_request import CallbackPolicy, named_destinations
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
 MAX_CRON_TURNS = 20
@@ -385,6 +385,7 @@ class RequestCrons:
         self.admit = admit
         """Call it before a body is read."""
         self._change = change
+        self._policy = policy
         self._check_url = policy.check_url
         self._bounds = policy.bounds
         self._ack_rule = policy.check_ack
@@ -402,7 +403,8 @@ class RequestCrons:
     ) -> Changed:
         """As `ChangeCrons.put`. Raises Invalid, ContentTooLarge too."""
         self.admit(client)
-        await self._destinations.look_up(client.client_id, [request.callback.destination])
+        named = named_destinations(request.callback.destination, request.on_success, request.on_failure)
+        await self._destinations.look_up(client.client_id, named)
         if request.callback.ack is not None:
             await self._destinations.look_at_kinds(client.client_id, [request.callback.destination])
         draft = self._draft(client, request)
@@ -417,6 +419,7 @@ class RequestCrons:
         return []
 
     def _draft(self, client: Client, request: CronRequest) -> CronDraft:
+        self._policy.admit_ends(request)
         now = self._clock.wall_ms()
         return draft_cron(
             request,

@@ -29,7 +29,7 @@ from scheduler_service.domain.clients import ClientSettings
 from scheduler_service.domain.crons import load_zone
 from scheduler_service.domain.crons.dst import Gap
 from scheduler_service.domain.destinations import DESTINATION_PATTERN, MAX_PATH_LENGTH, named_url, path_fault
-from scheduler_service.domain.errors import FieldError, Invalid, InvalidRule
+from scheduler_service.domain.errors import Conflict, FieldError, Invalid, InvalidRule
 from scheduler_service.domain.flows import Flow, FlowKey, FlowParallelism, FlowRate
 from scheduler_service.domain.ids import DAY_MS, ClientId, UnixMillis
 from scheduler_service.domain.instants import format_instant, parse_instant
@@ -72,6 +72,8 @@ CheckAck: TypeAlias = Callable[[Ack, str | None], str | None]
 (older-nodes)."""
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT)]
 Instant = Annotated[str, Meta(description="RFC 3339 with an offset", extra_json_schema={"format": "date-time"})]
+EndReceiver = Annotated[str, Meta(min_length=1, max_length=MAX_URL_LENGTH)]
+"""The name of a destination, or a URL."""
 TimeoutSeconds = Annotated[float, Meta(ge=0.1, le=60)]
 SkipAfterSeconds = Annotated[float, Meta(ge=0, le=604_800)]
 Method = Annotated[str, Meta(extra_json_schema={"enum": sorted(METHODS)})]
@@ -146,6 +148,9 @@ class ScheduleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
     `key`: the client's own name for it. Of the schedules put under one key, only the last is called. `latest`: however
     often it is replaced while it waits, it is due then at the latest; the first one's counts.
+
+    `on_success` and `on_failure`: who is told of its delivery, or of its failure, with the receiver's answer: the name
+    of a destination, or a URL.
     """
 
     callback: CallbackRequest
@@ -159,6 +164,13 @@ class ScheduleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     skip_after_seconds: SkipAfterSeconds | None = None
     key: Annotated[str, Meta(pattern=KEY_PATTERN)] | None = None
     latest: Instant | None = None
+    on_success: EndReceiver | None = None
+    on_failure: EndReceiver | None = None
+
+    @property
+    def destinations(self) -> list[str]:
+        """The names of destinations in it."""
+        return named_destinations(self.callback.destination, self.on_success, self.on_failure)
 
 
 class Draft(NamedTuple):
@@ -182,6 +194,18 @@ def no_ack(ack: Ack, destination: str | None = None) -> str | None:
     return "is not possible here: the operator has configured no address for receivers' words"
 
 
+class EndReceivers(Protocol):
+    """A request that may name receivers of ends."""
+
+    @property
+    def on_success(self) -> str | None:
+        """Who is told of a delivery."""
+
+    @property
+    def on_failure(self) -> str | None:
+        """Who is told of a failure."""
+
+
 def refuse_acks(why: str) -> CheckAck:
     """`CheckAck` where a callback may never have an `ack`; `why` completes a sentence that begins with it."""
     return lambda ack, destination: why
@@ -190,7 +214,8 @@ def refuse_acks(why: str) -> CheckAck:
 class CallbackPolicy:
     """What the operator demands of every callback before it is stored, beside the settings of its client: the network
     policy, the `bounds` of retries and timeouts, the `encryption` of its headers, which `destinations` there are, and
-    which `kinds` of targets, and whether receivers may acknowledge work later (`check_ack`).
+    which `kinds` of targets, whether receivers may acknowledge work later (`check_ack`), and whether `older_nodes` run,
+    which don't tell ends to receivers of their own.
     `check_url` and `check_proxy` are the network policy's.
     """
 
@@ -203,9 +228,11 @@ class CallbackPolicy:
         destinations: NamedDestinations | None = None,
         kinds: TargetKinds = NO_KINDS,
         check_ack: Callable[[Ack], str | None] = no_ack,
+        older_nodes: Callable[[], bool] = lambda: False,
     ) -> None:
         check = network.check_url
         remembered = lru_cache(maxsize=REMEMBERED_URLS)(check)
+        self._older_nodes = older_nodes
         # A URL too long to be stored is not cached.
         self.check_url: CheckUrl = lambda url: (remembered if len(url) <= MAX_URL_LENGTH else check)(url)
         self.check_proxy = network.check_proxy
@@ -225,6 +252,12 @@ class CallbackPolicy:
             return wrong
 
         return check
+
+    def admit_ends(self, request: EndReceivers) -> None:
+        """Raises Conflict (older-nodes) for a request that names a receiver of an end which some nodes would not
+        tell."""
+        if (request.on_success is not None or request.on_failure is not None) and self._older_nodes():
+            raise Conflict("older-nodes", "nodes run that do not know on_success and on_failure: upgrade them first")
 
 
 def draft(
@@ -255,6 +288,8 @@ def draft(
     )
     if request.retry is not None or request.timeout_seconds is not None:
         faults += bounds.faults_of_schedule(request.retry, request.timeout_seconds)
+    if request.on_success is not None or request.on_failure is not None:
+        faults += faults_of_ends(request, check_url, check_destination)
     if request.latest is not None:
         faults += _faults_of_latest(request)
     if request.ordering_key is not None and is_run_key(request.ordering_key):
@@ -262,6 +297,32 @@ def draft(
     if faults:
         raise Invalid(faults)
     return _drawn(request, asked, due if due > now else UnixMillis(now), headers, body)
+
+
+def faults_of_ends(request: EndReceivers, check_url: CheckUrl, check_destination: CheckDestination) -> list[FieldError]:
+    """What is wrong with the receivers of the ends."""
+    faults = []
+    for name, asked in (("on_success", request.on_success), ("on_failure", request.on_failure)):
+        if asked is None:
+            continue
+        if "://" in asked:
+            refusal = check_url(asked)
+            wrong = None if refusal is None else refusal.detail
+        else:
+            wrong = check_destination(asked)
+        if wrong is not None:
+            faults.append(FieldError(f"/{name}", wrong))
+    return faults
+
+
+def stored_receiver(asked: str | None) -> str | None:
+    """The URL to store for the receiver of an end."""
+    return asked if asked is None or "://" in asked else named_url(asked, "")
+
+
+def named_destinations(*asked: str | None) -> list[str]:
+    """Those of these receivers that are names."""
+    return [name for name in asked if name is not None and "://" not in name]
 
 
 def reserved_key() -> FieldError:
@@ -514,7 +575,8 @@ def _options(request: ScheduleRequest) -> str:
     callback, retry, due = request.callback, request.retry, request.due
     timeout, skip_after, wire = request.timeout_seconds, request.skip_after_seconds, callback.wire
     plain = retry is None and timeout is None and skip_after is None and callback.flow_key is None and wire is None
-    if plain and callback.ack is None and callback.body and not isinstance(due, LocalTime):
+    plain = plain and callback.ack is None and request.on_success is None and request.on_failure is None
+    if plain and callback.body and not isinstance(due, LocalTime):
         return NO_OPTIONS_TEXT
     return encode_options(
         ScheduleOptions(
@@ -526,5 +588,7 @@ def _options(request: ScheduleRequest) -> str:
             wire=wire,
             local_due=asked_local_due(due),
             ack=callback.ack,
+            on_success=stored_receiver(request.on_success),
+            on_failure=stored_receiver(request.on_failure),
         )
     )

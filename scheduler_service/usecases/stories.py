@@ -5,7 +5,7 @@
     claimed                      the node that called or calls, and its epoch
     attempt                      attempts, each with its answer
     redelivered, doubt, next     the row
-    ended                        the row
+    ended, told                  the row
 
 A call is late if its first attempt starts more than `LATE_MS` after its due. Nodes remember causes only for calls that
 are late, deferred or retried; nodes of an older version never do, so a late call may have no known cause.
@@ -19,7 +19,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from scheduler_service.domain.acknowledgements import ACKNOWLEDGED, AWAITING, RECEIVER_FAILED
+from scheduler_service.domain.destinations import read_named_url
 from scheduler_service.domain.ids import ScheduleId, UnixMillis, due_of, is_schedule_id
+from scheduler_service.domain.options import tells_of
 from scheduler_service.domain.reasons import REASONS
 from scheduler_service.domain.retry_rows import IN_DOUBT, REDELIVERY, key_mark
 from scheduler_service.domain.revisions import revision_of
@@ -36,7 +38,7 @@ NOT_CALLED: Final = "not-called"
 VERDICTS: Final = (ON_TIME, LATE, WAITING, OVERDUE, NOT_CALLED)
 """Of the first attempt: it began within a second of its due or later, is still to come or overdue, or never comes."""
 STEPS: Final = (
-    "accepted", "moved", "updated", "waited", "claimed", "attempt", "redelivered", "doubt", "next", "ended"
+    "accepted", "moved", "updated", "waited", "claimed", "attempt", "redelivered", "doubt", "next", "ended", "told"
 )  # fmt: skip
 _UNITS: Final = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 _DECIMALS_BELOW_MS: Final = 120_000
@@ -303,6 +305,10 @@ def _after(facts: Facts) -> Iterator[Step]:
         yield Step(step="next", at=row.due, text="It is due then.")
     if row.ended:
         yield Step(step="ended", at=row.finished_at, text=f"It was {_ENDS.get(row.state or '', row.state)}{_why(row)}.")
+        if (told := tells_of(row.options, State(row.state or ""))) is not None:
+            named = read_named_url(told)
+            to = told if named is None else named.name
+            yield Step(step="told", at=row.finished_at, text=f"A notice tells {to} of it, with the answer if known.")
 
 
 def _capital(text: str) -> str:

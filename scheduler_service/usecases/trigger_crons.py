@@ -13,7 +13,7 @@ from scheduler_service.domain.crons.expansion import overlap_option
 from scheduler_service.domain.crons.row import Cron, CronRun
 from scheduler_service.domain.errors import Conflict
 from scheduler_service.domain.ids import ClientId, CronId, ScheduleId, UnixMillis, derived_schedule_id, due_of
-from scheduler_service.domain.options import ScheduleOptions, encode_options
+from scheduler_service.domain.options import ScheduleOptions, encode_options, original_kind
 from scheduler_service.domain.ports import CronStore
 from scheduler_service.domain.schedules import Definition
 from scheduler_service.runtime.clock import Clock
@@ -86,27 +86,31 @@ class TriggerCron:
 def _run(cron: Cron, at: UnixMillis) -> ChosenRun:
     name = f"trigger {cron.client_id} {cron.cron_id} {cron.revision} {at}"
     schedule_id = derived_schedule_id(due=at, poller_id=cron.poller_id, name=name)
+    options = encode_options(
+        ScheduleOptions(
+            retry=cron.options.retry,
+            timeout_seconds=cron.options.timeout_seconds,
+            empty_body=cron.options.empty_body,
+            flow=cron.options.flow,
+            wire=cron.options.wire,
+            overlap=overlap_option(cron),
+            pauses=cron.options.pause_after_failures is not None,
+            ack=cron.options.ack,
+            on_success=cron.options.on_success,
+            on_failure=cron.options.on_failure,
+        )
+    )
     definition = Definition(
         client_id=cron.client_id,
         poller_id=cron.poller_id,
         due=at,
         schedule_id=schedule_id,
+        kind=original_kind(options),
         method=cron.callback.method,
         url=cron.callback.url,
         headers=cron.callback.headers,
         body=cron.callback.body,
-        options=encode_options(
-            ScheduleOptions(
-                retry=cron.options.retry,
-                timeout_seconds=cron.options.timeout_seconds,
-                empty_body=cron.options.empty_body,
-                flow=cron.options.flow,
-                wire=cron.options.wire,
-                overlap=overlap_option(cron),
-                pauses=cron.options.pause_after_failures is not None,
-                ack=cron.options.ack,
-            )
-        ),
+        options=options,
         label=cron.options.label,
         ordering_key=cron.runs_key,
         cron_id=cron.cron_id,

@@ -29,6 +29,8 @@ class Notices:
     types: dict[str, str] = field(default_factory=dict)
     ends: dict[str, set[str]] = field(default_factory=dict)
     """The types of the events that arrived, by schedule."""
+    told: dict[str, list[tuple[str, dict[str, Any]]]] = field(default_factory=dict)
+    """The notices of schedules' own, as they were sent: their ids and bodies, by schedule and what they tell."""
     calls: list[Call] = field(default_factory=list)
 
     async def subscribe(
@@ -58,6 +60,10 @@ class Notices:
         if not node.node.membership_agent.trusted():
             raise self.world.violation(f"{node.name} sent a notice without trust")
         self.calls.append(call)
+        if "on" in (body := msgspec.json.decode(call.body)):
+            end = f"{body['events'][0]['schedule_id']} {body['on']}"
+            self.told.setdefault(end, []).append((call.schedule_id, body))
+            return True
         if isinstance(call.answer, int) and 200 <= call.answer <= 299:
             for event in msgspec.json.decode(call.body)["events"]:
                 self.got[event["id"]] += 1

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptError, AttemptResult
+from scheduler_service.domain.end_notices import KeptAnswer
 from scheduler_service.domain.ids import due_of
 from scheduler_service.domain.verbs import Asked
 from tests.simulation.sim_clock import SimClock
@@ -32,6 +33,11 @@ class Call:
     body: bytes = b""
     answer: int | AttemptError = 200
     """The answer of the receiver's script, whether or not it reaches a node."""
+
+
+def said(call: Call, status: int) -> KeptAnswer:
+    """The answer to a call whose request keeps it."""
+    return KeptAnswer(status=status, headers=(("x-said", "so"),), body=call.schedule_id.encode())
 
 
 def answers_ok(call: Call) -> int | AttemptError:
@@ -120,6 +126,7 @@ class SimEngine:
                         started_at_ms=started,
                         duration_seconds=self._clock.monotonic() - began,
                         asked=None if status is None else self._receiver.asks(call),
+                        answer=None if status is None or not request.keeps_answer else said(call, status),
                     )
                 )
 

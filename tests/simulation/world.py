@@ -36,7 +36,7 @@ from scheduler_service.domain.ids import (
     partition_of,
     poller_of,
 )
-from scheduler_service.domain.options import ScheduleOptions, encode_headers, encode_options, pin_of
+from scheduler_service.domain.options import ScheduleOptions, encode_headers, encode_options, original_kind, pin_of
 from scheduler_service.domain.quotas import pinned_poller
 from scheduler_service.domain.retry_rows import IN_DOUBT
 from scheduler_service.domain.schedules import Definition, Row, State
@@ -287,10 +287,13 @@ class World:
         flow: Flow | None = None,
         skip_after_seconds: float | None = None,
         ack: Ack | None = None,
+        told: str | None = None,
     ) -> tuple[CreateRecord, Definition]:
         due, quota = UnixMillis(int(due_ms)), self.clients[client].poller_quota
         poller = PollerId(self.rng.randrange(quota))
-        options = encode_options(ScheduleOptions(flow=flow, skip_after_seconds=skip_after_seconds, ack=ack))
+        options = encode_options(
+            ScheduleOptions(flow=flow, skip_after_seconds=skip_after_seconds, ack=ack, on_success=told, on_failure=told)
+        )
         if (pin := pin_of(options, ordering_key)) is not None:
             poller = pinned_poller(ClientId(client), pin, quota=quota)
         schedule_id = new_schedule_id(due=due, poller_id=poller, randomness=self.api_randomness)
@@ -308,6 +311,7 @@ class World:
             poller_id=poller,
             due=due,
             schedule_id=schedule_id,
+            kind=original_kind(options),
             method="POST" if named is None else "",
             url=url,
             headers=encode_headers([("x-due", str(int(due)))]),

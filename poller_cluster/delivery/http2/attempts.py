@@ -271,6 +271,7 @@ class Http2Attempts:
             framing_bytes=settings.framing_bytes,
             excerpt_bytes=settings.excerpt_bytes,
             observed=attempt.sight is not None,
+            kept=attempt.request.keeps_answer,
         )
 
     def _begin_stream(self, attempt: Attempt, stream: Stream[Attempt], connection: Http2Connection[Attempt]) -> None:

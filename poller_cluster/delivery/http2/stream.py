@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Final, Generic, TypeVar
 
 from poller_cluster.delivery.answer import End
+from scheduler_service.domain.end_notices import ANSWER_BYTES
 from scheduler_service.domain.verbs import OF_SUCCESSES
 
 A = TypeVar("A")
@@ -37,6 +38,7 @@ class Stream(Generic[A]):
         "_headers",
         "_interim",
         "_keeps",
+        "_kept_bytes",
         "_pieces",
         "_response_bytes",
         "attempt",
@@ -63,6 +65,7 @@ class Stream(Generic[A]):
         framing_bytes: int,
         excerpt_bytes: int,
         observed: bool,
+        kept: bool = False,
     ) -> None:
         self.attempt: A | None = attempt
         self.number = self.status = self.heard_at_start = self.unacknowledged = self.outstanding = 0
@@ -72,7 +75,8 @@ class Stream(Generic[A]):
         self.unsent: memoryview | None = None
         self._response_bytes = response_bytes
         self._excerpt_bytes = excerpt_bytes
-        self._keeps = observed
+        self._keeps = observed or kept
+        self._kept_bytes = ANSWER_BYTES if kept else excerpt_bytes
         self._headers: list[Header] = []
         self._pieces: list[bytes] = []
         self._body_bytes = self._interim = 0
@@ -104,8 +108,8 @@ class Stream(Generic[A]):
     def hear_body(self, piece: bytes) -> None:
         if self.end is not None:
             return
-        if self._keeps and self._body_bytes < self._excerpt_bytes:
-            self._pieces.append(piece[: self._excerpt_bytes - self._body_bytes])
+        if self._keeps and self._body_bytes < self._kept_bytes:
+            self._pieces.append(piece[: self._kept_bytes - self._body_bytes])
         self._body_bytes += len(piece)
         if self._body_bytes > self._response_bytes:
             self.end = "too-long"
@@ -131,7 +135,17 @@ class Stream(Generic[A]):
     @property
     def excerpt(self) -> str:
         """The beginning of the body; kept only for statuses of 300 and above and for observed attempts."""
-        return b"".join(self._pieces).decode(errors="replace")
+        return self.body[: self._excerpt_bytes].decode(errors="replace")
+
+    @property
+    def body(self) -> bytes:
+        """What is kept of the body."""
+        return b"".join(self._pieces)
+
+    @property
+    def cut(self) -> bool:
+        """Whether the body had more than is kept of it, or broke off."""
+        return self.end != "complete" or self._body_bytes > self._kept_bytes
 
     def fields(self) -> list[tuple[str, str]]:
         """The headers of the final answer; kept when the excerpt is."""

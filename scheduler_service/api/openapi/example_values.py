@@ -40,6 +40,7 @@ NEW_SCHEDULE: Final = {
     "callback": CALLBACK,
     "label": "order-17",
     "retry": {"max_attempts": 5},
+    "on_failure": "https://shop.example/hooks/failed",
 }
 SCHEDULE: Final = {
     "schedule_id": SCHEDULE_ID,
@@ -65,6 +66,8 @@ SCHEDULE: Final = {
     "retry": {"max_attempts": 5},
     "timeout_seconds": None,
     "skip_after_seconds": None,
+    "on_success": None,
+    "on_failure": "https://shop.example/hooks/failed",
     "cron_id": None,
     "rescheduled_from": None,
     "rescheduled_to": None,
@@ -114,6 +117,7 @@ REMINDER: Final = {
     "callback": PLAIN_CALLBACK,
     "label": None,
     "retry": None,
+    "on_failure": None,
 }
 UNDER_KEY: Final = {**REMINDER, "key": PATH_PARTS["schedule_key"].example, "latest": "2026-11-21T10:30:00.000Z"}
 LATE: Final = {"due": "2026-11-20T09:30:00Z", "callback": {"url": "https://shop.example/hooks/remind"}}
@@ -138,6 +142,7 @@ NEW_CRON: Final = {
     "callback": {"url": "https://shop.example/hooks/close-the-day"},
     "label": "books",
     "pause_after_failures": 3,
+    "on_failure": "https://shop.example/hooks/failed",
 }
 NIGHTS: Final = [f"2026-11-{day}T01:30:00.000Z" for day in range(22, 27)]
 CRON: Final = {
@@ -167,6 +172,8 @@ CRON: Final = {
     "label": "books",
     "ordering_key": None,
     "pause_after_failures": 3,
+    "on_success": None,
+    "on_failure": "https://shop.example/hooks/failed",
     "pause": None,
     "created_at": NOW,
     "changed_at": NOW,

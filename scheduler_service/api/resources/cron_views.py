@@ -5,7 +5,7 @@ from typing import Annotated, get_args
 import msgspec
 from msgspec import Meta
 
-from scheduler_service.api.resources.schedule_views import callback_view
+from scheduler_service.api.resources.schedule_views import callback_view, end_receiver
 from scheduler_service.api.schemas import CallbackView, Instant, ScheduleReason
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.crons import (
@@ -75,6 +75,8 @@ class CronView(msgspec.Struct, frozen=True, kw_only=True):
     label: str | None
     ordering_key: str | None
     pause_after_failures: int | None
+    on_success: str | None
+    on_failure: str | None
     pause: PauseView | None
     created_at: Instant
     changed_at: Instant
@@ -146,6 +148,8 @@ def cron_view(cron: Cron, client: Client, encryption: SecretEncryption, *, now: 
         label=options.label,
         ordering_key=options.ordering_key,
         pause_after_failures=options.pause_after_failures,
+        on_success=end_receiver(options.on_success),
+        on_failure=end_receiver(options.on_failure),
         pause=_pause_view(cron),
         created_at=format_instant(cron.created_at),
         changed_at=format_instant(cron.changed_at),

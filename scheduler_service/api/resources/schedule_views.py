@@ -90,12 +90,20 @@ def _schedule_view(
         retry=options.retry,
         timeout_seconds=options.timeout_seconds,
         skip_after_seconds=options.skip_after_seconds,
+        on_success=end_receiver(options.on_success),
+        on_failure=end_receiver(options.on_failure),
         cron_id=source.cron_id,
         rescheduled_from=source.rescheduled_from,
         rescheduled_to=outcome.rescheduled_to if outcome is not None else None,
         redelivered_at=format_instant_or_none(outcome.redelivered_at) if outcome is not None else None,
         created_at=format_instant(source.created_at or 0),
     )
+
+
+def end_receiver(url: str | None) -> str | None:
+    """Who is told of an end, as it was asked for."""
+    named = None if url is None else read_named_url(url)
+    return url if named is None else named.name
 
 
 def callback_view(

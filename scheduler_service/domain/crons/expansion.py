@@ -36,7 +36,7 @@ from scheduler_service.domain.crons.row import CRON_CLIENT, Cron, CronOptions, C
 from scheduler_service.domain.crons.rule import Rule, spread_offset_ms
 from scheduler_service.domain.crons.zones import tzdata_version
 from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, PollerId, ScheduleId, UnixMillis, derived_schedule_id
-from scheduler_service.domain.options import CronChild, ScheduleOptions, encode_options
+from scheduler_service.domain.options import CronChild, ScheduleOptions, encode_options, original_kind
 from scheduler_service.domain.schedules import Definition
 
 LEAD_MS = 60_000
@@ -228,6 +228,7 @@ def _child(cron: Cron, options: str, nominal: int, due: int, *, skip: bool) -> C
         poller_id=cron.poller_id,
         due=UnixMillis(due),
         schedule_id=schedule_id,
+        kind=original_kind(options),
         method=cron.callback.method,
         url=cron.callback.url,
         headers=cron.callback.headers,
@@ -256,6 +257,8 @@ def _child_options(cron: Cron) -> str:
             overlap=overlap_option(cron),
             pauses=cron.options.pause_after_failures is not None,
             ack=cron.options.ack,
+            on_success=cron.options.on_success,
+            on_failure=cron.options.on_failure,
         )
     )
 

@@ -68,8 +68,8 @@ class CronPause(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 class CronOptions(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A rule's options beside expression and zone. Instants are Unix milliseconds, `ends_at` is exclusive.
-    `empty_body`, `flow`, `wire` and `ack` as in `ScheduleOptions`, `ordering_key` as in `Definition`. `source`: only
-    to be shown; None: `expression` is what was asked for.
+    `empty_body`, `flow`, `wire`, `ack`, `on_success` and `on_failure` as in `ScheduleOptions`, `ordering_key` as in
+    `Definition`. `source`: only to be shown; None: `expression` is what was asked for.
     `waits`: the policy if it is neither of `overlap`, which is then skip, for programs that know only those two.
     `pause_after_failures`: after how many failed runs in a row nodes pause the cron; None: they never do."""
 
@@ -92,6 +92,8 @@ class CronOptions(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     source: CronSource | None = None
     wire: str | None = None
     ack: Ack | None = None
+    on_success: str | None = None
+    on_failure: str | None = None
 
     @property
     def policy(self) -> Overlap:

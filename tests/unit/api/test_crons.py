@@ -54,6 +54,8 @@ async def test_put_answers_the_whole_cron(api: ApiHarness, key: str) -> None:
         "label": None,
         "ordering_key": None,
         "pause_after_failures": None,
+        "on_success": None,
+        "on_failure": None,
         "pause": None,
         "created_at": "2026-11-21T09:30:00.000Z",
         "changed_at": "2026-11-21T09:30:00.000Z",

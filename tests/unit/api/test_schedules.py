@@ -73,6 +73,8 @@ async def test_create_answers_the_whole_schedule(api: ApiHarness, key: str) -> N
         "retry": {"max_attempts": 5},
         "timeout_seconds": 2.0,
         "skip_after_seconds": 30.0,
+        "on_success": None,
+        "on_failure": None,
         "cron_id": None,
         "rescheduled_from": None,
         "rescheduled_to": None,

@@ -394,3 +394,20 @@ class TestVerbs:
         ):
             made = feed(self.unobserved(), came)
             assert [value for name, value in made.fields() if name.lower() == "retry-after"] == []
+
+
+@pytest.mark.parametrize("status", [200, 500])
+def test_the_body_of_a_kept_answer_is_kept_whole_up_to_its_bound(status: int) -> None:
+    made = Answer(response_bytes=100_000, framing_bytes=FRAMING_BYTES, excerpt_bytes=10)
+    head = f"HTTP/1.1 {status} X\r\nX-Y: 1\r\nContent-Length: ".encode()
+    for size, cut in ((65_536, False), (65_537, True)):
+        made.begin(bodiless=False, observed=False, kept=True)
+        feed(made, head + b"%d\r\n\r\n" % size, b"a" * size)
+        assert (len(made.body), made.cut, made.excerpt) == (65_536, cut, "a" * 10)
+        assert made.fields()[0] == ("X-Y", "1")
+    made.begin(bodiless=False, observed=False, kept=True)
+    feed(made, head + b"3\r\n\r\nab")
+    assert (made.body, made.cut) == (b"ab", True), "it broke off"
+    made = answer(observed=False)
+    feed(made, head + b"20\r\n\r\n" + b"a" * 20)
+    assert made.body == (b"" if status == 200 else b"a" * 10)

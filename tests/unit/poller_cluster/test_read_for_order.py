@@ -27,6 +27,7 @@ class Minute:
         context: Any = SimpleNamespace(
             runtime=node_runtime(clock, budget=self.budget),
             events=None,
+            ends=None,
             schedules=SimpleNamespace(read_page=self.read_page),
             writer=stand_in,
             books=stand_in,

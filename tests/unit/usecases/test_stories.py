@@ -56,6 +56,15 @@ def test_a_call_on_time() -> None:
     assert story.steps[1].text == f"Node {NODE} claimed it under epoch 7."
 
 
+def test_a_told_end_names_who_is_told() -> None:
+    options = '{"on_success": "destination://book", "on_failure": "https://book.example/failed"}'
+    assert told(**delivered(12), options=options).steps[-1].text.startswith("A notice tells book of it")
+    failed = told(**delivered(12) | {"state": "failed"}, options=options)
+    assert "https://book.example/failed" in failed.steps[-1].text
+    cancelled = told(**delivered(12) | {"state": "cancelled"}, options=options)
+    assert cancelled.steps[-1].step == "ended"
+
+
 @pytest.mark.parametrize("cause", CAUSES)
 def test_a_late_call_says_what_it_waited_for(cause: str) -> None:
     story = told(**delivered(5_000, waited=f"node=200,{cause}=4700"))
