@@ -16,30 +16,42 @@ An answer may say more than its status, by these headers, where the client's set
     NOT_AGAIN     with status 489 or any other failure: no further attempt
     call_at(due)  the schedule is called again at that instant, under the same id, and has not failed
     STOP_CRON     the cron of this run is paused
+
+Work that takes longer than a request: if the callback has an `ack_url`, answer 202, and say later what became of it.
+
+    say_done(callback.ack_url, {"frames": 4812})
 """
 
 import base64
 import binascii
 import hashlib
 import hmac
+import json
 import math
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, Protocol
+from typing import Any, Final, NoReturn, Protocol
 
 __all__ = [
     "NOT_AGAIN",
     "STOP_CRON",
+    "AcknowledgementError",
     "BadSignatureError",
     "Headers",
     "MalformedHeaderError",
     "MissingHeaderError",
+    "StaleWordError",
     "TimestampError",
     "VerificationError",
     "VerifiedCallback",
+    "ask_for_time",
     "call_at",
+    "say_done",
+    "say_failed",
     "verify",
 ]
 
@@ -54,6 +66,9 @@ _KEY_BYTES = 24
 _PUBLIC_KEY_BYTES = 32
 # Bounds the work that a hostile header can cause.
 _MAX_SIGNATURES = 32
+_REPEATED = frozenset((425, 429, 502, 503, 504))
+"""Statuses of answers to a word after which it is sent again."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0
 
 
 class Headers(Protocol):
@@ -82,6 +97,15 @@ class BadSignatureError(VerificationError):
     """No signature matches: the secret is another one, or the body is not what was signed."""
 
 
+class AcknowledgementError(Exception):
+    """It is not known whether the word counts, or it was refused. Say it again."""
+
+
+class StaleWordError(AcknowledgementError):
+    """No word about this call is awaited any more: it was called again, its deadline has passed, or it has ended. Stop
+    the work: another call may be doing it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedCallback:
     """The content of a verified callback's headers.
@@ -90,7 +114,8 @@ class VerifiedCallback:
     the signature. The rest is as received, and only as trustworthy as the connection; None where the header is absent.
     `due` is RFC 3339, the nominal instant. `attempt` counts from 1. `fence` never decreases for one schedule while its
     sender is legitimate: refuse a lower one than you have seen. `redelivery`: this call may have been made before.
-    `trial`: a trial call, which belongs to no schedule. `key`: your own name for the schedule.
+    `trial`: a trial call, which belongs to no schedule. `key`: your own name for the schedule. `ack_url`: where to say
+    later what became of the call, if it is answered 202.
     """
 
     webhook_id: str
@@ -103,6 +128,7 @@ class VerifiedCallback:
     redelivery: bool
     trial: bool = False
     key: str | None = None
+    ack_url: str | None = None
 
 
 def call_at(due: datetime) -> dict[str, str]:
@@ -161,7 +187,67 @@ def verify(
         redelivery=found.get("minutehand-redelivery", "").lower() == "true",
         trial=found.get("minutehand-trial", "").lower() == "true",
         key=found.get("minutehand-key"),
+        ack_url=found.get("minutehand-ack-url"),
     )
+
+
+def say_done(ack_url: str, data: object = None, *, patience_seconds: float = 60) -> None:
+    """The work is done: the schedule is delivered. `data` is kept with the attempt: anything that `json` writes, up to
+    64 KiB. Blocks; repeats itself for so long while Minutehand can't be reached or has not recorded the 202. Raises
+    StaleWordError, AcknowledgementError."""
+    _say(ack_url, {"result": "done", "data": data}, patience_seconds)
+
+
+def say_failed(ack_url: str, reason: str | None = None, data: object = None, *, patience_seconds: float = 60) -> None:
+    """The attempt has failed, and is retried by the schedule's policy. Otherwise as `say_done`."""
+    _say(ack_url, {"result": "failed", "reason": reason, "data": data}, patience_seconds)
+
+
+def ask_for_time(
+    ack_url: str, within_seconds: float | None = None, data: object = None, *, patience_seconds: float = 60
+) -> datetime | None:
+    """The work goes on, and needs so long from now, or as long again as the callback's `ack` says. Returns until when
+    a word is awaited. Otherwise as `say_done`."""
+    said = _say(ack_url, {"result": "extend", "within_seconds": within_seconds, "data": data}, patience_seconds)
+    deadline = said.get("deadline")
+    return None if deadline is None else datetime.fromisoformat(deadline)
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: object) -> None:
+        """The address is Minutehand's own: it sends nobody elsewhere."""
+        return
+
+
+def _say(ack_url: str, word: Mapping[str, object], patience_seconds: float) -> dict[str, Any]:
+    if not ack_url.startswith(("https://", "http://")):
+        raise ValueError("ack_url must be that of a callback, http or https")
+    body = json.dumps({name: value for name, value in word.items() if value is not None}).encode()
+    request = urllib.request.Request(ack_url, body, {"Content-Type": "application/json"}, method="POST")  # noqa: S310  (the scheme was checked)
+    opener = urllib.request.build_opener(_NoRedirects)
+    until, pause = time.monotonic() + patience_seconds, _FIRST_PAUSE
+    while True:
+        try:
+            with opener.open(request, timeout=min(max(until - time.monotonic(), 1.0), 30.0)) as answer:
+                return dict(json.loads(answer.read()))
+        except urllib.error.HTTPError as error:
+            with error:
+                if error.code not in _REPEATED:
+                    _refused(error)
+                wrong = f"Minutehand answered {error.code}"
+        except (OSError, ValueError) as error:
+            wrong = f"no answer: {error}"
+        if time.monotonic() + pause > until:
+            raise AcknowledgementError(wrong)
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def _refused(error: urllib.error.HTTPError) -> NoReturn:
+    text = error.read(10_000).decode(errors="replace")
+    if error.code in (404, 409):
+        raise StaleWordError(text) from None
+    raise AcknowledgementError(f"Minutehand answered {error.code}: {text}") from None
 
 
 class _Judge(Protocol):

@@ -22,7 +22,7 @@ _CALLBACK = (
     "url", "destination", "path", "method", "headers", "body", "json", "body_base64",
     "flow_key", "flow_rate", "flow_parallelism",
 )  # fmt: skip
-_PREFIXES = ("retry", "due")
+_PREFIXES = ("retry", "due", "ack")
 """Objects of a create whose fields are columns of their own: `retry_max_attempts`, `due_local`."""
 _JSON_TEXTS = ("headers", "json", "retry_final_statuses")
 _MOST_SHOWN = 20
@@ -129,7 +129,6 @@ def _pointer(column: str) -> str:
 
 
 def _column(pointer: str) -> str:
-    outer, _, inner = pointer.removeprefix("/").partition("/")
-    if outer in _PREFIXES and inner:
-        return f"{outer}_{inner}"
-    return pointer.removeprefix("/callback").removeprefix("/")
+    name = pointer.removeprefix("/callback").removeprefix("/")
+    outer, _, inner = name.partition("/")
+    return f"{outer}_{inner}" if outer in _PREFIXES and inner else name

@@ -1,5 +1,8 @@
 """Calls that receivers take by 202 and acknowledge later, with real processes that are killed meanwhile."""
 
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -10,10 +13,13 @@ from typing import Any
 
 import httpx
 
+from minutehand.client import Ack, Callback, Retry
+from minutehand.local.machine import free_ports
 from tests.support.cassandra import SuiteCassandra
 from tests.support.processes import Deployment, deployment
 
 CLIENT = "shop"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "receivers" / "working_receiver.py"
 TAKEN_OVER_SECONDS = 60.0
 """How long it takes at most on a busy machine until a killed node's pollers are another's, and its past is read."""
 
@@ -123,3 +129,40 @@ def test_a_word_counts_and_a_deadline_holds_whichever_node_is_killed(cassandra: 
         assert len(taken.of(finished)) == 1
         [attempt] = show(cluster, key, finished, "/attempts")["items"]
         assert attempt["acknowledgement"]["data"] == {"rows": 3}
+
+
+@contextmanager
+def example(secret: str) -> Iterator[str]:
+    (port,) = free_ports(1)
+    environment = {**os.environ, "SIGNING_SECRET": secret, "PYTHONPATH": str(EXAMPLE.parents[2])}
+    process = subprocess.Popen([sys.executable, EXAMPLE, str(port)], env=environment)
+    try:
+        yield f"http://127.0.0.1:{port}/hooks/render"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_the_example_says_done_and_failed_by_the_sdk(cassandra: SuiteCassandra, tmp_path: Path) -> None:
+    with deployment(cassandra, tmp_path) as cluster:
+        offered = {"MINUTEHAND_ACKNOWLEDGEMENTS_BASE_URL": cluster.api_url}
+        cluster.start_api(variables=offered)
+        cluster.start_node("one", variables=offered)
+        key = cluster.register(CLIENT, poller_quota=1)
+        with cluster.client(CLIENT, cluster.admin_key) as admin:
+            secret = admin.signing_secrets.create().secret
+        ack = Ack(within_seconds=120)
+        with example(secret) as url, cluster.client(CLIENT, key) as client:
+            good, bad = (
+                client.schedules.create(
+                    Callback(url=url, json={"frames": frames}, ack=ack), delay_seconds=2, retry=Retry(max_attempts=1)
+                ).schedule_id
+                for frames in (1_500, -1)
+            )
+            await_state(cluster, key, good, "delivered", seconds=40)
+            await_state(cluster, key, bad, "failed", seconds=40)
+            [done], [failed] = client.schedules.attempts(good), client.schedules.attempts(bad)
+            assert done.acknowledgement is not None
+            assert (done.acknowledgement.result, done.acknowledgement.data) == ("done", {"frames": 1_500})
+            assert failed.acknowledgement is not None
+            assert (failed.outcome, failed.acknowledgement.reason) == ("failed", "there are no frames")
