@@ -181,6 +181,44 @@ def test_the_node_that_called_is_killed(word: str | None, before_word: bool) -> 
     simulate(scenario)
 
 
+def test_of_an_attempt_made_twice_only_the_word_to_the_newer_caller_counts() -> None:
+    """The first node is killed before it records the 202; the next one makes the same attempt under its own fence."""
+
+    async def scenario(world: World) -> None:
+        words = await shop(world, names="a")
+        asked = await world.create("shop", world.now_ms() + 3_000, ack=ACK)
+        while not asked.calls:
+            await world.advance(0.005)
+        await world.kill("a")
+        world.add_node("b")
+        await world.advance(40)
+        first, second = asked.calls
+        assert (first.attempt, second.attempt) == (1, 1)
+        assert first.fence < second.fence
+        assert isinstance(await words.say(first, "done"), Conflict)
+        assert (await found(world, asked)).shown_state is State.AWAITING
+        assert isinstance(await words.say(second, "done"), Row)
+        await world.settle_down()
+        words.check(asked, await found(world, asked))
+
+    simulate(scenario)
+
+
+def test_of_two_words_at_the_same_moment_one_is_taken() -> None:
+    async def scenario(world: World) -> None:
+        words = await shop(world)
+        asked = await awaiting(world)
+        saying = [asyncio.ensure_future(words.say(asked.calls[0], word)) for word in ("done", "failed")]
+        await world.advance(3)
+        taken = [isinstance(said.result(), Row) for said in saying]
+        assert sorted(taken) == [False, True]
+        await world.advance(2)
+        row = await found(world, asked)
+        assert (row.state == "delivered") is taken[0]
+
+    simulate(scenario)
+
+
 def test_rows_of_its_ordering_key_wait_until_it_has_ended() -> None:
     async def scenario(world: World) -> None:
         words = await shop(world)
