@@ -1,6 +1,7 @@
 """Calls that receivers take by 202 and acknowledge later, with real processes that are killed meanwhile."""
 
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -131,12 +132,21 @@ def test_a_word_counts_and_a_deadline_holds_whichever_node_is_killed(cassandra: 
         assert attempt["acknowledgement"]["data"] == {"rows": 3}
 
 
+def _listens(port: int) -> bool:
+    with socket.socket() as one:
+        return one.connect_ex(("127.0.0.1", port)) == 0
+
+
 @contextmanager
 def example(secret: str) -> Iterator[str]:
     (port,) = free_ports(1)
     environment = {**os.environ, "SIGNING_SECRET": secret, "PYTHONPATH": str(EXAMPLE.parents[2])}
     process = subprocess.Popen([sys.executable, EXAMPLE, str(port)], env=environment)
     try:
+        deadline = time.monotonic() + 30
+        while not _listens(port):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
         yield f"http://127.0.0.1:{port}/hooks/render"
     finally:
         process.kill()
