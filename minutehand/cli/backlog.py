@@ -45,7 +45,7 @@ def backlog(
         print_json(found)
         return
     if not found.clients:
-        typer.echo("Nothing is overdue.")
+        typer.echo("No client is behind by more than two minutes.")
         return
     _print(found.items)
     typer.echo(

@@ -224,7 +224,7 @@ def _show(found: "Reconciliation", as_json: bool) -> None:
             ("found", ", ".join(f"{count:,} {name}" for name, count in found.seen.items()) or None),
             ("outcomes", _counts(found) or None),
             *((f"due from {one.hour:%Y-%m-%d %H:%M}", f"{one.schedules:,}") for one in found.hours),
-            ("such as", ", ".join(found.samples) or None),
+            *(("such as", one) for one in found.samples),
             ("created", found.created_at),
             ("by", found.created_by),
             ("updated", found.updated_at),

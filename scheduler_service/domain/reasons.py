@@ -29,7 +29,7 @@ REASONS: Final[Mapping[str, str]] = {
     "internal": "failed; a fault of Minutehand's, which the log of the node tells",
     "cron-stopped": "ended, delivered or failed, with an answer by which its receiver stopped its cron",
     "late": "skipped by the late policy",
-    "overdue": "skipped on request, as it was overdue",
+    "overdue": "skipped; on request, as it was overdue",
     "missed": "skipped; the fire was older than the cron's catch-up",
     "overlap": "skipped, as another run of the cron had not ended; or cancelled in favour of a later one",
     "cron-changed": "cancelled; its cron was changed, paused or deleted",

@@ -95,7 +95,7 @@ def test_one_client_nothing_and_json(monkeypatch: pytest.MonkeyPatch, capsys: py
     run(monkeypatch, "backlog shop --json")
     assert json.loads(capsys.readouterr().out)["overdue"]["rows"] == 5021
     run(monkeypatch, "backlog", httpx.Response(200, json={**ALL, "clients": 0, "items": []}))
-    assert capsys.readouterr().out == "Nothing is overdue.\n"
+    assert capsys.readouterr().out == "No client is behind by more than two minutes.\n"
 
 
 def reconciliation(state: str, action: str) -> httpx.Response:
