@@ -6,7 +6,8 @@ from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.dispatch.job import Claim
 from scheduler_service.domain.acknowledgements import ACCEPTED, AWAITING, clear_of_deadlines, deadline_at
 from scheduler_service.domain.clients import ClientSettings
-from scheduler_service.domain.ids import UnixMillis, due_of
+from scheduler_service.domain.ids import MAX_DUE, UnixMillis, due_of
+from scheduler_service.domain.notices import NOTICE_MS
 from scheduler_service.domain.options import ScheduleOptions, Undecodable, decode_options
 from scheduler_service.domain.retry import Decision, GiveUp, RetryAt, decide
 from scheduler_service.domain.retry_rows import IN_DOUBT, is_acknowledged
@@ -127,6 +128,8 @@ def heeded(
     if result.asked is None:
         return None
     before = 0 if options.redelivery is None else options.redelivery.at
+    # The events of a notice are kept for little longer than it is tried.
+    latest = due_of(claim.row.schedule_id) + NOTICE_MS if options.notice else MAX_DUE
     return heed(
         result.asked,
         allowed=settings.receiver_verbs,
@@ -136,6 +139,7 @@ def heeded(
         of_fire=options.cron is not None,
         earliest=max(claim.row.due, before) + 1,
         now=now,
+        latest=latest,
     )
 
 

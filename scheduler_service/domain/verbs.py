@@ -147,12 +147,13 @@ def heed(
     of_fire: bool,
     earliest: int,
     now: int,
+    latest: int = MAX_DUE,
 ) -> Heeded | None:
     """What becomes of the strongest verb that is asked for: stop-cron before not-again before snooze. The others of the
     same answer are void.
 
     `attempts`: made so far, with this one. `of_fire`: the schedule is a fire of a cron. `earliest`: the instant from
-    which on it may be called again, beside a second from `now` on."""
+    which on it may be called again, beside a second from `now` on; `latest`: the last one, beside the horizon."""
     on = frozenset(allowed)
     if asked.stop_cron:
         why: Ignored | None = "off" if "stop-cron" not in on else None if of_fire else "no-fire"
@@ -170,6 +171,7 @@ def heed(
             horizon_days=horizon_days,
             at_most_once=at_most_once,
             now=now,
+            latest=latest,
         )
         at = max(asked.call_at, now + SHORTEST_SNOOZE_MS, earliest)
         return Heeded("snooze", ignored, UnixMillis(at) if ignored is None else None)
@@ -179,13 +181,13 @@ def heed(
 
 
 def _not_snoozed(
-    at: int, *, on: frozenset[str], attempts: int, horizon_days: int, at_most_once: bool, now: int
+    at: int, *, on: frozenset[str], attempts: int, horizon_days: int, at_most_once: bool, now: int, latest: int
 ) -> Ignored | None:
     if "snooze" not in on:
         return "off"
     if at <= now:
         return "past"
-    if at > min(now + horizon_days * DAY_MS, MAX_DUE):
+    if at > min(now + horizon_days * DAY_MS, latest):
         return "too-far"
     if at_most_once:
         return "at-most-once"

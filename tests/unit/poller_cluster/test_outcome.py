@@ -10,7 +10,8 @@ from poller_cluster.dispatch.job import Claim
 from poller_cluster.dispatch.outcome import conclude, heeded
 from scheduler_service.domain.acknowledgements import Ack
 from scheduler_service.domain.clients import RetrySettings
-from scheduler_service.domain.ids import DAY_MS
+from scheduler_service.domain.ids import DAY_MS, due_of
+from scheduler_service.domain.notices import NOTICE_MS
 from scheduler_service.domain.options import NO_OPTIONS, CronChild, Redelivery, RetryOverride, ScheduleOptions
 from scheduler_service.domain.schedules import Outcome, State
 from scheduler_service.domain.verbs import VERBS, Asked
@@ -180,6 +181,16 @@ def test_a_snooze_that_is_not_obeyed_leaves_the_status() -> None:
     assert asked_for(far, 200).state is State.DELIVERED
     assert asked_for(far, 503).next_attempt_at == ENDED + BASE_MS
     assert asked_for(Asked(call_at=ENDED + 9_000), 200, in_doubt="drop").state is State.DELIVERED
+
+
+def test_a_notice_is_not_snoozed_beyond_the_life_of_its_events() -> None:
+    of, known = claim(), client(receiver_verbs=VERBS).settings
+    latest = due_of(of.row.schedule_id) + NOTICE_MS
+    for at, notice, why in ((latest, True, None), (latest + 1, True, "too-far"), (latest + 1, False, None)):
+        came_to, options = result(200, asked=Asked(call_at=at)), ScheduleOptions(notice=notice)
+        verb = heeded(of, came_to, options=options, settings=known, now=ENDED)
+        assert verb is not None
+        assert verb.ignored == why
 
 
 @pytest.mark.parametrize(("status", "state"), [(200, State.DELIVERED), (503, State.FAILED)])
