@@ -23,6 +23,9 @@ Many are cancelled as one is, and those of one partition share an update:
         no outcome, not in flight       cancelled together IF version = as read and none of them has an outcome
         retrying, rescheduled           handled one by one
 
+What is overdue is skipped on request in the same way (`skip`): it ends in another state, with a reason, and only if it
+was never attempted.
+
 A batch is all or nothing; after a rejection or an unknown answer the remaining rows are read again. Hundreds of cancels
 in one minute so cost a few conditional writes, and few of the owner's commits are rejected by them.
 """
