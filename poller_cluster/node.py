@@ -44,11 +44,14 @@ from poller_cluster.node_runtime import NodeRuntime
 from poller_cluster.node_stores import NodeStores
 from poller_cluster.notices.calls import NoticeCalls
 from poller_cluster.notices.collector import NoticeCollector
+from poller_cluster.notices.deadlines import Deadlines
 from poller_cluster.notices.ends import EndNotices
 from poller_cluster.notices.occurrences import Occurrences
 from poller_cluster.reconciliation import Reconciler, reconcile_over
 from poller_cluster.retention import Retention
 from poller_cluster.settings import NodeSettings
+from scheduler_service.domain.events import Event
+from scheduler_service.domain.ids import ClientId, PollerId
 from scheduler_service.domain.notices import EVENTS_CLIENT
 from scheduler_service.domain.ports import HintSender, SecretEncryption
 from scheduler_service.domain.schedules import Outcome
@@ -58,6 +61,7 @@ from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.runtime.timekeeper import DisciplinedClock, Timekeeper
 from scheduler_service.usecases.balance import CountMinute
 from scheduler_service.usecases.minute_loads import KeepMinuteLoads
+from scheduler_service.usecases.resolve_schedule import ResolveSchedule
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
 CLIENTS_PAUSE_SECONDS = 0.5
@@ -170,6 +174,10 @@ class Node:
             clients=self.clients, schedules=stores.schedules, writer=self._writer, event_of=event_of_end
         )
         self.occurrences = Occurrences(clients=self.clients, writer=self._writer, runtime=self._runtime)
+
+        async def append(poller_id: PollerId, client_id: ClientId, event: Event) -> None:
+            await self.tracks.append(EVENTS_CLIENT, poller_id, event, feed=client_id)
+
         self.notices = NoticeCalls(
             dispatcher=self.dispatcher,
             clients=self.clients,
@@ -179,8 +187,13 @@ class Node:
             subscriptions=stores.subscriptions,
             destinations=stores.destinations,
             runtime=self._runtime,
-            append=lambda poller_id, client_id, event: self.tracks.append(
-                EVENTS_CLIENT, poller_id, event, feed=client_id
+            append=append,
+            deadlines=Deadlines(
+                resolve=ResolveSchedule(schedules=stores.schedules, writer=self._writer),
+                clients=stores.clients,
+                destinations=stores.destinations,
+                append=append,
+                clock=clock,
             ),
         )
         self.destinations = CollectFigures(

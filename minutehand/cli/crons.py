@@ -19,7 +19,7 @@ from minutehand.cli.options import (
 )
 from minutehand.cli.output import at_most, print_fields, print_json, print_table, say
 from minutehand.cli.rule_options import RuleOptions
-from minutehand.cli.schedule_options import Attempts, Ends, OrderingKey, given
+from minutehand.cli.schedule_options import Attempts, Ends, OrderingKey, SucceedWithin, given
 from minutehand.cli.schedule_view import show_schedule
 
 if TYPE_CHECKING:
@@ -132,6 +132,7 @@ def put(
         ),
     ] = None,
     ends: Ends,
+    succeed_within_seconds: SucceedWithin = None,
     revision: Revision = None,
     absent: Annotated[bool, typer.Option("--absent", help="Only if there is no such cron.")] = False,
     url: Url = DEFAULT_URL,
@@ -152,6 +153,7 @@ def put(
         "ordering_key": ordering_key,
         "pause_after_failures": pause_after_failures,
         **ends.told(),
+        "succeed_within_seconds": succeed_within_seconds,
     }
     rule: dict[str, Any] = {"expression": expression, "timezone": timezone, **when.told(), **given(options)}
     with connect(url, key) as api:
@@ -473,6 +475,7 @@ def _show(cron: "Cron", as_json: bool) -> None:
             ("pauses after failures", cron.pause_after_failures),
             ("on success", cron.on_success),
             ("on failure", cron.on_failure),
+            ("to succeed within seconds", cron.succeed_within_seconds),
             ("revision", cron.revision),
             ("created", cron.created_at),
             ("changed", cron.changed_at),

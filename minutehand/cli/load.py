@@ -33,8 +33,12 @@ CSV_COLUMNS: Final = (
     *_IN_CALLBACK,
     *("due", "latest", "key", "label", "ordering_key"),
     *("delay_seconds", "window_seconds", "timeout_seconds", "skip_after_seconds"),
+    *("succeed_within_seconds", "succeed_by"),
 )
-_NUMBERS: Final = ("delay_seconds", "window_seconds", "timeout_seconds", "skip_after_seconds")
+_NUMBERS: Final = (
+    *("delay_seconds", "window_seconds", "timeout_seconds", "skip_after_seconds"),
+    "succeed_within_seconds",
+)
 _AT_ONCE: Final = 8
 _OF_THE_LINE: Final = ("in-flight", "in-doubt", "content-too-large")
 """Refusals that concern one line, beside those of what it says. Any other would meet all lines, and ends the load."""

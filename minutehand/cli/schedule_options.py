@@ -103,6 +103,18 @@ Latest = Annotated[
     str | None,
     typer.Option("--latest", help="When at the latest, however often it is replaced.", show_default=False),
 ]
+SucceedWithin = Annotated[
+    float | None,
+    typer.Option(
+        "--succeed-within-seconds",
+        help="Tell as an event if it was not delivered so long after its due.",
+        show_default=False,
+    ),
+]
+SucceedBy = Annotated[
+    str | None,
+    typer.Option("--succeed-by", help="Tell as an event if it was not delivered by this instant.", show_default=False),
+]
 NewUrl = Annotated[str | None, typer.Option("--callback-url", help="The address to call instead.", show_default=False)]
 NewMethod = Annotated[str | None, typer.Option("--method", help="The method to use instead.", show_default=False)]
 Label = Annotated[str | None, typer.Option("--label", help="A name to find schedules by.", show_default=False)]
@@ -143,6 +155,8 @@ class ScheduleAttempts(Attempts):
     """The same for a single schedule."""
 
     skip_after_seconds: SkipAfter = None
+    succeed_within_seconds: SucceedWithin = None
+    succeed_by: SucceedBy = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +174,8 @@ class Ends:
 def schedule_options(when: When, attempts: ScheduleAttempts, **others: Any) -> dict[str, Any]:
     """The options of a new schedule that were given, as the SDK takes them."""
     others["skip_after_seconds"] = attempts.skip_after_seconds
+    others["succeed_within_seconds"] = attempts.succeed_within_seconds
+    others["succeed_by"] = attempts.succeed_by
     return {**when.told(), **attempts.told(), **given(others)}
 
 

@@ -51,6 +51,7 @@ def show_schedule(schedule: "Schedule", as_json: bool) -> None:
             ("skip after seconds", schedule.skip_after_seconds),
             ("on success", schedule.on_success),
             ("on failure", schedule.on_failure),
+            ("to succeed by", schedule.succeed_by),
             ("retry", _own(schedule.retry)),
             ("label", schedule.label),
             ("key", schedule.key),

@@ -78,6 +78,7 @@ class ScheduleChanges(TypedDict, total=False):
     retry: "Retry | None"
     timeout_seconds: float | None
     skip_after_seconds: float | None
+    succeed_within_seconds: float | None
 
 
 class LocalTime(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -94,7 +95,8 @@ class LocalTime(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class NewSchedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One call at `due` (RFC 3339, an aware datetime, or a local time) or `delay_seconds` from now: exactly one of
     them. `window_seconds`: at some instant less than this later. `on_success` and `on_failure`: who is told of its end,
-    with the receiver's answer: the name of a destination, or a URL."""
+    with the receiver's answer: the name of a destination, or a URL. `succeed_within_seconds` (after the due) or
+    `succeed_by`: an event `schedule.overdue` tells that it was not delivered by then."""
 
     callback: Callback
     due: datetime | str | LocalTime | UnsetType = UNSET
@@ -109,6 +111,8 @@ class NewSchedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     latest: datetime | str | UnsetType = UNSET
     on_success: str | UnsetType = UNSET
     on_failure: str | UnsetType = UNSET
+    succeed_within_seconds: float | UnsetType = UNSET
+    succeed_by: datetime | str | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         if isinstance(self.due, datetime) and self.due.tzinfo is None:
@@ -129,6 +133,8 @@ class ScheduleOptions(TypedDict, total=False):
     latest: datetime | str
     on_success: str
     on_failure: str
+    succeed_within_seconds: float
+    succeed_by: datetime | str
 
 
 class Dst(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -174,6 +180,7 @@ class NewCron(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pause_after_failures: int | UnsetType | None = UNSET
     on_success: str | UnsetType | None = UNSET
     on_failure: str | UnsetType | None = UNSET
+    succeed_within_seconds: float | UnsetType | None = UNSET
 
     def __post_init__(self) -> None:
         for instant in (self.starts_at, self.ends_at):
@@ -202,6 +209,7 @@ class CronOptions(TypedDict, total=False):
     pause_after_failures: int | None
     on_success: str | None
     on_failure: str | None
+    succeed_within_seconds: float | None
 
 
 class SentCallback(msgspec.Struct, frozen=True, kw_only=True):
@@ -262,6 +270,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     skip_after_seconds: float | None = None
     on_success: str | None = None
     on_failure: str | None = None
+    succeed_by: datetime | None = None
     cron_id: str | None = None
     redelivered_at: datetime | None = None
     rescheduled_from: str | None = None
@@ -313,6 +322,7 @@ class Cron(msgspec.Struct, frozen=True, kw_only=True):
     pause_after_failures: int | None = None
     on_success: str | None = None
     on_failure: str | None = None
+    succeed_within_seconds: float | None = None
     pause: CronPause | None = None
 
 

@@ -8,7 +8,7 @@
 To its run a row looks as if the dispatcher had it: it gets one outcome, or is taken back by `withdraw`.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 import msgspec
@@ -21,15 +21,16 @@ from poller_cluster.dispatch.outcome import defer
 from poller_cluster.dispatch.receivers import Receiver
 from poller_cluster.held_pollers import HeldPollers
 from poller_cluster.node_runtime import NodeRuntime
+from poller_cluster.notices.deadlines import LOOK_AGAIN_MS, Append, Deadlines, Looked
 from scheduler_service.domain.clients import ClientState
 from scheduler_service.domain.destinations import named_url, read_named_url
 from scheduler_service.domain.end_notices import EndNotice
-from scheduler_service.domain.events import Event
-from scheduler_service.domain.ids import DAY_MS, ClientId, PollerId, RowKey, UnixMillis, due_of, poller_of
+from scheduler_service.domain.ids import DAY_MS, ClientId, RowKey, UnixMillis, due_of, poller_of
 from scheduler_service.domain.notices import (
     EVENTS_CLIENT,
     NOTICE_MS,
     NOTICE_SCHEME,
+    Deadline,
     Occurrence,
     decode_notice,
     end_notice_body,
@@ -63,10 +64,6 @@ EVENTS_GONE: Final = "events-gone"
 _HEADERS: Final = encode_headers([("content-type", "application/json")])
 _Deferred: TypeAlias = tuple[str, int]
 """Why, and after how many milliseconds to twice of them."""
-
-
-Append: TypeAlias = Callable[[PollerId, ClientId, Event], Awaitable[None]]
-"""Appends an event to a client's feed, in the track of this poller of `$events`. Raises StoreUnavailable: repeat it."""
 
 
 class _Sender:
@@ -110,8 +107,10 @@ class NoticeCalls:
         destinations: DestinationStore,
         runtime: NodeRuntime,
         append: Append,
+        deadlines: Deadlines,
     ) -> None:
         self._append = append
+        self._deadlines = deadlines
         self._dispatcher = dispatcher
         self._clients = clients
         self._stored = stored
@@ -219,6 +218,12 @@ class NoticeCalls:
         if isinstance(content, Occurrence):
             await self._append(poller_of(claim.row.schedule_id), content.client_id, content.event)
             return _end(claim, State.DELIVERED, None, now=self._runtime.clock.wall_ms())
+        if isinstance(content, Deadline):
+            looked = await self._deadlines.look(poller_of(claim.row.schedule_id), content)
+            now = self._runtime.clock.wall_ms()
+            if looked is Looked.AGAIN:
+                return defer(claim, at=UnixMillis(now + LOOK_AGAIN_MS), in_doubt=False, reason=looked)
+            return _end(claim, State.DELIVERED if looked is Looked.TOLD else State.SKIPPED, looked, now=now)
         now = self._runtime.clock.wall_ms()
         client = self._clients.get(content.client_id)
         if client is None:

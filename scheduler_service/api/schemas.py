@@ -222,6 +222,7 @@ class ScheduleView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     skip_after_seconds: float | None
     on_success: str | None
     on_failure: str | None
+    succeed_by: Instant | None
     cron_id: str | None
     rescheduled_from: UUID | None
     rescheduled_to: UUID | None

@@ -22,6 +22,7 @@ from scheduler_service.api.rate_limit import RateLimit
 from scheduler_service.api.request_budget import BodyCapacity, RequestBudget
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.acknowledgements import ACKS_SINCE
+from scheduler_service.domain.deadlines import DEADLINES_SINCE
 from scheduler_service.domain.destinations import DESTINATIONS_SINCE
 from scheduler_service.domain.end_notices import END_NOTICES_SINCE
 from scheduler_service.domain.events import EVENTS_SINCE
@@ -56,7 +57,7 @@ from scheduler_service.domain.wires import WIRES_SINCE
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.acknowledge import AcknowledgeWork, CheckAddress, ack_fault
-from scheduler_service.usecases.admission import AdmitCreates, JudgeClock
+from scheduler_service.usecases.admission import AdmitCreates, AdmitDeadlines, JudgeClock
 from scheduler_service.usecases.audit_log import AuditActions
 from scheduler_service.usecases.authenticate import Authenticate, Catalog
 from scheduler_service.usecases.backfill_crons import BackfillCron
@@ -433,6 +434,7 @@ def build_services(
             ack_fault, settings=settings.acknowledgements, older_nodes=lambda: 0 < members.knows < ACKS_SINCE
         ),
         older_nodes=lambda: 0 < members.knows < END_NOTICES_SINCE,
+        admit_deadline=AdmitDeadlines(older_nodes=lambda: 0 < members.knows < DEADLINES_SINCE),
     )
     writer = ScheduleWriter(
         schedules=storage.schedules,

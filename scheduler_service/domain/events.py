@@ -40,6 +40,7 @@ class EventType(StrEnum):
     FAILED = "schedule.failed"
     CANCELLED = "schedule.cancelled"
     SKIPPED = "schedule.skipped"
+    OVERDUE = "schedule.overdue"
     CRON_MISSED = "cron.missed"
     DESTINATION_OPENED = "destination.opened"
     DESTINATION_CLOSED = "destination.closed"

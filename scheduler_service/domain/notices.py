@@ -2,7 +2,8 @@
 
 A notice is a row of the built-in client `$events`, whose content is a `NoticeContent`: where in the client's feed its
 events are, not the events themselves. Its id derives from that place, so a repeated placement is the same row, and all
-its attempts carry the same `webhook-id`. Other rows of `$events` append events to feeds (`Occurrence`).
+its attempts carry the same `webhook-id`. Other rows of `$events` append events to feeds (`Occurrence`), or look whether
+a schedule has succeeded by its deadline (`Deadline`).
 """
 
 import hashlib
@@ -12,12 +13,21 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from scheduler_service.domain.clients import ClientSettings, RetrySettings
+from scheduler_service.domain.deadlines import LOOK_AFTER_MS, deadline_of
 from scheduler_service.domain.end_notices import EndNotice, answer_view
-from scheduler_service.domain.events import Block, Event
-from scheduler_service.domain.ids import DAY_MS, ClientId, PollerId, UnixMillis, derived_schedule_id
+from scheduler_service.domain.events import Block, Event, EventType
+from scheduler_service.domain.ids import (
+    DAY_MS,
+    ClientId,
+    PollerId,
+    RowKey,
+    ScheduleId,
+    UnixMillis,
+    derived_schedule_id,
+)
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.options import NO_HEADERS, NO_OPTIONS_TEXT, Undecodable
-from scheduler_service.domain.schedules import Definition
+from scheduler_service.domain.schedules import Definition, Kind
 from scheduler_service.domain.subscriptions import ANY_EVENT, EventFilter, Subscription
 
 EVENTS_CLIENT: Final = ClientId("$events")
@@ -71,7 +81,15 @@ class Occurrence(msgspec.Struct, frozen=True, kw_only=True, tag="event", tag_fie
     event: Event
 
 
-RowContent: TypeAlias = NoticeContent | Occurrence | EndNotice
+class Deadline(msgspec.Struct, frozen=True, kw_only=True, tag="deadline", tag_field="kind"):
+    """The body of a row that looks whether this schedule was delivered by its deadline `by` (see `deadlines`)."""
+
+    client_id: ClientId
+    schedule_id: ScheduleId
+    by: UnixMillis
+
+
+RowContent: TypeAlias = NoticeContent | Occurrence | EndNotice | Deadline
 
 
 class _EventFacts(msgspec.Struct, frozen=True):
@@ -109,6 +127,24 @@ def end_notice_row(content: EndNotice, *, quota: int) -> Definition:
     its answer."""
     name = f"end {content.client_id} {content.on} {content.event.event_id}"
     return _row(content, name, due=content.event.at, quota=quota, label=f"{content.client_id}/{ON + content.on}")
+
+
+def deadline_row(definition: Definition) -> Definition | None:
+    """The row of `$events` that looks at this schedule at its deadline; None: it has none, as retry rows have none.
+    The same schedule with the same deadline makes the same row."""
+    if definition.kind is not Kind.CALL:
+        return None
+    return deadline_row_of(definition.client_id, definition.key, definition.options)
+
+
+def deadline_row_of(client_id: ClientId, key: RowKey, options: str | None) -> Definition | None:
+    """The same for an original row of this key."""
+    if client_id == EVENTS_CLIENT or (by := deadline_of(options, due=key.due)) is None:
+        return None
+    content = Deadline(client_id=client_id, schedule_id=key.schedule_id, by=by)
+    name = f"deadline {client_id} {key.schedule_id} {by}"
+    due = UnixMillis(by + LOOK_AFTER_MS)
+    return _row(content, name, due=due, quota=EVENTS_POLLERS, label=f"{client_id}/{EventType.OVERDUE}")
 
 
 def _row(content: RowContent, name: str, *, due: UnixMillis, quota: int, label: str) -> Definition:

@@ -99,7 +99,8 @@ class ScheduleOptions(msgspec.Struct, frozen=True, omit_defaults=True, gc=False)
     that brought a sampled trace (see `traces`). `ack`: the receiver may take the call by 202 and say later what became
     of it; `word`: of retry rows that are no call but the end of that wait, the reason of the pointer that names them
     (see `acknowledgements`). `on_success` and `on_failure`: where its delivery, or its failure, is told: a URL, or one
-    that names a destination (`end_notices`)."""
+    that names a destination (`end_notices`). `succeed_within_seconds`: of schedules with a success deadline, so long
+    after the due (see `deadlines`)."""
 
     retry: RetryOverride | None = None
     timeout_seconds: float | None = None
@@ -120,6 +121,7 @@ class ScheduleOptions(msgspec.Struct, frozen=True, omit_defaults=True, gc=False)
     word: str | None = None
     on_success: str | None = None
     on_failure: str | None = None
+    succeed_within_seconds: float | None = None
 
     def at_most_once(self, settings: ClientSettings) -> bool:
         """Whether a call that may have been sent is never sent again."""

@@ -95,3 +95,16 @@ class AdmitCreates:
         if client.built_in:
             raise Conflict("built-in-client", f"{client.client_id!r} is a built-in client: it takes no other work")
         self._judge_clock()
+
+
+class AdmitDeadlines:
+    """Admit: whether schedules with a success deadline may be created. Nodes that don't know them would end a
+    deadline's row without looking at its schedule."""
+
+    def __init__(self, *, older_nodes: Callable[[], bool]) -> None:
+        self._older_nodes = older_nodes
+
+    def __call__(self) -> None:
+        """Raises Conflict (older-nodes)."""
+        if self._older_nodes():
+            raise Conflict("older-nodes", "nodes run that know no success deadlines: upgrade them first")

@@ -59,6 +59,8 @@ NOT_LOADED: Final[Mapping[str, str]] = {
     "key": "is not for loads: each run would replace what was put under it; put such schedules with the API",
     "on_success": "is not for loads; a subscription tells of all ends",
     "on_failure": "is not for loads; a subscription tells of all ends",
+    "succeed_by": "is not for loads: each deadline is a row beside the schedule's; create such schedules with the API",
+    "succeed_within_seconds": "is not for loads, as succeed_by is not",
     "latest": "is only for schedules with a key, which can't be loaded",
     "ack_within_seconds": "is not for loads: create schedules that receivers acknowledge later with the API",
 }
@@ -215,8 +217,8 @@ class JudgeItems:
         return Judged(self._definition(load, key, redraft(request, due=due, now=now)), faults)
 
     def _draft(self, client: Client, request: ScheduleRequest, *, now: int, point: int) -> Draft:
-        given = ("key", "on_success", "on_failure")
-        own = [FieldError(f"/{name}", NOT_LOADED[name]) for name in given if getattr(request, name) is not None]
+        refused = ("key", "on_success", "on_failure", "succeed_by", "succeed_within_seconds")
+        own = [FieldError(f"/{name}", NOT_LOADED[name]) for name in refused if getattr(request, name) is not None]
         try:
             drawn = draft(
                 request,

@@ -96,6 +96,7 @@ class CreateSchedules:
         self._bounds = policy.bounds
         self._ack_rule = policy.check_ack
         self._destinations = policy.destinations
+        self._admit_deadline = policy.admit_deadline
         self._seal_headers = policy.encryption.seal_headers
         self._clock = clock
         self._randomness = randomness
@@ -121,9 +122,9 @@ class CreateSchedules:
     ) -> tuple[Definition, Callable[[], None]]:
         """`one` for an admitted client and a caller without a task that waits: the row, and a function that gives it
         up. `answered` and `run` as in `ScheduleWriter.begin`. Raises Invalid, perhaps only because the destination must
-        be looked up, and what `ScheduleWriter.begin` does."""
+        be looked up or a deadline is to be placed first, and what `ScheduleWriter.begin` does."""
         callback = request.callback
-        if callback.destination is not None and callback.ack is not None:
+        if request.has_deadline or (callback.destination is not None and callback.ack is not None):
             raise Invalid([])
         for name in request.destinations:
             if not self._destinations.holds(client.client_id, name):
@@ -193,7 +194,9 @@ class CreateSchedules:
 
     async def look_up(self, client: Client, requests: Sequence[ScheduleRequest]) -> None:
         """Find the destinations that these requests name; needed before one is judged without `one`, `many` or
-        `defined`. Raises StoreUnavailable."""
+        `defined`. Raises StoreUnavailable; Conflict (older-nodes) for deadlines that nodes do not know."""
+        if any(request.has_deadline for request in requests):
+            self._admit_deadline()
         named = [name for request in requests for name in request.destinations]
         await self._destinations.look_up(client.client_id, named)
         callbacks = [request.callback for request in requests]

@@ -27,11 +27,13 @@ from scheduler_service.usecases.schedule_request import (
     EndReceiver,
     Instant,
     Name,
+    SucceedWithinSeconds,
     TimeoutSeconds,
     asked_flow,
     asked_retry,
     asks_for_empty_body,
     draft_callback,
+    faults_of_deadline,
     faults_of_ends,
     no_ack,
     reserved_key,
@@ -65,7 +67,8 @@ class CronRequest(RuleRequest, frozen=True, forbid_unknown_fields=True, kw_only=
     `catch_up_seconds` are skipped. `overlap` says what becomes of a run that is due while an
     earlier one has not ended: allow, skip, buffer_one, buffer_all or cancel_other. Runs have
     its `ordering_key`, as schedules do. After `pause_after_failures` failed runs in a row it is paused.
-    `on_success` and `on_failure` are those of its runs, as schedules have them.
+    `on_success` and `on_failure` are those of its runs, as schedules have them. The event `schedule.overdue`
+    tells of each run that was not delivered within `succeed_within_seconds` of its due.
     """
 
     callback: CallbackRequest
@@ -82,6 +85,7 @@ class CronRequest(RuleRequest, frozen=True, forbid_unknown_fields=True, kw_only=
     pause_after_failures: Annotated[int, Meta(ge=1, le=MAX_FAILURES)] | None = None
     on_success: EndReceiver | None = None
     on_failure: EndReceiver | None = None
+    succeed_within_seconds: SucceedWithinSeconds | None = None
 
 
 Note = Annotated[str, Meta(min_length=1, max_length=MAX_NOTE)]
@@ -146,6 +150,8 @@ def draft_cron(
     )
     faults += bounds.faults_of_schedule(request.retry, request.timeout_seconds)
     faults += faults_of_ends(request, check_url, check_destination)
+    if request.succeed_within_seconds is not None:
+        faults += faults_of_deadline(settings)
     if is_run_key(request.ordering_key):
         faults.append(reserved_key())
     elif request.ordering_key is not None and request.overlap != "allow":
@@ -175,6 +181,7 @@ def draft_cron(
             flow=asked_flow(callback),
             ordering_key=request.ordering_key,
             pause_after_failures=request.pause_after_failures,
+            succeed_within_seconds=request.succeed_within_seconds,
             source=source_of(request),
             wire=callback.wire,
             ack=callback.ack,

@@ -390,6 +390,7 @@ class RequestCrons:
         self._bounds = policy.bounds
         self._ack_rule = policy.check_ack
         self._destinations = policy.destinations
+        self._admit_deadline = policy.admit_deadline
         self._clock = clock
 
     async def put(
@@ -401,10 +402,12 @@ class RequestCrons:
         told: Told = lambda rows, size: None,
         precondition: Precondition = NO_PRECONDITION,
     ) -> Changed:
-        """As `ChangeCrons.put`. Raises Invalid, ContentTooLarge too."""
+        """As `ChangeCrons.put`. Raises Invalid, ContentTooLarge, Conflict (older-nodes) too."""
         self.admit(client)
         named = named_destinations(request.callback.destination, request.on_success, request.on_failure)
         await self._destinations.look_up(client.client_id, named)
+        if request.succeed_within_seconds is not None:
+            self._admit_deadline()
         if request.callback.ack is not None:
             await self._destinations.look_at_kinds(client.client_id, [request.callback.destination])
         draft = self._draft(client, request)

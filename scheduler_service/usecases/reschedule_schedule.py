@@ -95,6 +95,7 @@ from scheduler_service.usecases.schedule_request import (
     asked_local_due,
     asks_for_empty_body,
     draft_callback,
+    faults_of_deadline,
 )
 from scheduler_service.usecases.schedule_update import CallbackUpdate, UpdateRequest, updated_callback
 from scheduler_service.usecases.schedule_writer import MAX_PARTITION_TURNS, ScheduleWriter
@@ -215,6 +216,7 @@ class RescheduleSchedule:
         self._bounds = policy.bounds
         self._encryption = policy.encryption
         self._destinations = policy.destinations
+        self._admit_deadline = policy.admit_deadline
         self._clock = clock
 
     def faults(self, client: Client, request: Change) -> list[FieldError]:
@@ -393,6 +395,9 @@ class RescheduleSchedule:
             )
         if isinstance(request, UpdateRequest):
             faults += self._bounds.faults_of_schedule(request.retry or None, request.timeout_seconds or None)
+            if request.succeed_within_seconds:
+                self._admit_deadline()
+                faults += faults_of_deadline(client.settings)
         return _Judged(UnixMillis(max(due, now)), callback, faults)
 
     def _callback(

@@ -28,6 +28,7 @@ from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
 from scheduler_service.domain.clients import ClientSettings
 from scheduler_service.domain.crons import load_zone
 from scheduler_service.domain.crons.dst import Gap
+from scheduler_service.domain.deadlines import MAX_WITHIN_SECONDS
 from scheduler_service.domain.destinations import DESTINATION_PATTERN, MAX_PATH_LENGTH, named_url, path_fault
 from scheduler_service.domain.errors import Conflict, FieldError, Invalid, InvalidRule
 from scheduler_service.domain.flows import Flow, FlowKey, FlowParallelism, FlowRate
@@ -76,6 +77,7 @@ EndReceiver = Annotated[str, Meta(min_length=1, max_length=MAX_URL_LENGTH)]
 """The name of a destination, or a URL."""
 TimeoutSeconds = Annotated[float, Meta(ge=0.1, le=60)]
 SkipAfterSeconds = Annotated[float, Meta(ge=0, le=604_800)]
+SucceedWithinSeconds = Annotated[float, Meta(ge=1, le=MAX_WITHIN_SECONDS)]
 Method = Annotated[str, Meta(extra_json_schema={"enum": sorted(METHODS)})]
 CallbackPath = Annotated[
     str, Meta(max_length=MAX_PATH_LENGTH, description="Begins with a slash; may have a query, but no fragment.")
@@ -151,6 +153,9 @@ class ScheduleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
     `on_success` and `on_failure`: who is told of its delivery, or of its failure, with the receiver's answer: the name
     of a destination, or a URL.
+
+    `succeed_within_seconds`: if it has not been delivered so long after its due, or by the instant `succeed_by`,
+    whatever the reason, the event `schedule.overdue` tells it. At most one of both; it is still called.
     """
 
     callback: CallbackRequest
@@ -166,11 +171,17 @@ class ScheduleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     latest: Instant | None = None
     on_success: EndReceiver | None = None
     on_failure: EndReceiver | None = None
+    succeed_within_seconds: SucceedWithinSeconds | None = None
+    succeed_by: Instant | None = None
 
     @property
     def destinations(self) -> list[str]:
         """The names of destinations in it."""
         return named_destinations(self.callback.destination, self.on_success, self.on_failure)
+
+    @property
+    def has_deadline(self) -> bool:
+        return self.succeed_within_seconds is not None or self.succeed_by is not None
 
 
 class Draft(NamedTuple):
@@ -215,7 +226,8 @@ class CallbackPolicy:
     """What the operator demands of every callback before it is stored, beside the settings of its client: the network
     policy, the `bounds` of retries and timeouts, the `encryption` of its headers, which `destinations` there are, and
     which `kinds` of targets, whether receivers may acknowledge work later (`check_ack`), and whether `older_nodes` run,
-    which don't tell ends to receivers of their own.
+    which don't tell ends to receivers of their own. `admit_deadline()` raises Conflict (older-nodes) while nodes run
+    that know no success deadlines.
     `check_url` and `check_proxy` are the network policy's.
     """
 
@@ -229,7 +241,9 @@ class CallbackPolicy:
         kinds: TargetKinds = NO_KINDS,
         check_ack: Callable[[Ack], str | None] = no_ack,
         older_nodes: Callable[[], bool] = lambda: False,
+        admit_deadline: Callable[[], None] = lambda: None,
     ) -> None:
+        self.admit_deadline = admit_deadline
         check = network.check_url
         remembered = lru_cache(maxsize=REMEMBERED_URLS)(check)
         self._older_nodes = older_nodes
@@ -290,6 +304,8 @@ def draft(
         faults += bounds.faults_of_schedule(request.retry, request.timeout_seconds)
     if request.on_success is not None or request.on_failure is not None:
         faults += faults_of_ends(request, check_url, check_destination)
+    if request.has_deadline:
+        faults += faults_of_deadline(settings) + _faults_of_succeed_by(request, max(due, now))
     if request.latest is not None:
         faults += _faults_of_latest(request)
     if request.ordering_key is not None and is_run_key(request.ordering_key):
@@ -325,6 +341,36 @@ def named_destinations(*asked: str | None) -> list[str]:
     return [name for name in asked if name is not None and "://" not in name]
 
 
+def faults_of_deadline(settings: ClientSettings) -> list[FieldError]:
+    """Of a request with a success deadline."""
+    if settings.event_feed:
+        return []
+    how = "switch the client's setting event_feed on (PATCH .../settings)"
+    return [FieldError("/succeed_within_seconds", f"is told as an event, and this client has no feed of events: {how}")]
+
+
+def _faults_of_succeed_by(request: ScheduleRequest, due: int) -> list[FieldError]:
+    if request.succeed_by is None:
+        return []
+    if request.succeed_within_seconds is not None:
+        return [FieldError("/succeed_by", "give at most one of succeed_by and succeed_within_seconds; both are given")]
+    try:
+        by = parse_instant(request.succeed_by)
+    except ValueError as error:
+        return [FieldError("/succeed_by", str(error))]
+    if not 1_000 <= by - due <= MAX_WITHIN_SECONDS * 1000:
+        days = MAX_WITHIN_SECONDS // 86_400
+        return [FieldError("/succeed_by", f"must be from 1 second to {days} days after the due {format_instant(due)}")]
+    return []
+
+
+def _succeed_within(request: ScheduleRequest, due: int) -> float | None:
+    """What is stored: a deadline counts from the due."""
+    if request.succeed_by is None:
+        return request.succeed_within_seconds
+    return (parse_instant(request.succeed_by) - due) / 1000.0
+
+
 def reserved_key() -> FieldError:
     return FieldError("/ordering_key", f"must not begin with {RUN_KEY_PREFIX!r}, as those of crons do")
 
@@ -345,7 +391,7 @@ def _drawn(request: ScheduleRequest, asked: UnixMillis, due: UnixMillis, headers
         url,
         encode_headers(headers) if headers else NO_HEADERS,
         body,
-        _options(request),
+        _options(request, due),
         request.label,
         request.ordering_key,
         request.ordering_key if callback.flow_key is None else callback.flow_key,
@@ -571,11 +617,12 @@ def _body_field(callback: CallbackRequest) -> str:
     return "json" if bytes(callback.json) else "body"
 
 
-def _options(request: ScheduleRequest) -> str:
+def _options(request: ScheduleRequest, due_at: UnixMillis) -> str:
     callback, retry, due = request.callback, request.retry, request.due
     timeout, skip_after, wire = request.timeout_seconds, request.skip_after_seconds, callback.wire
     plain = retry is None and timeout is None and skip_after is None and callback.flow_key is None and wire is None
     plain = plain and callback.ack is None and request.on_success is None and request.on_failure is None
+    plain = plain and not request.has_deadline
     if plain and callback.body and not isinstance(due, LocalTime):
         return NO_OPTIONS_TEXT
     return encode_options(
@@ -590,5 +637,6 @@ def _options(request: ScheduleRequest) -> str:
             ack=callback.ack,
             on_success=stored_receiver(request.on_success),
             on_failure=stored_receiver(request.on_failure),
+            succeed_within_seconds=_succeed_within(request, due_at),
         )
     )

@@ -27,6 +27,7 @@ from scheduler_service.usecases.schedule_request import (
     Method,
     Name,
     SkipAfterSeconds,
+    SucceedWithinSeconds,
     TimeoutSeconds,
     asked_retry,
 )
@@ -59,9 +60,9 @@ class CallbackUpdate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
 
 class UpdateRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What changes of a waiting schedule; null takes a label, retry policy, time-out or `skip_after_seconds` away. The
-    instant stays unless `due` or `delay_seconds` is given; of a schedule that is retried or deferred that is its next
-    attempt, and its attempts are counted from the start."""
+    """What changes of a waiting schedule; null takes a label, retry policy, time-out, `skip_after_seconds` or
+    `succeed_within_seconds` away. The instant stays unless `due` or `delay_seconds` is given; of a schedule that is
+    retried or deferred that is its next attempt, and its attempts are counted from the start."""
 
     due: Instant | LocalTime | None = None
     delay_seconds: float | None = None
@@ -70,6 +71,7 @@ class UpdateRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     retry: RetryOverride | UnsetType | None = UNSET
     timeout_seconds: TimeoutSeconds | UnsetType | None = UNSET
     skip_after_seconds: SkipAfterSeconds | UnsetType | None = UNSET
+    succeed_within_seconds: SucceedWithinSeconds | UnsetType | None = UNSET
 
     @property
     def keeps_instant(self) -> bool:
@@ -85,6 +87,8 @@ class UpdateRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
             asked["timeout_seconds"] = self.timeout_seconds
         if self.skip_after_seconds is not UNSET:
             asked["skip_after_seconds"] = self.skip_after_seconds
+        if self.succeed_within_seconds is not UNSET:
+            asked["succeed_within_seconds"] = self.succeed_within_seconds
         return asked
 
 

@@ -19,6 +19,10 @@ retry row must itself point on, its original is moved first and the next retry r
 A client's create may ask for a stronger insert (`consistency`). Retry rows, and all reads that a decision rests on,
 keep the default.
 
+A schedule with a success deadline has a second row, which looks at it then (`domain.deadlines`). That is placed
+first, by the same rule, so a schedule that exists is watched, and a watch of none finds nothing. A row that is created
+to be `ended` at once has none.
+
 When storage does not answer, StoreUnavailable leaves the create unacknowledged: it may or may not take effect. A
 process whose clock is in doubt can't tell what is late, so it does not finish what others left half done either.
 """
@@ -37,6 +41,7 @@ from membership.lease import start_of
 from membership.ports import LeaseStore
 from scheduler_service.domain.acknowledgements import clear_of_deadlines
 from scheduler_service.domain.clients import WriteConsistency
+from scheduler_service.domain.deadlines import within_seconds
 from scheduler_service.domain.ids import (
     ClientId,
     Partition,
@@ -48,6 +53,7 @@ from scheduler_service.domain.ids import (
     minute_start,
     partition_of,
 )
+from scheduler_service.domain.notices import deadline_row, deadline_row_of
 from scheduler_service.domain.ports import HintSender, ScheduleKeyStore, ScheduleStore
 from scheduler_service.domain.ports.schedules import Answered
 from scheduler_service.domain.retry_rows import (
@@ -121,6 +127,8 @@ class ScheduleWriter:
         """Return when the row is durable and certain to be read by an owner. Raises StoreUnavailable,
         ContentTooLarge."""
         self._check_clock()
+        if (watch := deadline_row(definition)) is not None:
+            await self(watch, consistency=consistency)
         await self._schedules.insert(definition, consistency=consistency)
         current = await self._acknowledged(definition, at=self._clock.wall_ms())
         while current is not None:
@@ -140,12 +148,14 @@ class ScheduleWriter:
         run: Callable[[Coroutine[Any, Any, None]], object],
         consistency: WriteConsistency = "LOCAL_QUORUM",
     ) -> Callable[[], None]:
-        """The same for a caller without a task that waits: `answered` gets the error that would have been raised, or
-        None. Where the late rule needs more work, `run` is given the coroutine for it.
+        """The same for a row without a success deadline and a caller without a task that waits: `answered` gets the
+        error that would have been raised, or None. Where the late rule needs more work, `run` is given the
+        coroutine for it.
 
         Answers a function that gives the insert up, as `ScheduleStore.begin_insert` does. Raises what that does.
         """
         self._check_clock()
+        assert within_seconds(definition.options) is None, "its deadline must be placed first"
 
         def acknowledged(error: Exception | None) -> None:
             at = self._clock.wall_ms()
@@ -198,14 +208,20 @@ class ScheduleWriter:
         Rows of minutes that are far enough away are inserted as one submission. For the others the late rule needs the
         instant of each acknowledgement, so they are placed one by one.
         """
-        near_until = self._clock.wall_ms() + HINT_AHEAD_MS + FAR_MARGIN_MS
         errors: list[MinutehandError | None] = [None] * len(definitions)
+        watched = {at: row for at, one in enumerate(definitions) if (row := deadline_row(one)) is not None}
+        if watched:
+            watching = await self.many(list(watched.values()), consistency=consistency)
+            for position, error in zip(watched, watching, strict=True):
+                errors[position] = error
+        near_until = self._clock.wall_ms() + HINT_AHEAD_MS + FAR_MARGIN_MS
         far: list[int] = []
         near: list[int] = []
         # A minute that begins before `near_until` is near as a whole.
         first_far = minute_end(minute_of(near_until))
         for position, definition in enumerate(definitions):
-            (near if definition.due < first_far else far).append(position)
+            if errors[position] is None:
+                (near if definition.due < first_far else far).append(position)
         placed_far, placed_near = await asyncio.gather(
             self._place_far([definitions[position] for position in far], consistency),
             asyncio.gather(
@@ -262,6 +278,9 @@ class ScheduleWriter:
         The owner gets no hint: it ignores hints of rows that it has read, and would gain nothing. This update changes
         `edits`, so the owner reads again what it claims from then on (`poller_cluster`, rule 2). Only the row's turn
         may still be judged by its old content, such as by the limits of its old host."""
+        watch = deadline_row_of(partition.client_id, revision.key, revision.content.options)
+        if watch is not None:
+            await self(watch)
         return await self._schedules.update(
             ExternalUpdate(
                 partition=partition,

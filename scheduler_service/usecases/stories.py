@@ -5,6 +5,7 @@
     claimed                      the node that called or calls, and its epoch
     attempt                      attempts, each with its answer
     redelivered, doubt, next     the row
+    succeed-by                   the row's options: its success deadline
     ended, told                  the row
 
 A call is late if its first attempt starts more than `LATE_MS` after its due. Nodes remember causes only for calls that
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from scheduler_service.domain.acknowledgements import ACKNOWLEDGED, AWAITING, RECEIVER_FAILED
+from scheduler_service.domain.deadlines import deadline_of, met
 from scheduler_service.domain.destinations import read_named_url
 from scheduler_service.domain.ids import ScheduleId, UnixMillis, due_of, is_schedule_id
 from scheduler_service.domain.options import tells_of
@@ -38,7 +40,8 @@ NOT_CALLED: Final = "not-called"
 VERDICTS: Final = (ON_TIME, LATE, WAITING, OVERDUE, NOT_CALLED)
 """Of the first attempt: it began within a second of its due or later, is still to come or overdue, or never comes."""
 STEPS: Final = (
-    "accepted", "moved", "updated", "waited", "claimed", "attempt", "redelivered", "doubt", "next", "ended", "told"
+    *("accepted", "moved", "updated", "waited", "claimed", "attempt", "redelivered", "doubt", "next"),
+    *("succeed-by", "ended", "told"),
 )  # fmt: skip
 _UNITS: Final = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 _DECIMALS_BELOW_MS: Final = 120_000
@@ -303,12 +306,27 @@ def _after(facts: Facts) -> Iterator[Step]:
         yield Step(step="next", at=row.next_attempt_at, text=text, cause=reason if reason in CAUSES else None)
     elif row.state is None and row.due > facts.now:
         yield Step(step="next", at=row.due, text="It is due then.")
+    yield from _success_deadline(facts)
     if row.ended:
         yield Step(step="ended", at=row.finished_at, text=f"It was {_ENDS.get(row.state or '', row.state)}{_why(row)}.")
         if (told := tells_of(row.options, State(row.state or ""))) is not None:
             named = read_named_url(told)
             to = told if named is None else named.name
             yield Step(step="told", at=row.finished_at, text=f"A notice tells {to} of it, with the answer if known.")
+
+
+def _success_deadline(facts: Facts) -> Iterator[Step]:
+    row = facts.row
+    by = deadline_of(row.options, due=row.due)
+    if by is None or row.state == State.CANCELLED:
+        return
+    if met(row, by):
+        text = "It was to be delivered by then, and was."
+    elif facts.now <= by:
+        text = "It is to be delivered by then."
+    else:
+        text = "It was to be delivered by then, and was not, which is told as an event."
+    yield Step(step="succeed-by", at=by, text=text)
 
 
 def _capital(text: str) -> str:

@@ -95,6 +95,7 @@ def _run(cron: Cron, at: UnixMillis) -> ChosenRun:
             wire=cron.options.wire,
             overlap=overlap_option(cron),
             pauses=cron.options.pause_after_failures is not None,
+            succeed_within_seconds=cron.options.succeed_within_seconds,
             ack=cron.options.ack,
             on_success=cron.options.on_success,
             on_failure=cron.options.on_failure,

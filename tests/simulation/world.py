@@ -288,11 +288,19 @@ class World:
         skip_after_seconds: float | None = None,
         ack: Ack | None = None,
         told: str | None = None,
+        succeed_within_seconds: float | None = None,
     ) -> tuple[CreateRecord, Definition]:
         due, quota = UnixMillis(int(due_ms)), self.clients[client].poller_quota
         poller = PollerId(self.rng.randrange(quota))
         options = encode_options(
-            ScheduleOptions(flow=flow, skip_after_seconds=skip_after_seconds, ack=ack, on_success=told, on_failure=told)
+            ScheduleOptions(
+                flow=flow,
+                skip_after_seconds=skip_after_seconds,
+                ack=ack,
+                on_success=told,
+                on_failure=told,
+                succeed_within_seconds=succeed_within_seconds,
+            )
         )
         if (pin := pin_of(options, ordering_key)) is not None:
             poller = pinned_poller(ClientId(client), pin, quota=quota)

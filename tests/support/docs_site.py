@@ -60,6 +60,7 @@ NAVIGATION: Final = {
         "how-to/answer-a-call",
         "how-to/follow-events",
         "how-to/get-notices",
+        "how-to/know-what-is-overdue",
         "how-to/why-was-it-late",
         "how-to/forecast",
         "how-to/trace-calls",

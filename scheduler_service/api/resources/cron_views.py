@@ -77,6 +77,7 @@ class CronView(msgspec.Struct, frozen=True, kw_only=True):
     pause_after_failures: int | None
     on_success: str | None
     on_failure: str | None
+    succeed_within_seconds: float | None
     pause: PauseView | None
     created_at: Instant
     changed_at: Instant
@@ -150,6 +151,7 @@ def cron_view(cron: Cron, client: Client, encryption: SecretEncryption, *, now: 
         pause_after_failures=options.pause_after_failures,
         on_success=end_receiver(options.on_success),
         on_failure=end_receiver(options.on_failure),
+        succeed_within_seconds=options.succeed_within_seconds,
         pause=_pause_view(cron),
         created_at=format_instant(cron.created_at),
         changed_at=format_instant(cron.changed_at),

@@ -308,7 +308,7 @@ ROUTES = (
         headers={**LOCATION, **ETAG, **RATE_HEADERS},
         idempotent=True,
         conditional=True,
-        problems=(*_CHANGES, "secret-locked"),
+        problems=(*_CHANGES, "secret-locked", "older-nodes"),
         cost=0,
     ),
     Route(

@@ -17,6 +17,7 @@ from scheduler_service.api.schemas import (
 from scheduler_service.domain.acknowledgements import Told, WordName
 from scheduler_service.domain.books import LetterKey
 from scheduler_service.domain.crons.row import CronCallback, CronOptions
+from scheduler_service.domain.deadlines import deadline_of
 from scheduler_service.domain.destinations import read_named_url
 from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId, poller_of
@@ -92,6 +93,7 @@ def _schedule_view(
         skip_after_seconds=options.skip_after_seconds,
         on_success=end_receiver(options.on_success),
         on_failure=end_receiver(options.on_failure),
+        succeed_by=format_instant_or_none(deadline_of(source.options, due=source.due)),
         cron_id=source.cron_id,
         rescheduled_from=source.rescheduled_from,
         rescheduled_to=outcome.rescheduled_to if outcome is not None else None,

@@ -259,6 +259,7 @@ def _child_options(cron: Cron) -> str:
             ack=cron.options.ack,
             on_success=cron.options.on_success,
             on_failure=cron.options.on_failure,
+            succeed_within_seconds=cron.options.succeed_within_seconds,
         )
     )
 

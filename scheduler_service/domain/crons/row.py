@@ -71,7 +71,8 @@ class CronOptions(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     `empty_body`, `flow`, `wire`, `ack`, `on_success` and `on_failure` as in `ScheduleOptions`, `ordering_key` as in
     `Definition`. `source`: only to be shown; None: `expression` is what was asked for.
     `waits`: the policy if it is neither of `overlap`, which is then skip, for programs that know only those two.
-    `pause_after_failures`: after how many failed runs in a row nodes pause the cron; None: they never do."""
+    `pause_after_failures`: after how many failed runs in a row nodes pause the cron; None: they never do.
+    `succeed_within_seconds`: of every run, as in `ScheduleOptions`."""
 
     starts_at: UnixMillis | None = None
     ends_at: UnixMillis | None = None
@@ -89,6 +90,7 @@ class CronOptions(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     flow: Flow | None = None
     ordering_key: str | None = None
     pause_after_failures: int | None = None
+    succeed_within_seconds: float | None = None
     source: CronSource | None = None
     wire: str | None = None
     ack: Ack | None = None

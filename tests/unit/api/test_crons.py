@@ -56,6 +56,7 @@ async def test_put_answers_the_whole_cron(api: ApiHarness, key: str) -> None:
         "pause_after_failures": None,
         "on_success": None,
         "on_failure": None,
+        "succeed_within_seconds": None,
         "pause": None,
         "created_at": "2026-11-21T09:30:00.000Z",
         "changed_at": "2026-11-21T09:30:00.000Z",

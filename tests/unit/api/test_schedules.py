@@ -75,6 +75,7 @@ async def test_create_answers_the_whole_schedule(api: ApiHarness, key: str) -> N
         "skip_after_seconds": 30.0,
         "on_success": None,
         "on_failure": None,
+        "succeed_by": None,
         "cron_id": None,
         "rescheduled_from": None,
         "rescheduled_to": None,
