@@ -18,6 +18,8 @@ from scheduler_service.domain.ids import UnixMillis
 from scheduler_service.domain.instants import read_instant
 from scheduler_service.domain.options import RetryOverride, encode_headers, is_run_key
 from scheduler_service.domain.spread import MAX_SPREAD_SECONDS
+from scheduler_service.usecases.deadline_request import faults_of_deadline
+from scheduler_service.usecases.end_receivers import stored_receiver
 from scheduler_service.usecases.named_destinations import CheckDestination, no_such_destination
 from scheduler_service.usecases.rule_request import RuleRequest, judge_rule, source_of, written_by
 from scheduler_service.usecases.schedule_request import (
@@ -33,11 +35,9 @@ from scheduler_service.usecases.schedule_request import (
     asked_retry,
     asks_for_empty_body,
     draft_callback,
-    faults_of_deadline,
     faults_of_ends,
     no_ack,
     reserved_key,
-    stored_receiver,
 )
 
 MAX_FIRES = 1_000_000

@@ -53,8 +53,9 @@ from scheduler_service.usecases.admission import AdmitCreates
 from scheduler_service.usecases.authenticate import Catalog
 from scheduler_service.usecases.cron_counts import CronCounts
 from scheduler_service.usecases.cron_request import CronDraft, CronRequest, draft_cron
+from scheduler_service.usecases.end_receivers import named_destinations
 from scheduler_service.usecases.reading_steps import Told
-from scheduler_service.usecases.schedule_request import CallbackPolicy, named_destinations
+from scheduler_service.usecases.schedule_request import CallbackPolicy
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
 MAX_CRON_TURNS = 20

@@ -83,6 +83,7 @@ from scheduler_service.usecases.cancel_schedules import (
     WasRescheduled,
 )
 from scheduler_service.usecases.create_traces import CreateTraces
+from scheduler_service.usecases.deadline_request import faults_of_deadline
 from scheduler_service.usecases.resolve_schedule import Resolved, ResolveSchedule
 from scheduler_service.usecases.schedule_request import (
     CallbackPolicy,
@@ -95,7 +96,6 @@ from scheduler_service.usecases.schedule_request import (
     asked_local_due,
     asks_for_empty_body,
     draft_callback,
-    faults_of_deadline,
 )
 from scheduler_service.usecases.schedule_update import CallbackUpdate, UpdateRequest, updated_callback
 from scheduler_service.usecases.schedule_writer import MAX_PARTITION_TURNS, ScheduleWriter

@@ -52,6 +52,8 @@ from scheduler_service.domain.ports import SecretEncryption
 from scheduler_service.domain.schedule_keys import KEY_PATTERN
 from scheduler_service.domain.spread import MAX_SPREAD_SECONDS, offset_ms
 from scheduler_service.domain.targets import NO_KINDS, TargetKinds
+from scheduler_service.usecases.deadline_request import faults_of_deadline, faults_of_succeed_by, stored_deadline
+from scheduler_service.usecases.end_receivers import EndReceivers, named_destinations, stored_receiver
 from scheduler_service.usecases.named_destinations import (
     CheckDestination,
     ListedDestinations,
@@ -205,18 +207,6 @@ def no_ack(ack: Ack, destination: str | None = None) -> str | None:
     return "is not possible here: the operator has configured no address for receivers' words"
 
 
-class EndReceivers(Protocol):
-    """A request that may name receivers of ends."""
-
-    @property
-    def on_success(self) -> str | None:
-        """Who is told of a delivery."""
-
-    @property
-    def on_failure(self) -> str | None:
-        """Who is told of a failure."""
-
-
 def refuse_acks(why: str) -> CheckAck:
     """`CheckAck` where a callback may never have an `ack`; `why` completes a sentence that begins with it."""
     return lambda ack, destination: why
@@ -305,7 +295,7 @@ def draft(
     if request.on_success is not None or request.on_failure is not None:
         faults += faults_of_ends(request, check_url, check_destination)
     if request.has_deadline:
-        faults += faults_of_deadline(settings) + _faults_of_succeed_by(request, max(due, now))
+        faults += faults_of_deadline(settings) + faults_of_succeed_by(request, max(due, now))
     if request.latest is not None:
         faults += _faults_of_latest(request)
     if request.ordering_key is not None and is_run_key(request.ordering_key):
@@ -329,46 +319,6 @@ def faults_of_ends(request: EndReceivers, check_url: CheckUrl, check_destination
         if wrong is not None:
             faults.append(FieldError(f"/{name}", wrong))
     return faults
-
-
-def stored_receiver(asked: str | None) -> str | None:
-    """The URL to store for the receiver of an end."""
-    return asked if asked is None or "://" in asked else named_url(asked, "")
-
-
-def named_destinations(*asked: str | None) -> list[str]:
-    """Those of these receivers that are names."""
-    return [name for name in asked if name is not None and "://" not in name]
-
-
-def faults_of_deadline(settings: ClientSettings) -> list[FieldError]:
-    """Of a request with a success deadline."""
-    if settings.event_feed:
-        return []
-    how = "switch the client's setting event_feed on (PATCH .../settings)"
-    return [FieldError("/succeed_within_seconds", f"is told as an event, and this client has no feed of events: {how}")]
-
-
-def _faults_of_succeed_by(request: ScheduleRequest, due: int) -> list[FieldError]:
-    if request.succeed_by is None:
-        return []
-    if request.succeed_within_seconds is not None:
-        return [FieldError("/succeed_by", "give at most one of succeed_by and succeed_within_seconds; both are given")]
-    try:
-        by = parse_instant(request.succeed_by)
-    except ValueError as error:
-        return [FieldError("/succeed_by", str(error))]
-    if not 1_000 <= by - due <= MAX_WITHIN_SECONDS * 1000:
-        days = MAX_WITHIN_SECONDS // 86_400
-        return [FieldError("/succeed_by", f"must be from 1 second to {days} days after the due {format_instant(due)}")]
-    return []
-
-
-def _succeed_within(request: ScheduleRequest, due: int) -> float | None:
-    """What is stored: a deadline counts from the due."""
-    if request.succeed_by is None:
-        return request.succeed_within_seconds
-    return (parse_instant(request.succeed_by) - due) / 1000.0
 
 
 def reserved_key() -> FieldError:
@@ -637,6 +587,6 @@ def _options(request: ScheduleRequest, due_at: UnixMillis) -> str:
             ack=callback.ack,
             on_success=stored_receiver(request.on_success),
             on_failure=stored_receiver(request.on_failure),
-            succeed_within_seconds=_succeed_within(request, due_at),
+            succeed_within_seconds=stored_deadline(request, due_at),
         )
     )
