@@ -24,12 +24,13 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from scheduler_service.domain.acknowledgements import AWAITING
 from scheduler_service.domain.schedules import Kind, State
 from spark.transforms.rows import ENDED, due_of, is_accepted, poller_of
 
 COLUMNS = ("client_id", "poller_id", "minute", "due", "schedule_id", "kind", "detail")
 """A finding: the row (null where it is about a partition or a cron), its kind, and a sentence."""
-READS = ("kind", "created_at", "state", "next_attempt_at", "origin_due", "cron_id", "nominal_due")
+READS = ("kind", "created_at", "state", "reason", "next_attempt_at", "origin_due", "cron_id", "nominal_due")
 """The columns of `schedules` that the findings need beside the key."""
 ROW = ("client_id", "poller_id", "minute", "due", "schedule_id")
 POINTER, WAITING, UNDEFINED, LOST = "pointer", "waiting", "undefined", "stranded"
@@ -81,7 +82,10 @@ def named_retry_rows(suspects: DataFrame) -> DataFrame:
 
 def unfollowed(suspects: DataFrame, retry_rows: DataFrame) -> DataFrame:
     """Schedules whose retry row is missing or has ended. `retry_rows`: the rows at `named_retry_rows`, with created_at,
-    state and `settled`."""
+    state and `settled`.
+
+    A deadline that a receiver has put off has no row before the one that it was put off from has ended
+    (`domain.acknowledgements`), so none is missed before it has passed."""
     there = retry_rows.select(
         "client_id",
         "schedule_id",
@@ -94,6 +98,7 @@ def unfollowed(suspects: DataFrame, retry_rows: DataFrame) -> DataFrame:
     joined = pointers.join(there, ["client_id", "schedule_id", "next_attempt_at"], "left")
     missing = F.col("retry_created_at").isNull() & F.col("retry_state").isNull()
     over = F.col("retry_state").isNotNull() & F.col("retry_settled")
+    put_off = F.col("reason").eqNullSafe(AWAITING) & (F.col("next_attempt_at") > F.current_timestamp())
     at = _told("next_attempt_at")
     detail = (
         F.when(F.col("next_attempt_at").isNull(), F.lit("is retrying and names no attempt"))
@@ -101,7 +106,7 @@ def unfollowed(suspects: DataFrame, retry_rows: DataFrame) -> DataFrame:
         .otherwise(F.concat(F.lit("names an attempt that is "), "retry_state", F.lit(", at "), at))
     )
     kind = F.when(missing, "pointer-without-retry-row").otherwise("pointer-left-behind")
-    return _findings(joined.where(missing | over), kind, detail)
+    return _findings(joined.where((missing & ~F.coalesce(put_off, F.lit(False))) | over), kind, detail)
 
 
 def named_originals(suspects: DataFrame) -> DataFrame:

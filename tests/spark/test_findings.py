@@ -12,9 +12,12 @@ from tests.spark.frames import START, at, found, frame
 
 ROWS = (
     "client_id string, poller_id int, minute timestamp, due timestamp, schedule_id string, kind string, "
-    "created_at timestamp, state string, next_attempt_at timestamp, origin_due timestamp, cron_id string, "
-    "nominal_due timestamp, settled boolean"
+    "created_at timestamp, state string, reason string, next_attempt_at timestamp, origin_due timestamp, "
+    "cron_id string, nominal_due timestamp, settled boolean"
 )
+
+FAR = 3_000_000_000
+"""Seconds from START that have not passed when this is read."""
 
 
 def id_of(due: float, poller: int = 3, tail: int = 1) -> str:
@@ -94,10 +97,16 @@ def test_schedules_whose_next_attempt_is_missing_or_over(spark: SparkSession) ->
             pointer(4, 64),
             pointer(5, None),
             pointer(6, 66, settled=False),
+            pointer(7, FAR, reason="awaiting"),
+            pointer(8, 68, reason="awaiting"),
             retry_row(61, 1, state="retrying", next_attempt_at=at(99)),
         )
     )
-    assert found(findings.named_retry_rows(suspects)) == {("shop", 3, 60, 60 + due, id_of(due)) for due in (1, 2, 3, 4)}
+    put_off = ("shop", 3, FAR // 60 * 60, FAR, id_of(7))
+    assert found(findings.named_retry_rows(suspects)) == {
+        put_off,
+        *(("shop", 3, 60, 60 + due, id_of(due)) for due in (1, 2, 3, 4, 8)),
+    }
     retry_rows = rows_of(
         spark,
         retry_row(61, 1),
@@ -108,6 +117,7 @@ def test_schedules_whose_next_attempt_is_missing_or_over(spark: SparkSession) ->
         (2, id_of(2), "pointer-without-retry-row", "names an attempt that does not exist, at 2026-11-21T09:01:02.000Z"),
         (3, id_of(3), "pointer-left-behind", "names an attempt that is delivered, at 2026-11-21T09:01:03.000Z"),
         (5, id_of(5), "pointer-without-retry-row", "is retrying and names no attempt"),
+        (8, id_of(8), "pointer-without-retry-row", "names an attempt that does not exist, at 2026-11-21T09:01:08.000Z"),
     }
 
 
