@@ -1,4 +1,5 @@
-"""The rows on a node that are due and have no outcome, counted on request over the rows held in memory.
+"""The rows on a node that are due and have no outcome, counted on request over the rows held in memory. Long calls that
+are under way are not overdue, so they don't count.
 
 A count costs 0.14 µs a row held, 27 ms for the 200,000 that a node holds at most under the default bounds, on the loop
 that makes the calls; so it is kept for `STANDS_SECONDS`. Of the rows that an outage left only those read so far are in
@@ -52,7 +53,12 @@ class Backlog:
                 if not poller.recovery.done:
                     oldest = min(oldest, minute_start(poller.recovery.at))
                 for run in poller.runs.values():
-                    due = [key.due for key, entry in run.machine.rows if entry.outcome is None and key.due <= now]
+                    calling = run.machine.long_calls
+                    due = [
+                        key.due
+                        for key, entry in run.machine.rows
+                        if entry.outcome is None and key.due <= now and not (calling and key in calling)
+                    ]
                     rows += len(due)
                     oldest = min(oldest, *due) if due else oldest
             self._rows[pollers.client_id] = rows

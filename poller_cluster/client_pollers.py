@@ -47,6 +47,20 @@ FAULT_PAUSE_SECONDS = 30.0
 """From an unhandled exception in a minute to the next try."""
 
 
+class Once:
+    """Does something the first time that it is called."""
+
+    __slots__ = ("_act",)
+
+    def __init__(self, act: Callable[[], None]) -> None:
+        self._act: Callable[[], None] | None = act
+
+    def __call__(self, *_: object) -> None:
+        act, self._act = self._act, None
+        if act is not None:
+            act()
+
+
 class HeldPoller:
     """One held poller under one epoch: the minutes that run, and up to where all minutes are settled.
 
@@ -393,9 +407,16 @@ class ClientPollers:
             poller.order.changed()
 
     def _start(
-        self, poller: HeldPoller, minute: Minute, *, past: bool = False, was_empty: bool = False
+        self,
+        poller: HeldPoller,
+        minute: Minute,
+        *,
+        past: bool = False,
+        was_empty: bool = False,
+        on_rest: Callable[[], None] = lambda: None,
     ) -> "asyncio.Task[object] | None":
-        """`was_empty`: the poller had no rows here when the minute was entered, so all its rows were created since."""
+        """`on_rest`: see `MinuteRun`. `was_empty`: the poller had no rows here when the minute was entered, so all its
+        rows were created since."""
         if poller.draining or self.pollers.get(poller.poller_id) is not poller or self.suspended:
             return None
         admission = MinuteAdmission(
@@ -409,7 +430,7 @@ class ClientPollers:
             events=self._context.feeds(self.client_id),
         )
         machine.rows.all_found = was_empty
-        run = MinuteRun(machine=machine, context=self._context, admission=admission, past=past)
+        run = MinuteRun(machine=machine, context=self._context, admission=admission, past=past, on_rest=on_rest)
         poller.runs[minute] = run
         work = self._run_minute(poller, minute, run, admission)
         task = self._spawn(work, name=f"minute {self.client_id}/{poller.poller_id} {minute}")
@@ -468,13 +489,14 @@ class ClientPollers:
             if poller is None or poller.recovery is not recovery or poller.draining:
                 continue
             await places.acquire(self.client_id)
-            task = None if poller.knows(minute) else self._start(poller, minute, past=True)
+            place = Once(lambda: places.release(self.client_id))
+            task = None if poller.knows(minute) else self._start(poller, minute, past=True, on_rest=place)
             if task is None:
-                places.release(self.client_id)
+                place()
                 if not poller.knows(minute):
                     continue
             else:
-                task.add_done_callback(lambda _: places.release(self.client_id))
+                task.add_done_callback(place)
             recovery.at = Minute(minute + 1)
             poller.order.changed()
         # The rest of the chunk is empty. A poller granted again meanwhile has another range, and starts over.

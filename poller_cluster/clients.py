@@ -31,7 +31,7 @@ from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.destinations import StoredDestination, read_named_url
 from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId
-from scheduler_service.domain.options import Undecodable
+from scheduler_service.domain.options import ScheduleOptions, Undecodable
 from scheduler_service.domain.ports import ClientStore, DestinationStore, SecretEncryption
 from scheduler_service.domain.subscriptions import StoredSubscription, Subscription, decode_subscription
 from scheduler_service.domain.targets import NO_KINDS, TargetKinds
@@ -55,7 +55,8 @@ _log = get_logger("minutehand.node")
 @dataclass(frozen=True, slots=True)
 class ServedClient:
     """`settings` are the effective ones; `secrets` are the raw bytes of the active secrets, oldest first, those of key
-    pairs apart as `private_keys`. `locked`: why not all of them could be decrypted, or None."""
+    pairs apart as `private_keys`. `locked`: why not all of them could be decrypted, or None. No attempt takes longer
+    than `longest_attempt_seconds`, whatever a stored schedule or destination says."""
 
     record: Client
     settings: ClientSettings
@@ -64,6 +65,7 @@ class ServedClient:
     private_keys: tuple[bytes, ...] = ()
     destinations: Destinations = field(default_factory=dict)
     subscriptions: Mapping[str, Subscription] = field(default_factory=dict)
+    longest_attempt_seconds: float = UNBOUND.timeout_seconds
 
     @property
     def client_id(self) -> ClientId:
@@ -87,6 +89,10 @@ class ServedClient:
         """The settings for the calls of rows with this URL."""
         destination, _ = self.named(url)
         return self.settings if destination is None else destination.settings
+
+    def attempt_seconds(self, options: ScheduleOptions, settings: ClientSettings) -> float:
+        """The time-out of an attempt under the settings for its URL."""
+        return min(options.timeout_seconds or settings.timeout_seconds, self.longest_attempt_seconds)
 
 
 class ServedClients:
@@ -278,7 +284,15 @@ class ServedClients:
         ) != (client, opened, private_keys, locked, subscriptions):
             self._tell_of_lock(client_id, None if known is None else known.locked, locked)
             settings = self._bounds.effective(client)
-            known = ServedClient(client, settings, opened, locked, private_keys, subscriptions=subscriptions)
+            known = ServedClient(
+                client,
+                settings,
+                opened,
+                locked,
+                private_keys,
+                subscriptions=subscriptions,
+                longest_attempt_seconds=self._bounds.timeout_seconds,
+            )
             self._serve(known, destinations, changed=True)
         elif destinations or known.destinations:
             self._serve(known, destinations)

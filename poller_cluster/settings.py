@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 from scheduler_service.domain.acknowledgements import AckSettings
 from scheduler_service.domain.client_bounds import ClientBounds
 
+LARGEST_LONG_CALL_SHARE = 0.8
+"""Leaves a client more than the room that it needs to claim rows (`dispatch.ready_rows.claim_rows`)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MinuteSettings:
@@ -53,6 +56,12 @@ class ReceiverSettings:
     receivers_per_client: int = 1000
     """Hosts of one client whose failures and rates are remembered. More: more memory. Fewer: they are forgotten
     sooner."""
+    long_call_seconds: float = 60.0
+    """Calls with a time-out above this many seconds are long calls, which share `long_call_share`. Only where
+    `clients.timeout_seconds` is above it are there any."""
+    long_call_share: float = 0.5
+    """Share of a client's `max_in_flight`, and of a node's `delivery.max_in_flight`, that long calls may take. More:
+    more of them at a time, and less is left for other calls while they last."""
     flows_per_client: int = 20_000
     """Flow keys of one client that a node remembers, because calls of them are claimed or have to wait for their rate.
     Rows of further keys wait. Each takes about a kilobyte."""
@@ -73,6 +82,10 @@ class ReceiverSettings:
             raise ValueError("receiver_connections must be at least 1")
         if self.receivers_per_client < 1:
             raise ValueError("receivers_per_client must be at least 1")
+        if not self.long_call_seconds > 0:
+            raise ValueError("long_call_seconds must be above 0")
+        if not 0 < self.long_call_share <= LARGEST_LONG_CALL_SHARE:
+            raise ValueError(f"long_call_share must be above 0 and at most {LARGEST_LONG_CALL_SHARE:g}")
         if self.flows_per_client < 1:
             raise ValueError("flows_per_client must be at least 1")
         if self.breaker_failures < 1:

@@ -14,11 +14,7 @@ while no row of the first may start.
 Ready rows are looked for once for all attempts that end in a turn of the loop, and what holds for all rows of a
 client's turn (its limit, the clocks) is computed once; the docstring of `poller_cluster` says what that saves.
 
-A client whose receivers hang can't fill the engine: it may have `ENGINE_PART` times as many attempts under way as the
-engine has free (Choudhury and Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches", 1998). One
-such client leaves a third of the engine to the others, two leave a fifth, n leave 1 / (1 + 2n), without a configured
-share. That state is reached only as fast as their attempts end, so the last `RESERVE` of the engine is for clients that
-have less than `SMALL_PART` of it.
+A client whose receivers hang can't fill the engine (`engine_parts`), and long calls share a part of it (`long_calls`).
 
 A ready row whose receiver has no room (see `receivers`) is parked, so that rows for other hosts pass it. A row
 whose receiver is held back ends at once without an attempt: it is requeued (`defer`), and so is one that can't be
@@ -45,6 +41,7 @@ from poller_cluster.dispatch.due_clock import DueClock
 from poller_cluster.dispatch.flows import FlowPlace, Flows, TooManyFlows
 from poller_cluster.dispatch.job import Claim, Job, Turn
 from poller_cluster.dispatch.lateness import Doubts, explained
+from poller_cluster.dispatch.long_calls import LongCalls
 from poller_cluster.dispatch.named_rows import NamedRows
 from poller_cluster.dispatch.outcome import conclude, heeded, held_back_until
 from poller_cluster.dispatch.preparation import Preparation
@@ -113,6 +110,8 @@ class Dispatcher:
             on_tick=self.wake,
         )
         """The limits of flow keys; claims ask them."""
+        self.long_calls = LongCalls(settings, capacity=lambda: engine.capacity, on_free=pollers.wake)
+        """The limits of long calls; claims ask them."""
         self._named_rows = NamedRows()
         self._remember_seconds = settings.breaker_longest_seconds
         self._left: OrderedDict[ClientId, float] = OrderedDict()
@@ -133,7 +132,7 @@ class Dispatcher:
         client = self._clients.get(client_id)
         if client is None or not client.active:
             return 0
-        limit, held = self._limit(client), self._held_for(client_id)
+        limit, held = self.limit_of(client), self._held_for(client_id)
         free = limit - held.taken
         least = claim_rows(limit, receiver_share=self._receiver_share)
         if free >= least:
@@ -151,11 +150,11 @@ class Dispatcher:
         """How far ahead rows may be claimed: less when most of the client's room is taken, since rows that one poller
         claims for later would keep rows of other pollers waiting that are due now."""
         client, taken = self._clients.get(client_id), self._held_for(client_id).taken
-        limit = 1 if client is None else self._limit(client)
+        limit = 1 if client is None else self.limit_of(client)
         part = (taken + 1) / limit
         return due_within(part, lead_ms=settings.claim_lead_ms, ahead_ms=settings.claim_ahead_ms)
 
-    def _limit(self, client: ServedClient) -> int:
+    def limit_of(self, client: ServedClient) -> int:
         """This node's share of the client's `max_in_flight`."""
         return max(int((client.settings.max_in_flight or 1) * self._share(client) + ROUNDING), 1)
 
@@ -200,10 +199,12 @@ class Dispatcher:
                     receiver = self.receiver(client, url or "")
                 job.receiver = receiver
                 receiver.outstanding += 1
-                self._enter_flow(job, client)
+                self._enter(job, client)
         self._await_due(jobs)
 
-    def _enter_flow(self, job: Job, client: ServedClient) -> None:
+    def _enter(self, job: Job, client: ServedClient) -> None:
+        """Count the row among the long calls and those of its flow, if it is one."""
+        self.long_calls.enter(job, client)
         flow = flow_of(job.claim.row.options)
         if flow is None:
             return
@@ -248,6 +249,7 @@ class Dispatcher:
         if not self.flows.forget(client_id, now=now) or not self._receivers.forget(client_id, now=now):
             return False
         self._held.pop(client_id, None)
+        self.long_calls.forget(client_id)
         self._preparation.tokens.forget(client_id)
         return True
 
@@ -283,6 +285,8 @@ class Dispatcher:
         if job.flow is not None:
             job.flow.released(self._clock.monotonic())
             job.flow = None
+        if job.long:
+            self.long_calls.leave(job)
         if held.gained_headroom():
             self._has_room(held)
 
@@ -404,7 +408,7 @@ class Dispatcher:
         client, held, ready = self._clients.get(queue.client_id), queue.client, queue.ready
         started = cut_short = False
         if client is not None and client.active:
-            limit, free = self._limit(client), self._engine_free()
+            limit, free = self.limit_of(client), self._engine_free()
             if queue.deficit < 1:
                 queue.deficit += QUANTUM * client.quota
             start = Turn(
@@ -448,7 +452,7 @@ class Dispatcher:
         if receiver is None:
             receiver = job.receiver = self.receiver(start.client, job.claim.row.url or "")
             receiver.outstanding += 1
-            self._enter_flow(job, start.client)
+            self._enter(job, start.client)
         now = start.monotonic
         if receiver.destination is not None:
             outcome = self.judge_named(job.claim, start.client, receiver.destination)
@@ -542,6 +546,8 @@ class Dispatcher:
         generation = job.receiver.started()
         if job.flow is not None:
             job.flow.started(start.monotonic)
+        if job.long:
+            self.long_calls.started(job)
         self._engine.start_attempt(
             prepared.request,
             lambda result: self._attempt_done(held, job, prepared, result, generation),
@@ -553,6 +559,8 @@ class Dispatcher:
     ) -> None:
         held.on_the_wire -= 1
         self._ended_at(job, result, generation)
+        if job.long:
+            self.long_calls.ended(job, result)
         if job.flow is not None:
             job.flow.ended(self._clock.monotonic())
         if result.error == "not-trusted" and result.nothing_sent:

@@ -44,15 +44,18 @@ class ClaimingRun(Protocol):
     def may_send(self) -> bool:
         """Whether it still owns its rows; asked until right before a request is sent."""
 
+    def long_call(self, key: RowKey, *, under_way: bool) -> None:
+        """A long call of this row has begun or ended."""
+
     def queued_again(self) -> None:
         """An attempt ended before anything was sent: its row waits in the dispatcher again, and may be taken back."""
 
 
 class Job(msgspec.Struct, eq=False):
     """One claimed row, which `owner` may take back until its attempt starts. `over_quota`: beyond what its poller is
-    guaranteed in this minute. `called`: it has waited for its receiver or flow, and its turn there has come.
-    `fired_by`: what is recorded as such of a late call; None: the incarnation alone. `parked_for`: what it was parked
-    for last, at `parked_at`."""
+    guaranteed in this minute. `called`: it has waited for its receiver or flow, and its turn there has come. `long`: it
+    has a place among the long calls. `fired_by`: what is recorded as such of a late call; None: the incarnation alone.
+    `parked_for`: what it was parked for last, at `parked_at`."""
 
     owner: ClaimingRun
     claim: Claim
@@ -61,6 +64,7 @@ class Job(msgspec.Struct, eq=False):
     called: bool = False
     receiver: "Receiver[Job] | None" = None
     flow: "FlowPlace[Job] | None" = None
+    long: bool = False
     fired_by: str | None = None
     parked_for: str | None = None
     parked_at: int = 0

@@ -31,6 +31,8 @@ OVERLAP = "overlap"
 """Another run of the same cron had not ended: this one was skipped, or cancelled in favour of a later one."""
 FLOW_FULL = "flow"
 """The row's flow key has its calls under way, or its rate is used up."""
+LONG_CALLS_FULL = "long-calls"
+"""The row's client, or this node, has as many long calls under way as it may have."""
 
 
 def conclude(

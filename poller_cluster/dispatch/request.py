@@ -191,7 +191,7 @@ def prepare(
             ack_url=ack_url,
         ),
         body=body,
-        timeout_seconds=options.timeout_seconds or settings.timeout_seconds,
+        timeout_seconds=client.attempt_seconds(options, settings),
         at_most_once=options.at_most_once(settings),
         client_id=client.client_id,
         channel=channel,

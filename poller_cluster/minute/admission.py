@@ -32,12 +32,14 @@ from poller_cluster.dispatch.outcome import BEHIND_ITS_KEY, defer
 from poller_cluster.dispatch.receivers import Receiver, due_within, longest_due_in, part_for
 from poller_cluster.minute.context import MinuteContext
 from poller_cluster.minute.flow_admission import FlowAdmission
+from poller_cluster.minute.long_admission import LongAdmission
 from poller_cluster.minute.ordering import OrderingKeys
 from poller_cluster.minute.rows import (
     FLOW,
     HOST,
     KEY,
     LATER,
+    LONG,
     RUN,
     UNKNOWN,
     Again,
@@ -136,6 +138,12 @@ class MinuteAdmission:
             row_window=context.limits.row_window,
             granted_at=poller.granted_at,
         )
+        self._long = LongAdmission(
+            client_id=client_id,
+            dispatcher=context.dispatcher,
+            settings=settings,
+            row_window=context.limits.row_window,
+        )
         self._claiming: dict[Receiver[Job], int] = {}
         self._held_behind: dict[str, int] = {}
         self._free_behind = 0
@@ -156,6 +164,7 @@ class MinuteAdmission:
             receiver.claimed(rows)
         self._claiming.clear()
         self._flows.answered()
+        self._long.answered()
 
     def begin(self, held: Mapping[WaitQueue, Sized]) -> None:
         self._held_behind = {key: len(rows) - 1 for (kind, key), rows in held.items() if kind == KEY and rows}
@@ -164,6 +173,7 @@ class MinuteAdmission:
         self._free_first = third - len(self._held_behind)
         self._alike = None
         self._flows.begin(held)
+        self._long.begin(held, self._find_client(self._client_id))
 
     def judge(self, entry: PendingRow, now: int) -> Verdict:
         if entry.word is not None:
@@ -173,11 +183,12 @@ class MinuteAdmission:
         if known is not None and (row.due > known.due_until or (row.url != known.url and not _is_below(row, known))):
             known = None
         flowing = says_flow(row.options)
-        if known is not None and row.ordering_key is None and not flowing:
+        if known is not None and row.ordering_key is None and not flowing and not self._long.possible:
             return self._judge_alike(entry, known)
         client = self._find_client(self._client_id)
         if client is None:
             return None
+        long = self._long.possible and self._long.includes(row, client)
         if known is None and names_destination(row.url):
             verdict = self._judge_destination(entry, client)
             if verdict is not None:
@@ -189,9 +200,13 @@ class MinuteAdmission:
         turn = self._flows.judge(entry, client, now) if flowing else None
         if isinstance(turn, Hold | Outcome):
             return turn
+        if long and (verdict := self._long.judge(entry, client, now)) is not None:
+            return verdict
         verdict = self._judge_receiver(entry, client, now) if known is None else self._judge_alike(entry, known)
         if verdict is not None:
             return verdict
+        if long:
+            self._long.claiming()
         if turn is not None:
             self._flows.claiming(turn)
         key = entry.row.ordering_key
@@ -318,6 +333,8 @@ class MinuteAdmission:
             return self._flows.again(queue, first, client, now)
         if client is None:
             return Again(0)
+        if kind == LONG:
+            return self._long.again(first, client, now)
         if kind == UNKNOWN:
             # Each is then judged by itself; those that came since are held again.
             since = self._unknown.get(first.key, self._monotonic())

@@ -112,6 +112,8 @@ class PollerMinute:
         self._claiming: tuple[PendingRow, ...] = ()
         self._claims: list[Claim] = []
         self._recheck: tuple[RowKey, ...] = ()
+        self.long_calls: set[RowKey] = set()
+        """Rows whose calls are under way and may take long: they take nothing of the window."""
         self._ended_unread: dict[RowKey, tuple[PendingRow, Outcome]] = {}
         self._release_due = self._releasing = False
         self._all_held = False
@@ -123,6 +125,21 @@ class PollerMinute:
     def claims_under_way(self) -> int:
         """Rows of a claim that is unanswered, or applied but not yet rechecked."""
         return len(self._claiming) + len(self._recheck)
+
+    @property
+    def window_taken(self) -> int:
+        """How many rows of its window are taken."""
+        return len(self.rows) - len(self.long_calls)
+
+    @property
+    def busy(self) -> bool:
+        """Whether rows are claimed whose outcomes are expected soon."""
+        return self.rows.claimed_count > len(self.long_calls)
+
+    @property
+    def only_long_calls(self) -> bool:
+        """Whether every row was read, and nothing is left to do but to await long calls."""
+        return self._scan.done and bool(self.long_calls) and self.window_taken == 0 and not self.follow_ups
 
     @property
     def write_unanswered(self) -> bool:
@@ -187,7 +204,7 @@ class PollerMinute:
 
     def _wants_page(self, now: int) -> bool:
         # Pages are fetched only into a half-empty window, so that they are few and large.
-        if 2 * len(self.rows) > self.window_rows:
+        if 2 * self.window_taken > self.window_rows:
             return False
         if self.phase is Phase.RUNNING and now >= self._sweep_at:
             self._begin_scan(Phase.SWEEPING)
@@ -215,7 +232,7 @@ class PollerMinute:
             instants += self.rows.claim_instants(now, lead_ms=lead_ms)
         if self.phase is Phase.RUNNING and self._sweep_at > now:
             instants.append(self._sweep_at)
-            if self._rescan.wanted and 2 * len(self.rows) <= self.window_rows:
+            if self._rescan.wanted and 2 * self.window_taken <= self.window_rows:
                 instants.append(self._rescan.due_at(now))
         return UnixMillis(max(min(instants), now + 1)) if instants else None
 

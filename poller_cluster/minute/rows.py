@@ -100,7 +100,7 @@ class PendingRow:
 
 WaitQueue: TypeAlias = tuple[str, str]
 """The queue that rows are held in: its kind and its name."""
-KEY, RUN, HOST, FLOW, LATER, UNKNOWN = "key", "run", "host", "flow", "later", "unknown"
+KEY, RUN, HOST, FLOW, LATER, LONG, UNKNOWN = "key", "run", "host", "flow", "later", "long", "unknown"
 """The kinds of queues."""
 CAUSE_OF = {
     KEY: "ordering",
@@ -108,6 +108,7 @@ CAUSE_OF = {
     HOST: "receiver",
     FLOW: "flow",
     LATER: "flow",
+    LONG: "long-calls",
     UNKNOWN: "destination-unknown",
 }
 """What rows in them wait for (`domain.waits`)."""

@@ -59,8 +59,11 @@ class MinuteRun:
         context: MinuteContext,
         admission: Admission,
         past: bool = False,
+        on_rest: Callable[[], None] = lambda: None,
     ) -> None:
+        """`on_rest`: nothing is left to do but to await long calls, so the minute needs no place in recovery."""
         self.machine = machine
+        self._on_rest = on_rest
         self.client_id, self.epoch = machine.partition.client_id, machine.epoch
         self._past = past
         self._admission = admission
@@ -115,6 +118,14 @@ class MinuteRun:
         self.machine.draining = False
         self._wake.set()
 
+    def long_call(self, key: RowKey, *, under_way: bool) -> None:
+        """A long call of this row has begun or ended."""
+        if under_way:
+            self.machine.long_calls.add(key)
+        else:
+            self.machine.long_calls.discard(key)
+        self._wake.set()
+
     def abandon(self) -> None:
         """The poller is lost: write nothing more, start nothing more."""
         self.machine.phase = Phase.LOST
@@ -152,18 +163,20 @@ class MinuteRun:
             machine.window_rows = limits.row_window.rows
             machine.claim_ahead_ms = context.dispatcher.claim_ahead_ms(client_id, machine.settings)
             step = machine.step(self._clock.wall_ms(), context.dispatcher.headroom(client_id))
-            self._account(claiming=machine.claims_under_way, busy=machine.rows.claimed_count > 0)
+            self._account(claiming=machine.claims_under_way, busy=machine.busy)
             match step:
                 case Stop():
                     return machine.phase
                 case Wait() if self._more and machine.rows.held_for(KEY) and self._admission.wants_whole_read():
                     await self._read_for_order()
                 case Wait(until=until):
+                    if machine.only_long_calls:
+                        self._on_rest()
                     await self._wake.wait(None if until is None else (until - self._clock.wall_ms()) / 1000.0)
                 case _:
                     await self._do(step)
             self._hand_out()
-            self._account(claiming=machine.claims_under_way, busy=machine.rows.claimed_count > 0)
+            self._account(claiming=machine.claims_under_way, busy=machine.busy)
 
     def _account(self, *, claiming: int, busy: bool) -> None:
         """Report this minute's use of what the node's minutes share: room for claims, and the rate of commits."""
@@ -248,7 +261,7 @@ class MinuteRun:
 
     def _free_rows(self) -> int:
         """How many rows a page may have."""
-        return max(min(PAGE_ROWS, self.machine.window_rows - len(self.machine.rows)), 1)
+        return max(min(PAGE_ROWS, self.machine.window_rows - self.machine.window_taken), 1)
 
     def _passed(self, page: Page | SweptPage, after: RowKey | None) -> None:
         self._read_to, self._more = page.rows[-1].key if page.rows else after, page.more

@@ -83,6 +83,9 @@ class _Sender:
     def may_send(self) -> bool:
         return self.run.may_send()
 
+    def long_call(self, key: RowKey, *, under_way: bool) -> None:
+        self.run.long_call(key, under_way=under_way)
+
     def queued_again(self) -> None:
         self.run.queued_again()
 

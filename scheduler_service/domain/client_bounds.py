@@ -39,6 +39,8 @@ _LEAST: Final = {
     "hosts": 0,
     "accept_past_seconds": 0,
 }
+_MOST: Final = {"timeout_seconds": 600.0}
+"""Where a bound may be raised above its default."""
 _READS: Final = ("LOCAL_QUORUM", "LOCAL_ONE")
 _WRITES: Final = ("LOCAL_QUORUM", "EACH_QUORUM")
 
@@ -61,8 +63,9 @@ class ClientBounds:
     """Most seconds from a schedule's due to its last retry."""
 
     timeout_seconds: float = 60.0
-    """Longest time-out of one attempt, in seconds. A receiver that does not answer takes up one of its client's
-    `max_in_flight` for this long."""
+    """Longest time-out of one attempt, in seconds; it may be raised up to 600, once all programs know this. A receiver
+    that does not answer takes up one of its client's `max_in_flight` for this long. Attempts with time-outs above
+    `receivers.long_call_seconds` share a part of the places."""
 
     max_in_flight: int = 10_000
     """Most concurrent attempts of one client, over all nodes."""
@@ -102,7 +105,7 @@ class ClientBounds:
 
     def __post_init__(self) -> None:
         for one in fields(self):
-            value, most = getattr(self, one.name), one.default
+            value, most = getattr(self, one.name), _MOST.get(one.name, one.default)
             if isinstance(value, str):
                 known = _READS if one.name == "read_consistency" else _WRITES
                 if value not in known:

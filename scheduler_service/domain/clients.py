@@ -89,7 +89,8 @@ class HostLimit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_per_second: CallRate | None = None
 
 
-AttemptSeconds: TypeAlias = Annotated[float, Meta(ge=0.1, le=60)]
+AttemptSeconds: TypeAlias = Annotated[float, Meta(ge=0.1, le=600)]
+"""The operator's bound is 60 unless it is raised (`client_bounds`)."""
 HostLimits: TypeAlias = Annotated[dict[str, HostLimit], Meta(max_length=100)]
 InDoubt: TypeAlias = Literal["redeliver", "drop"]
 ReceiverVerbs: TypeAlias = Annotated[tuple[Verb, ...], Meta(max_length=len(VERBS))]

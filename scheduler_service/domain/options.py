@@ -202,6 +202,12 @@ class _FlowOnly(msgspec.Struct, frozen=True, gc=False):
     flow: Flow | None = None
 
 
+class _TimeoutOnly(msgspec.Struct, frozen=True, gc=False):
+    timeout_seconds: float | None = None
+
+
+_TIMEOUT_MARK = '"timeout_seconds":'
+_decode_timeout = msgspec.json.Decoder(_TimeoutOnly).decode
 _FLOW_MARK = '"flow":'
 _decode_flow = msgspec.json.Decoder(_FlowOnly).decode
 
@@ -242,6 +248,16 @@ def flow_of(options: str | None) -> Flow | None:
         return None
     try:
         return _decode_flow(options).flow
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def timeout_of(options: str | None) -> float | None:
+    """A row's own time-out. Options that can't be decoded have none: their row fails when it is due."""
+    if options is None or _TIMEOUT_MARK not in options:
+        return None
+    try:
+        return _decode_timeout(options).timeout_seconds
     except (msgspec.DecodeError, RecursionError):
         return None
 

@@ -11,6 +11,7 @@ REASONS: Final[Mapping[str, str]] = {
     "token-unavailable": "retrying; there is no token for its destination",
     "ordering": "retrying; an earlier call of its ordering key has not ended",
     "flow": "retrying; the limits of its flow key are reached",
+    "long-calls": "retrying; as many calls with long time-outs are under way as may be",
     "late-create": "retrying; it was created when its minute was being called",
     "snoozed": "retrying; its receiver asked to be called again at that instant",
     "awaiting": "awaiting; its receiver has taken the call and says later what became of it",

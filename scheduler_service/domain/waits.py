@@ -18,6 +18,7 @@ LATE_MS: Final = 1_000
 CAUSES: Final[Mapping[str, str]] = {
     "ordering": "an earlier call of its ordering key had not ended",
     "flow": "the limits of its flow key were reached",
+    "long-calls": "as many calls with long time-outs were under way as may be",
     "receiver": "its receiver had no room: the client's limits for each host, or the destination's own",
     "receiver-open": "its receiver only failed, so calls were held back",
     "destination-paused": "its destination was paused",

@@ -25,7 +25,7 @@ from scheduler_service.domain.callback_rules import (
     check_method,
 )
 from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
-from scheduler_service.domain.clients import ClientSettings
+from scheduler_service.domain.clients import AttemptSeconds, ClientSettings
 from scheduler_service.domain.crons import load_zone
 from scheduler_service.domain.crons.dst import Gap
 from scheduler_service.domain.deadlines import MAX_WITHIN_SECONDS
@@ -77,7 +77,7 @@ Name = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT)]
 Instant = Annotated[str, Meta(description="RFC 3339 with an offset", extra_json_schema={"format": "date-time"})]
 EndReceiver = Annotated[str, Meta(min_length=1, max_length=MAX_URL_LENGTH)]
 """The name of a destination, or a URL."""
-TimeoutSeconds = Annotated[float, Meta(ge=0.1, le=60)]
+TimeoutSeconds = AttemptSeconds
 SkipAfterSeconds = Annotated[float, Meta(ge=0, le=604_800)]
 SucceedWithinSeconds = Annotated[float, Meta(ge=1, le=MAX_WITHIN_SECONDS)]
 Method = Annotated[str, Meta(extra_json_schema={"enum": sorted(METHODS)})]
