@@ -14,8 +14,7 @@ while no row of the first may start.
 Ready rows are looked for once for all attempts that end in a turn of the loop, and what holds for all rows of a
 client's turn (its limit, the clocks) is computed once; the docstring of `poller_cluster` says what that saves.
 
-A client whose receivers hang can't fill the engine (`engine_parts`), and long calls share a part of it (`long_calls`).
-
+A client whose receivers hang can't fill the engine (`ready_rows`), and long calls share a part of it (`long_calls`).
 A ready row whose receiver has no room (see `receivers`) is parked, so that rows for other hosts pass it. A row
 whose receiver is held back ends at once without an attempt: it is requeued (`defer`), and so is one that can't be
 prepared yet (`preparation`), or whose destination is paused (`named_rows`). One whose token is being fetched is parked.
@@ -109,9 +108,8 @@ class Dispatcher:
             on_free=pollers.wake,
             on_tick=self.wake,
         )
-        """The limits of flow keys; claims ask them."""
         self.long_calls = LongCalls(settings, capacity=lambda: engine.capacity, on_free=pollers.wake)
-        """The limits of long calls; claims ask them."""
+        """Like those of flow keys, its limits are asked by claims."""
         self._named_rows = NamedRows()
         self._remember_seconds = settings.breaker_longest_seconds
         self._left: OrderedDict[ClientId, float] = OrderedDict()
@@ -203,10 +201,8 @@ class Dispatcher:
         self._await_due(jobs)
 
     def _enter(self, job: Job, client: ServedClient) -> None:
-        """Count the row among the long calls and those of its flow, if it is one."""
         self.long_calls.enter(job, client)
-        flow = flow_of(job.claim.row.options)
-        if flow is None:
+        if (flow := flow_of(job.claim.row.options)) is None:
             return
         # With too many keys it was not claimed, unless the rules have changed since.
         with suppress(TooManyFlows):
@@ -244,9 +240,11 @@ class Dispatcher:
 
     def _forget(self, client_id: ClientId, now: float) -> bool:
         held = self._held.get(client_id)
-        if held is not None and held.taken:
-            return False
-        if not self.flows.forget(client_id, now=now) or not self._receivers.forget(client_id, now=now):
+        if (
+            (held is not None and held.taken)
+            or not self.flows.forget(client_id, now=now)
+            or not self._receivers.forget(client_id, now=now)
+        ):
             return False
         self._held.pop(client_id, None)
         self.long_calls.forget(client_id)
@@ -285,8 +283,7 @@ class Dispatcher:
         if job.flow is not None:
             job.flow.released(self._clock.monotonic())
             job.flow = None
-        if job.long:
-            self.long_calls.leave(job)
+        self.long_calls.leave(job)
         if held.gained_headroom():
             self._has_room(held)
 
@@ -503,8 +500,7 @@ class Dispatcher:
         return sum(not receiver.breaker.closed for _, receiver in self._receivers.all())
 
     def judge(self, claim: Claim, client: ServedClient, receiver: "Receiver[Job]") -> Outcome | None:
-        """The outcome of a row that need not be claimed, because its receiver is held back beyond its due; else
-        None."""
+        """The outcome of a row that need not be claimed: its receiver is held back beyond its due; else None."""
         due_in = (claim.row.due - self._due_clock.now()) / 1000.0
         if not receiver.held_back(self._clock.monotonic(), due_in):
             return None
@@ -546,8 +542,7 @@ class Dispatcher:
         generation = job.receiver.started()
         if job.flow is not None:
             job.flow.started(start.monotonic)
-        if job.long:
-            self.long_calls.started(job)
+        self.long_calls.started(job)
         self._engine.start_attempt(
             prepared.request,
             lambda result: self._attempt_done(held, job, prepared, result, generation),
@@ -559,8 +554,7 @@ class Dispatcher:
     ) -> None:
         held.on_the_wire -= 1
         self._ended_at(job, result, generation)
-        if job.long:
-            self.long_calls.ended(job, result)
+        self.long_calls.ended(job, result)
         if job.flow is not None:
             job.flow.ended(self._clock.monotonic())
         if result.error == "not-trusted" and result.nothing_sent:

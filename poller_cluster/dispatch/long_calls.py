@@ -108,26 +108,30 @@ class LongCalls:
             self._tell()
 
     def enter(self, job: Job, client: ServedClient) -> None:
-        """A row is claimed: it has a place if its call is a long one."""
-        if self.includes(job.claim.row, client):
+        """A row is claimed: it has a place if its call is a long one. The other events mean nothing for other rows."""
+        if job.claim.word is None and self.includes(job.claim.row, client):
             job.long = True
             self._of(client.client_id).outstanding += 1
             self._taken += 1
 
     def leave(self, job: Job) -> None:
-        """A long call has ended, or its row was given back."""
-        job.long = False
-        self._of(job.owner.client_id).outstanding -= 1
-        self._taken -= 1
-        self._tell()
+        """Its row has ended, or was given back."""
+        if job.long:
+            job.long = False
+            self._of(job.owner.client_id).outstanding -= 1
+            self._taken -= 1
+            self._tell()
 
     # Attempts.
 
     def started(self, job: Job) -> None:
-        job.owner.long_call(job.claim.row.key, under_way=True)
+        if job.long:
+            job.owner.long_call(job.claim.row.key, under_way=True)
 
     def ended(self, job: Job, result: AttemptResult) -> None:
         """It leaves afterwards, unless nothing was sent and it waits again."""
+        if not job.long:
+            return
         job.owner.long_call(job.claim.row.key, under_way=False)
         if not result.nothing_sent:
             self._of(job.owner.client_id).last_seconds = result.duration_seconds

@@ -54,6 +54,8 @@ class Receiver:
     script: Callable[[Call], int | AttemptError] = answers_ok
     asks: Callable[[Call], Asked | None] = lambda call: None
     latency_seconds: float = 0.01
+    takes: Callable[[Call], float | None] = lambda call: None
+    """Exactly how many seconds a call takes; None: about `latency_seconds`."""
     calls: list[Call] = field(default_factory=list)
 
     @property
@@ -158,6 +160,8 @@ class SimEngine:
             self._on_call(call)
         latency = request.timeout_seconds if answer == "timeout" else self._receiver.latency_seconds
         latency *= 0.5 + self._rng.random()
+        if answer != "timeout" and (takes := self._receiver.takes(call)) is not None:
+            latency = takes
         if isinstance(answer, int):
             loop.call_later(latency, lambda: finish(answer, None, nothing_sent=False))
         else:

@@ -20,6 +20,7 @@ from membership.errors import StoreUnavailable
 from membership.identity import PollerKey
 from poller_cluster.settings import MinuteSettings, NodeSettings, ReceiverSettings
 from scheduler_service.domain.acknowledgements import Ack, AckSettings
+from scheduler_service.domain.client_bounds import ClientBounds
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.destinations import DESTINATIONS_SINCE, read_named_url
 from scheduler_service.domain.flows import Flow
@@ -286,6 +287,7 @@ class World:
         ordering_key: str | None = None,
         flow: Flow | None = None,
         skip_after_seconds: float | None = None,
+        timeout_seconds: float | None = None,
         ack: Ack | None = None,
         told: str | None = None,
         succeed_within_seconds: float | None = None,
@@ -296,6 +298,7 @@ class World:
             ScheduleOptions(
                 flow=flow,
                 skip_after_seconds=skip_after_seconds,
+                timeout_seconds=timeout_seconds,
                 ack=ack,
                 on_success=told,
                 on_failure=told,
@@ -492,11 +495,13 @@ def simulate(
     seed: int = 1,
     settings: MinuteSettings | None = None,
     receivers: ReceiverSettings | None = None,
+    bounds: ClientBounds | None = None,
 ) -> World:
     """Run a scenario in a world of its own; returns the world, for its trace."""
     node_settings = NodeSettings(
         minute=settings or MinuteSettings(),
         receivers=receivers or ReceiverSettings(),
+        clients=bounds or ClientBounds(),
         acknowledgements=AckSettings(base_url="http://127.0.0.1:8080"),
     )
 
