@@ -240,11 +240,9 @@ class Dispatcher:
 
     def _forget(self, client_id: ClientId, now: float) -> bool:
         held = self._held.get(client_id)
-        if (
-            (held is not None and held.taken)
-            or not self.flows.forget(client_id, now=now)
-            or not self._receivers.forget(client_id, now=now)
-        ):
+        if (held is not None and held.taken) or not self.flows.forget(client_id, now=now):
+            return False
+        if not self._receivers.forget(client_id, now=now):
             return False
         self._held.pop(client_id, None)
         self.long_calls.forget(client_id)
