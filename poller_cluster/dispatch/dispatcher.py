@@ -109,7 +109,6 @@ class Dispatcher:
             on_tick=self.wake,
         )
         self.long_calls = LongCalls(settings, capacity=lambda: engine.capacity, on_free=pollers.wake)
-        """Like those of flow keys, its limits are asked by claims."""
         self._named_rows = NamedRows()
         self._remember_seconds = settings.breaker_longest_seconds
         self._left: OrderedDict[ClientId, float] = OrderedDict()

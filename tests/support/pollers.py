@@ -16,11 +16,12 @@ from poller_cluster.crons.fire_guard import CronFireGuard
 from poller_cluster.dispatch.dispatcher import Dispatcher
 from poller_cluster.dispatch.job import Job
 from poller_cluster.dispatch.lateness import Doubts
+from poller_cluster.dispatch.long_calls import LongCalls
 from poller_cluster.events.outcome_events import OutcomeEvents
 from poller_cluster.events.tracks import EventTracks
 from poller_cluster.minute.context import MinuteContext
 from poller_cluster.minute.limits import MinuteLimits
-from poller_cluster.settings import MinuteSettings
+from poller_cluster.settings import MinuteSettings, ReceiverSettings
 from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId, RowKey, UnixMillis
 from scheduler_service.domain.ports import EventStore, ScheduleStore
 from scheduler_service.domain.schedules import Definition, Outcome, Row
@@ -48,6 +49,7 @@ class Jobs(Dispatcher):
         self.started: list[Job] = []
         self.seen: list[Job] = []
         self.limit = 100
+        self.long_calls = LongCalls(ReceiverSettings(), capacity=lambda: 100, on_free=lambda client_id: None)
         self.reserved = 0
         self.doubts = Doubts(wall_ms=lambda: self.now(), trusted=lambda: True)
         self.now: Callable[[], int] = lambda: 0

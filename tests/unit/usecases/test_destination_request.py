@@ -180,7 +180,7 @@ def test_tokens_may_come_from_this_machine_over_http_if_the_policy_allows_it(hos
         {"max_per_second": 100_001},
         {"max_in_flight": 0},
         {"max_in_flight": 10_001},
-        {"timeout_seconds": 61},
+        {"timeout_seconds": 601},
         {"retry": {"max_attempts": 101}},
         {"certificate": {"chain": PAIR["chain"]}},
         {"token": {**TOKEN, "client_id": ""}},
