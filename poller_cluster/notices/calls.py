@@ -53,7 +53,7 @@ HELD_MS: Final = 60_000
 """A notice of a client whose calls are held is looked at again after this time to twice of it."""
 UNKNOWN_MS: Final = 2_000
 """The same where this node does not know the client or its destination yet."""
-CLIENT_HELD: Final = "client-held"
+CLIENT_INACTIVE: Final = "client-inactive"
 DESTINATION_UNKNOWN: Final = "destination-unknown"
 SUBSCRIPTION_OVER: Final = "subscription-over"
 """The subscription was deleted or disabled, or its client deleted."""
@@ -154,7 +154,7 @@ class NoticeCalls:
             if client is None or not client.active:
                 for job in self._dispatcher.withdraw(sender):
                     key = job.claim.row.key
-                    outcome = self._later(sender.jobs[key].claim, (CLIENT_HELD, HELD_MS), now=now)
+                    outcome = self._later(sender.jobs[key].claim, (CLIENT_INACTIVE, HELD_MS), now=now)
                     self.ended(sender, key, outcome, now=now)
 
     def ended(self, sender: _Sender, key: RowKey, outcome: Outcome, *, now: int) -> None:
@@ -233,9 +233,9 @@ class NoticeCalls:
             stored = await self._stored.read_client(content.client_id)
             if stored is None or stored.state is ClientState.DELETED:
                 return _end(claim, State.SKIPPED, SUBSCRIPTION_OVER, now=now)
-            return self._later(claim, (CLIENT_HELD, UNKNOWN_MS), now=now)
+            return self._later(claim, (CLIENT_INACTIVE, UNKNOWN_MS), now=now)
         if not client.active:
-            return self._later(claim, (CLIENT_HELD, HELD_MS), now=now)
+            return self._later(claim, (CLIENT_INACTIVE, HELD_MS), now=now)
         if isinstance(content, EndNotice):
             named = read_named_url(content.url)
             if named is not None and await self._is_unknown(client, named.name):

@@ -7,12 +7,14 @@ import pytest
 
 from membership.errors import StoreUnavailable
 from poller_cluster.clients import ServedClient
+from poller_cluster.notices.calls import CLIENT_INACTIVE, DESTINATION_UNKNOWN
 from poller_cluster.notices.collector import NoticeCollector
 from scheduler_service.domain.events import Event, PlacedEvent, Position
 from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.domain.notices import EVENTS_CLIENT, NOTICE_BYTES, NOTICE_EVENTS, NoticeContent, decode_notice
 from scheduler_service.domain.schedules import Definition
 from scheduler_service.domain.subscriptions import EventFilter, Subscription
+from scheduler_service.domain.waits import CAUSES
 from scheduler_service.runtime.lifecycle import Tasks
 from tests.contract.test_clients import client
 from tests.simulation.sim_clock import SimClock
@@ -136,3 +138,7 @@ def test_what_a_subscription_does_not_want_waits_for_nothing(
         assert len(bench.rows) == wanted
 
     run_virtual(main)
+
+
+def test_notices_wait_for_causes_that_stories_know() -> None:
+    assert {CLIENT_INACTIVE, DESTINATION_UNKNOWN} <= CAUSES.keys()
