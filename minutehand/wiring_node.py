@@ -167,7 +167,8 @@ async def _create_built_in_clients(
             store=storage.clients,
             leases=storage.leases,
             catalog=catalog,
-            change=ChangeClient(store=storage.clients, catalog=catalog),
+            # No built-in client has a feed, so it does not matter whether all nodes append events.
+            change=ChangeClient(store=storage.clients, catalog=catalog, older_nodes=lambda: False),
             secrets=secrets,
             clock=clock,
         )

@@ -35,8 +35,8 @@ class MinuteContext:
     limits: MinuteLimits
     breaker_longest_seconds: float
     recount: Callable[[Partition, int], None]
-    events: OutcomeEvents | None = None
-    ends: EndNotices | None = None
+    events: OutcomeEvents | None
+    ends: EndNotices | None
 
     def feeds(self, client_id: ClientId) -> bool:
         """Whether the ends of this client's schedules are told as events."""

@@ -46,8 +46,8 @@ class FollowUpRunner:
         run_failed: Callable[[Definition], Awaitable[None]],
         run_stopped: Callable[[Definition], Awaitable[None]],
         on_acknowledged: Callable[[FollowUp], None],
-        tell: Callable[[Definition, Outcome], Awaitable[None]] | None = None,
-        tell_end: Callable[[Definition, Outcome], Awaitable[None]] | None = None,
+        tell: Callable[[Definition, Outcome], Awaitable[None]] | None,
+        tell_end: Callable[[Definition, Outcome], Awaitable[None]] | None,
     ) -> None:
         self._writer = writer
         self._reschedules = reschedules

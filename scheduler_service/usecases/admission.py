@@ -71,7 +71,7 @@ class AdmitCreates:
     would make calls of wires otherwise (`domain.wires`).
     """
 
-    def __init__(self, *, judge_clock: JudgeClock, older_nodes: Callable[[], bool] = lambda: False) -> None:
+    def __init__(self, *, judge_clock: JudgeClock, older_nodes: Callable[[], bool]) -> None:
         self._judge_clock = judge_clock
         self._older_nodes = older_nodes
 

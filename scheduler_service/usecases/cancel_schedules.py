@@ -155,7 +155,7 @@ class CancelSchedules:
         schedules: ScheduleStore,
         writer: ScheduleWriter,
         clock: Clock,
-        has_feed: Callable[[ClientId], bool] = lambda client_id: False,
+        has_feed: Callable[[ClientId], bool],
     ) -> None:
         self._schedules = schedules
         self._writer = writer

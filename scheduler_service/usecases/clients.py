@@ -74,9 +74,7 @@ class ChangeClient:
     Applies steps to clients that are not deleted.
     """
 
-    def __init__(
-        self, *, store: ClientStore, catalog: Catalog, older_nodes: Callable[[], bool] = lambda: False
-    ) -> None:
+    def __init__(self, *, store: ClientStore, catalog: Catalog, older_nodes: Callable[[], bool]) -> None:
         """`older_nodes()`: whether nodes run that append no events."""
         self._store = store
         self._catalog = catalog

@@ -82,7 +82,7 @@ class Destinations:
         users: FindDestinationUsers,
         policy: CallbackPolicy,
         clock: Clock,
-        older_nodes: Callable[[], bool] = lambda: False,
+        older_nodes: Callable[[], bool],
     ) -> None:
         self._store = store
         self._users = users

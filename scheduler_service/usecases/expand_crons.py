@@ -51,10 +51,6 @@ MISSED = "missed"
 Placed: TypeAlias = Callable[[Sequence[Definition], UnixMillis, UnixMillis], None]
 
 
-async def _nobody(fire: Definition) -> None:
-    return
-
-
 def _untold(fires: Sequence[Definition], began: UnixMillis, ended: UnixMillis) -> None:
     return
 
@@ -75,7 +71,7 @@ class ExpandCrons:
         cancel: CancelSchedules,
         clock: Clock,
         on_fault: Callable[[str, BaseException], None],
-        missed: Callable[[Definition], Awaitable[None]] = _nobody,
+        missed: Callable[[Definition], Awaitable[None]],
         placed: Placed = _untold,
     ) -> None:
         self.children_placed = 0

@@ -84,7 +84,7 @@ class Subscriptions:
         named: NamedDestinations,
         clock: Clock,
         switch_on: Callable[[ClientId], Awaitable[None]],
-        older_nodes: Callable[[], bool] = lambda: False,
+        older_nodes: Callable[[], bool],
     ) -> None:
         self._switch_on = switch_on
         self._store = store

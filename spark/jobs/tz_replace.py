@@ -76,7 +76,10 @@ class ReplaceLocalTimes:
         self._reschedule = RescheduleSchedule(
             schedules=storage.schedules,
             resolve=ResolveSchedule(schedules=storage.schedules, writer=writer),
-            cancel=CancelSchedules(schedules=storage.schedules, writer=writer, clock=clock),
+            # The writer has no hints: the sweeps of the minutes tell of these cancels.
+            cancel=CancelSchedules(
+                schedules=storage.schedules, writer=writer, clock=clock, has_feed=lambda client_id: False
+            ),
             writer=writer,
             pollers=PollerChooser(randomness),
             policy=CallbackPolicy(network=context.policy, bounds=context.bounds, encryption=encryption),

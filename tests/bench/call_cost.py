@@ -262,6 +262,8 @@ class Bench:
             limits=MinuteLimits(self._settings),
             breaker_longest_seconds=300.0,
             recount=lambda partition, epoch: None,
+            events=None,
+            ends=None,
         )
         self._runs: list[MinuteRun] = []
 

@@ -65,12 +65,16 @@ class Callers:
         writer.world = world
         resolve = ResolveSchedule(schedules=storage.schedules, writer=writer)
         pollers = PollerChooser(randomness)
-        cancel = CancelSchedules(schedules=storage.schedules, writer=writer, clock=clock)
+        cancel = CancelSchedules(
+            schedules=storage.schedules, writer=writer, clock=clock, has_feed=lambda client_id: False
+        )
         create = CreateSchedules(
             writer=writer,
             pollers=pollers,
             policy=CallbackPolicy(network=NetworkPolicy(), encryption=NoEncryption()),
-            admit=AdmitCreates(judge_clock=JudgeClock(clock=clock, compared=AgreedClock(), limit_ms=1_000)),
+            admit=AdmitCreates(
+                judge_clock=JudgeClock(clock=clock, compared=AgreedClock(), limit_ms=1_000), older_nodes=lambda: False
+            ),
             clock=clock,
             randomness=randomness,
         )

@@ -51,7 +51,10 @@ class Reconciliations:
         self.requests = RequestReconciliations(
             store=world.api_storage.reconciliations,
             remember=RememberRequest(keys=world.api_storage.idempotency),
-            admit=AdmitCreates(judge_clock=JudgeClock(clock=world.api_clock, compared=AgreedClock(), limit_ms=1_000)),
+            admit=AdmitCreates(
+                judge_clock=JudgeClock(clock=world.api_clock, compared=AgreedClock(), limit_ms=1_000),
+                older_nodes=lambda: False,
+            ),
             clock=world.api_clock,
             randomness=world.api_randomness,
         )

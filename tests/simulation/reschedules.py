@@ -50,7 +50,9 @@ class DyingApi:
         self.reschedule = RescheduleSchedule(
             schedules=schedules,
             resolve=ResolveSchedule(schedules=schedules, writer=writer),
-            cancel=CancelSchedules(schedules=schedules, writer=writer, clock=world.api_clock),
+            cancel=CancelSchedules(
+                schedules=schedules, writer=writer, clock=world.api_clock, has_feed=lambda client_id: False
+            ),
             writer=writer,
             pollers=PollerChooser(world.api_randomness),
             policy=CallbackPolicy(network=NetworkPolicy(), encryption=NoEncryption()),

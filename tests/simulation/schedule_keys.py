@@ -53,14 +53,16 @@ def keys_of(
         writer=writer,
         pollers=PollerChooser(world.api_randomness),
         policy=policy,
-        admit=AdmitCreates(judge_clock=JudgeClock(clock=clock, compared=AgreedClock(), limit_ms=1_000)),
+        admit=AdmitCreates(
+            judge_clock=JudgeClock(clock=clock, compared=AgreedClock(), limit_ms=1_000), older_nodes=lambda: False
+        ),
         clock=clock,
         randomness=world.api_randomness,
     )
     keys = _Registering(
         create=create,
         resolve=ResolveSchedule(schedules=schedules, writer=writer),
-        cancel=CancelSchedules(schedules=schedules, writer=writer, clock=clock),
+        cancel=CancelSchedules(schedules=schedules, writer=writer, clock=clock, has_feed=lambda client_id: False),
         writer=writer,
         clock=clock,
     )

@@ -9,6 +9,7 @@ from scheduler_service.domain.schedules import Outcome
 from scheduler_service.usecases.expand_crons import ExpandCrons
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from tests.support.api import ApiHarness, Reply, SeededRandomness, cron
+from tests.support.crons import tell_nobody
 from tests.support.outcomes import record
 
 CRONS = "/v1/clients/shop/crons"
@@ -45,6 +46,7 @@ async def expand(api: ApiHarness, cron_id: str = "nightly", *, client_id: str = 
         cancel=services.schedules.cancel,
         clock=api.clock,
         on_fault=_never,
+        missed=tell_nobody,
     )
     await expander(ClientId(client_id), [CronId(cron_id)])
 

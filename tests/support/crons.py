@@ -12,6 +12,7 @@ from membership.settings import MembershipSettings
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.crons.row import CronCallback, CronOptions
 from scheduler_service.domain.ids import ClientId
+from scheduler_service.domain.schedules import Definition
 from scheduler_service.hints import HintForwarder, HintSettings
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.randomness import SystemRandomness
@@ -82,3 +83,7 @@ def draft(expression: str, url: str, *, timezone: str = "UTC", options: CronOpti
     """A rule that posts `BODY`."""
     callback = CronCallback(method="POST", url=url, headers="[]", body=BODY)
     return CronDraft(expression, timezone, callback, options or CronOptions())
+
+
+async def tell_nobody(fire: Definition) -> None:
+    """For an expansion whose clients have no feed."""

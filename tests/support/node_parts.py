@@ -117,4 +117,6 @@ def minute_context(
         limits=MinuteLimits(settings),
         breaker_longest_seconds=300.0,
         recount=lambda partition, epoch: None,
+        events=None,
+        ends=None,
     )

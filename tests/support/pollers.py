@@ -209,6 +209,7 @@ class PollerBench:
                 clients=_Feeds(self),
                 runtime=runtime,
             ),
+            ends=None,
         )
         self.pollers = ClientPollers(
             client_id=CLIENT,

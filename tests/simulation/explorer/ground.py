@@ -70,7 +70,9 @@ class Ground:
             randomness=self.circumstances,
             hints=self.circumstances,
         )
-        self.cancel = CancelSchedules(schedules=schedules, writer=self.writer, clock=self.circumstances)
+        self.cancel = CancelSchedules(
+            schedules=schedules, writer=self.writer, clock=self.circumstances, has_feed=lambda client_id: False
+        )
         nobody: Any = None
         self.update = scene.plant.update(
             schedules=schedules,
@@ -112,6 +114,8 @@ class Ground:
             limits=MinuteLimits(MinuteSettings()),
             breaker_longest_seconds=300.0,
             recount=lambda partition, epoch: None,
+            events=None,
+            ends=None,
         )
 
     def enter(self, state: State) -> None:

@@ -54,6 +54,7 @@ class Bench:
             run_stopped=self.run_stopped,
             on_acknowledged=self.acknowledged.append,
             tell=self.tell,
+            tell_end=None,
         )
 
     async def run_failed(self, definition: Definition) -> None:

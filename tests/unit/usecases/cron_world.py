@@ -26,6 +26,7 @@ from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from scheduler_service.usecases.secret_encryption import NoEncryption
 from scheduler_service.usecases.trigger_crons import TriggerCron
 from tests.support.api import NOW, ManualClock, RecordedHints, SeededRandomness
+from tests.support.crons import tell_nobody
 from tests.support.memory import InMemoryConnection
 
 SHOP = ClientId("shop")
@@ -124,7 +125,9 @@ class CronWorld:
             hints=RecordedHints(),
         )
         self.resolve = ResolveSchedule(schedules=self.storage.schedules, writer=self.writer)
-        self.cancel = CancelSchedules(schedules=self.storage.schedules, writer=self.writer, clock=self.clock)
+        self.cancel = CancelSchedules(
+            schedules=self.storage.schedules, writer=self.writer, clock=self.clock, has_feed=lambda client_id: False
+        )
         self.change, self.expand = self._process(self.storage)
         self.trigger = TriggerCron(crons=self.storage.crons, writer=self.writer, clock=self.clock)
         self.others = Storage.over(self.connection)
@@ -149,6 +152,7 @@ class CronWorld:
             cancel=self.cancel,
             clock=self.clock,
             on_fault=lambda what, error: self.faults.append(what),
+            missed=tell_nobody,
             placed=lambda fires, began, ended: self.placed.extend((fire, began, ended) for fire in fires),
         )
         return change, expand

@@ -118,7 +118,9 @@ class LateWorld:
         )
         """The schedule writer of that other process."""
         self.resolve = ResolveSchedule(schedules=schedules, writer=self.writer)
-        self.cancel = CancelSchedules(schedules=schedules, writer=self.writer, clock=self.clock)
+        self.cancel = CancelSchedules(
+            schedules=schedules, writer=self.writer, clock=self.clock, has_feed=lambda client_id: False
+        )
 
     async def lease(self, epoch: int) -> None:
         """A node holds the poller under `epoch`."""

@@ -17,6 +17,7 @@ from scheduler_service.usecases.expand_crons import ExpandCrons
 from scheduler_service.usecases.resolve_schedule import ResolveSchedule
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from tests.contract.cron_builders import BEGAN, cron
+from tests.support.crons import tell_nobody
 from tests.support.held_turns import HeldTurns
 from tests.support.memory import InMemoryConnection
 
@@ -67,9 +68,12 @@ async def test_only_a_cron_that_was_changed_may_have_older_fires(
         known={SHOP: client(SHOP), CRON_CLIENT: client(CRON_CLIENT)}.get,
         writer=writer,
         resolve=ResolveSchedule(schedules=storage.schedules, writer=writer),
-        cancel=CancelSchedules(schedules=storage.schedules, writer=writer, clock=clock),
+        cancel=CancelSchedules(
+            schedules=storage.schedules, writer=writer, clock=clock, has_feed=lambda client_id: False
+        ),
         clock=clock,
         on_fault=_fail,
+        missed=tell_nobody,
     )
     one = cron(SHOP, revision=revision, swept=revision - 1, expanded_through=now, wake_at=now)
     assert await storage.crons.write(one, expected_revision=None) == APPLIED

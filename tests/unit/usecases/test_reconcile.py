@@ -101,7 +101,9 @@ class Bench:
             store=self.storage.reconciliations,
             schedules=self.storage.schedules,
             redeliver=self.redeliver,
-            cancel=CancelSchedules(schedules=self.storage.schedules, writer=writer, clock=self.clock),
+            cancel=CancelSchedules(
+                schedules=self.storage.schedules, writer=writer, clock=self.clock, has_feed=lambda client_id: False
+            ),
             clock=self.clock,
             on_fault=lambda name, error: self.faults.append(name),
         )
