@@ -91,7 +91,9 @@ def skip_overdue(
     key: KeyText = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what is overdue and was never attempted, by the hour; with --run, skip it: it is not called any more.
+    """Show what is overdue and was never tried; skip it with --run.
+
+    Skipped schedules are not called any more.
 
     Waits for the end. Ctrl-C leaves it running: `stop` ends it.
     """

@@ -8,7 +8,7 @@ from scheduler_service.domain.events import Event, PlacedEvent, track_of, track_
 from scheduler_service.domain.ids import ClientId, PollerId
 from scheduler_service.domain.ports import EventStore
 
-REMEMBERED_SECONDS = 60.0
+IDLE_LOOK_SECONDS = 60.0
 """An appended event is remembered this long, and at most twice as long."""
 
 _Owner = tuple[ClientId, PollerId]
@@ -66,7 +66,7 @@ class EventTracks:
     async def _forget(self) -> None:
         """Let idle writers keep nothing but where they are."""
         while self._forgetting:
-            await self._runtime.clock.sleep(REMEMBERED_SECONDS)
+            await self._runtime.clock.sleep(IDLE_LOOK_SECONDS)
             self._forgetting = False
             for owned in self._writers.values():
                 for writer in owned.values():

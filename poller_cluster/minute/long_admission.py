@@ -19,7 +19,7 @@ from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.domain.retry_rows import says_in_doubt
 from scheduler_service.domain.schedules import Row
 
-LEAST_SECONDS = 10.0
+LEAST_APART_SECONDS = 10.0
 LONGEST_SECONDS = 600.0
 """A deferred row comes back between half of this time and all of it at the latest: other calls may have ended."""
 WINDOW_PART = 8
@@ -77,7 +77,7 @@ class LongAdmission:
             self._client_id,
             limit,
             now=self._dispatcher.flows.monotonic(),
-            least=LEAST_SECONDS,
+            least=LEAST_APART_SECONDS,
             most=LONGEST_SECONDS * (1 + fraction) / 2,
         )
         in_doubt = entry.redelivery or says_in_doubt(entry.row.options)

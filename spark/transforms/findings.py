@@ -98,7 +98,7 @@ def unfollowed(suspects: DataFrame, retry_rows: DataFrame) -> DataFrame:
     joined = pointers.join(there, ["client_id", "schedule_id", "next_attempt_at"], "left")
     missing = F.col("retry_created_at").isNull() & F.col("retry_state").isNull()
     over = F.col("retry_state").isNotNull() & F.col("retry_settled")
-    put_off = F.col("reason").eqNullSafe(AWAITING) & (F.col("next_attempt_at") > F.current_timestamp())
+    postponed = F.col("reason").eqNullSafe(AWAITING) & (F.col("next_attempt_at") > F.current_timestamp())
     at = _told("next_attempt_at")
     detail = (
         F.when(F.col("next_attempt_at").isNull(), F.lit("is retrying and names no attempt"))
@@ -106,7 +106,7 @@ def unfollowed(suspects: DataFrame, retry_rows: DataFrame) -> DataFrame:
         .otherwise(F.concat(F.lit("names an attempt that is "), "retry_state", F.lit(", at "), at))
     )
     kind = F.when(missing, "pointer-without-retry-row").otherwise("pointer-left-behind")
-    return _findings(joined.where((missing & ~F.coalesce(put_off, F.lit(False))) | over), kind, detail)
+    return _findings(joined.where((missing & ~F.coalesce(postponed, F.lit(False))) | over), kind, detail)
 
 
 def named_originals(suspects: DataFrame) -> DataFrame:

@@ -27,7 +27,8 @@ DOTTED = re.compile(rf"({'|'.join(TOPS)})(\.\w+)+")
 SHORT = ("domain", "runtime", "usecases")
 """Packages of `scheduler_service` that every room's docstrings name without it."""
 VALUES = {
-    "lease.under_way", "membership.trust_seconds", "schedules.read_row", "services.crons.show", "services.keys",
+    "clients.timeout_seconds", "delivery.max_in_flight", "lease.under_way", "membership.trust_seconds",
+    "schedules.read_row", "services.crons.show", "services.keys",
     "settings.host", "settings.port", "spark.minutehand.cassandra.NAME",
 }  # fmt: skip
 """Settings, statements and fields that docstrings name, and that begin like a module."""

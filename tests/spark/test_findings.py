@@ -102,9 +102,9 @@ def test_schedules_whose_next_attempt_is_missing_or_over(spark: SparkSession) ->
             retry_row(61, 1, state="retrying", next_attempt_at=at(99)),
         )
     )
-    put_off = ("shop", 3, FAR // 60 * 60, FAR, id_of(7))
+    postponed = ("shop", 3, FAR // 60 * 60, FAR, id_of(7))
     assert found(findings.named_retry_rows(suspects)) == {
-        put_off,
+        postponed,
         *(("shop", 3, 60, 60 + due, id_of(due)) for due in (1, 2, 3, 4, 8)),
     }
     retry_rows = rows_of(

@@ -3,17 +3,19 @@
 import asyncio
 import math
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from poller_cluster.background_budget import BackgroundBudget
 from poller_cluster.bookkeeping import Bookkeeper
 from poller_cluster.clients import ServedClient, ServedClients
 from poller_cluster.dispatch.dispatcher import Dispatcher
+from poller_cluster.dispatch.long_calls import LongCalls
 from poller_cluster.minute.context import MinuteContext
 from poller_cluster.minute.limits import MinuteLimits
 from poller_cluster.minute.ordering import OrderingKeys
 from poller_cluster.node_runtime import NodeRuntime
-from poller_cluster.settings import MinuteSettings
+from poller_cluster.settings import MinuteSettings, ReceiverSettings
 from scheduler_service.domain.ids import ClientId, Minute, PollerId
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
@@ -103,7 +105,10 @@ def minute_context(
 ) -> MinuteContext:
     """A context for code that judges a minute's rows and reads no store."""
     unused: Any = None
-    runtime, served, judging = node_runtime(ManualClock()), GivenClients(lambda: clients), dispatcher or unused
+    runtime, served = node_runtime(ManualClock()), GivenClients(lambda: clients)
+    judging: Any = dispatcher or SimpleNamespace(
+        long_calls=LongCalls(ReceiverSettings(), capacity=lambda: 100, on_free=lambda client_id: None)
+    )
     return MinuteContext(
         runtime=runtime,
         schedules=unused,

@@ -164,8 +164,8 @@ def test_a_value_that_is_none_of_those_there_are_is_not_repeated() -> None:
     with pytest.raises(Invalid) as caught:
         Body(ReconciliationRequest).decode(msgspec.json.encode(wrong))
     assert {(fault.pointer, fault.detail) for fault in caught.value.errors} == {
-        ("/action", "must be one of report, redeliver, cancel"),
-        ("/states/1", "must be one of scheduled, retrying, delivered, failed, cancelled, skipped"),
+        ("/action", "must be one of report, redeliver, cancel, skip"),
+        ("/states/1", "must be one of scheduled, retrying, awaiting, delivered, failed, cancelled, skipped"),
     }
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from poller_cluster.backlog import STANDS_SECONDS, Backlog
 from poller_cluster.minute.rows import PendingRows
 from poller_cluster.recovery import RecoveryRange
-from scheduler_service.domain.ids import Minute, PollerId, minute_of
+from scheduler_service.domain.ids import Minute, PollerId, RowKey, minute_of
 from scheduler_service.domain.schedules import Outcome, State
 from tests.support.api import NOW, ManualClock
 from tests.unit.poller_cluster.claimed import claim
@@ -17,9 +17,10 @@ PRESENT = minute_of(NOW)
 def pollers(client_id: str, *dues: int, suspended: bool = False, recover_from: int = PRESENT) -> Any:
     """A client's pollers that hold rows due at these instants, relative to the present, in one run."""
     rows = PendingRows()
+    long_calls: set[RowKey] = set()
     for tail, due in enumerate(dues):
         rows.add(claim(due=NOW + due, tail=tail).row, redelivery=False)
-    run = SimpleNamespace(machine=SimpleNamespace(rows=rows))
+    run = SimpleNamespace(machine=SimpleNamespace(rows=rows, long_calls=long_calls))
     recovery = RecoveryRange(PollerId(0), Minute(recover_from), Minute(PRESENT))
     return SimpleNamespace(
         client_id=client_id, suspended=suspended, pollers={0: SimpleNamespace(recovery=recovery, runs={PRESENT: run})}
