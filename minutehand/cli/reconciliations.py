@@ -91,7 +91,7 @@ def skip_overdue(
     key: KeyText = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what is overdue and was never tried; skip it with --run.
+    """Count what is overdue and untried, and skip it with --run.
 
     Skipped schedules are not called any more.
 
