@@ -168,7 +168,12 @@ async def _create_built_in_clients(
             leases=storage.leases,
             catalog=catalog,
             # No built-in client has a feed, so it does not matter whether all nodes append events.
-            change=ChangeClient(store=storage.clients, catalog=catalog, older_nodes=lambda: False),
+            change=ChangeClient(
+                store=storage.clients,
+                catalog=catalog,
+                subscriptions=storage.subscriptions,
+                older_nodes=lambda: False,
+            ),
             secrets=secrets,
             clock=clock,
         )

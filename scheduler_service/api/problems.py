@@ -160,6 +160,12 @@ KINDS: Final[Mapping[str, Kind]] = {
         "The client has no feed",
         "Its setting `event_feed` is off: switch it on (`PATCH .../settings`), and events are kept from then on.",
     ),
+    "feed-in-use": Kind(
+        409,
+        "Subscriptions need the feed",
+        "Without its setting `event_feed` the client's subscriptions send nothing. `detail` names them: delete them "
+        "first.",
+    ),
     "cursor-expired": Kind(
         409,
         "The cursor is too old",

@@ -189,7 +189,9 @@ class ClientServices:
         older_nodes: Callable[[], bool],
     ) -> None:
         clients = storage.clients
-        change = ChangeClient(store=clients, catalog=catalog, older_nodes=older_nodes)
+        change = ChangeClient(
+            store=clients, catalog=catalog, subscriptions=storage.subscriptions, older_nodes=older_nodes
+        )
         suspension = SuspendClient(change=change)
         self.show = ShowClients(store=clients)
         self.register = RegisterClient(

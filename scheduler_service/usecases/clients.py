@@ -26,7 +26,7 @@ from scheduler_service.domain.crons.row import CRON_CLIENT
 from scheduler_service.domain.errors import Conflict, FieldError, Invalid, NotFound
 from scheduler_service.domain.ids import ClientId, UnixMillis, minute_of
 from scheduler_service.domain.notices import EVENTS_CLIENT, EVENTS_POLLERS, EVENTS_SETTINGS
-from scheduler_service.domain.ports import ClientStore
+from scheduler_service.domain.ports import ClientStore, SubscriptionStore
 from scheduler_service.domain.preconditions import NO_PRECONDITION, Precondition
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.authenticate import Catalog
@@ -74,9 +74,17 @@ class ChangeClient:
     Applies steps to clients that are not deleted.
     """
 
-    def __init__(self, *, store: ClientStore, catalog: Catalog, older_nodes: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        *,
+        store: ClientStore,
+        catalog: Catalog,
+        subscriptions: SubscriptionStore,
+        older_nodes: Callable[[], bool],
+    ) -> None:
         """`older_nodes()`: whether nodes run that append no events."""
         self._store = store
+        self._subscriptions = subscriptions
         self._catalog = catalog
         self._older_nodes = older_nodes
 
@@ -84,6 +92,15 @@ class ChangeClient:
         """Raises Conflict where a feed would begin that older nodes leave gaps in."""
         if wanted.event_feed and not before.event_feed and self._older_nodes():
             raise Conflict("older-nodes", "nodes run that append no events: upgrade them first")
+
+    async def _check_feed_is_unused(self, before: Client, wanted: ClientSettings) -> None:
+        """Raises Conflict where a feed would end that subscriptions send from; StoreUnavailable."""
+        if wanted.event_feed or not before.settings.event_feed:
+            return
+        names = [one.name for one in await self._subscriptions.list_subscriptions(before.client_id)]
+        if names:
+            what = f"{len(names)} subscription{'s' if len(names) > 1 else ''} ({', '.join(names)})"
+            raise Conflict("feed-in-use", f"{what} would send nothing without event_feed: delete them first")
 
     async def __call__(
         self, client_id: ClientId, step: Step, *, precondition: Precondition = NO_PRECONDITION
@@ -96,6 +113,7 @@ class ChangeClient:
                 raise NotFound(f"there is no client {client_id!r}")
             changed = await step(current)
             self.check_feed(current.settings, changed.settings)
+            await self._check_feed_is_unused(current, changed.settings)
             if changed != current:
                 # The answer to an equal request may have been lost, so a repeat is not refused.
                 precondition.check(str(current.revision))

@@ -36,7 +36,9 @@ class Administration:
         self.world = world
         self.store = storage.clients
         catalog = Catalog(store=self.store, clock=clock)
-        change = ChangeClient(store=self.store, catalog=catalog, older_nodes=lambda: False)
+        change = ChangeClient(
+            store=self.store, catalog=catalog, subscriptions=storage.subscriptions, older_nodes=lambda: False
+        )
         self.keys = Keys(store=self.store, catalog=catalog, clock=clock, randomness=randomness)
         self.secrets = SigningSecrets(store=self.store, encryption=NoEncryption(), clock=clock, randomness=randomness)
         self.register = RegisterClient(

@@ -180,7 +180,7 @@ ROUTES = (
         headers={**LOCATION, **ETAG},
         others={200: ClientView},
         conditional=True,
-        problems=("client-deleted", "older-nodes"),
+        problems=("client-deleted", "older-nodes", "feed-in-use"),
     ),
     Route(
         method="GET",
@@ -246,7 +246,7 @@ ROUTES = (
         response=ClientView,
         headers=ETAG,
         conditional=True,
-        problems=("older-nodes",),
+        problems=("older-nodes", "feed-in-use"),
     ),
     Route(
         method="POST",

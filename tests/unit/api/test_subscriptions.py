@@ -89,3 +89,17 @@ async def test_a_key_reaches_its_own_client_and_needs_the_scope(shop: ApiHarness
     refused = await shop.send("PUT", f"{BASE}/x", key=reader, json={"destination": "book"})
     assert refused.status == 403
     assert (await shop.send("GET", BASE, key=reader)).status == 200
+
+
+async def test_a_feed_that_subscriptions_send_from_is_not_switched_off(shop: ApiHarness) -> None:
+    await put(shop)
+    await put(shop, "all", enabled=False)
+    refused = await shop.send("PATCH", "/v1/clients/shop/settings", json={"event_feed": False})
+    assert (refused.status, refused.json["type"]) == (409, "/problems/feed-in-use"), refused.body
+    assert "2 subscriptions (all, failures)" in refused.json["detail"]
+    again = await shop.send("PUT", "/v1/clients/shop", json={"poller_quota": 2})
+    assert (again.status, again.json["type"]) == (409, "/problems/feed-in-use"), again.body
+    for name in ("all", "failures"):
+        assert (await shop.send("DELETE", f"{BASE}/{name}")).status == 204
+    changed = await shop.send("PATCH", "/v1/clients/shop/settings", json={"event_feed": False})
+    assert (changed.status, changed.json["settings"]["event_feed"]) == (200, False)
