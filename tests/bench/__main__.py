@@ -168,6 +168,15 @@ def _phases(arguments: argparse.Namespace) -> Phases:
                 lead_seconds=arguments.steady_lead,
             ),
         ),
+        "calls_acknowledged": (
+            f"Calling, {steady[0]:,} a second for {steady[1]:g} s, and acknowledging every call later.",
+            lambda bench: phases.calls_acknowledged(
+                bench,
+                count=round(steady[0] * steady[1]),
+                over_seconds=steady[1],
+                lead_seconds=arguments.steady_lead,
+            ),
+        ),
         "calls_at_whole_seconds": (
             f"Calling, {steady[0]:,} at each of {arguments.whole_seconds:g} whole seconds.",
             lambda bench: calls_at_whole_seconds(
@@ -256,9 +265,10 @@ def _run(arguments: argparse.Namespace) -> dict[str, Any]:
         authority = Authority(directory) if SCALE in chosen else None
         tables = {"api": NO_BUDGET, **({} if authority is None else scaling.tables(authority))}
         built = parts.enter_context(deployment(server, directory, tables=tables))
-        api = built.start_api(processes=arguments.api_processes)
+        offered = {"MINUTEHAND_ACKNOWLEDGEMENTS_BASE_URL": built.api_url}
+        api = built.start_api(processes=arguments.api_processes, variables=offered)
         own = [f"bench-{number}" for number in range(1, arguments.nodes + 1)]
-        pids = {name: built.start_node(name).pid for name in own}
+        pids = {name: built.start_node(name, variables=offered).pid for name in own}
         bench = Bench(
             deployment=built,
             key=built.register(phases.CLIENT, poller_quota=phases.QUOTA),

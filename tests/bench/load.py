@@ -3,15 +3,15 @@
     python -m tests.bench.load --url URL --key KEY --client ID --receiver URL --out FILE
         [--connections N] [--batch N] [--count N | --seconds S] --due-from MS --due-to MS
         [--scattered | --whole-seconds] [--keyed | --once POLLERS | --own-keys N]
-        [--body-bytes N] [--targets FILE]
+        [--body-bytes N] [--ack-seconds N] [--targets FILE]
 
 Closed loop: every connection sends its next request when the last one was answered. Dues are spread evenly over the
 window, one after the other; with `--seconds` they wrap around in it. `--scattered`: in no order, so that schedules
 created together are far apart. `--whole-seconds`: rounded down to one. `--keyed`: every request has an Idempotency-Key
 of its own; `--once`: a once token, for a client of so many pollers. `--own-keys`: schedules are put under so many keys
-of the client's, in turn; 0: each under a new one. FILE of `--targets` names several clients, which take turns by
-request, and several receivers, by schedule: `{"clients": [[ID, KEY], ...], "receivers": [URL, ...]}`. The result is one
-JSON object in FILE of `--out`.
+of the client's, in turn; 0: each under a new one. `--ack-seconds`: callbacks may be acknowledged so much later. FILE of
+`--targets` names several clients, which take turns by request, and several receivers, by schedule: `{"clients": [[ID,
+KEY], ...], "receivers": [URL, ...]}`. The result is one JSON object in FILE of `--out`.
 """
 
 import argparse
@@ -85,8 +85,10 @@ class Plan:
             targets = json.loads(arguments.targets.read_bytes())
             clients, receivers = targets["clients"], targets["receivers"]
         body = "x" * arguments.body_bytes
+        ack = {} if arguments.ack_seconds is None else {"ack": {"within_seconds": arguments.ack_seconds}}
         self._tails = [
-            b'Z","callback":' + json.dumps({"url": receiver, "body": body}).encode() + b"}" for receiver in receivers
+            b'Z","callback":' + json.dumps({"url": receiver, "body": body, **ack}).encode() + b"}"
+            for receiver in receivers
         ]
         puts = self._own_keys is not None
         method = "PUT" if puts else "POST"
@@ -254,6 +256,7 @@ def main() -> None:
     plain.add_argument("--once", type=int, default=0)
     plain.add_argument("--own-keys", type=int)
     plain.add_argument("--body-bytes", type=int, default=BODY_BYTES)
+    plain.add_argument("--ack-seconds", type=int)
     plain.add_argument("--targets", type=Path)
     arguments = plain.parse_args()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -36,6 +36,9 @@ PLAIN_INSERTS = 1_000
 NOTICED_SECONDS = 5.0
 """How long after the last call its notice is awaited."""
 ARRIVAL_PATIENCE_SECONDS = 60.0
+ACK_SECONDS = 600
+RECORDED_SECONDS = 3.0
+"""How long after the last word the node records what it says, and its follow-ups."""
 
 
 @dataclass(slots=True)
@@ -205,10 +208,12 @@ def calls(
     meanwhile: Callable[[], None] = lambda: None,
     whole_seconds: bool = False,
     load: Mapping[str, object] = MappingProxyType({}),
+    finish: Callable[[int], None] = lambda created: None,
 ) -> Figures:
     """`count` schedules, created ahead of time, due evenly over a window that begins in `lead_seconds`; with
     `whole_seconds` at the beginnings of its seconds. `meanwhile` is called once they are created. `load`: further
-    options of the load generator.
+    options of the load generator. `finish` waits, with the number created, for what follows the calls and is to be
+    counted.
     """
     receiver = bench.receiver
     receiver.forget()
@@ -227,6 +232,7 @@ def calls(
     sleep_until(start - 500)
     with bench.accounting():
         report = bench.await_arrivals(created["created"], end)
+        finish(created["created"])
     unique, elapsed = report["unique"], (report["last_at"] or 0) - (report["first_at"] or 0)
     return {
         "created": created["created"],
@@ -261,6 +267,22 @@ def calls_noticed(bench: Bench, *, count: int, over_seconds: float, lead_seconds
         return {**figures, "notices": book.count()}
     finally:
         book.program.stop(1.0)
+
+
+def calls_acknowledged(bench: Bench, *, count: int, over_seconds: float, lead_seconds: float) -> Figures:
+    """As `calls`, and the receiver takes each by 202 and says at once that it is done. The difference to `calls_steady`
+    is the price of an acknowledgement, the receiver's included."""
+    before = sum(bench.receiver.words().values())
+
+    def finish(created: int) -> None:
+        deadline = time.monotonic() + ARRIVAL_PATIENCE_SECONDS
+        while sum(bench.receiver.words().values()) - before < created and time.monotonic() < deadline:
+            time.sleep(0.5)
+        time.sleep(RECORDED_SECONDS)
+
+    load = {"ack_seconds": ACK_SECONDS}
+    figures = calls(bench, count=count, over_seconds=over_seconds, lead_seconds=lead_seconds, load=load, finish=finish)
+    return {**figures, "words": bench.receiver.words()}
 
 
 def calls_below_sustained(bench: Bench, *, part: float, seconds: float, meanwhile_seconds: float) -> Figures:

@@ -22,6 +22,7 @@ RATES = (
     "calls_flat_out",
     "calls_steady",
     "calls_noticed",
+    "calls_acknowledged",
     "calls_at_whole_seconds",
     "million",
     "calls_at_80_percent",

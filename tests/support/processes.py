@@ -76,6 +76,10 @@ class Receiver:
         """All calls since the last `forget`."""
         return list(self._get("/calls"))
 
+    def words(self) -> dict[str, int]:
+        """How many words about calls with `ack` were told, by the status of the answer."""
+        return dict(self._get("/words"))
+
     def forget(self) -> None:
         httpx.post(f"http://127.0.0.1:{self._port}/forget", timeout=30, trust_env=False).raise_for_status()
 

@@ -4,9 +4,11 @@
 
 It listens at 127.0.0.1, over TLS too if a port for that is given, and at N further addresses of this machine
 (`host_address`), which are as many hosts to the callers. A callback is any POST. A path that ends in `/flaky` is
-answered 500 at the first attempt, one that ends in `/down` always. A call costs a few microseconds, so that a bench
-measures its sender. The same port answers questions: `GET /report` (counts and lateness), `GET /calls` (every call),
-`POST /forget`, and `GET /livez` with 200. Lateness is arrival minus `Minutehand-Due`, by this machine's clock.
+answered 500 at the first attempt, one that ends in `/down` always. A callback with `Minutehand-Ack-Url` is answered
+202, and that address is told `done`. A call costs a few microseconds, so that a bench measures its sender. The same
+port answers questions: `GET /report` (counts and lateness), `GET /calls` (every call), `GET /words` (what was told, by
+the status of the answer), `POST /forget`, and `GET /livez` with 200. Lateness is arrival minus `Minutehand-Due`, by
+this machine's clock.
 """
 
 import argparse
@@ -16,12 +18,19 @@ import json
 import ssl
 import time
 from array import array
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 import uvloop
 
 _ANSWER = b"HTTP/1.1 204 No Content\r\n\r\n"
+_ACCEPTED = b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n"
+_ACK_URL = b"\r\nminutehand-ack-url: "
+_WORD = b'{"result":"done"}'
+_SPEAKERS = 16
+"""Connections to the API for words. One takes a second when a word comes before its 202 is recorded."""
 _REFUSAL = b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n"
 _HEAD_END = b"\r\n\r\n"
 
@@ -119,9 +128,37 @@ def _header(head: bytes, name: bytes) -> bytes:
     return head[start : head.find(b"\r\n", start)]
 
 
+class Words:
+    """Tells `done` to the addresses of calls that were taken."""
+
+    def __init__(self) -> None:
+        self.statuses: Counter[str] = Counter()
+        self._addresses: asyncio.Queue[str] = asyncio.Queue()
+        self._speakers: list[asyncio.Task[None]] = []
+
+    def take(self, address: str) -> None:
+        self._addresses.put_nowait(address)
+        if not self._speakers:
+            self._speakers = [asyncio.create_task(self._speak()) for _ in range(_SPEAKERS)]
+
+    async def _speak(self) -> None:
+        streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        while True:
+            parts = urlsplit(await self._addresses.get())
+            if streams is None:
+                streams = await asyncio.open_connection(parts.hostname, parts.port)
+            reader, writer = streams
+            head = f"POST {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\nContent-Type: application/json\r\n"
+            writer.write(head.encode() + b"Content-Length: %d\r\n\r\n%b" % (len(_WORD), _WORD))
+            answer = await reader.readuntil(_HEAD_END)
+            await reader.readexactly(int(_header(answer.lower(), b"\r\ncontent-length: ") or 0))
+            self.statuses[answer[9:12].decode()] += 1
+
+
 class _Connection(asyncio.Protocol):
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls: Calls, words: Words) -> None:
         self._calls = calls
+        self._words = words
         self._buffer = b""
         self._transport: asyncio.Transport
 
@@ -136,6 +173,9 @@ class _Connection(asyncio.Protocol):
             whole = end + 4 + length
             if len(buffer) < whole:
                 break
+            if (at := head.find(_ACK_URL)) >= 0:
+                # The token of the address heeds case.
+                self._words.take(buffer[at + len(_ACK_URL) : head.find(b"\r\n", at + 2)].decode())
             buffer = buffer[whole:]
             self._transport.write(self._answer(head))
         self._buffer = buffer
@@ -143,6 +183,8 @@ class _Connection(asyncio.Protocol):
     def _answer(self, head: bytes) -> bytes:
         if b"\r\nwebhook-id: " in head:
             self._calls.add(head, time.time())
+            if _ACK_URL in head:
+                return _ACCEPTED
             path = head.split(b" ", 2)[1]
             first = b"\r\nminutehand-attempt: 1\r\n" in head
             return _REFUSAL if path.endswith(b"/down") or (path.endswith(b"/flaky") and first) else _ANSWER
@@ -155,6 +197,7 @@ class _Connection(asyncio.Protocol):
             b"/report": calls.report,
             b"/calls": calls.every,
             b"/count": lambda: calls.unique,
+            b"/words": lambda: self._words.statuses,
             b"/livez": dict,
         }
         answer = answers.get(path)
@@ -170,13 +213,15 @@ def host_address(number: int) -> str:
 
 
 async def _serve(arguments: argparse.Namespace) -> None:
-    calls, loop = Calls(), asyncio.get_running_loop()
+    calls, words, loop = Calls(), Words(), asyncio.get_running_loop()
     hosts = ["127.0.0.1", *map(host_address, range(arguments.hosts))]
-    server = await loop.create_server(lambda: _Connection(calls), hosts, arguments.port, backlog=1024)
+    server = await loop.create_server(lambda: _Connection(calls, words), hosts, arguments.port, backlog=1024)
     if arguments.tls_port is not None:
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         tls.load_cert_chain(arguments.certificate, arguments.private_key)
-        await loop.create_server(lambda: _Connection(calls), "127.0.0.1", arguments.tls_port, backlog=1024, ssl=tls)
+        await loop.create_server(
+            lambda: _Connection(calls, words), "127.0.0.1", arguments.tls_port, backlog=1024, ssl=tls
+        )
     await server.serve_forever()
 
 
