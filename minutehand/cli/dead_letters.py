@@ -133,7 +133,13 @@ def redeliver(
         print_json({"redelivered": redelivered, "passed_over": passed_over, "items": items})
         return
     unknown = sum(item.status == 404 for item in items)
-    whys = [(unknown, "not found"), (passed_over - unknown, "open or redelivered since")]
+    gone = sum(item.reason == "events-gone" for item in items)
+    since = passed_over - unknown - gone
+    whys = [
+        (unknown, "not found"),
+        (since, "open or redelivered since"),
+        (gone, "notices whose events are not kept any more"),
+    ]
     why = ", ".join(f"{count} {what}" for count, what in whys if count > 0)
     left = f"; {are(passed_over, past=True)} passed over ({why})" if passed_over else ""
     say(f"{are(redelivered)} called again{left}.")

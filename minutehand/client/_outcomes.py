@@ -146,11 +146,13 @@ class CancelItem(msgspec.Struct, frozen=True, kw_only=True):
 
 class RedrivenItem(msgspec.Struct, frozen=True, kw_only=True):
     """The result for one dead letter: status 202 its schedule is called again, 404 it is not kept any more, 409 it is
-    open or was redelivered since (`state` says how it is)."""
+    open or was redelivered since (`state` says how it is), or, with the `reason` events-gone, a notice whose events are
+    not kept any more."""
 
     letter_id: str
     status: int
     state: str | None = None
+    reason: str | None = None
 
 
 class AcknowledgedItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -173,7 +175,8 @@ class Acknowledged(msgspec.Struct, frozen=True, kw_only=True):
 
 class Redriven(msgspec.Struct, frozen=True, kw_only=True):
     """How many dead letters are called again, and how many were passed over because their schedules are not kept any
-    more or have been redelivered since. `next_cursor` None: there are no more."""
+    more or have been redelivered since, or their notices have nothing to tell any more. `next_cursor` None: there are
+    no more."""
 
     redelivered: int
     passed_over: int

@@ -28,19 +28,21 @@ from scheduler_service.domain.end_notices import EndNotice
 from scheduler_service.domain.ids import DAY_MS, ClientId, RowKey, UnixMillis, due_of, poller_of
 from scheduler_service.domain.notices import (
     EVENTS_CLIENT,
-    NOTICE_MS,
+    EVENTS_GONE,
     NOTICE_SCHEME,
     Deadline,
     Occurrence,
     decode_notice,
     end_notice_body,
     notice_body,
+    tried_for_ms,
     wants,
 )
 from scheduler_service.domain.options import (
     RetryOverride,
     ScheduleOptions,
     Undecodable,
+    decode_options,
     encode_headers,
     encode_options,
 )
@@ -59,8 +61,6 @@ SUBSCRIPTION_OVER: Final = "subscription-over"
 """The subscription was deleted or disabled, or its client deleted."""
 UNWANTED: Final = "unwanted"
 """The subscription wants none of the events any more."""
-EVENTS_GONE: Final = "events-gone"
-"""The events were deleted after their time to live."""
 _HEADERS: Final = encode_headers([("content-type", "application/json")])
 _Deferred: TypeAlias = tuple[str, int]
 """Why, and after how many milliseconds to twice of them."""
@@ -273,8 +273,9 @@ class NoticeCalls:
     def _later(self, claim: Claim, deferred: _Deferred, *, now: int) -> Outcome:
         """Look again later, unless that is too late."""
         why, after_ms = deferred
+        begins, tried_ms = tried_for_ms(decode_options(claim.row.options), due=due_of(claim.row.schedule_id))
         at = now + round(after_ms * (1 + self._runtime.randomness.fraction()))
-        if at > due_of(claim.row.schedule_id) + NOTICE_MS:
+        if at > begins + tried_ms:
             return _end(claim, State.FAILED, "deadline", now=now)
         return defer(claim, at=UnixMillis(at), in_doubt=False, reason=why)
 
@@ -282,15 +283,21 @@ class NoticeCalls:
 def _request(claim: Claim, client: ServedClient, url: str, body: bytes) -> Row:
     """The row as the client's own call."""
     return msgspec.structs.replace(
-        claim.row, method="POST", url=url, headers=_HEADERS, body=body, options=_options(client, url), label=None
+        claim.row, method="POST", url=url, headers=_HEADERS, body=body, options=_options(claim, client, url), label=None
     )
 
 
-def _options(client: ServedClient, url: str) -> str:
-    """Those of a call that is retried as its destination says, for a day at most, and is never skipped."""
-    seconds = min(client.settings_for(url).retry.deadline_seconds, NOTICE_MS / 1000.0)
+def _options(claim: Claim, client: ServedClient, url: str) -> str:
+    """Those of a call that is retried as its destination says, for a day at most, and is never skipped. A redelivery
+    begins its retries again. Raises Undecodable."""
+    stored = decode_options(claim.row.options)
+    _, tried_ms = tried_for_ms(stored, due=due_of(claim.row.schedule_id))
+    seconds = min(client.settings_for(url).retry.deadline_seconds, tried_ms / 1000.0)
     options = ScheduleOptions(
-        retry=RetryOverride(deadline_seconds=seconds), skip_after_seconds=30.0 * DAY_MS / 1000.0, notice=True
+        retry=RetryOverride(deadline_seconds=seconds),
+        skip_after_seconds=30.0 * DAY_MS / 1000.0,
+        notice=True,
+        redelivery=stored.redelivery,
     )
     return encode_options(options)
 

@@ -96,6 +96,7 @@ from scheduler_service.usecases.public_keys import ShowPublicKeys
 from scheduler_service.usecases.read_events import ReadEvents
 from scheduler_service.usecases.reconciliations import RequestReconciliations, ShowReconciliations
 from scheduler_service.usecases.redeliver import RedeliverSchedule
+from scheduler_service.usecases.redeliver_notices import RedeliverNotice
 from scheduler_service.usecases.reports import ShowJobResults
 from scheduler_service.usecases.reschedule_schedule import RescheduleSchedule
 from scheduler_service.usecases.reschedule_window import RescheduleWindow
@@ -280,10 +281,13 @@ class ScheduleServices:
 class DeadLetterServices:
     """Schedules that failed for good."""
 
-    def __init__(self, *, storage: StoragePorts, redeliver: RedeliverSchedule, clock: Clock) -> None:
+    def __init__(self, *, storage: StoragePorts, catalog: Catalog, redeliver: RedeliverSchedule, clock: Clock) -> None:
+        notice = RedeliverNotice(
+            schedules=storage.schedules, events=storage.events, redeliver=redeliver, catalog=catalog
+        )
         self.list = ListDeadLetters(letters=storage.dead_letters, schedules=storage.schedules)
         self.acknowledge = AcknowledgeDeadLetters(store=storage.dead_letters, letters=self.list, clock=clock)
-        self.redrive = RedriveDeadLetters(letters=self.list, redeliver=redeliver)
+        self.redrive = RedriveDeadLetters(letters=self.list, redeliver=redeliver, redeliver_notice=notice)
 
 
 class CronServices:
@@ -489,7 +493,7 @@ def build_services(
         check_address=CheckAddress(clients=clients, encryption=encryption, clock=clock),
         acknowledge=AcknowledgeWork(schedules=storage.schedules, attempts=storage.attempts, writer=writer, clock=clock),
         schedules=schedules,
-        dead_letters=DeadLetterServices(storage=storage, redeliver=schedules.redeliver, clock=clock),
+        dead_letters=DeadLetterServices(storage=storage, catalog=catalog, redeliver=schedules.redeliver, clock=clock),
         crons=CronServices(
             storage=storage,
             catalog=catalog,

@@ -18,6 +18,7 @@ from scheduler_service.domain.end_notices import EndNotice, answer_view
 from scheduler_service.domain.events import Block, Event, EventType
 from scheduler_service.domain.ids import (
     DAY_MS,
+    HOUR_MS,
     ClientId,
     PollerId,
     RowKey,
@@ -26,7 +27,7 @@ from scheduler_service.domain.ids import (
     derived_schedule_id,
 )
 from scheduler_service.domain.instants import format_instant
-from scheduler_service.domain.options import NO_HEADERS, NO_OPTIONS_TEXT, Undecodable
+from scheduler_service.domain.options import NO_HEADERS, NO_OPTIONS_TEXT, ScheduleOptions, Undecodable
 from scheduler_service.domain.schedules import Definition, Kind
 from scheduler_service.domain.subscriptions import ANY_EVENT, EventFilter, Subscription
 
@@ -35,6 +36,8 @@ EVENTS_CLIENT: Final = ClientId("$events")
 NOTICE_SCHEME: Final = "minutehand://"
 ON: Final = "on_"
 """What the names of a schedule's own notices begin with, and those of no subscription."""
+EVENTS_GONE: Final = "events-gone"
+"""Why a subscription's notice failed, or is not redelivered: its events were deleted after their time to live."""
 NOTICE_EVENTS: Final = 100
 """Events of a notice at most."""
 NOTICE_BYTES: Final = 262_144
@@ -44,7 +47,7 @@ NOTICE_SPAN: Final = 1_000
 NOTICE_WAIT_SECONDS: Final = 1.0
 """How long the first event of a notice waits for others."""
 NOTICE_MS: Final = DAY_MS
-"""How long after its due a notice is tried. Events are kept for longer."""
+"""How long after its due, or after its last redelivery, a notice is tried. Events are kept for longer."""
 EVENTS_POLLERS: Final = 16
 """Each is guaranteed 1,000 notices a minute. An administrator may change the quota."""
 APPENDING_POLLERS: Final = 64
@@ -53,6 +56,8 @@ EVENTS_SETTINGS: Final = ClientSettings(
     retry=RetrySettings(max_attempts=100, deadline_seconds=NOTICE_MS / 1000.0), max_in_flight=1_600, retention_days=2
 )
 """Retries follow the settings of the client whose events are sent."""
+NOTICE_KEPT_MS: Final = EVENTS_SETTINGS.retention_days * DAY_MS - HOUR_MS
+"""How long after its due a notice is tried at most, however often it is redelivered: then its row may be deleted."""
 
 
 class NoticeContent(msgspec.Struct, frozen=True, kw_only=True, tag="range", tag_field="kind"):
@@ -171,6 +176,13 @@ def decode_notice(body: bytes | None) -> RowContent:
         return _decode(body or b"")
     except (msgspec.DecodeError, RecursionError):
         raise Undecodable("the notice can't be decoded") from None
+
+
+def tried_for_ms(options: ScheduleOptions, *, due: int) -> tuple[int, int]:
+    """From which instant on a notice that was due at `due` is tried, and for how many milliseconds: from its last
+    redelivery, if it was redelivered (or snoozed). `options`: those of its row."""
+    begins = due if options.redelivery is None else options.redelivery.at
+    return begins, max(min(NOTICE_MS, due + NOTICE_KEPT_MS - begins), 0)
 
 
 def wants(subscription: Subscription, event: Event) -> bool:

@@ -16,6 +16,7 @@ from scheduler_service.domain.books import DeadLetter, LetterFilter, LetterKey
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.ids import (
     HOUR_MS,
+    ClientId,
     Hour,
     Partition,
     PollerId,
@@ -26,12 +27,15 @@ from scheduler_service.domain.ids import (
     partition_of,
     poller_of,
 )
+from scheduler_service.domain.notices import EVENTS_CLIENT
 from scheduler_service.domain.ports import DeadLetterStore, ScheduleStore
 from scheduler_service.domain.schedules import Row
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
+from scheduler_service.usecases.cancel_schedules import NoSuchSchedule
 from scheduler_service.usecases.reading_steps import Told
 from scheduler_service.usecases.redeliver import RedeliverResult, RedeliverSchedule
+from scheduler_service.usecases.redeliver_notices import EventsGone, RedeliverNotice
 
 MAX_READS = 1_100
 """Partitions (poller and hour) that one call reads at most; it always reads one whole hour."""
@@ -40,6 +44,8 @@ MAX_SEEN = 5_000
 """Letters that one call reads before it stops; what it has begun to read, it reads to its end."""
 LETTER_BYTES = 300
 
+RedrivenAs = RedeliverResult | EventsGone
+"""What becomes of one letter."""
 _LAST_ID = ScheduleId(UUID(int=(1 << 128) - 1))
 
 
@@ -57,7 +63,7 @@ class LetterWindow(NamedTuple):
 class Redriven:
     """The result for each letter. `next`: the key to continue after; None: there are no more."""
 
-    results: list[tuple[LetterKey, RedeliverResult]]
+    results: list[tuple[LetterKey, RedrivenAs]]
     next: LetterKey | None = None
 
 
@@ -84,6 +90,11 @@ class LetterPage:
 
     items: list[LetterShown]
     next: LetterKey | None
+
+
+def is_of_notice(letter: DeadLetter) -> bool:
+    """Whether it is that of one of the client's notices, or of a schedule with such a label."""
+    return letter.label is not None and letter.label.startswith(f"{EVENTS_CLIENT}/")
 
 
 class ListDeadLetters:
@@ -149,10 +160,14 @@ class ListDeadLetters:
         return heapq.nsmallest(limit, letters, key=lambda letter: letter.key), sum(map(len, pages))
 
     async def _rows(self, client: Client, letters: list[DeadLetter]) -> dict[ScheduleId, Row]:
+        rows = await self._rows_of(client.client_id, [letter.schedule_id for letter in letters])
+        notices = [one.schedule_id for one in letters if one.schedule_id not in rows and is_of_notice(one)]
+        return rows | await self._rows_of(EVENTS_CLIENT, notices) if notices else rows
+
+    async def _rows_of(self, client_id: ClientId, ids: Sequence[ScheduleId]) -> dict[ScheduleId, Row]:
         wanted: dict[Partition, list[RowKey]] = {}
-        for letter in letters:
-            home = partition_of(client.client_id, letter.schedule_id)
-            wanted.setdefault(home, []).append(key_of(letter.schedule_id))
+        for one in ids:
+            wanted.setdefault(partition_of(client_id, one), []).append(key_of(one))
         answers = await concurrently(lambda item: self._schedules.find_rows(*item, lean=True), wanted.items())
         return {row.schedule_id: row for rows in answers for row in rows.values() if row.defined}
 
@@ -164,12 +179,17 @@ class RedriveDeadLetters:
     even if it failed again. So a redrive of the same selection may be repeated, after a lost answer or by several
     callers at once, and each schedule is called again once.
 
+    Letters of the client's notices are redriven likewise, while what they tell of is kept.
+
     Redelivers schedules of clients that the caller has looked up, and that may create.
     """
 
-    def __init__(self, *, letters: ListDeadLetters, redeliver: RedeliverSchedule) -> None:
+    def __init__(
+        self, *, letters: ListDeadLetters, redeliver: RedeliverSchedule, redeliver_notice: RedeliverNotice
+    ) -> None:
         self._letters = letters
         self._redeliver = redeliver
+        self._redeliver_notice = redeliver_notice
 
     async def window(self, client: Client, window: LetterWindow, *, told: Told = lambda rows, size: None) -> Redriven:
         """After StoreUnavailable some of them are called again: repeat the same request."""
@@ -180,8 +200,11 @@ class RedriveDeadLetters:
     async def listed(self, client: Client, keys: Sequence[LetterKey]) -> Redriven:
         """The same for the letters of these keys."""
 
-        async def redeliver(key: LetterKey) -> tuple[LetterKey, RedeliverResult]:
-            return key, await self._redeliver(client, key.schedule_id, failed_at=key.failed_at)
+        async def redeliver(key: LetterKey) -> tuple[LetterKey, RedrivenAs]:
+            result: RedrivenAs = await self._redeliver(client, key.schedule_id, failed_at=key.failed_at)
+            if isinstance(result, NoSuchSchedule):
+                result = await self._redeliver_notice(client, key.schedule_id, failed_at=key.failed_at)
+            return key, result
 
         return Redriven(await concurrently(redeliver, dict.fromkeys(keys)))
 

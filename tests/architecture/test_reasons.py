@@ -12,7 +12,7 @@ from tests.architecture.sources import ROOT, room_modules
 
 _POSITION = {"unsent": 2, "_ended": 2}
 """Functions that take a reason without its name."""
-_OTHERS = {"error", "warning", "ReasonView", "RescheduleItemView"}
+_OTHERS = {"error", "warning", "ReasonView", "RedrivenItemView", "RescheduleItemView"}
 """Calls whose `reason` is that of a log line or of an answer."""
 
 

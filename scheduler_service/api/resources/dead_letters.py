@@ -29,10 +29,12 @@ from scheduler_service.domain.destinations import DESTINATION_PATTERN
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import MAX_DUE, ClientId, ScheduleId, UnixMillis, is_schedule_id
 from scheduler_service.domain.instants import format_instant_or_none
+from scheduler_service.domain.notices import EVENTS_GONE
 from scheduler_service.domain.schedule_filters import read_destination, read_host
 from scheduler_service.usecases.cancel_schedules import NoSuchSchedule
-from scheduler_service.usecases.dead_letters import LetterWindow
-from scheduler_service.usecases.redeliver import Redelivering, RedeliverResult
+from scheduler_service.usecases.dead_letters import LetterWindow, RedrivenAs
+from scheduler_service.usecases.redeliver import Redelivering
+from scheduler_service.usecases.redeliver_notices import EventsGone
 from scheduler_service.usecases.schedule_request import MAX_TEXT
 
 _LETTERS = "/v1/clients/{client_id}/dead-letters"
@@ -240,12 +242,14 @@ async def redeliver_dead_letters(context: RequestContext) -> web.Response:
     return json_response(view)
 
 
-def redriven_item(text: str, result: RedeliverResult) -> RedrivenItemView:
+def redriven_item(text: str, result: RedrivenAs) -> RedrivenItemView:
     match result:
         case NoSuchSchedule():
             return RedrivenItemView(letter_id=text, status=404, state=None)
         case Redelivering(row=row):
             return RedrivenItemView(letter_id=text, status=202, state=row.shown_state.value)
+        case EventsGone(row=row):
+            return RedrivenItemView(letter_id=text, status=409, state=row.shown_state.value, reason=EVENTS_GONE)
         case _:
             return RedrivenItemView(letter_id=text, status=409, state=result.row.shown_state.value)
 

@@ -226,16 +226,18 @@ class LetterView(msgspec.Struct, frozen=True, kw_only=True):
 
 class RedrivenItemView(msgspec.Struct, frozen=True, kw_only=True):
     """The result for one letter. `status`: 202 its schedule is called again; 404 it was deleted; 409 it is open or was
-    redelivered since, and `state` is its present state."""
+    redelivered since, and `state` is its present state; with the `reason` events-gone, it is a notice whose events are
+    not kept any more."""
 
     letter_id: str
     status: int
     state: str | None
+    reason: str | None = None
 
 
 class RedrivenView(msgspec.Struct, frozen=True, kw_only=True):
     """How many schedules are redelivered, and how many letters were skipped because their schedules were deleted or
-    redelivered since. `next_cursor` null: there are no more."""
+    redelivered since, or their notices have nothing to tell any more. `next_cursor` null: there are no more."""
 
     redelivered: int
     passed_over: int

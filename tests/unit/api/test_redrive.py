@@ -51,7 +51,8 @@ async def test_a_window_is_redelivered_step_by_step(api: ApiHarness, key: str) -
     done = await redrive(api, key, **window, limit=2)
     cursor = done.pop("next_cursor")
     items = [
-        {"letter_id": letter_id(one, 101 + at), "status": 202, "state": "retrying"} for at, one in enumerate(ids[1:3])
+        {"letter_id": letter_id(one, 101 + at), "status": 202, "state": "retrying", "reason": None}
+        for at, one in enumerate(ids[1:3])
     ]
     assert done == {"redelivered": 2, "passed_over": 0, "items": items}
     assert await states(api, ids) == ["failed", "retrying", "retrying", "failed", "failed"]
