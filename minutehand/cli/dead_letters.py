@@ -138,7 +138,7 @@ def redeliver(
     whys = [
         (unknown, "not found"),
         (since, "open or redelivered since"),
-        (gone, "notices whose events are not kept any more"),
+        (gone, "without events by now"),
     ]
     why = ", ".join(f"{count} {what}" for count, what in whys if count > 0)
     left = f"; {are(passed_over, past=True)} passed over ({why})" if passed_over else ""

@@ -222,6 +222,20 @@ def test_attempts_show_what_a_receiver_said_later(script: Script, capsys: pytest
             "0 are called again; 3 were passed over (1 not found, 2 open or redelivered since).",
         ),
         (
+            "dead-letters redeliver shop a",
+            [
+                httpx.Response(
+                    200,
+                    json={
+                        "redelivered": 0,
+                        "passed_over": 1,
+                        "items": [{"letter_id": "a", "status": 409, "state": "failed", "reason": "events-gone"}],
+                    },
+                )
+            ],
+            "1 was passed over (1 without events by now).",
+        ),
+        (
             CANCEL_WINDOW,
             [
                 httpx.Response(200, json={"items": [CANCELLED], "next_cursor": "c"}),
