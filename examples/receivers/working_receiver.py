@@ -53,6 +53,8 @@ async def start(request: web.Request) -> web.Response:
         callback: VerifiedCallback = verify(body, request.headers, SECRET)
     except VerificationError as error:
         return web.Response(status=401, text=str(error))
+    if callback.trial:
+        return web.Response(status=204)
     frames = json.loads(body)["frames"]
     if callback.ack_url is None:  # the schedule has no `ack`: the answer is the end
         await render(frames)

@@ -180,7 +180,7 @@ class AcknowledgementView(msgspec.Struct, frozen=True, kw_only=True):
     result: WordName
     at: Instant
     reason: str | None
-    data: msgspec.Raw | None
+    data: msgspec.Raw
 
 
 class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
@@ -288,7 +288,7 @@ def _acknowledgement_view(told: Told) -> AcknowledgementView:
         result=told.result,
         at=format_instant(told.at),
         reason=told.reason,
-        data=msgspec.Raw(told.data) if told.data else None,
+        data=msgspec.Raw(told.data or b"null"),
     )
 
 

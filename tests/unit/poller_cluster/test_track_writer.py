@@ -8,7 +8,7 @@ import pytest
 
 from membership.errors import StoreUnavailable
 from poller_cluster.events.track_writer import REMEMBERED_EVENTS, TrackOver, TrackWriter
-from poller_cluster.events.tracks import REMEMBERED_SECONDS, EventTracks
+from poller_cluster.events.tracks import IDLE_LOOK_SECONDS, EventTracks
 from scheduler_service.domain.events import BATCH_EVENTS, BLOCK_EVENTS, BLOCK_MS, Block, Event, Position
 from scheduler_service.domain.ids import ClientId, PollerId, UnixMillis
 from scheduler_service.runtime.lifecycle import Tasks
@@ -125,12 +125,12 @@ def test_an_idle_writer_remembers_nothing_but_its_place() -> None:
             await bench.tracks.append(CLIENT, PollerId(3), event(number))
 
         await asyncio.gather(*map(append, range(BATCH_EVENTS)))
-        await bench.clock.sleep(REMEMBERED_SECONDS - 1)
+        await bench.clock.sleep(IDLE_LOOK_SECONDS - 1)
         await append(0)
         assert len(bench.batches()) == 1
-        await bench.clock.sleep(REMEMBERED_SECONDS + 1)
+        await bench.clock.sleep(IDLE_LOOK_SECONDS + 1)
         assert not bench.writer._appended
-        await bench.clock.sleep(REMEMBERED_SECONDS)
+        await bench.clock.sleep(IDLE_LOOK_SECONDS)
         assert not bench.writer._appended_before
         assert len(bench.tasks) == 0, "nothing is left to forget"
         assert await bench.append_all([0]) == [Position(7, 0, BATCH_EVENTS)]
