@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from tests.support.processes import Deployment, deployment
 
 CLIENT = "shop"
 EXAMPLE = Path(__file__).parents[2] / "examples" / "receivers" / "working_receiver.py"
+LONG_SECONDS = 8.0
 TAKEN_OVER_SECONDS = 60.0
 """How long it takes at most on a busy machine until a killed node's pollers are another's, and its past is read."""
 
@@ -176,3 +177,66 @@ def test_the_example_says_done_and_failed_by_the_sdk(cassandra: SuiteCassandra, 
             assert (done.acknowledgement.result, done.acknowledgement.data) == ("done", {"frames": 1_500})
             assert failed.acknowledgement is not None
             assert (failed.outcome, failed.acknowledgement.reason) == ("failed", "there are no frames")
+
+
+@contextmanager
+def slow_receiver(seconds: float) -> Iterator[tuple[str, Taken]]:
+    """A receiver that answers 204 after so long; calls are noted when they come."""
+    taken = Taken()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            taken.calls.append({key.lower(): value for key, value in self.headers.items()})
+            over.wait(seconds)
+            with suppress(OSError):
+                self.send_response(204)
+                self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    over = threading.Event()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/slow", taken
+    finally:
+        over.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_a_long_call_is_awaited_and_called_again_when_its_node_is_killed(
+    cassandra: SuiteCassandra, tmp_path: Path
+) -> None:
+    with deployment(cassandra, tmp_path) as cluster, slow_receiver(LONG_SECONDS) as (url, taken):
+        bounds = {
+            "MINUTEHAND_CLIENTS_TIMEOUT_SECONDS": "600",
+            "MINUTEHAND_RECEIVERS_LONG_CALL_SECONDS": str(LONG_SECONDS / 4),
+        }
+        cluster.start_api(variables=bounds)
+        first = cluster.start_node("one", variables=bounds)
+        key = cluster.register(CLIENT, poller_quota=1)
+        with cluster.client(CLIENT, key) as client:
+            callback = Callback(url=url)
+            whole = client.schedules.create(callback, delay_seconds=1, timeout_seconds=600).schedule_id
+            taken.awaited(whole, 1, seconds=30)
+            await_state(cluster, key, whole, "delivered", seconds=LONG_SECONDS + 20)
+            assert len(taken.of(whole)) == 1
+            [attempt] = show(cluster, key, whole, "/attempts")["items"]
+            assert attempt["duration_seconds"] >= LONG_SECONDS
+            cut = client.schedules.create(callback, delay_seconds=1, timeout_seconds=600).schedule_id
+            taken.awaited(cut, 1, seconds=30)
+            first.kill()
+            cluster.start_node("two", variables=bounds)
+            again = taken.awaited(cut, 2, seconds=TAKEN_OVER_SECONDS)
+            assert again["minutehand-redelivery"] == "true"
+            assert int(again["minutehand-fence"]) > int(taken.of(cut)[0]["minutehand-fence"])
+            await_state(cluster, key, cut, "delivered", seconds=LONG_SECONDS + 20)
+            assert len(taken.of(cut)) == 2
