@@ -12,6 +12,7 @@ from cql.connection import Item
 from poller_cluster.settings import NodeSettings, ReconciliationSettings
 from scheduler_service.domain.clients import ClientState
 from scheduler_service.domain.errors import Conflict
+from scheduler_service.domain.reconciliations import HANDLED as APPLIES_TO
 from scheduler_service.domain.reconciliations import MAX_RUNNING, Action, ReconciliationState, Seen
 from scheduler_service.domain.schedules import State
 from tests.simulation.faults import FaultPlan
@@ -282,7 +283,7 @@ def test_a_report_counts_and_a_suspended_client_redelivers_later() -> None:
         reconciliations = await shop(world)
         await world.change_client("shop", state=ClientState.SUSPENDED)
         await reconciliations.advance(5)
-        report = await reconciliations.ask(Action.REPORT, *State, **window(world))
+        report = await reconciliations.ask(Action.REPORT, *APPLIES_TO[Action.REPORT], **window(world))
         done = await reconciliations.ended(report)
         assert (done.progress.seen, done.progress.outcomes) == ({State.FAILED: 12}, {Seen.COUNTED: 12})
         await world.change_client("shop", state=ClientState.ACTIVE)

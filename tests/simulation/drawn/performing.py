@@ -163,6 +163,9 @@ class Performing:
         now, span = self.world.now_ms(), 60_000 * operation.amount
         start = now - span * dice.choice((0.0, 0.5, 1.0))
         action = dice.choice(tuple(Action))
+        if action is Action.SKIP:
+            # What is still to come can't be skipped.
+            start -= span
         client = self._client(dice)
         work = self.windows.reconcile(client, action, start=int(start), end=int(start + span) + 1, dice=dice)
         self.world.spawn(work)

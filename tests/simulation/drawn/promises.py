@@ -6,6 +6,7 @@ from uuid import UUID
 from poller_cluster.dispatch.outcome import DESTINATION_DELETED
 from poller_cluster.retention import EXPIRED
 from scheduler_service.domain.clients import ClientState
+from scheduler_service.domain.reconciliations import OVERDUE
 from scheduler_service.domain.schedules import Row, State
 from tests.simulation.books import check_books
 from tests.simulation.creates import out_of_order
@@ -107,6 +108,9 @@ class Promises:
                 raise violation(f"{known} was called, and does not say so: {row}")
             if row.rescheduled_to is not None:
                 self._check_successor(known, row.rescheduled_to)
+        elif row.state == State.SKIPPED and row.reason == OVERDUE:
+            if not schedule.skip_wishes:
+                raise violation(f"{known} is skipped though nobody asked: {row}")
         elif row.state == State.SKIPPED and self._punctual(schedule):
             raise violation(f"{known} was acknowledged in time and is skipped though nothing was wrong: {row}")
         elif row.state == State.FAILED and row.reason == DESTINATION_DELETED:

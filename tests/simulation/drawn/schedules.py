@@ -32,6 +32,7 @@ class Schedule(CreateRecord):
     key: str | None = None
     """Its schedule key."""
     cancel_wishes: int = 0
+    skip_wishes: int = 0
     redeliver_wishes: int = 0
     acknowledged_ms: int = 0
     gone: bool = False

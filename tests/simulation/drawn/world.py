@@ -245,6 +245,7 @@ class DrawnWorld(World):
         if schedule.client_id != window.client_id or not window.start <= schedule.due < window.end:
             return
         schedule.cancel_wishes += window.action is Action.CANCEL
+        schedule.skip_wishes += window.action is Action.SKIP
         if window.action is Action.REDELIVER:
             schedule.redeliver_wishes += 1
             if schedule.in_line is None:
