@@ -73,6 +73,7 @@ def plan(**options: object) -> Plan:
         "key": "k1",
         "receiver": "http://r/",
         "body_bytes": 3,
+        "ack_seconds": None,
         **options,
     }
     return Plan(argparse.Namespace(**values))
@@ -84,6 +85,11 @@ def asked(request: bytes | None) -> tuple[bytes, Any]:
     head, _, body = request.partition(b"\r\n\r\n")
     assert int(head.rpartition(b"Content-Length: ")[2]) == len(body)
     return head, json.loads(body)
+
+
+def test_bench_callbacks_may_be_acknowledged_later() -> None:
+    assert "ack" not in asked(plan().next())[1]["callback"]
+    assert asked(plan(ack_seconds=60).next())[1]["callback"]["ack"] == {"within_seconds": 60}
 
 
 def test_each_bench_request_has_its_body_and_a_key_of_its_own() -> None:
