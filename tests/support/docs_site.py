@@ -58,6 +58,7 @@ NAVIGATION: Final = {
         "using",
         "cron-rules",
         "how-to/answer-a-call",
+        "how-to/long-work",
         "how-to/follow-events",
         "how-to/get-notices",
         "how-to/know-what-is-overdue",
