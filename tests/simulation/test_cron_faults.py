@@ -23,8 +23,7 @@ def test_a_change_while_all_nodes_are_down_takes_back_nothing_that_was_due_befor
         await crons.put("tick", "* * * * *", url="http://old.test/")
         await world.advance(200.0)
         await to_the_next_minute(world, second=20.0)
-        for name in list(world.nodes):
-            await world.kill(name)
+        await world.kill_all()
         await world.advance(150.0)
         match change:
             case "same-rule":

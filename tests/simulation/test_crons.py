@@ -130,8 +130,7 @@ def test_all_nodes_down_for_hours_what_is_within_the_catch_up_runs_and_the_rest_
         crons = await with_crons(world, names="a")
         await crons.put("tick", "* * * * *", catch_up_seconds=1800)
         await world.advance(600.0)
-        for name in list(world.nodes):
-            await world.kill(name)
+        await world.kill_all()
         await world.advance(6 * HOUR)
         world.add_node("d")
         back = world.now_ms()

@@ -1,15 +1,11 @@
 """Planted bugs that the scenes of destinations must find."""
 
-from collections.abc import Awaitable, Callable
-
 import pytest
 
 from tests.simulation import destination_plants as plants
 from tests.simulation import destination_scenes as scenes
 from tests.simulation.plants import Plant
-from tests.simulation.world import Violation, World, simulate
-
-Scene = Callable[[World], Awaitable[None]]
+from tests.simulation.world import Scene, Violation, simulate
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """`on_success` and `on_failure`: every end is told to its schedule's own receiver, whatever happens to nodes."""
 
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -12,20 +12,21 @@ from scheduler_service.domain.clients import ClientSettings, RetrySettings
 from scheduler_service.domain.destinations import named_url
 from scheduler_service.domain.notices import EVENTS_CLIENT
 from scheduler_service.domain.schedules import State
+from tests.simulation import notice_scenes as scenes
 from tests.simulation.cluster import three_nodes
 from tests.simulation.creates import CreateRecord
 from tests.simulation.notices import BOOK
-from tests.simulation.receivers import Call
-from tests.simulation.test_notices import refuse_notices
-from tests.simulation.world import Violation, World, simulate
+from tests.simulation.plants import Plant
+from tests.simulation.world import Scene, Violation, World, simulate
 
 SETTINGS = ClientSettings(retry=RetrySettings(max_attempts=3, base_seconds=1.0, cap_seconds=2.0))
 ON = {State.DELIVERED: "success", State.FAILED: "failure"}
 TOLD = named_url("book", "")
 
 
-def fails_some(call: Call) -> int:
-    return 200 if call.url.startswith(BOOK) or int(call.schedule_id[-1], 16) % 3 else 500
+def told_of(number: int) -> str | None:
+    """Whom the ends of the schedule with this number are told: nobody those of every fourth."""
+    return None if number % 4 == 3 else TOLD
 
 
 async def told_world(world: World) -> None:
@@ -33,18 +34,11 @@ async def told_world(world: World) -> None:
     await world.add_client(EVENTS_CLIENT, quota=4)
     await world.destinations.put("book", url=BOOK)
     await world.advance(15.0)
-    world.receiver.script = fails_some
+    world.receiver.script = scenes.fails_some
 
 
 async def load(world: World, number: int, *, seconds: int = 60) -> list[CreateRecord]:
-    base = world.now_ms() + 10_000
-    asked = [
-        await world.create("shop", base + world.rng.randrange(seconds * 1000), told=None if number % 4 == 3 else TOLD)
-        for number in range(number)
-    ]
-    for one in asked[::7]:
-        await world.cancel(one)
-    return asked
+    return await scenes.load(world, number, seconds=seconds, told=told_of)
 
 
 def wanted(world: World, asked: Sequence[CreateRecord]) -> set[str]:
@@ -52,19 +46,12 @@ def wanted(world: World, asked: Sequence[CreateRecord]) -> set[str]:
     return {
         f"{one.schedule_id} {ON[State(state)]}"
         for number, one in enumerate(asked)
-        if number % 4 != 3 and one.acknowledged and (state := world.state_of(one)) in ON
+        if told_of(number) and one.acknowledged and (state := world.state_of(one)) in ON
     }
 
 
 async def all_told(world: World, asked: Sequence[CreateRecord]) -> None:
-    await world.settle_down(within=400)
-    for _ in range(400):
-        if wanted(world, asked) <= world.notices.told.keys():
-            break
-        await world.revive()
-        await world.advance(1.0)
-    else:
-        raise world.violation(f"nobody was told of {wanted(world, asked) - world.notices.told.keys()}")
+    await scenes.until_told(world, lambda: wanted(world, asked) - world.notices.told.keys())
     for end, notices in world.notices.told.items():
         if len({schedule_id for schedule_id, _ in notices}) != 1:
             raise world.violation(f"{end} was told under several ids")
@@ -101,27 +88,7 @@ async def tortured(world: World) -> None:
     world.faults_planted = True
     await told_world(world)
     asked = await load(world, 50, seconds=90)
-    rng = random.Random(world.rng.random())
-    for turn in range(12):
-        await world.advance(4.0 + 6.0 * rng.random())
-        await world.revive()
-        name = rng.choice(sorted(world.nodes))
-        match rng.randrange(4):
-            case 0:
-                await world.kill(name)
-                world.add_node(f"{name}{turn}")
-            case 1:
-                world.pause(name)
-                await world.advance(3.0 + 5.0 * rng.random())
-                world.resume(name)
-            case 2:
-                world.cut_off(name)
-                await world.advance(3.0 * rng.random())
-                world.heal()
-            case _:
-                for node in world.nodes.values():
-                    node.connection.plan.lose_answer = 0.2
-    world.heal()
+    await scenes.trouble(world, random.Random(world.rng.random()), turns=12)
     await all_told(world, asked)
 
 
@@ -130,13 +97,9 @@ async def held_up(world: World) -> None:
     world.faults_planted = True
     await told_world(world)
     asked = await load(world, 20, seconds=5)
-    for node in world.nodes.values():
-        node.connection.plan.hook = refuse_notices
+    scenes.refuse_notices(world)
     await world.advance(150.0)
-    for name in list(world.nodes):
-        await world.kill(name)
-    for name in "xyz":
-        world.add_node(name)
+    await scenes.replace_nodes(world)
     await all_told(world, asked)
     bodies = [body for notices in world.notices.told.values() for _, body in notices]
     assert {(body["answer"], body["answer_known"]) for body in bodies} == {(None, False)}
@@ -152,13 +115,9 @@ async def handed_on(world: World) -> None:
     await told_world(world)
     await world.advance(60.0 - world.now_ms() % 60_000 / 1000.0)
     asked = [await world.create("shop", world.now_ms() + 1_000 + 100 * number, told=TOLD) for number in range(20)]
-    for node in world.nodes.values():
-        node.connection.plan.hook = refuse_notices
+    scenes.refuse_notices(world)
     await world.advance(5.0)
-    for name in list(world.nodes):
-        await world.kill(name)
-    for name in "xyz":
-        world.add_node(name)
+    await scenes.replace_nodes(world)
     await all_told(world, asked)
 
 
@@ -170,8 +129,7 @@ async def crowded(world: World) -> None:
     """More answers wait for their rows than are kept."""
     world.faults_planted = True
     await told_world(world)
-    for node in world.nodes.values():
-        node.connection.plan.hook = refuse_notices
+    scenes.refuse_notices(world)
     asked = await load(world, 40, seconds=5)
     await world.advance(60.0)
     kept = [node.node.ends.kept_bytes for node in world.nodes.values()]
@@ -192,7 +150,7 @@ def test_answers_beyond_the_bound_are_dropped_and_their_notices_say_so(monkeypat
 async def unheard(world: World) -> None:
     """The receiver of the notices only fails: its failures are told to nobody."""
     await told_world(world)
-    world.receiver.script = lambda call: 503 if call.url.startswith(BOOK) else 200
+    world.receiver.script = scenes.fails_notices
     asked = await load(world, 20, seconds=5)
     await world.advance(400.0)
     assert world.notices.told.keys() == wanted(world, asked)
@@ -218,16 +176,11 @@ def retries_forget_them(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(follow_ups, "_tells", lambda row, outcome: not row.is_retry_row and tells(row, outcome))
 
 
-Scene = Callable[[World], Awaitable[None]]
-
-
 @pytest.mark.parametrize(
     ("plant", "scene"),
     [(sweeps_overlook_them, handed_on), (an_owner_tells_only_what_it_ends, held_up), (retries_forget_them, told_once)],
 )
-def test_a_planted_bug_is_found(
-    monkeypatch: pytest.MonkeyPatch, plant: Callable[[pytest.MonkeyPatch], None], scene: Scene
-) -> None:
+def test_a_planted_bug_is_found(monkeypatch: pytest.MonkeyPatch, plant: Plant, scene: Scene) -> None:
     plant(monkeypatch)
     with pytest.raises((Violation, AssertionError)):
         simulate(scene)

@@ -2,14 +2,13 @@
 
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from typing import Any
 
 import msgspec
 import pytest
 
-from cql.connection import Item
 from cql.events import CqlEventStore
 from membership.errors import StoreUnavailable
 from poller_cluster.notices import occurrences
@@ -23,10 +22,18 @@ from scheduler_service.domain.schedules import Definition, State
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from tests.simulation.cluster import three_nodes
 from tests.simulation.creates import CreateRecord
-from tests.simulation.faults import INSERTS
+from tests.simulation.notice_scenes import (
+    fails_notices,
+    fails_some,
+    load,
+    refuse_notices,
+    replace_nodes,
+    trouble,
+    until_told,
+)
 from tests.simulation.notices import BOOK
-from tests.simulation.receivers import Call
-from tests.simulation.world import Violation, World, simulate
+from tests.simulation.plants import Plant
+from tests.simulation.world import Scene, Violation, World, simulate
 
 FED = ClientSettings(event_feed=True, retry=RetrySettings(max_attempts=3, base_seconds=1.0, cap_seconds=2.0))
 OF_STATE = {
@@ -42,19 +49,6 @@ async def subscribed(world: World, *, settings: ClientSettings = FED, **asked: o
     await world.advance(15.0)
 
 
-def fails_some(call: Call) -> int:
-    """Every third schedule fails; notices get an answer."""
-    return 200 if call.url.startswith(BOOK) or int(call.schedule_id[-1], 16) % 3 else 500
-
-
-async def load(world: World, number: int, *, seconds: int = 60) -> list[CreateRecord]:
-    base = world.now_ms() + 10_000
-    asked = [await world.create("shop", base + world.rng.randrange(seconds * 1000)) for _ in range(number)]
-    for one in asked[::7]:
-        await world.cancel(one)
-    return asked
-
-
 def missing(world: World, asked: Sequence[CreateRecord]) -> list[str]:
     """Acknowledged schedules that have ended, of whose end no notice tells."""
     return [
@@ -66,14 +60,8 @@ def missing(world: World, asked: Sequence[CreateRecord]) -> list[str]:
     ]
 
 
-async def all_told(world: World, asked: Sequence[CreateRecord], *, within: int = 400) -> None:
-    await world.settle_down(within=within)
-    for _ in range(within):
-        if not missing(world, asked):
-            return
-        await world.revive()
-        await world.advance(1.0)
-    raise world.violation(f"no notice tells of {missing(world, asked)}")
+async def all_told(world: World, asked: Sequence[CreateRecord]) -> None:
+    await until_told(world, lambda: missing(world, asked))
 
 
 async def told_once(world: World) -> None:
@@ -102,34 +90,14 @@ async def tortured(world: World) -> None:
     await subscribed(world)
     world.receiver.script = fails_some
     asked = await load(world, 50, seconds=90)
-    rng = random.Random(world.rng.random())
-    for turn in range(12):
-        await world.advance(4.0 + 6.0 * rng.random())
-        await world.revive()
-        name = rng.choice(sorted(world.nodes))
-        match rng.randrange(4):
-            case 0:
-                await world.kill(name)
-                world.add_node(f"{name}{turn}")
-            case 1:
-                world.pause(name)
-                await world.advance(3.0 + 5.0 * rng.random())
-                world.resume(name)
-            case 2:
-                world.cut_off(name)
-                await world.advance(3.0 * rng.random())
-                world.heal()
-            case _:
-                for node in world.nodes.values():
-                    node.connection.plan.lose_answer = 0.2
-    world.heal()
+    await trouble(world, random.Random(world.rng.random()), turns=12)
     await all_told(world, asked)
 
 
 async def unheard(world: World) -> None:
     """The destination of the notices only fails."""
     await subscribed(world)
-    world.receiver.script = lambda call: 503 if call.url.startswith(BOOK) else 200
+    world.receiver.script = fails_notices
     asked = await load(world, 40)
     await world.advance(400.0)
     assert len(world.notices.calls) > 20
@@ -178,7 +146,7 @@ def test_notices_wait_while_the_client_is_held_and_its_minutes_settle() -> None:
 def test_what_gets_no_answer_is_a_dead_letter_of_the_client() -> None:
     async def scenario(world: World) -> None:
         await subscribed(world)
-        world.receiver.script = lambda call: 503 if call.url.startswith(BOOK) else 200
+        world.receiver.script = fails_notices
         await load(world, 10, seconds=5)
         await world.advance(200.0)
         letters = world.memory.rows("dead_letters")
@@ -195,19 +163,10 @@ async def held_up(world: World) -> None:
     world.faults_planted = True
     await subscribed(world)
     asked = await load(world, 20, seconds=5)
-    for node in world.nodes.values():
-        node.connection.plan.hook = refuse_notices
+    refuse_notices(world)
     await world.advance(150.0)
-    for name in list(world.nodes):
-        await world.kill(name)
-    for name in "xyz":
-        world.add_node(name)
+    await replace_nodes(world)
     await all_told(world, asked)
-
-
-def refuse_notices(kind: str, items: Sequence[Item]) -> str | None:
-    of_events = any(statement in INSERTS and EVENTS_CLIENT in parameters for statement, parameters in items)
-    return "refuse" if of_events else None
 
 
 async def strict_client(world: World) -> None:
@@ -298,9 +257,6 @@ def what_notices_open_is_told(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(occurrences, "is_notice", lambda job: False)
 
 
-Scene = Callable[[World], Awaitable[None]]
-
-
 @pytest.mark.parametrize(
     ("plant", "scene"),
     [
@@ -312,9 +268,7 @@ Scene = Callable[[World], Awaitable[None]]
         (what_notices_open_is_told, unheard),
     ],
 )
-def test_a_planted_bug_is_found(
-    monkeypatch: pytest.MonkeyPatch, plant: Callable[[pytest.MonkeyPatch], None], scene: Scene
-) -> None:
+def test_a_planted_bug_is_found(monkeypatch: pytest.MonkeyPatch, plant: Plant, scene: Scene) -> None:
     plant(monkeypatch)
     with pytest.raises((Violation, AssertionError)):
         simulate(scene)

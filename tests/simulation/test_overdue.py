@@ -1,7 +1,7 @@
 """Success deadlines: each schedule that was not delivered in time is told of, whatever kept it, and no other."""
 
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -21,15 +21,16 @@ from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from tests.simulation.cluster import three_nodes
 from tests.simulation.creates import CreateRecord
 from tests.simulation.faults import INSERTS
+from tests.simulation.notice_scenes import trouble
 from tests.simulation.notices import BOOK
-from tests.simulation.world import Violation, World, simulate
+from tests.simulation.plants import Plant
+from tests.simulation.world import Scene, Violation, World, simulate
 
 PATIENT = ClientSettings(
     event_feed=True,
     retry=RetrySettings(max_attempts=100, base_seconds=1.0, cap_seconds=5.0, deadline_seconds=86_400.0),
 )
 WITHIN = 20.0
-Scene = Callable[[World], Awaitable[None]]
 
 
 async def watched(world: World) -> None:
@@ -137,8 +138,7 @@ async def outage(world: World) -> None:
     """All nodes are away over all deadlines."""
     await watched(world)
     asked = await load(world, 20, seconds=10)
-    for name in list(world.nodes):
-        await world.kill(name)
+    await world.kill_all()
     await world.advance(300.0)
     assert not told(world)
     for name in "xyz":
@@ -231,35 +231,18 @@ async def tortured(world: World) -> None:
     world.faults_planted = True
     await watched(world)
     rng = random.Random(world.rng.random())
+
+    async def held_a_while() -> None:
+        await world.change_client("shop", state=ClientState.SUSPENDED)
+        await world.advance(20.0 * rng.random())
+        await world.change_client("shop", state=ClientState.ACTIVE)
+
     sick = rng.random()
     world.receiver.script = lambda call: (
         503 if not call.url.startswith(BOOK) and int(call.schedule_id[-2:], 16) / 256 < sick else 200
     )
     asked = await load(world, 40, seconds=60)
-    for turn in range(10):
-        await world.advance(4.0 + 6.0 * rng.random())
-        await world.revive()
-        name = rng.choice(sorted(world.nodes))
-        match rng.randrange(5):
-            case 0:
-                await world.kill(name)
-                world.add_node(f"{name}{turn}")
-            case 1:
-                world.pause(name)
-                await world.advance(3.0 + 5.0 * rng.random())
-                world.resume(name)
-            case 2:
-                world.cut_off(name)
-                await world.advance(3.0 * rng.random())
-                world.heal()
-            case 3:
-                await world.change_client("shop", state=ClientState.SUSPENDED)
-                await world.advance(20.0 * rng.random())
-                await world.change_client("shop", state=ClientState.ACTIVE)
-            case _:
-                for node in world.nodes.values():
-                    node.connection.plan.lose_answer = 0.2
-    world.heal()
+    await trouble(world, rng, turns=10, also=held_a_while)
     sick = 0.0
     await world.settle_down(within=600)
     for _ in range(300):
@@ -367,9 +350,7 @@ def test_storage_that_does_not_answer_delays_what_is_told() -> None:
         (no_answer_is_taken_for_one, unanswered),
     ],
 )
-def test_a_planted_bug_is_found(
-    monkeypatch: pytest.MonkeyPatch, plant: Callable[[pytest.MonkeyPatch], None], scene: Scene
-) -> None:
+def test_a_planted_bug_is_found(monkeypatch: pytest.MonkeyPatch, plant: Plant, scene: Scene) -> None:
     plant(monkeypatch)
     with pytest.raises((Violation, AssertionError, KeyError)):
         simulate(scene)

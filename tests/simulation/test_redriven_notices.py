@@ -1,7 +1,6 @@
 """Notices that failed for good are redriven: each is sent again, as its client's, until it is told."""
 
 from collections import Counter
-from collections.abc import Callable
 
 import pytest
 
@@ -16,7 +15,9 @@ from scheduler_service.usecases.redeliver import Redelivering, RedeliverSchedule
 from scheduler_service.usecases.redeliver_notices import RedeliverNotice
 from tests.simulation import test_end_notices as ends
 from tests.simulation import test_notices as subscriptions
+from tests.simulation.notice_scenes import load
 from tests.simulation.notices import BOOK
+from tests.simulation.plants import Plant
 from tests.simulation.receivers import Call
 from tests.simulation.world import Violation, World, simulate
 
@@ -73,7 +74,7 @@ async def subscribed(world: World) -> None:
     world.faults_planted = True
     await subscriptions.subscribed(world)
     world.receiver.script = book = Book()
-    asked = await subscriptions.load(world, 20, seconds=5)
+    asked = await load(world, 20, seconds=5)
     await world.advance(400.0)
     assert not world.notices.got
     await redriven(world, book)
@@ -110,7 +111,7 @@ def retries_do_not_begin_again(patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("plant", [retries_do_not_begin_again])
-def test_a_planted_bug_is_found(monkeypatch: pytest.MonkeyPatch, plant: Callable[[pytest.MonkeyPatch], None]) -> None:
+def test_a_planted_bug_is_found(monkeypatch: pytest.MonkeyPatch, plant: Plant) -> None:
     plant(monkeypatch)
     with pytest.raises(Violation):
         simulate(own)

@@ -207,6 +207,10 @@ class World:
         self.note(name, "is killed")
         await self.nodes.pop(name).kill()
 
+    async def kill_all(self) -> None:
+        for name in list(self.nodes):
+            await self.kill(name)
+
     async def stop(self, name: str) -> None:
         self.note(name, "is stopped")
         node = self.nodes.pop(name)
@@ -489,8 +493,11 @@ class World:
         self.check_crashes()
 
 
+Scene = Callable[[World], Awaitable[None]]
+
+
 def simulate(
-    scenario: Callable[[World], Awaitable[None]],
+    scenario: Scene,
     *,
     seed: int = 1,
     settings: MinuteSettings | None = None,
