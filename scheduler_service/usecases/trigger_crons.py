@@ -9,11 +9,11 @@ instant derives the same run again, and writes equal values, until the cron is c
 from typing import NamedTuple
 
 from scheduler_service.domain.clients import Client
-from scheduler_service.domain.crons.expansion import overlap_option
+from scheduler_service.domain.crons.expansion import run_options, run_row
 from scheduler_service.domain.crons.row import Cron, CronRun
 from scheduler_service.domain.errors import Conflict
 from scheduler_service.domain.ids import ClientId, CronId, ScheduleId, UnixMillis, derived_schedule_id, due_of
-from scheduler_service.domain.options import ScheduleOptions, encode_options, original_kind
+from scheduler_service.domain.options import encode_options
 from scheduler_service.domain.ports import CronStore
 from scheduler_service.domain.schedules import Definition
 from scheduler_service.runtime.clock import Clock
@@ -86,36 +86,6 @@ class TriggerCron:
 def _run(cron: Cron, at: UnixMillis) -> ChosenRun:
     name = f"trigger {cron.client_id} {cron.cron_id} {cron.revision} {at}"
     schedule_id = derived_schedule_id(due=at, poller_id=cron.poller_id, name=name)
-    options = encode_options(
-        ScheduleOptions(
-            retry=cron.options.retry,
-            timeout_seconds=cron.options.timeout_seconds,
-            empty_body=cron.options.empty_body,
-            flow=cron.options.flow,
-            wire=cron.options.wire,
-            overlap=overlap_option(cron),
-            pauses=cron.options.pause_after_failures is not None,
-            succeed_within_seconds=cron.options.succeed_within_seconds,
-            ack=cron.options.ack,
-            on_success=cron.options.on_success,
-            on_failure=cron.options.on_failure,
-        )
-    )
-    definition = Definition(
-        client_id=cron.client_id,
-        poller_id=cron.poller_id,
-        due=at,
-        schedule_id=schedule_id,
-        kind=original_kind(options),
-        method=cron.callback.method,
-        url=cron.callback.url,
-        headers=cron.callback.headers,
-        body=cron.callback.body,
-        options=options,
-        label=cron.options.label,
-        ordering_key=cron.runs_key,
-        cron_id=cron.cron_id,
-        nominal_due=at,
-        created_at=at,
-    )
+    options = encode_options(run_options(cron))
+    definition = run_row(cron, options, schedule_id, due=at, nominal_due=at, created_at=at)
     return ChosenRun(definition, CronRun(cron.client_id, cron.cron_id, at, cron.revision, schedule_id))

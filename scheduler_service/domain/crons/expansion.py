@@ -210,23 +210,38 @@ def child_id(cron: Cron, nominal: int) -> ScheduleId:
     return derived_schedule_id(due=nominal + offset_ms(cron), poller_id=cron.poller_id, name=name)
 
 
-def overlap_option(cron: Cron) -> str | None:
-    """What the options of a cron's runs say of overlaps."""
-    policy = cron.options.policy
-    return None if policy == "allow" else policy
+def run_options(cron: Cron) -> ScheduleOptions:
+    """What the options of every run of a cron say."""
+    own = cron.options
+    return ScheduleOptions(
+        retry=own.retry,
+        timeout_seconds=own.timeout_seconds,
+        empty_body=own.empty_body,
+        flow=own.flow,
+        wire=own.wire,
+        overlap=None if own.policy == "allow" else own.policy,
+        pauses=own.pause_after_failures is not None,
+        ack=own.ack,
+        on_success=own.on_success,
+        on_failure=own.on_failure,
+        succeed_within_seconds=own.succeed_within_seconds,
+    )
 
 
-def missed_fire(cron: Cron, nominal: int) -> Child:
-    """The child of a fire of the cron's past, to be recorded as skipped."""
-    return _child(cron, _child_options(cron), nominal, nominal + offset_ms(cron), skip=True)
-
-
-def _child(cron: Cron, options: str, nominal: int, due: int, *, skip: bool) -> Child:
-    nominal_due, schedule_id = UnixMillis(nominal), child_id(cron, nominal)
-    definition = Definition(
+def run_row(
+    cron: Cron,
+    options: str,
+    schedule_id: ScheduleId,
+    *,
+    due: UnixMillis,
+    nominal_due: UnixMillis,
+    created_at: UnixMillis,
+) -> Definition:
+    """The row of one run."""
+    return Definition(
         client_id=cron.client_id,
         poller_id=cron.poller_id,
-        due=UnixMillis(due),
+        due=due,
         schedule_id=schedule_id,
         kind=original_kind(options),
         method=cron.callback.method,
@@ -238,28 +253,28 @@ def _child(cron: Cron, options: str, nominal: int, due: int, *, skip: bool) -> C
         ordering_key=cron.runs_key,
         cron_id=cron.cron_id,
         nominal_due=nominal_due,
-        created_at=cron.changed_at,
+        created_at=created_at,
     )
-    return Child(definition, CronRun(cron.client_id, cron.cron_id, nominal_due, cron.revision, schedule_id), skip)
+
+
+def missed_fire(cron: Cron, nominal: int) -> Child:
+    """The child of a fire of the cron's past, to be recorded as skipped."""
+    return _child(cron, _child_options(cron), nominal, nominal + offset_ms(cron), skip=True)
+
+
+def _child(cron: Cron, options: str, nominal: int, due: int, *, skip: bool) -> Child:
+    nominal_due, schedule_id = UnixMillis(nominal), child_id(cron, nominal)
+    row = run_row(cron, options, schedule_id, due=UnixMillis(due), nominal_due=nominal_due, created_at=cron.changed_at)
+    return Child(row, CronRun(cron.client_id, cron.cron_id, nominal_due, cron.revision, schedule_id), skip)
 
 
 def _child_options(cron: Cron) -> str:
     """A child that its owner reads later than `catch_up_seconds` is skipped, like one that was placed too late."""
     return encode_options(
-        ScheduleOptions(
-            retry=cron.options.retry,
-            timeout_seconds=cron.options.timeout_seconds,
+        msgspec.structs.replace(
+            run_options(cron),
             skip_after_seconds=max(_catch_up_seconds(cron), LONGEST_WAIT_SECONDS if cron.options.waits else 0.0),
             cron=CronChild(cron.revision, tzdata_version(), _holidays(cron)),
-            empty_body=cron.options.empty_body,
-            flow=cron.options.flow,
-            wire=cron.options.wire,
-            overlap=overlap_option(cron),
-            pauses=cron.options.pause_after_failures is not None,
-            ack=cron.options.ack,
-            on_success=cron.options.on_success,
-            on_failure=cron.options.on_failure,
-            succeed_within_seconds=cron.options.succeed_within_seconds,
         )
     )
 
