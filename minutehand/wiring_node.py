@@ -172,7 +172,7 @@ async def _create_built_in_clients(
                 store=storage.clients,
                 catalog=catalog,
                 subscriptions=storage.subscriptions,
-                older_nodes=lambda: False,
+                admit_feed=lambda: None,
             ),
             secrets=secrets,
             clock=clock,

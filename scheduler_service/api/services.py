@@ -57,7 +57,7 @@ from scheduler_service.domain.wires import WIRES_SINCE
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.acknowledge import AcknowledgeWork, CheckAddress, ack_fault
-from scheduler_service.usecases.admission import AdmitCreates, AdmitDeadlines, JudgeClock
+from scheduler_service.usecases.admission import AdmitCreates, AdmitKnown, JudgeClock
 from scheduler_service.usecases.audit_log import AuditActions
 from scheduler_service.usecases.authenticate import Authenticate, Catalog
 from scheduler_service.usecases.backfill_crons import BackfillCron
@@ -187,11 +187,11 @@ class ClientServices:
         keys: Keys,
         secrets: SigningSecrets,
         clock: Clock,
-        older_nodes: Callable[[], bool],
+        admit_feed: Callable[[], None],
     ) -> None:
         clients = storage.clients
         change = ChangeClient(
-            store=clients, catalog=catalog, subscriptions=storage.subscriptions, older_nodes=older_nodes
+            store=clients, catalog=catalog, subscriptions=storage.subscriptions, admit_feed=admit_feed
         )
         suspension = SuspendClient(change=change)
         self.show = ShowClients(store=clients)
@@ -427,7 +427,12 @@ def build_services(
     secrets = SigningSecrets(store=clients, encryption=encryption, clock=clock, randomness=randomness)
     key_uses = RecordKeyUses(store=clients, clock=clock)
     judge_clock = JudgeClock(clock=clock, compared=members, limit_ms=clock_limit_ms)
-    admit = AdmitCreates(judge_clock=judge_clock, older_nodes=lambda: 0 < members.knows < WIRES_SINCE)
+    admit = AdmitCreates(
+        judge_clock=judge_clock,
+        admit_wires=AdmitKnown(
+            members, since=WIRES_SINCE, older="would send such calls without the headers of this API"
+        ),
+    )
     policy = CallbackPolicy(
         network=settings.network,
         bounds=settings.clients,
@@ -437,10 +442,12 @@ def build_services(
         ),
         kinds=kinds,
         check_ack=partial(
-            ack_fault, settings=settings.acknowledgements, older_nodes=lambda: 0 < members.knows < ACKS_SINCE
+            ack_fault,
+            settings=settings.acknowledgements,
+            admit=AdmitKnown(members, since=ACKS_SINCE, older="take a 202 for the end of a call with ack"),
         ),
-        older_nodes=lambda: 0 < members.knows < END_NOTICES_SINCE,
-        admit_deadline=AdmitDeadlines(older_nodes=lambda: 0 < members.knows < DEADLINES_SINCE),
+        admit_ends=AdmitKnown(members, since=END_NOTICES_SINCE, older="do not know on_success and on_failure"),
+        admit_deadline=AdmitKnown(members, since=DEADLINES_SINCE, older="know no success deadlines"),
     )
     writer = ScheduleWriter(
         schedules=storage.schedules,
@@ -471,7 +478,7 @@ def build_services(
         keys=keys,
         secrets=secrets,
         clock=clock,
-        older_nodes=lambda: 0 < members.knows < EVENTS_SINCE,
+        admit_feed=AdmitKnown(members, since=EVENTS_SINCE, older="append no events"),
     )
     authenticate = Authenticate(catalog=catalog, uses=key_uses, clock=clock, admin_key=settings.admin_key)
     return ApiServices(
@@ -515,14 +522,14 @@ def build_services(
             ),
             policy=policy,
             clock=clock,
-            older_nodes=lambda: 0 < members.knows < DESTINATIONS_SINCE,
+            admit_new=AdmitKnown(members, since=DESTINATIONS_SINCE, older="do not know destinations"),
         ),
         subscriptions=Subscriptions(
             store=storage.subscriptions,
             named=policy.destinations,
             switch_on=client_services.switch_feed_on,
             clock=clock,
-            older_nodes=lambda: 0 < members.knows < NOTICES_SINCE,
+            admit_new=AdmitKnown(members, since=NOTICES_SINCE, older="send no notices"),
         ),
         reconciliations=ReconciliationServices(
             storage=storage, admit=admit, clock=clock, randomness=randomness, max_days=settings.max_reconciled_days

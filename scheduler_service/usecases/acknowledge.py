@@ -56,15 +56,14 @@ SECRETS_FRESH_SECONDS: Final = 5.0
 """How long a client's secrets are known without reading them again; a second if an address is not signed by them."""
 
 
-def ack_fault(ack: Ack, *, settings: AckSettings, older_nodes: Callable[[], bool]) -> str | None:
-    """Why a callback may not have this `ack`; None: it may. `older_nodes()`: whether nodes run that take a 202 for an
-    end: then it raises Conflict."""
+def ack_fault(ack: Ack, *, settings: AckSettings, admit: Callable[[], None]) -> str | None:
+    """Why a callback may not have this `ack`; None: it may. `admit()` raises Conflict (older-nodes) while nodes run
+    that take a 202 for an end."""
     if settings.base_url is None:
         return no_ack(ack)
     if ack.within_seconds > settings.longest_seconds:
         return f"may be awaited for at most {settings.longest_seconds} seconds, by the operator's configuration"
-    if older_nodes():
-        raise Conflict("older-nodes", "nodes run that take a 202 for the end of a call with ack: upgrade them first")
+    admit()
     return None
 
 

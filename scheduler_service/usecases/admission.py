@@ -67,13 +67,13 @@ class JudgeClock:
 class AdmitCreates:
     """Admit: whether anything new may be created for a client right now.
 
-    Judges clients that the caller has looked up, and this process's clock. `older_nodes()`: whether nodes run that
-    would make calls of wires otherwise (`domain.wires`).
+    Judges clients that the caller has looked up, and this process's clock. `admit_wires()` raises Conflict
+    (older-nodes) while nodes run that would make calls of wires otherwise (`domain.wires`).
     """
 
-    def __init__(self, *, judge_clock: JudgeClock, older_nodes: Callable[[], bool]) -> None:
+    def __init__(self, *, judge_clock: JudgeClock, admit_wires: Callable[[], None]) -> None:
         self._judge_clock = judge_clock
-        self._older_nodes = older_nodes
+        self._admit_wires = admit_wires
 
     def __call__(self, client: Client) -> None:
         """Raises ClientSuspended; Conflict for built-in clients, whose rows Minutehand creates itself; ClockInDoubt."""
@@ -84,11 +84,7 @@ class AdmitCreates:
     def by_wire(self, client: Client) -> None:
         """The same for calls that nodes make as another scheduler does. Raises Conflict (older-nodes), too."""
         self(client)
-        if self._older_nodes():
-            raise Conflict(
-                "older-nodes",
-                "nodes run that would send such calls without the headers of this API: upgrade them first",
-            )
+        self._admit_wires()
 
     def work(self, client: Client) -> None:
         """The same for work that makes no calls, which a suspended client may request."""
@@ -97,14 +93,24 @@ class AdmitCreates:
         self._judge_clock()
 
 
-class AdmitDeadlines:
-    """Admit: whether schedules with a success deadline may be created. Nodes that don't know them would end a
-    deadline's row without looking at its schedule."""
+class KnowingMembers(Protocol):
+    """What the programs of all nodes know, as `WatchMembers` sees it."""
 
-    def __init__(self, *, older_nodes: Callable[[], bool]) -> None:
-        self._older_nodes = older_nodes
+    @property
+    def knows(self) -> int:
+        """The newest migration that all of them know; 0 while there are no nodes."""
+
+
+class AdmitKnown:
+    """Admit: whether something may be stored that nodes know only from the migration `since` on. `older`: what older
+    nodes do, to complete a sentence that begins with them."""
+
+    def __init__(self, members: KnowingMembers, *, since: int, older: str) -> None:
+        self._members = members
+        self._since = since
+        self._older = older
 
     def __call__(self) -> None:
         """Raises Conflict (older-nodes)."""
-        if self._older_nodes():
-            raise Conflict("older-nodes", "nodes run that know no success deadlines: upgrade them first")
+        if 0 < self._members.knows < self._since:
+            raise Conflict("older-nodes", f"nodes run that {self._older}: upgrade them first")

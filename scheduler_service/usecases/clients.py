@@ -80,18 +80,18 @@ class ChangeClient:
         store: ClientStore,
         catalog: Catalog,
         subscriptions: SubscriptionStore,
-        older_nodes: Callable[[], bool],
+        admit_feed: Callable[[], None],
     ) -> None:
-        """`older_nodes()`: whether nodes run that append no events."""
+        """`admit_feed()` raises Conflict (older-nodes) while nodes run that append no events."""
         self._store = store
         self._subscriptions = subscriptions
         self._catalog = catalog
-        self._older_nodes = older_nodes
+        self._admit_feed = admit_feed
 
     def check_feed(self, before: ClientSettings, wanted: ClientSettings) -> None:
         """Raises Conflict where a feed would begin that older nodes leave gaps in."""
-        if wanted.event_feed and not before.event_feed and self._older_nodes():
-            raise Conflict("older-nodes", "nodes run that append no events: upgrade them first")
+        if wanted.event_feed and not before.event_feed:
+            self._admit_feed()
 
     async def _check_feed_is_unused(self, before: Client, wanted: ClientSettings) -> None:
         """Raises Conflict where a feed would end that subscriptions send from; StoreUnavailable."""

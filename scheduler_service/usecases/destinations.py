@@ -72,8 +72,8 @@ def open_destination(stored: StoredDestination, encryption: SecretEncryption) ->
 
 
 class Destinations:
-    """Destinations of clients that the caller has looked up. Every method may be repeated. `older_nodes()`: whether
-    nodes run that would end the calls of rows that name a destination."""
+    """Destinations of clients that the caller has looked up. Every method may be repeated. `admit_new()`
+    raises Conflict (older-nodes) while nodes run that would end the calls of rows that name a destination."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Destinations:
         users: FindDestinationUsers,
         policy: CallbackPolicy,
         clock: Clock,
-        older_nodes: Callable[[], bool],
+        admit_new: Callable[[], None],
     ) -> None:
         self._store = store
         self._users = users
@@ -90,7 +90,7 @@ class Destinations:
         self._named = policy.destinations
         self._encryption = policy.encryption
         self._clock = clock
-        self._older_nodes = older_nodes
+        self._admit_new = admit_new
 
     async def one(self, client_id: ClientId, name: str) -> ShownDestination:
         """Raises NotFound, SecretLocked, StoreUnavailable."""
@@ -127,8 +127,7 @@ class Destinations:
         before = await self._store.read_destination(client_id, name)
         if before is None:
             precondition.check(None)
-            if self._older_nodes():
-                raise Conflict("older-nodes", "nodes run that do not know destinations: upgrade them first")
+            self._admit_new()
         await self._check_room(client_id, name, sealed, before, told)
 
         def step(known: StoredDestination | None, now: UnixMillis) -> StoredDestination:

@@ -30,7 +30,7 @@ from scheduler_service.domain.crons import load_zone
 from scheduler_service.domain.crons.dst import Gap
 from scheduler_service.domain.deadlines import MAX_WITHIN_SECONDS
 from scheduler_service.domain.destinations import DESTINATION_PATTERN, MAX_PATH_LENGTH, named_url, path_fault
-from scheduler_service.domain.errors import Conflict, FieldError, Invalid, InvalidRule
+from scheduler_service.domain.errors import FieldError, Invalid, InvalidRule
 from scheduler_service.domain.flows import Flow, FlowKey, FlowParallelism, FlowRate
 from scheduler_service.domain.ids import DAY_MS, ClientId, UnixMillis
 from scheduler_service.domain.instants import format_instant, parse_instant
@@ -215,9 +215,9 @@ def refuse_acks(why: str) -> CheckAck:
 class CallbackPolicy:
     """What the operator demands of every callback before it is stored, beside the settings of its client: the network
     policy, the `bounds` of retries and timeouts, the `encryption` of its headers, which `destinations` there are, and
-    which `kinds` of targets, whether receivers may acknowledge work later (`check_ack`), and whether `older_nodes` run,
-    which don't tell ends to receivers of their own. `admit_deadline()` raises Conflict (older-nodes) while nodes run
-    that know no success deadlines.
+    which `kinds` of targets, and whether receivers may acknowledge work later (`check_ack`). `admit_ends()` raises
+    Conflict (older-nodes) while nodes run that don't tell ends to receivers of their own, `admit_deadline()` while some
+    know no success deadlines.
     `check_url` and `check_proxy` are the network policy's.
     """
 
@@ -230,13 +230,13 @@ class CallbackPolicy:
         destinations: NamedDestinations | None = None,
         kinds: TargetKinds = NO_KINDS,
         check_ack: Callable[[Ack], str | None] = no_ack,
-        older_nodes: Callable[[], bool] = lambda: False,
+        admit_ends: Callable[[], None] = lambda: None,
         admit_deadline: Callable[[], None] = lambda: None,
     ) -> None:
         self.admit_deadline = admit_deadline
         check = network.check_url
         remembered = lru_cache(maxsize=REMEMBERED_URLS)(check)
-        self._older_nodes = older_nodes
+        self._admit_ends = admit_ends
         # A URL too long to be stored is not cached.
         self.check_url: CheckUrl = lambda url: (remembered if len(url) <= MAX_URL_LENGTH else check)(url)
         self.check_proxy = network.check_proxy
@@ -260,8 +260,8 @@ class CallbackPolicy:
     def admit_ends(self, request: EndReceivers) -> None:
         """Raises Conflict (older-nodes) for a request that names a receiver of an end which some nodes would not
         tell."""
-        if (request.on_success is not None or request.on_failure is not None) and self._older_nodes():
-            raise Conflict("older-nodes", "nodes run that do not know on_success and on_failure: upgrade them first")
+        if request.on_success is not None or request.on_failure is not None:
+            self._admit_ends()
 
 
 def draft(

@@ -74,8 +74,9 @@ class PutSubscription(NamedTuple):
 
 
 class Subscriptions:
-    """Subscriptions of clients that the caller has looked up. Every method may be repeated. `older_nodes()`: whether
-    nodes run that send no notices; `switch_on` gives a client a feed, without which there are no events to send."""
+    """Subscriptions of clients that the caller has looked up. Every method may be repeated. `admit_new()`
+    raises Conflict (older-nodes) while nodes run that send no notices; `switch_on` gives a client a feed, without which
+    there are no events to send."""
 
     def __init__(
         self,
@@ -84,13 +85,13 @@ class Subscriptions:
         named: NamedDestinations,
         clock: Clock,
         switch_on: Callable[[ClientId], Awaitable[None]],
-        older_nodes: Callable[[], bool],
+        admit_new: Callable[[], None],
     ) -> None:
         self._switch_on = switch_on
         self._store = store
         self._named = named
         self._clock = clock
-        self._older_nodes = older_nodes
+        self._admit_new = admit_new
 
     async def one(self, client_id: ClientId, name: str) -> ShownSubscription:
         """Raises NotFound, StoreUnavailable."""
@@ -117,8 +118,7 @@ class Subscriptions:
         known = before = await self._store.read_subscription(client_id, name)
         if before is None:
             precondition.check(None)
-            if self._older_nodes():
-                raise Conflict("older-nodes", "nodes run that send no notices: upgrade them first")
+            self._admit_new()
             await self._check_room(client_id, name)
         if document.enabled:
             await self._switch_on(client_id)

@@ -73,7 +73,7 @@ class Callers:
             pollers=pollers,
             policy=CallbackPolicy(network=NetworkPolicy(), encryption=NoEncryption()),
             admit=AdmitCreates(
-                judge_clock=JudgeClock(clock=clock, compared=AgreedClock(), limit_ms=1_000), older_nodes=lambda: False
+                judge_clock=JudgeClock(clock=clock, compared=AgreedClock(), limit_ms=1_000), admit_wires=lambda: None
             ),
             clock=clock,
             randomness=randomness,

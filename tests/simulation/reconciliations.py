@@ -53,7 +53,7 @@ class Reconciliations:
             remember=RememberRequest(keys=world.api_storage.idempotency),
             admit=AdmitCreates(
                 judge_clock=JudgeClock(clock=world.api_clock, compared=AgreedClock(), limit_ms=1_000),
-                older_nodes=lambda: False,
+                admit_wires=lambda: None,
             ),
             clock=world.api_clock,
             randomness=world.api_randomness,

@@ -54,7 +54,7 @@ def keys_of(
         pollers=PollerChooser(world.api_randomness),
         policy=policy,
         admit=AdmitCreates(
-            judge_clock=JudgeClock(clock=clock, compared=AgreedClock(), limit_ms=1_000), older_nodes=lambda: False
+            judge_clock=JudgeClock(clock=clock, compared=AgreedClock(), limit_ms=1_000), admit_wires=lambda: None
         ),
         clock=clock,
         randomness=world.api_randomness,
