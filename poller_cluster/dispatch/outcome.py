@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.dispatch.job import Claim
-from scheduler_service.domain.acknowledgements import ACCEPTED, AWAITING, clear_of_deadlines, deadline_at
+from scheduler_service.domain.acknowledgements import ACCEPTED, AWAITING, deadline_at
 from scheduler_service.domain.clients import ClientSettings
 from scheduler_service.domain.ids import MAX_DUE, UnixMillis, due_of
 from scheduler_service.domain.notices import NOTICE_MS
 from scheduler_service.domain.options import ScheduleOptions, Undecodable, decode_options
 from scheduler_service.domain.retry import Decision, GiveUp, RetryAt, decide
-from scheduler_service.domain.retry_rows import IN_DOUBT, is_acknowledged
+from scheduler_service.domain.retry_rows import IN_DOUBT, next_instant
 from scheduler_service.domain.schedules import Outcome, Row, State
 from scheduler_service.domain.verbs import CRON_STOPPED, NOT_AGAIN, SNOOZED, Heeded, heed
 from scheduler_service.domain.waits import Waits
@@ -55,9 +55,7 @@ def conclude(
     attempts = (claim.row.attempt_base or 0) + 1
     first = claim.first_attempt_at or UnixMillis(result.started_at_ms)
     if result.heeded is not None and result.heeded.obeyed is not None:
-        at = result.heeded.at
-        if at is not None and is_acknowledged(claim.row.options):
-            at = clear_of_deadlines(at)
+        at = None if result.heeded.at is None else next_instant(claim.row.options, result.heeded.at)
         stopped = result.heeded.verb == "stop-cron"
         ended = State.DELIVERED if result.succeeded else State.FAILED
         return Outcome(
@@ -106,7 +104,7 @@ def conclude(
         jitter=jitter(),
         at_most_once=options.at_most_once(settings),
     )
-    state, reason, next_at = read_decision(decision, acknowledged=is_acknowledged(claim.row.options))
+    state, reason, next_at = read_decision(decision, claim.row.options)
     if next_at is not None and result.nothing_sent and (claim.redelivery or options.in_doubt):
         reason = IN_DOUBT
     return Outcome(
@@ -145,11 +143,11 @@ def heeded(
     )
 
 
-def read_decision(decision: Decision, *, acknowledged: bool) -> tuple[State, str | None, UnixMillis | None]:
-    """State, reason and next attempt."""
+def read_decision(decision: Decision, options: str | None) -> tuple[State, str | None, UnixMillis | None]:
+    """State, reason and next attempt of a row with these options."""
     match decision:
         case RetryAt(at_ms=at):
-            return State.RETRYING, None, UnixMillis(clear_of_deadlines(at) if acknowledged else at)
+            return State.RETRYING, None, next_instant(options, at)
         case GiveUp(reason=reason):
             return State.FAILED, reason, None
 
@@ -210,9 +208,8 @@ def defer(claim: Claim, *, at: UnixMillis, in_doubt: bool, reason: str, behind: 
     status and error; its retry row is due at `at`, or right after the row's own instant if that is later: a row that
     pointed to itself would wait for ever. Nothing was sent, so a row in doubt stays in doubt. The time until then is
     counted as waited for `reason` (`domain.waits`), `behind` this schedule if that is known."""
-    at, waits = UnixMillis(max(at, claim.row.due + 1)), Waits() if claim.waits is None else claim.waits
-    if is_acknowledged(claim.row.options):
-        at = clear_of_deadlines(at)
+    at = next_instant(claim.row.options, max(at, claim.row.due + 1))
+    waits = Waits() if claim.waits is None else claim.waits
     return Outcome(
         state=State.RETRYING,
         attempts=claim.row.attempt_base or 0,

@@ -45,7 +45,7 @@ def end_of_wait(claim: Claim, client: ServedClient, *, now: int, jitter: Callabl
         jitter=jitter(),
         at_most_once=settings.in_doubt == "drop",
     )
-    state, reason, next_at = read_decision(decision, acknowledged=True)
+    state, reason, next_at = read_decision(decision, row.options)
     return Outcome(
         state=state,
         attempts=attempts,

@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from scheduler_service.domain.acknowledgements import AWAITING, REASONS_OF_WORDS
+from scheduler_service.domain.acknowledgements import AWAITING, REASONS_OF_WORDS, clear_of_deadlines
 from scheduler_service.domain.destinations import names_destination
 from scheduler_service.domain.flows import Flow
 from scheduler_service.domain.ids import (
@@ -188,6 +188,11 @@ def word_of(options: str | None) -> str | None:
 def is_acknowledged(options: str | None) -> bool:
     """Whether a row's receiver may answer 202 and say later what became of the call."""
     return options is not None and MARK_ACK in options and isinstance(_decoded(options).get(MARK_ACK), dict)
+
+
+def next_instant(options: str | None, at: int) -> UnixMillis:
+    """The first instant from `at` on that a row with these options may name as its next, unless that is a deadline."""
+    return clear_of_deadlines(at) if is_acknowledged(options) else UnixMillis(at)
 
 
 def is_deadline(options: str | None) -> bool:

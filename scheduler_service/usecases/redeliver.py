@@ -20,7 +20,6 @@ from uuid import UUID
 
 from membership.conditional import Applied, Rejected, Unknown
 from membership.errors import StoreUnavailable
-from scheduler_service.domain.acknowledgements import clear_of_deadlines
 from scheduler_service.domain.books import AttemptRecord
 from scheduler_service.domain.clients import Client, ClientSettings
 from scheduler_service.domain.ids import (
@@ -37,7 +36,7 @@ from scheduler_service.domain.ids import (
     partition_of,
 )
 from scheduler_service.domain.ports import AttemptStore, ScheduleStore
-from scheduler_service.domain.retry_rows import REDELIVERY, definition_of, is_acknowledged, outcome_of
+from scheduler_service.domain.retry_rows import REDELIVERY, definition_of, next_instant, outcome_of
 from scheduler_service.domain.schedules import Outcome, Row, RowWrite, State
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.cancel_schedules import NoSuchSchedule
@@ -152,8 +151,7 @@ class RedeliverSchedule:
             at = UnixMillis(max(self._clock.wall_ms(), row.due, row.finished_at or 0, earliest) + 1)
             if at > MAX_DUE:
                 raise StoreUnavailable("the schedule's end lies too far ahead")
-            if is_acknowledged(row.options):
-                at = clear_of_deadlines(at)
+            at = next_instant(row.options, at)
             ours.add(at)
             await self._point(partition, row, at)
         raise StoreUnavailable("the minute of this schedule changes too often")

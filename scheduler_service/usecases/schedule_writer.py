@@ -39,7 +39,6 @@ from membership.errors import MinutehandError, StoreUnavailable
 from membership.identity import NodeIncarnation, PollerKey
 from membership.lease import start_of
 from membership.ports import LeaseStore
-from scheduler_service.domain.acknowledgements import clear_of_deadlines
 from scheduler_service.domain.clients import WriteConsistency
 from scheduler_service.domain.deadlines import within_seconds
 from scheduler_service.domain.ids import (
@@ -63,6 +62,7 @@ from scheduler_service.domain.retry_rows import (
     definition_of,
     is_acknowledged,
     is_in_doubt,
+    next_instant,
     outcome_after,
     outcome_of,
     pointed_word,
@@ -365,9 +365,7 @@ class ScheduleWriter:
                 if await self._owner_has_it(definition, header):
                     return None
                 in_doubt = True
-            at = UnixMillis(self._clock.wall_ms())
-            if is_acknowledged(definition.options):
-                at = clear_of_deadlines(at)
+            at = next_instant(definition.options, self._clock.wall_ms())
             outcome = outcome_after(row, state=State.RETRYING, at=at, reason=IN_DOUBT if in_doubt else LATE_CREATE)
             if (word := word_of(definition.options)) is not None:
                 outcome = msgspec.structs.replace(outcome, reason=word)
