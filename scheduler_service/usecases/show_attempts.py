@@ -72,21 +72,16 @@ class ShowAttempts:
 
 async def read_attempts(store: AttemptStore, client_id: ClientId, row: Row) -> list[AttemptShown]:
     """The attempts of the schedule with this original. Raises StoreUnavailable."""
-    words: Mapping[int, Told] = {}
-    if is_acknowledged(row.options):
-        words = await store.read_words(client_id, row.schedule_id)
-    return attempts_of(row, await store.read(client_id, row.schedule_id), words=words)
+    words = await store.read_words(client_id, row.schedule_id) if is_acknowledged(row.options) else None
+    return _attempts_of(row, await store.read(client_id, row.schedule_id), words)
 
 
-def attempts_of(
-    row: Row, records: Iterable[AttemptRecord], *, words: Mapping[int, Told] | None = None
-) -> list[AttemptShown]:
-    """The attempts of a schedule: the recorded ones, and that which its original row tells of. `words`: what receivers
-    said of them."""
+def _attempts_of(row: Row, records: Iterable[AttemptRecord], words: Mapping[int, Told] | None) -> list[AttemptShown]:
+    """The attempts of a schedule: the recorded ones, and that which its original row tells of. `words`: what its
+    receiver said of them; None: it may say nothing later."""
     shown = {each.attempt: _recorded(each) for each in records}
-    if is_acknowledged(row.options):
-        told = words or {}
-        shown = {number: _said(shown.get(number), number, row, told.get(number)) for number in (*shown, *told)}
+    if words is not None:
+        shown = {number: _said(shown.get(number), number, row, words.get(number)) for number in (*shown, *words)}
     if row.state == State.DELIVERED:
         number = row.attempts or 1
         recorded = shown.get(number)
