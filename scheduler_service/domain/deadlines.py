@@ -17,7 +17,7 @@ import msgspec
 
 from scheduler_service.domain.events import Event, EventType, derived_event_id
 from scheduler_service.domain.ids import ClientId, ScheduleId, UnixMillis, due_of
-from scheduler_service.domain.instants import format_instant
+from scheduler_service.domain.instants import format_instant, format_instant_or_none
 from scheduler_service.domain.options import Undecodable, decode_options
 from scheduler_service.domain.reasons import REASONS
 from scheduler_service.domain.retry_rows import key_mark
@@ -147,8 +147,8 @@ def overdue_event(client_id: ClientId, row: Row, *, deadline: UnixMillis, standi
         destination=destination_of(row.url),
         last_status=row.last_status,
         last_error=row.last_error,
-        next_attempt_at=None if row.next_attempt_at is None else format_instant(row.next_attempt_at),
-        finished_at=None if row.finished_at is None else format_instant(row.finished_at),
+        next_attempt_at=format_instant_or_none(row.next_attempt_at),
+        finished_at=format_instant_or_none(row.finished_at),
         told_late_seconds=late_ms / 1000.0 if late_ms > TOLD_LATE_MS else None,
     )
     return Event(

@@ -21,7 +21,7 @@ from scheduler_service.domain.acknowledgements import (
     read_token,
 )
 from scheduler_service.domain.errors import FieldError, Invalid, NotFound
-from scheduler_service.domain.instants import format_instant
+from scheduler_service.domain.instants import format_instant_or_none
 from scheduler_service.usecases.acknowledge import TooEarly, Word
 from scheduler_service.usecases.authenticate import Principal
 
@@ -71,8 +71,7 @@ async def acknowledge(context: RequestContext) -> web.Response:
         row = await services.acknowledge(address, word)
     except TooEarly as early:
         raise Refusal(TOO_EARLY, str(early), headers={"Retry-After": "1"}) from None
-    awaited = request.result == "extend" and row.next_attempt_at is not None
-    deadline = format_instant(row.next_attempt_at) if awaited and row.next_attempt_at is not None else None
+    deadline = format_instant_or_none(row.next_attempt_at) if request.result == "extend" else None
     return json_response(AckView(schedule_id=str(row.schedule_id), state=row.shown_state.value, deadline=deadline))
 
 
