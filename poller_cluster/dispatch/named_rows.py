@@ -27,7 +27,7 @@ from typing import Final, TypeAlias
 from poller_cluster.clients import ServedClient
 from poller_cluster.destinations import ServedDestination
 from poller_cluster.dispatch.job import Claim
-from poller_cluster.dispatch.outcome import DESTINATION_DELETED, DESTINATION_LOCKED, defer
+from poller_cluster.dispatch.outcome import DESTINATION_DELETED, DESTINATION_LOCKED, defer, defer_for
 from scheduler_service.domain.ids import (
     MINUTE_MS,
     ClientId,
@@ -135,8 +135,7 @@ def gone(claim: Claim, *, now: int) -> Outcome:
 
 def locked(claim: Claim, *, now: int, fraction: float, reason: str = DESTINATION_LOCKED) -> Outcome:
     """The outcome that defers a row of which this node's key ring can't decrypt something."""
-    at = UnixMillis(now + round(LOCKED_SECONDS * 1000 * (1 + fraction)))
-    return defer(claim, at=at, in_doubt=claim.redelivery or says_in_doubt(claim.row.options), reason=reason)
+    return defer_for(claim, LOCKED_SECONDS * (1 + fraction), now=now, reason=reason)
 
 
 def _options(claim: Claim) -> ScheduleOptions:

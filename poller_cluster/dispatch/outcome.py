@@ -10,7 +10,7 @@ from scheduler_service.domain.ids import MAX_DUE, UnixMillis, due_of
 from scheduler_service.domain.notices import NOTICE_MS
 from scheduler_service.domain.options import ScheduleOptions, Undecodable, decode_options
 from scheduler_service.domain.retry import Decision, GiveUp, RetryAt, decide
-from scheduler_service.domain.retry_rows import IN_DOUBT, next_instant
+from scheduler_service.domain.retry_rows import IN_DOUBT, next_instant, says_in_doubt
 from scheduler_service.domain.schedules import Outcome, Row, State
 from scheduler_service.domain.verbs import CRON_STOPPED, NOT_AGAIN, SNOOZED, Heeded, heed
 from scheduler_service.domain.waits import Waits
@@ -220,3 +220,9 @@ def defer(claim: Claim, *, at: UnixMillis, in_doubt: bool, reason: str, behind: 
         reason=IN_DOUBT if in_doubt else reason,
         fired_by=waits.deferred(reason, at - claim.row.due, behind=behind),
     )
+
+
+def defer_for(claim: Claim, seconds: float, *, now: int, reason: str) -> Outcome:
+    """`defer` of a row as stored until so many seconds after `now` (Unix ms)."""
+    at = UnixMillis(now + max(round(seconds * 1000), 1))
+    return defer(claim, at=at, in_doubt=claim.redelivery or says_in_doubt(claim.row.options), reason=reason)

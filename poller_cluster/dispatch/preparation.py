@@ -14,13 +14,11 @@ from poller_cluster.delivery.token_request import TokenFailure
 from poller_cluster.dispatch.attempt_traces import UNTRACED, AttemptTraces
 from poller_cluster.dispatch.job import Job
 from poller_cluster.dispatch.named_rows import locked
-from poller_cluster.dispatch.outcome import HEADERS_LOCKED, TOKEN_UNAVAILABLE, defer
+from poller_cluster.dispatch.outcome import HEADERS_LOCKED, TOKEN_UNAVAILABLE, defer_for
 from poller_cluster.dispatch.request import Prepared, Sender, prepare, unsent
 from poller_cluster.dispatch.tokens import Fetcher, TokenAwaited, TokenKey, Tokens, TokenUnavailable
 from poller_cluster.node_runtime import NodeRuntime
 from scheduler_service.domain.errors import SecretLocked
-from scheduler_service.domain.ids import UnixMillis
-from scheduler_service.domain.retry_rows import says_in_doubt
 from scheduler_service.domain.schedules import Outcome, State
 
 UNAUTHORIZED = 401
@@ -90,6 +88,4 @@ class Preparation:
     def _until_asked_again(self, job: Job, missing: TokenUnavailable, now: int) -> Outcome:
         """The rows come back spread over as long again as the pause, so that they don't come all at once."""
         seconds = missing.seconds + missing.pause * self._randomness.fraction()
-        at, claim = UnixMillis(now + max(round(seconds * 1000), 1)), job.claim
-        in_doubt = claim.redelivery or says_in_doubt(claim.row.options)
-        return defer(claim, at=at, in_doubt=in_doubt, reason=TOKEN_UNAVAILABLE)
+        return defer_for(job.claim, seconds, now=now, reason=TOKEN_UNAVAILABLE)

@@ -17,15 +17,13 @@ from poller_cluster.clients import ServedClient
 from poller_cluster.dispatch.dispatcher import Dispatcher
 from poller_cluster.dispatch.flows import Deferral, FlowPlace, TooManyFlows
 from poller_cluster.dispatch.job import Job
-from poller_cluster.dispatch.outcome import FLOW_FULL, defer
+from poller_cluster.dispatch.outcome import FLOW_FULL, defer_for
 from poller_cluster.dispatch.receivers import DUE, part_for
 from poller_cluster.minute.limits import RowWindow
 from poller_cluster.minute.rows import FLOW, LATER, Again, Hold, PendingRow, WaitQueue
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.flows import Flow
-from scheduler_service.domain.ids import UnixMillis
 from scheduler_service.domain.options import flow_of
-from scheduler_service.domain.retry_rows import says_in_doubt
 from scheduler_service.domain.schedules import Outcome
 
 HOLD_SECONDS = 10.0
@@ -37,7 +35,6 @@ ALL = 1 << 30
 """More than the rows of any minute."""
 UNTIL_DUE: WaitQueue = (LATER, "")
 """The queue of rows that are not due: one for all keys."""
-_FRACTIONS = 1024
 
 Turn: TypeAlias = FlowPlace[Job] | Hold | Outcome | None
 """A place with room, None for a row without limits, or what becomes of the row instead of being claimed."""
@@ -85,7 +82,7 @@ class FlowAdmission:
         try:
             place = self._place(flow, client)
         except TooManyFlows:
-            return self._deferred(entry, now_ms, LEAST_SECONDS * (1 + self._fraction(entry)), Deferral.KEYS)
+            return self._deferred(entry, now_ms, LEAST_SECONDS * (1 + entry.fraction), Deferral.KEYS)
         if place is None or flow is None:
             return None
         part = part_for(row.due - now_ms, lead_ms=self._settings.claim_lead_ms)
@@ -100,7 +97,7 @@ class FlowAdmission:
             self._held[flow.key] = held + 1
             self._free -= 1
             return Hold((FLOW, flow.key), entry.key)
-        most = LONGEST_SECONDS * (1 + self._fraction(entry)) / 2
+        most = LONGEST_SECONDS * (1 + entry.fraction) / 2
         seconds = place.defer(now, before=held, least=LEAST_SECONDS, most=most)
         return self._deferred(entry, now_ms, seconds, Deferral.LIMITS)
 
@@ -109,15 +106,9 @@ class FlowAdmission:
             return None
         return self._dispatcher.flows.place(client.client_id, flow, client.settings, granted_at=self._granted_at)
 
-    def _fraction(self, entry: PendingRow) -> float:
-        """From 0 to 1, the same whenever this row is judged, so that rows come back spread."""
-        return entry.row.schedule_id.int % _FRACTIONS / _FRACTIONS
-
     def _deferred(self, entry: PendingRow, now_ms: int, seconds: float, why: Deferral) -> Outcome:
         self._dispatcher.flows.deferred[why] += 1
-        in_doubt = entry.redelivery or says_in_doubt(entry.row.options)
-        at = UnixMillis(now_ms + round(seconds * 1000))
-        return defer(entry.claim(), at=at, in_doubt=in_doubt, reason=FLOW_FULL)
+        return defer_for(entry.claim(), seconds, now=now_ms, reason=FLOW_FULL)
 
     def again(self, queue: WaitQueue, first: PendingRow, client: ServedClient | None, now_ms: int) -> Again:
         """Which of the rows held for a key are to be judged again, or of those held until they are due."""

@@ -10,13 +10,12 @@ from collections.abc import Mapping, Sized
 
 from poller_cluster.clients import ServedClient
 from poller_cluster.dispatch.dispatcher import Dispatcher
-from poller_cluster.dispatch.outcome import LONG_CALLS_FULL, defer
+from poller_cluster.dispatch.outcome import LONG_CALLS_FULL, defer_for
 from poller_cluster.dispatch.receivers import DUE, due_within, part_for
 from poller_cluster.minute.limits import RowWindow
 from poller_cluster.minute.rows import LONG, Again, Hold, PendingRow, Verdict, WaitQueue
 from poller_cluster.settings import MinuteSettings
-from scheduler_service.domain.ids import ClientId, UnixMillis
-from scheduler_service.domain.retry_rows import says_in_doubt
+from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.schedules import Row
 
 LEAST_APART_SECONDS = 10.0
@@ -25,7 +24,6 @@ LONGEST_SECONDS = 600.0
 WINDOW_PART = 8
 FOR_ROOM: WaitQueue = (LONG, "")
 """The queue of long calls: one for all receivers."""
-_FRACTIONS = 1024
 
 
 class LongAdmission:
@@ -72,17 +70,14 @@ class LongAdmission:
             self._held += 1
             self._calls.refuse(self._client_id, limit)
             return Hold(FOR_ROOM, entry.key)
-        fraction = entry.row.schedule_id.int % _FRACTIONS / _FRACTIONS
         seconds = self._calls.defer(
             self._client_id,
             limit,
             now=self._dispatcher.flows.monotonic(),
             least=LEAST_APART_SECONDS,
-            most=LONGEST_SECONDS * (1 + fraction) / 2,
+            most=LONGEST_SECONDS * (1 + entry.fraction) / 2,
         )
-        in_doubt = entry.redelivery or says_in_doubt(entry.row.options)
-        at = UnixMillis(now_ms + round(seconds * 1000))
-        return defer(entry.claim(), at=at, in_doubt=in_doubt, reason=LONG_CALLS_FULL)
+        return defer_for(entry.claim(), seconds, now=now_ms, reason=LONG_CALLS_FULL)
 
     def again(self, first: PendingRow, client: ServedClient, now_ms: int) -> Again:
         """Which of the held rows are to be judged again."""

@@ -12,6 +12,8 @@ from scheduler_service.domain.revisions import newer
 from scheduler_service.domain.schedules import Outcome, Row, RowWrite, State, SweptRow
 from scheduler_service.domain.waits import Waits
 
+_FRACTIONS = 1024
+
 
 class PendingRow:
     """One row: waiting, then claimed, then ended (its outcome known but not recorded). Retry rows, and fires of crons
@@ -57,6 +59,11 @@ class PendingRow:
     def waits(self) -> bool:
         """Whether it is neither claimed nor ended nor forgotten."""
         return not (self.claimed or self.forgotten) and self.outcome is None
+
+    @property
+    def fraction(self) -> float:
+        """From 0 to 1, the same whenever this row is judged, so that rows that are deferred come back spread."""
+        return self.row.schedule_id.int % _FRACTIONS / _FRACTIONS
 
     def claim(self) -> Claim:
         return Claim(
