@@ -31,7 +31,7 @@ from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.destinations import StoredDestination, read_named_url
 from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId
-from scheduler_service.domain.options import ScheduleOptions, Undecodable
+from scheduler_service.domain.options import Undecodable
 from scheduler_service.domain.ports import ClientStore, DestinationStore, SecretEncryption
 from scheduler_service.domain.subscriptions import StoredSubscription, Subscription, decode_subscription
 from scheduler_service.domain.targets import NO_KINDS, TargetKinds
@@ -90,9 +90,9 @@ class ServedClient:
         destination, _ = self.named(url)
         return self.settings if destination is None else destination.settings
 
-    def attempt_seconds(self, options: ScheduleOptions, settings: ClientSettings) -> float:
-        """The time-out of an attempt under the settings for its URL."""
-        return min(options.timeout_seconds or settings.timeout_seconds, self.longest_attempt_seconds)
+    def attempt_seconds(self, own: float | None, settings: ClientSettings) -> float:
+        """The time-out of an attempt under the settings for its URL. `own`: that of the row, if it has one."""
+        return min(own or settings.timeout_seconds, self.longest_attempt_seconds)
 
 
 class ServedClients:

@@ -34,7 +34,7 @@ from poller_cluster.dispatch.job import Job
 from poller_cluster.dispatch.preparation import Preparation
 from poller_cluster.dispatch.request import Sender
 from poller_cluster.dispatch.tokens import Fetcher
-from poller_cluster.events.outcome_events import OutcomeEvents, event_of_end
+from poller_cluster.events.outcome_events import OutcomeEvents
 from poller_cluster.events.tracks import EventTracks
 from poller_cluster.hand_over import HandOver
 from poller_cluster.minute.context import MinuteContext
@@ -170,9 +170,7 @@ class Node:
         self.dispatcher = self._build_dispatcher(
             Sender(incarnation=str(incarnation), version=profile.version, acknowledgements=settings.acknowledgements)
         )
-        self.ends = EndNotices(
-            clients=self.clients, schedules=stores.schedules, writer=self._writer, event_of=event_of_end
-        )
+        self.ends = EndNotices(clients=self.clients, schedules=stores.schedules, writer=self._writer)
         self.occurrences = Occurrences(clients=self.clients, writer=self._writer, runtime=self._runtime)
 
         async def append(poller_id: PollerId, client_id: ClientId, event: Event) -> None:

@@ -81,8 +81,8 @@ class LongCalls:
         """Whether the call of this row is a long one."""
         if not self.possible(client):
             return False
-        own = timeout_of(row.options)
-        return (own or client.settings_for(row.url).timeout_seconds) > self._settings.long_call_seconds
+        seconds = client.attempt_seconds(timeout_of(row.options), client.settings_for(row.url))
+        return seconds > self._settings.long_call_seconds
 
     # Claims.
 

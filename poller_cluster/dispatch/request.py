@@ -149,8 +149,9 @@ def prepare(
     if method in METHODS_WITHOUT_BODY:
         # It was given for another method, which the destination had then, or to another scheduler's wire.
         body = b""
+    timeout_seconds = client.attempt_seconds(options.timeout_seconds, settings)
     options, ack_url = _offered(
-        claim, options, client, settings=settings, epoch=epoch, sender=sender, now=now, by_http=target is None
+        claim, options, client, seconds=timeout_seconds, epoch=epoch, sender=sender, now=now, by_http=target is None
     )
     webhook_id = str(row.schedule_id)
     timestamp = now // 1000
@@ -191,7 +192,7 @@ def prepare(
             ack_url=ack_url,
         ),
         body=body,
-        timeout_seconds=client.attempt_seconds(options, settings),
+        timeout_seconds=timeout_seconds,
         at_most_once=options.at_most_once(settings),
         client_id=client.client_id,
         channel=channel,
@@ -206,26 +207,26 @@ def _offered(
     options: ScheduleOptions,
     client: ServedClient,
     *,
-    settings: ClientSettings,
+    seconds: float,
     epoch: int,
     sender: Sender,
     now: int,
     by_http: bool,
 ) -> tuple[ScheduleOptions, str | None]:
-    """The options, and where the receiver of this attempt may send its word. If there is no such address, nobody could
-    say what became of the call: the options are then without `ack`, so that 202 is an end as every 2xx is."""
+    """The options, and where the receiver of this attempt of at most `seconds` may send its word. If there is no such
+    address, nobody could say what became of the call: the options are then without `ack`, so that 202 is an end as
+    every 2xx is."""
     if options.ack is None:
         return options, None
     offered, secrets = sender.acknowledgements, client.secrets or client.private_keys
     if offered.base_url is None or not secrets or not by_http:
         return msgspec.structs.replace(options, ack=None), None
-    timeout_seconds = options.timeout_seconds or settings.timeout_seconds
     address = Address(
         client_id=client.client_id,
         schedule_id=claim.row.schedule_id,
         attempt=(claim.row.attempt_base or 0) + 1,
         fence=epoch,
-        expires_at=UnixMillis(now + round((offered.longest_seconds + timeout_seconds) * 1000)),
+        expires_at=UnixMillis(now + round((offered.longest_seconds + seconds) * 1000)),
     )
     return options, offered.base_url.rstrip("/") + PATH + address_token(address, secrets[-1])
 

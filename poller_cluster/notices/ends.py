@@ -7,15 +7,14 @@ another node has recorded says so, too; its row is placed only if that node had 
 """
 
 from collections import OrderedDict
-from collections.abc import Callable
 from typing import Final
 
 from membership.errors import StoreUnavailable
 from poller_cluster.clients import ServedClients
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.dispatch.job import Job
+from scheduler_service.domain.end_events import event_of_end
 from scheduler_service.domain.end_notices import EndNotice, KeptAnswer
-from scheduler_service.domain.events import Event
 from scheduler_service.domain.ids import ScheduleId, key_of, partition_of
 from scheduler_service.domain.notices import EVENTS_CLIENT, end_notice_row
 from scheduler_service.domain.options import tells_of
@@ -30,24 +29,14 @@ _End = tuple[ScheduleId, int]
 
 
 class EndNotices:
-    """Those of one node. `event_of` is the event of an end, as subscriptions send it."""
+    """Those of one node."""
 
-    def __init__(
-        self,
-        *,
-        clients: ServedClients,
-        schedules: ScheduleStore,
-        writer: ScheduleWriter,
-        event_of: Callable[[Definition, Outcome], Event],
-    ) -> None:
-        self.placed = 0
-        """Rows placed so far."""
+    def __init__(self, *, clients: ServedClients, schedules: ScheduleStore, writer: ScheduleWriter) -> None:
         self.kept_bytes = 0
         """Of answers that wait for their rows."""
         self._clients = clients
         self._schedules = schedules
         self._writer = writer
-        self._event_of = event_of
         self._answers: OrderedDict[_End, KeptAnswer] = OrderedDict()
 
     def attempt_made(self, job: Job, result: AttemptResult, outcome: Outcome) -> None:
@@ -75,7 +64,7 @@ class EndNotices:
             client_id=definition.client_id,
             on="success" if outcome.state is State.DELIVERED else "failure",
             url=url,
-            event=self._event_of(definition, outcome),
+            event=event_of_end(definition, outcome),
             letter_poller=definition.poller_id,
             answer=answer,
             answer_known=answer is not None or outcome.last_status is None,
@@ -85,7 +74,6 @@ class EndNotices:
             # An earlier owner knew the answer, and the row must keep it.
             return
         await self._writer(row)
-        self.placed += 1
         self._take(end)
 
     async def _is_placed(self, row: Definition) -> bool:
