@@ -139,9 +139,10 @@ def held_by(
     return tuple(reason for reason, holds in found.items() if holds)
 
 
-def estimated_rows(load: int | None, *, pollers: int, occupied: int, mean: float) -> int:
-    """Rows of some pollers in a minute: their part of its load; without one, the mean of those that were counted."""
-    return round(mean * pollers) if load is None else round(load * pollers / max(occupied, 1))
+def estimated_rows(load: int | None, *, occupied: int, mean: float) -> int:
+    """Rows of one poller in a minute that is occupied in so many: its part of the load; without one, the mean of those
+    that were counted."""
+    return round(mean) if load is None else round(load / occupied)
 
 
 def seconds_to_drain(rows: int, per_minute: float) -> int | None:

@@ -252,7 +252,7 @@ class ShowBacklog:
         for poller_id, minute, read in chain(left, ((*one, 0) for one in waiting)):
             if minute >= present - SETTLING_MINUTES and poller_id not in pollers.unowned:
                 continue
-            share = estimated_rows(loads.get(minute), pollers=1, occupied=found.occupied[minute], mean=mean)
+            share = estimated_rows(loads.get(minute), occupied=found.occupied[minute], mean=mean)
             overdue.estimate(minute, present, share - read)
         # Only the loads tell of minutes whose index was not read.
         for minute, rows in loads.items():
