@@ -13,7 +13,6 @@ beyond `MAX_DETAILED` the loads themselves are answered. What was found is kept 
 least ten seconds, so pages of it agree.
 """
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -45,7 +44,8 @@ from scheduler_service.domain.ports import (
 )
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
-from scheduler_service.usecases.members import MemberState, WatchMembers
+from scheduler_service.usecases.members import WatchMembers
+from scheduler_service.usecases.shared_looks import KeptLook
 
 READS_AT_ONCE: Final = 8
 HOURS_PER_READ: Final = 4
@@ -64,7 +64,6 @@ FACTOR_OF_ALL: Final = 4
 MAX_DETAILED = 100
 """Clients whose index is read for the sum of all."""
 BACKLOG_KEPT_SECONDS: Final = 10.0
-BACKLOG_KEPT_FACTOR: Final = 10.0
 
 
 @dataclass(slots=True)
@@ -130,10 +129,7 @@ class ShowBacklog:
         self._loads = loads
         self._destinations = destinations
         self._clock = clock
-        self._looking = asyncio.Lock()
-        self._found: list[ClientBacklog] = []
-        self._drain_seconds: int | None = None
-        self._keep_until = float("-inf")
+        self._all = KeptLook(self._look, least_seconds=BACKLOG_KEPT_SECONDS, clock=clock)
 
     async def of_client(self, client: Client) -> ClientBacklog:
         """Raises StoreUnavailable."""
@@ -144,13 +140,7 @@ class ShowBacklog:
     async def of_all(self, *, after: tuple[int, ClientId] | None, limit: int) -> ClusterBacklog:
         """Up to `limit` clients with fewer overdue rows than `after` says, or as many and a later id; None: from the
         worst on. Raises StoreUnavailable."""
-        async with self._looking:
-            began = self._clock.monotonic()
-            if began >= self._keep_until:
-                await self._look()
-                ended = self._clock.monotonic()
-                self._keep_until = ended + max(BACKLOG_KEPT_SECONDS, BACKLOG_KEPT_FACTOR * (ended - began))
-            found, drain_seconds = self._found, self._drain_seconds
+        found, drain_seconds = await self._all()
         left = [one for one in found if after is None or rank(one) > (-after[0], after[1])]
         return ClusterBacklog(
             overdue=sum_of(one.overdue for one in found),
@@ -160,7 +150,8 @@ class ShowBacklog:
             more=len(left) > limit,
         )
 
-    async def _look(self) -> None:
+    async def _look(self) -> tuple[list[ClientBacklog], int | None]:
+        """The clients that have overdue rows, the worst first, and the seconds until none of them has any."""
         await self._members.known()
         present = minute_of(self._clock.wall_ms())
         clients = [one for one in await self._clients.list_clients() if one.state is not ClientState.DELETED]
@@ -181,9 +172,9 @@ class ShowBacklog:
             budget.give_back(part)
         for one, overdue in ranked[MAX_DETAILED:]:
             found.append(await self._told(one, overdue, fullest=0, spare=spare))
-        self._found = sorted((one for one in found if one.overdue.rows), key=rank)
-        moving = sum(one.overdue.rows for one in self._found if one.drain_seconds is not None)
-        self._drain_seconds = seconds_to_drain(moving, spare) if moving or not self._found else None
+        found = sorted((one for one in found if one.overdue.rows), key=rank)
+        moving = sum(one.overdue.rows for one in found if one.drain_seconds is not None)
+        return found, seconds_to_drain(moving, spare) if moving or not found else None
 
     async def _pollers(self, client: Client) -> _Pollers:
         living = {one.incarnation for one in self._members.members() if not one.state.ended}
@@ -201,11 +192,8 @@ class ShowBacklog:
 
     async def _spare(self) -> float:
         """Calls a minute that live nodes are sized for beyond those that are due about now."""
-        capacity = sum(
-            one.heartbeat.capacity_per_minute for one in self._members.members() if one.state is MemberState.LIVE
-        )
-        present = minute_of(self._clock.wall_ms())
-        return capacity - await self._due_now(ALL_CLIENTS, present)
+        capacity = self._members.capacity_per_minute()
+        return capacity - await self._due_now(ALL_CLIENTS, minute_of(self._clock.wall_ms()))
 
     async def _due_now(self, name: ClientId, present: Minute) -> float:
         first, last = Minute(present - 2), Minute(present + 2)

@@ -1,9 +1,8 @@
 """The operator's view of the cluster: nodes, pollers of a client, and drains of nodes."""
 
-import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from membership.identity import NodeId, NodeIncarnation
@@ -17,10 +16,9 @@ from scheduler_service.domain.schedules import Unfinished
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
 from scheduler_service.usecases.members import Member, MemberState, WatchMembers
+from scheduler_service.usecases.shared_looks import KeptLook
 
-CACHED_SECONDS = 2.0
-CACHED_FACTOR = 10.0
-"""A count of owners is cached for this many times as long as it took."""
+COUNT_KEPT_SECONDS = 2.0
 READS_AT_ONCE = 8
 
 HOURS_PER_READ = 4
@@ -40,9 +38,9 @@ MAX_ROWS = 50_000
 class Ownership:
     """`pollers`: all there are. `by_owner`: how many name each incarnation as their owner, ended ones included."""
 
-    pollers: int = 0
-    by_owner: Mapping[NodeIncarnation, int] = field(default_factory=dict)
-    guaranteed_calls_per_minute: int = 0
+    pollers: int
+    by_owner: Mapping[NodeIncarnation, int]
+    guaranteed_calls_per_minute: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,10 +91,7 @@ class ShowCluster:
         self._members = members
         self._clients = clients
         self._leases = leases
-        self._clock = clock
-        self._counting = asyncio.Lock()
-        self._counted = Ownership()
-        self._keep_until = float("-inf")
+        self._ownership = KeptLook(self._count, least_seconds=COUNT_KEPT_SECONDS, clock=clock)
 
     async def __call__(self) -> Cluster:
         """Raises StoreUnavailable."""
@@ -111,20 +106,9 @@ class ShowCluster:
             pollers=ownership.pollers,
             owned=sum(node.pollers for node in nodes),
             guaranteed_calls_per_minute=ownership.guaranteed_calls_per_minute,
-            capacity_per_minute=sum(
-                node.member.heartbeat.capacity_per_minute for node in nodes if node.member.state is MemberState.LIVE
-            ),
+            capacity_per_minute=self._members.capacity_per_minute(),
             not_calling=why_no_calls_are_made(nodes) if self._members.settled and ownership.pollers else None,
         )
-
-    async def _ownership(self) -> Ownership:
-        async with self._counting:
-            began = self._clock.monotonic()
-            if began >= self._keep_until:
-                self._counted = await self._count()
-                ended = self._clock.monotonic()
-                self._keep_until = ended + max(CACHED_SECONDS, CACHED_FACTOR * (ended - began))
-            return self._counted
 
     async def _count(self) -> Ownership:
         clients = [one for one in await self._clients.list_clients() if one.state is not ClientState.DELETED]

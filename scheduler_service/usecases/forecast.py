@@ -11,7 +11,6 @@ For all clients the loads are read as for one, because each process also counts 
 what was read is kept for ten times as long as that took, at least ten seconds.
 """
 
-import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from typing import Final
@@ -24,12 +23,12 @@ from scheduler_service.domain.minute_loads import ALL_CLIENTS, loads_of
 from scheduler_service.domain.ports import ClientStore, CronStore, MinuteLoadStore
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
-from scheduler_service.usecases.members import MemberState, WatchMembers
+from scheduler_service.usecases.members import WatchMembers
+from scheduler_service.usecases.shared_looks import KeptLook
 
 WALK_SECONDS: Final = 0.5
 RULES_PER_READ: Final = 1_000
 CRONS_KEPT_SECONDS: Final = 10.0
-CRONS_KEPT_FACTOR: Final = 10.0
 
 
 class ShowForecast:
@@ -49,10 +48,7 @@ class ShowForecast:
         self._crons = crons
         self._loads = loads
         self._clock = clock
-        self._reading = asyncio.Lock()
-        self._groups: Sequence[CronGroup] = ()
-        self._guaranteed = 0
-        self._keep_until = float("-inf")
+        self._all = KeptLook(self._read_all, least_seconds=CRONS_KEPT_SECONDS, clock=clock)
 
     async def of_client(self, client: Client, *, first: Minute, last: Minute) -> Forecast:
         """Both ends included. Raises StoreUnavailable. A client that may not call has a forecast all the same."""
@@ -63,13 +59,7 @@ class ShowForecast:
 
     async def of_all(self, *, first: Minute, last: Minute) -> Forecast:
         """The same over all clients that are not deleted, without built-in ones."""
-        async with self._reading:
-            began = self._clock.monotonic()
-            if began >= self._keep_until:
-                await self._read_all()
-                ended = self._clock.monotonic()
-                self._keep_until = ended + max(CRONS_KEPT_SECONDS, CRONS_KEPT_FACTOR * (ended - began))
-            groups, guaranteed = self._groups, self._guaranteed
+        groups, guaranteed = await self._all()
         return await self._forecast(ALL_CLIENTS, groups, guaranteed, first, last)
 
     async def _forecast(
@@ -81,11 +71,7 @@ class ShowForecast:
         return Forecast(
             minutes=forecast_minutes(rows, fires),
             guaranteed=guaranteed,
-            capacity=sum(
-                member.heartbeat.capacity_per_minute
-                for member in self._members.members()
-                if member.state is MemberState.LIVE
-            ),
+            capacity=self._members.capacity_per_minute(),
             crons_left_out=left_out,
         )
 
@@ -110,7 +96,8 @@ class ShowForecast:
                 left_out += len(group.through)
         return found, left_out
 
-    async def _read_all(self) -> None:
+    async def _read_all(self) -> tuple[Sequence[CronGroup], int]:
+        """The groups of all clients' crons, and what those clients' quotas guarantee a minute."""
         clients = [
             one
             for one in await self._clients.list_clients()
@@ -119,8 +106,8 @@ class ShowForecast:
         names = [client.client_id for client in clients]
         rules = await concurrently(self._rules, names)
         pairs = ((name, rule) for name, own in zip(names, rules, strict=True) for rule in own)
-        self._groups = cron_groups(pairs, now=self._clock.wall_ms())
-        self._guaranteed = GUARANTEED_CALLS_PER_MINUTE * sum(client.poller_quota for client in clients)
+        groups = cron_groups(pairs, now=self._clock.wall_ms())
+        return groups, GUARANTEED_CALLS_PER_MINUTE * sum(client.poller_quota for client in clients)
 
     async def _rules(self, client_id: ClientId) -> list[CronRule]:
         rules: list[CronRule] = []

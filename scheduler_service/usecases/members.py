@@ -358,6 +358,10 @@ class WatchMembers:
         """The incarnations to show (see `MembersSeen.members`), ordered by node and age."""
         return self._seen.members(wall_ms=self._clock.wall_ms(), monotonic=self._clock.monotonic())
 
+    def capacity_per_minute(self) -> int:
+        """Calls a minute that the live nodes are sized for."""
+        return sum(one.heartbeat.capacity_per_minute for one in self.members() if one.state is MemberState.LIVE)
+
     def low_watermark_of(self, incarnation: NodeIncarnation) -> int | None:
         """The low watermark that exactly this incarnation last announced."""
         return self._seen.low_watermark_of(incarnation)

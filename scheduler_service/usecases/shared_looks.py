@@ -1,15 +1,16 @@
-"""Reads that several readers of one feed make at the same moment: one asks storage, and all take its answer."""
+"""Looks at storage that several callers make at the same moment: one asks storage, and all take its answer."""
 
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from scheduler_service.runtime.clock import Clock
 
 FEWEST_SWEPT = 1_000
 """Answers that are kept before those that are too old are dropped."""
+KEPT_FACTOR: Final = 10.0
 
 T = TypeVar("T")
 
@@ -56,3 +57,26 @@ class SharedLooks:
             key: answer for key, answer in self._answers.items() if answer.until > now or answer.reading.locked()
         }
         self._sweep_at = max(FEWEST_SWEPT, 2 * len(self._answers))
+
+
+class KeptLook(Generic[T]):
+    """A look that takes many reads. It is kept for `KEPT_FACTOR` times as long as it took, and `least_seconds` at
+    least: so it takes up at most a tenth of the time, however often it is asked for."""
+
+    def __init__(self, read: Callable[[], Awaitable[T]], *, least_seconds: float, clock: Clock) -> None:
+        self._read = read
+        self._least_seconds = least_seconds
+        self._clock = clock
+        self._reading = asyncio.Lock()
+        self._kept: T
+        self._until = -math.inf
+
+    async def __call__(self) -> T:
+        """Raises what `read` raises, which is not kept."""
+        async with self._reading:
+            began = self._clock.monotonic()
+            if began >= self._until:
+                self._kept = await self._read()
+                ended = self._clock.monotonic()
+                self._until = ended + max(self._least_seconds, KEPT_FACTOR * (ended - began))
+            return self._kept

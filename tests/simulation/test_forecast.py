@@ -22,8 +22,8 @@ class NoMembers:
 
     async def known(self) -> None: ...
 
-    def members(self) -> tuple[()]:
-        return ()
+    def capacity_per_minute(self) -> int:
+        return 0
 
 
 async def forecast(world: World, first: Minute, last: Minute) -> dict[Minute, MinuteForecast]:
