@@ -53,12 +53,9 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
     encryption = secret_encryption(
         settings.secrets, randomness=randomness, older_programs=lambda: watched().older_programs
     )
-    export = open_export(settings.trace, program="api", clock=clock, stop=stop)
-    traces = None if export is None else CreateTraces(sampling=settings.trace.sampling, sink=export, clock=clock)
     async with AsyncExitStack() as parts:
-        if export is not None:
-            parts.push_async_callback(export.stop)
-            await export.start()
+        export = await open_export(settings.trace, program="api", clock=clock, stop=stop, parts=parts)
+        traces = None if export is None else CreateTraces(sampling=settings.trace.sampling, sink=export, clock=clock)
         storage = await open_storage(settings.cassandra, packs=lambda: watched().knows >= PACKED_SINCE)
         parts.push_async_callback(storage.close)
         tasks = Tasks(stop.crashed)

@@ -54,14 +54,11 @@ async def serve_node(settings: Settings, *, node_id: NodeId, stop: StopSignal) -
     clock, randomness = SystemClock(), SystemRandomness()
     kinds = read_kinds(settings.targets)
     encryption = secret_encryption(settings.secrets, randomness=randomness)
-    export = open_export(settings.trace, program="node", clock=clock, stop=stop)
     traces = UNTRACED
-    if export is not None:
-        traces = AttemptTraces(sampling=settings.trace.sampling, sink=export, randomness=randomness)
     async with AsyncExitStack() as parts:
+        export = await open_export(settings.trace, program="node", clock=clock, stop=stop, parts=parts)
         if export is not None:
-            parts.push_async_callback(export.stop)
-            await export.start()
+            traces = AttemptTraces(sampling=settings.trace.sampling, sink=export, randomness=randomness)
         port = await _open_port(settings.ops, clock=clock, stop=stop, parts=parts)
         budget = _background_budget(settings.node, clock, randomness)
         members = LateBound[MembershipAgent]("the membership agent")

@@ -1,11 +1,13 @@
 """Spans at a receiver of OTLP, and the settings of traces."""
 
 import sys
+from contextlib import AsyncExitStack
 
 import pytest
 
 from membership.errors import SettingsInvalid
 from minutehand.running import StopSignal
+from minutehand.tracing.export import SpanExport
 from minutehand.tracing.open import open_export
 from minutehand.tracing.otlp import OtlpExporter
 from minutehand.tracing.settings import TraceSettings
@@ -57,16 +59,21 @@ def test_an_endpoint_that_refuses_is_told_apart() -> None:
         exporter.close()
 
 
-def test_without_an_endpoint_opentelemetry_is_not_even_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def opened(settings: TraceSettings) -> SpanExport | None:
+    async with AsyncExitStack() as parts:
+        return await open_export(settings, program="api", clock=ManualClock(), stop=StopSignal(), parts=parts)
+
+
+async def test_without_an_endpoint_opentelemetry_is_not_even_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "minutehand.tracing.otlp", None)
-    assert open_export(TraceSettings(), program="api", clock=ManualClock(), stop=StopSignal()) is None
+    assert await opened(TraceSettings()) is None
 
 
-def test_without_the_extra_a_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_the_extra_a_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "minutehand.tracing.otlp", None)
     settings = TraceSettings(endpoint="http://127.0.0.1:4318/v1/traces")
     with pytest.raises(SettingsInvalid, match=r"minutehand-server\[trace\]"):
-        open_export(settings, program="api", clock=ManualClock(), stop=StopSignal())
+        await opened(settings)
 
 
 @pytest.mark.parametrize(
