@@ -4,11 +4,9 @@ import os
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from minutehand.client import Ack, Callback, Retry
 from minutehand.local.machine import free_ports
 from tests.support.cassandra import SuiteCassandra
 from tests.support.processes import Deployment, deployment
+from tests.support.recording_receiver import Answer, RecordingReceiver, Request, listening
 
 CLIENT = "shop"
 EXAMPLE = Path(__file__).parents[2] / "examples" / "receivers" / "working_receiver.py"
@@ -26,51 +25,16 @@ TAKEN_OVER_SECONDS = 60.0
 """How long it takes at most on a busy machine until a killed node's pollers are another's, and its past is read."""
 
 
-class Taken:
-    """The calls that the receiver took: their headers, by lower-case name."""
+class Worker(RecordingReceiver):
+    """It takes every call by 202."""
 
-    def __init__(self) -> None:
-        self.calls: list[dict[str, str]] = []
-
-    def of(self, schedule_id: str) -> list[dict[str, str]]:
-        return [call for call in self.calls if call["webhook-id"] == schedule_id]
-
-    def awaited(self, schedule_id: str, count: int, *, seconds: float) -> dict[str, str]:
-        """The last of `count` calls of this schedule."""
-        deadline = time.monotonic() + seconds
-        while len(found := self.of(schedule_id)) < count:
-            assert time.monotonic() < deadline, f"{len(found)} of {count} calls came"
-            time.sleep(0.05)
-        return found[count - 1]
+    def answer(self, request: Request) -> Answer:
+        return Answer(202)
 
 
-@contextmanager
-def worker() -> Iterator[tuple[str, Taken]]:
-    """A receiver that takes every call by 202: its URL, and what it took."""
-    taken = Taken()
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            taken.calls.append({key.lower(): value for key, value in self.headers.items()})
-            self.send_response(202)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            return
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/work", taken
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+class Slow(RecordingReceiver):
+    def answer(self, request: Request) -> Answer:
+        return Answer(204, after_seconds=LONG_SECONDS)
 
 
 def create(cluster: Deployment, key: str, url: str, *, within_seconds: float) -> str:
@@ -95,8 +59,8 @@ def await_state(cluster: Deployment, key: str, schedule_id: str, state: str, *, 
     return found
 
 
-def say(call: dict[str, str], **word: Any) -> httpx.Response:
-    return httpx.post(call["minutehand-ack-url"], json=word, trust_env=False, timeout=30)
+def say(call: Request, **word: Any) -> httpx.Response:
+    return httpx.post(call.headers["minutehand-ack-url"], json=word, trust_env=False, timeout=30)
 
 
 def _with(key: str) -> dict[str, str]:
@@ -104,13 +68,13 @@ def _with(key: str) -> dict[str, str]:
 
 
 def test_a_word_counts_and_a_deadline_holds_whichever_node_is_killed(cassandra: SuiteCassandra, tmp_path: Path) -> None:
-    with deployment(cassandra, tmp_path) as cluster, worker() as (url, taken):
+    with deployment(cassandra, tmp_path) as cluster, listening(Worker(), "/work") as taken:
         offered = {"MINUTEHAND_ACKNOWLEDGEMENTS_BASE_URL": cluster.api_url}
         cluster.start_api(variables=offered)
         first = cluster.start_node("one", variables=offered)
         key = cluster.register(CLIENT, poller_quota=1)
-        finished = create(cluster, key, url, within_seconds=300)
-        silent = create(cluster, key, url, within_seconds=15)
+        finished = create(cluster, key, taken.url, within_seconds=300)
+        silent = create(cluster, key, taken.url, within_seconds=15)
         call = taken.awaited(finished, 1, seconds=30)
         taken.awaited(silent, 1, seconds=30)
         for schedule_id in (finished, silent):
@@ -121,8 +85,8 @@ def test_a_word_counts_and_a_deadline_holds_whichever_node_is_killed(cassandra: 
         cluster.start_node("two", variables=offered)
         await_state(cluster, key, finished, "delivered", seconds=TAKEN_OVER_SECONDS)
         again = taken.awaited(silent, 2, seconds=TAKEN_OVER_SECONDS)
-        assert again["minutehand-attempt"] == "2"
-        assert int(again["minutehand-fence"]) > int(call["minutehand-fence"])
+        assert again.headers["minutehand-attempt"] == "2"
+        assert int(again.headers["minutehand-fence"]) > int(call.headers["minutehand-fence"])
         stale = say(taken.of(silent)[0], result="done")
         assert stale.status_code == 409, stale.text
         await_state(cluster, key, silent, "awaiting", seconds=20)
@@ -179,43 +143,10 @@ def test_the_example_says_done_and_failed_by_the_sdk(cassandra: SuiteCassandra, 
             assert (failed.outcome, failed.acknowledgement.reason) == ("failed", "there are no frames")
 
 
-@contextmanager
-def slow_receiver(seconds: float) -> Iterator[tuple[str, Taken]]:
-    """A receiver that answers 204 after so long; calls are noted when they come."""
-    taken = Taken()
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            taken.calls.append({key.lower(): value for key, value in self.headers.items()})
-            over.wait(seconds)
-            with suppress(OSError):
-                self.send_response(204)
-                self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            return
-
-    over = threading.Event()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/slow", taken
-    finally:
-        over.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
 def test_a_long_call_is_awaited_and_called_again_when_its_node_is_killed(
     cassandra: SuiteCassandra, tmp_path: Path
 ) -> None:
-    with deployment(cassandra, tmp_path) as cluster, slow_receiver(LONG_SECONDS) as (url, taken):
+    with deployment(cassandra, tmp_path) as cluster, listening(Slow(), "/slow") as taken:
         bounds = {
             "MINUTEHAND_CLIENTS_TIMEOUT_SECONDS": "600",
             "MINUTEHAND_RECEIVERS_LONG_CALL_SECONDS": str(LONG_SECONDS / 4),
@@ -224,7 +155,7 @@ def test_a_long_call_is_awaited_and_called_again_when_its_node_is_killed(
         first = cluster.start_node("one", variables=bounds)
         key = cluster.register(CLIENT, poller_quota=1)
         with cluster.client(CLIENT, key) as client:
-            callback = Callback(url=url)
+            callback = Callback(url=taken.url)
             whole = client.schedules.create(callback, delay_seconds=1, timeout_seconds=600).schedule_id
             taken.awaited(whole, 1, seconds=30)
             await_state(cluster, key, whole, "delivered", seconds=LONG_SECONDS + 20)
@@ -236,7 +167,7 @@ def test_a_long_call_is_awaited_and_called_again_when_its_node_is_killed(
             first.kill()
             cluster.start_node("two", variables=bounds)
             again = taken.awaited(cut, 2, seconds=TAKEN_OVER_SECONDS)
-            assert again["minutehand-redelivery"] == "true"
-            assert int(again["minutehand-fence"]) > int(taken.of(cut)[0]["minutehand-fence"])
+            assert again.headers["minutehand-redelivery"] == "true"
+            assert int(again.headers["minutehand-fence"]) > int(taken.of(cut)[0].headers["minutehand-fence"])
             await_state(cluster, key, cut, "delivered", seconds=LONG_SECONDS + 20)
             assert len(taken.of(cut)) == 2

@@ -1,11 +1,9 @@
 """Notices with real processes: whatever is killed, each end of a schedule is told, signed, under an id of its own."""
 
 import json
-import threading
 import time
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,84 +12,52 @@ from minutehand.client._sync.client_scope import ClientScope
 from minutehand.webhooks import verify
 from tests.support.cassandra import SuiteCassandra
 from tests.support.processes import deployment
+from tests.support.recording_receiver import Answer, Book, Request, listening
 
 CLIENT = "shop"
 SCHEDULES = 150
 SECONDS = 30
 
 
-class Book:
-    """The receiver of calls (`/calls/200`, `/calls/410`), which are answered with that status, and of notices."""
-
+class Ends(Book):
     def __init__(self) -> None:
-        self.notices: list[tuple[bytes, dict[str, str]]] = []
+        super().__init__()
         self.refuse = 0
         """How many of the next notices are answered with 503."""
+
+    def answer(self, request: Request) -> Answer:
+        if self.refuse and not request.path.startswith("/calls/"):
+            self.refuse -= 1
+            answer = Answer(503)
+        else:
+            answer = super().answer(request)
+        return replace(answer, body=b"as you like", headers=(("X-Said", "so"), ("Set-Cookie", "session=secret")))
 
     @property
     def own(self) -> dict[str, list[tuple[dict[str, Any], dict[str, str]]]]:
         """The notices of schedules' own, by schedule."""
         found: dict[str, list[tuple[dict[str, Any], dict[str, str]]]] = {}
-        for body, headers in self.notices:
-            if "on" in (read := json.loads(body)):
-                found.setdefault(read["events"][0]["schedule_id"], []).append((read, headers))
+        for one in self.notices:
+            if "on" in (read := json.loads(one.body)):
+                found.setdefault(read["events"][0]["schedule_id"], []).append((read, one.headers))
         return found
 
     @property
     def told(self) -> dict[str, set[str]]:
         """The types of events by schedule."""
         found: dict[str, set[str]] = {}
-        for body, _ in self.notices:
-            if "subscription" in (read := json.loads(body)):
+        for one in self.notices:
+            if "subscription" in (read := json.loads(one.body)):
                 for event in read["events"]:
                     found.setdefault(event["schedule_id"], set()).add(event["type"])
         return found
 
 
-@contextmanager
-def book() -> Iterator[tuple[str, Book]]:
-    kept = Book()
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            status = 200
-            if self.path.startswith("/calls/"):
-                status = int(self.path.rpartition("/")[2])
-            elif kept.refuse:
-                kept.refuse -= 1
-                status = 503
-            else:
-                kept.notices.append((body, {name.lower(): value for name, value in self.headers.items()}))
-            answer = b"as you like"
-            self.send_response(status)
-            self.send_header("X-Said", "so")
-            self.send_header("Set-Cookie", "session=secret")
-            self.send_header("Content-Length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
-
-        def log_message(self, *_: object) -> None:
-            return
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}", kept
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-def await_notices(client: ClientScope, url: str, kept: Book) -> None:
+def await_notices(client: ClientScope, kept: Ends) -> None:
     """Return once the owners of all pollers know the subscription, as what they tell shows."""
     deadline = time.monotonic() + 60
     while True:
-        probes = [client.schedules.create(Callback(url=f"{url}/calls/200"), delay_seconds=0) for _ in range(16)]
+        probes = [client.schedules.create(Callback(url=f"{kept.url}/calls/200"), delay_seconds=0) for _ in range(16)]
         asked = {one.schedule_id for one in probes}
         until = time.monotonic() + 6
         while not asked <= kept.told.keys() and time.monotonic() < until:
@@ -101,7 +67,7 @@ def await_notices(client: ClientScope, url: str, kept: Book) -> None:
         assert time.monotonic() < deadline, "the nodes do not know the subscription"
 
 
-def await_told(kept: Book, asked: Collection[str], *, part: float) -> None:
+def await_told(kept: Ends, asked: Collection[str], *, part: float) -> None:
     """Return once this part of the schedules is told of."""
     deadline = time.monotonic() + 120
     while len(kept.told.keys() & set(asked)) < part * len(asked):
@@ -110,7 +76,7 @@ def await_told(kept: Book, asked: Collection[str], *, part: float) -> None:
 
 
 def test_every_end_is_told_through_kills_of_the_nodes(cassandra: SuiteCassandra, tmp_path: Path) -> None:
-    with deployment(cassandra, tmp_path) as cluster, book() as (url, kept):
+    with deployment(cassandra, tmp_path) as cluster, listening(Ends()) as kept:
         cluster.start_api()
         for name in ("a", "b"):
             cluster.start_node(name)
@@ -118,20 +84,20 @@ def test_every_end_is_told_through_kills_of_the_nodes(cassandra: SuiteCassandra,
         with cluster.admin() as admin, cluster.client(CLIENT, key) as client:
             managing = admin.client(CLIENT)
             secret = managing.signing_secrets.create().secret
-            managing.destinations.put("book", NewDestination(url=f"{url}/notices"))
+            managing.destinations.put("book", NewDestination(url=f"{kept.url}/notices"))
             managing.subscriptions.put("all", NewSubscription(destination="book"))
-            await_notices(client, url, kept)
+            await_notices(client, kept)
             kept.refuse = 2
             asked = {
                 client.schedules.create(
-                    Callback(url=f"{url}/calls/{410 if number % 5 == 0 else 200}"),
+                    Callback(url=f"{kept.url}/calls/{410 if number % 5 == 0 else 200}"),
                     delay_seconds=3 + SECONDS * number / SCHEDULES,
                     on_success="book",
-                    on_failure=f"{url}/notices",
+                    on_failure=f"{kept.url}/notices",
                 ).schedule_id: "schedule.failed" if number % 5 == 0 else "schedule.delivered"
                 for number in range(SCHEDULES)
             }
-            cancelled = client.schedules.create(Callback(url=f"{url}/calls/200"), delay_seconds=86_400).schedule_id
+            cancelled = client.schedules.create(Callback(url=f"{kept.url}/calls/200"), delay_seconds=86_400).schedule_id
             client.schedules.cancel(cancelled)
             await_told(kept, asked, part=0.2)
             cluster.programs["a"].kill()
@@ -146,10 +112,10 @@ def test_every_end_is_told_through_kills_of_the_nodes(cassandra: SuiteCassandra,
             while silent := asked.keys() - kept.own.keys():
                 assert time.monotonic() < deadline, f"{len(silent)} receivers of their own were not told: {silent}"
                 time.sleep(0.5)
-    for body, headers in kept.notices:
-        verify(body, headers, secret, tolerance_seconds=600)
-        assert 0 < len(json.loads(body)["events"]) <= 100
-    events = [event for body, _ in kept.notices for event in json.loads(body)["events"]]
+    for one in kept.notices:
+        verify(one.body, one.headers, secret, tolerance_seconds=600)
+        assert 0 < len(json.loads(one.body)["events"]) <= 100
+    events = [event for one in kept.notices for event in json.loads(one.body)["events"]]
     told = {event["id"] for event in events if event["schedule_id"] in wanted}
     assert len(told) == len(wanted), "a repeat has the same id"
     known = 0

@@ -1,15 +1,15 @@
 """An OTLP receiver: an HTTP server that decodes the spans that are posted to it."""
 
 import gzip
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from tests.support.recording_receiver import Answer, RecordingReceiver, Request, listening
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,23 +30,21 @@ class Collected:
     failed: bool
 
 
-class Collector:
-    """The spans received so far, and the headers of the requests that brought them. `status`: what they are answered
-    with."""
+class Collector(RecordingReceiver):
+    """The spans received so far. `status`: what the requests that bring them are answered with."""
 
-    def __init__(self, url: str) -> None:
-        self.url = url
+    def __init__(self) -> None:
+        super().__init__()
         self.spans: list[Collected] = []
-        self.headers: list[dict[str, str]] = []
         self.status = 200
 
-    def take(self, body: bytes, headers: dict[str, str]) -> None:
-        request = ExportTraceServiceRequest.FromString(body)
-        self.headers.append(headers)
-        for of_resource in request.resource_spans:
+    def answer(self, request: Request) -> Answer:
+        body = gzip.decompress(request.body) if request.headers.get("content-encoding") == "gzip" else request.body
+        for of_resource in ExportTraceServiceRequest.FromString(body).resource_spans:
             service = _attributes(of_resource.resource.attributes)["service.name"]
             for of_scope in of_resource.scope_spans:
                 self.spans += [_collected(str(service), span) for span in of_scope.spans]
+        return Answer(self.status)
 
     def await_spans(self, schedule_id: str, *names: str, seconds: float = 30.0) -> list[Collected]:
         """The spans of this schedule, by begin, once all of these names are there."""
@@ -82,29 +80,5 @@ def _collected(service: str, span: Span) -> Collected:
 
 @contextmanager
 def collector() -> Iterator[Collector]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            if self.headers.get("Content-Encoding") == "gzip":
-                body = gzip.decompress(body)
-            there.take(body, {name.lower(): value for name, value in self.headers.items()})
-            self.send_response(there.status)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            return
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    there = Collector(f"http://127.0.0.1:{server.server_port}/v1/traces")
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
+    with listening(Collector(), "/v1/traces") as there:
         yield there
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

@@ -47,7 +47,7 @@ def test_a_span_arrives_as_it_was_made() -> None:
         assert (span.began, span.ended, span.state) == (NOW, NOW + 17, "vendor=opaque")
         assert span.links == ((f"{2:032x}", f"{3:016x}"),)
         assert span.attributes == {**SPAN.attributes, "error.type": "timeout"}
-        assert spans.headers[0]["authorization"] == "Bearer of-the-collector"
+        assert spans.received[0].headers["authorization"] == "Bearer of-the-collector"
 
 
 def test_an_endpoint_that_refuses_is_told_apart() -> None:
@@ -55,7 +55,7 @@ def test_an_endpoint_that_refuses_is_told_apart() -> None:
         spans.status = 400
         exporter = OtlpExporter(TraceSettings(endpoint=spans.url), program="api", version="1.2.3")
         assert exporter.export([SPAN]) is False
-        assert "authorization" not in spans.headers[0]
+        assert "authorization" not in spans.received[0].headers
         exporter.close()
 
 

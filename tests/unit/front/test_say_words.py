@@ -1,59 +1,37 @@
 """Receivers' words by `minutehand.webhooks`: what is sent, what is repeated, and what ends the work."""
 
 import json
-import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
 
 from minutehand.webhooks import AcknowledgementError, StaleWordError, ask_for_time, say_done, say_failed
+from tests.support.recording_receiver import Answer, RecordingReceiver, Request, listening
 
 TAKEN: dict[str, Any] = {"schedule_id": "x", "state": "awaiting", "deadline": None}
 
 
-class Api:
+class Api(RecordingReceiver):
     """Answers words by a list, and keeps what came."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.answers: list[tuple[int, dict[str, Any]]] = []
         self.came: list[dict[str, Any]] = []
-        api = self
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                assert self.headers["Content-Type"] == "application/json"
-                api.came.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-                status, body = api.answers.pop(0)
-                data = json.dumps(body).encode()
-                self.send_response(status)
-                self.send_header("Location", "/elsewhere")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            do_GET = do_POST
-
-            def log_message(self, *_: object) -> None:
-                return
-
-        self.server = HTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/v1/acknowledgements/abc"
+    def answer(self, request: Request) -> Answer:
+        assert request.headers["content-type"] == "application/json"
+        self.came.append(json.loads(request.body))
+        status, body = self.answers.pop(0)
+        return Answer(status, json.dumps(body).encode(), (("Location", "/elsewhere"),))
 
 
 @pytest.fixture
 def api() -> Iterator[Api]:
-    one = Api()
-    thread = threading.Thread(target=one.server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
+    with listening(Api(), "/v1/acknowledgements/abc") as one:
         yield one
-    finally:
-        one.server.shutdown()
-        thread.join()
-        one.server.server_close()
 
 
 @pytest.fixture(autouse=True)
