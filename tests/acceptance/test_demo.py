@@ -12,12 +12,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import httpx
 import pytest
 
 from minutehand.local.demo.files import DemoDirectory
+from minutehand.local.settings import FIRST_COMPILER
 from minutehand.processes.identity import ProcessIdentity, identify, is_alive
 from minutehand.processes.programs import clean_environment
 from minutehand.profiles import read_profiles
@@ -26,8 +28,9 @@ from tests.bench.cpu import cpu_seconds
 KEYS = {"api_url", "admin_key", "client_id", "client_key", "signing_secret", "receiver_url", "pids"}
 START_SECONDS = 300.0
 """As long as a start itself waits for its parts: 180 s for Cassandra, 60 s for the API and 60 s for the nodes."""
-START_CPU_SECONDS = 30.0
-"""Of all processes until demo.json is there; about 20 are used where others use the machine as well."""
+START_CPU = 20.0
+"""What all processes compute until demo.json is there, in starts of a node: 12 to 15 of them, on machines of any speed
+and under any load, which change CPU seconds by half."""
 GONE_SECONDS = 15.0
 ROOT = Path(__file__).parents[2]
 
@@ -88,8 +91,10 @@ def test_the_demo_from_its_first_start_to_its_second(tmp_path: Path) -> None:
         assert (len(state["pids"]["api"]), len(state["pids"]["nodes"])) == (1, 2)
         assert stat.S_IMODE((directory / "demo.json").stat().st_mode) == 0o600
         processes = identities(state)
-        used = [cpu_seconds(pid) for pid in (first.pid, *(one.pid for one in processes))]
-        assert sum(one or 0.0 for one in used) < START_CPU_SECONDS, used
+        used = [cpu_seconds(pid) or 0.0 for pid in (first.pid, *(one.pid for one in processes))]
+        assert sum(used) <= START_CPU * median(used[-2:]), used
+        if (command := Path(f"/proc/{processes[0].pid}/cmdline")).exists():
+            assert FIRST_COMPILER in command.read_text().split("\0")
         for key in (state["admin_key"], state["client_key"]):
             answer = httpx.get(
                 f"{state['api_url']}/v1/clients/{state['client_id']}/schedules",
