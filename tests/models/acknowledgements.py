@@ -15,9 +15,10 @@ ended; a word counts only if it is of the newest attempt and fence. Checked at r
 if `done` was answered 200, and failed or tried again if `failed` was.
 """
 
-from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
+
+from tests.models.state_model import StateModel
 
 CALL, DEADLINE, SAID_DONE, SAID_FAILED = "call", "deadline", "said done", "said failed"
 RETRYING, DELIVERED, FAILED = "retrying", "delivered", "failed"
@@ -102,7 +103,7 @@ class World(NamedTuple):
         return self._replace(original=state, ends=self.ends + 1)
 
 
-class Model:
+class Model(StateModel[World]):
     """`says`: the words that receivers send, of any attempt; none extends behind `LAST_EXTENDED`. `deaths`: of owners.
     `plants`: rules left out, by name.
 
@@ -116,26 +117,10 @@ class Model:
         self.says, self.plants = tuple(says), frozenset(plants)
         self.first = World(deaths=deaths)
 
-    def walk(self) -> tuple[int, list[str] | None]:
-        """The number of states, and the shortest way to a violation, or None."""
-        came: dict[World, tuple[World, str] | None] = {self.first: None}
-        left = deque([self.first])
-        while left:
-            world = left.popleft()
-            following = list(self._following(world))
-            wrong = world.wrong or self._wrong(world) or (None if following else self._wrong_at_rest(world))
-            if wrong:
-                return len(came), [*_trace(came, world), wrong]
-            for name, after in following:
-                if after not in came:
-                    came[after] = (world, name)
-                    left.append(after)
-        return len(came), None
+    def wrong(self, world: World) -> str | None:
+        return world.wrong or ("two ends" if world.ends > 1 else None)
 
-    def _wrong(self, world: World) -> str | None:
-        return "two ends" if world.ends > 1 else None
-
-    def _wrong_at_rest(self, world: World) -> str | None:
+    def wrong_at_rest(self, world: World) -> str | None:
         if world.original not in (DELIVERED, FAILED):
             return "never ended"
         if any(said == DONE for said, _, _ in world.told) and world.original != DELIVERED:
@@ -145,7 +130,7 @@ class Model:
             return None if world.original == FAILED else "a word is lost"
         return None
 
-    def _following(self, world: World) -> Iterator[tuple[str, World]]:
+    def following(self, world: World) -> Iterator[tuple[str, World]]:
         yield from self._owner(world)
         yield from self._receivers(world)
         for position, word in enumerate(world.words):
@@ -300,11 +285,3 @@ class Model:
         use = {DONE: SAID_DONE, FAIL: SAID_FAILED, EXTEND: DEADLINE}[word.said]
         after = self._tell(world, word) if "early" in self.plants else world
         yield "reads", after, word._replace(at="write", read=found, new=Pointer(0, use, found.attempts, found.fence))
-
-
-def _trace(came: dict[World, tuple[World, str] | None], world: World) -> list[str]:
-    names: list[str] = []
-    while (step := came[world]) is not None:
-        world, name = step
-        names.append(name)
-    return names[::-1]

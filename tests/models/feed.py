@@ -24,10 +24,11 @@ where it is gets every row. Plants leave out one rule each:
     early-mark    the row is marked before its event is acknowledged
 """
 
-from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from itertools import combinations
 from typing import NamedTuple, TypeAlias
+
+from tests.models.state_model import StateModel
 
 Position = tuple[int, int, int]
 """Epoch, block, seq: the reader is behind that event. -1: before the first one of the block."""
@@ -76,7 +77,7 @@ class World(NamedTuple):
     reader: Reader
 
 
-class Model:
+class Model(StateModel[World]):
     """`rows` of one minute, the first of which is cancelled; `owners` one after another; blocks of `size` events."""
 
     def __init__(
@@ -88,39 +89,19 @@ class Model:
         self._hinted = hinted
         self._plants = frozenset(plants)
         self._reached: dict[tuple[frozenset[Write], Reader], bool] = {}
-
-    def walk(self, *, most: int = 3_000_000) -> tuple[int, list[str] | None]:
-        """All states in breadth-first order; their number, and the shortest way to a violation."""
-        first = World(
+        self.first = World(
             epoch=1,
             passed=False,
             opened_by=0,
             recorded=frozenset({0}),
             marked=False,
             stored=frozenset(),
-            owners=(Owner(began=True), *[Owner()] * (self._owners - 1)),
+            owners=(Owner(began=True), *[Owner()] * (owners - 1)),
             reader=Reader(),
         )
-        came: dict[World, tuple[World, str] | None] = {first: None}
-        queue = deque([first])
-        while queue:
-            world = queue.popleft()
-            if world.passed and not self._reaches_all(world):
-                return len(came), self._way(came, world)
-            for name, following in self._steps(world):
-                if following not in came:
-                    came[following] = (world, name)
-                    queue.append(following)
-            assert len(came) < most, "too many states"
-        return len(came), None
 
-    def _way(self, came: dict[World, tuple[World, str] | None], world: World) -> list[str]:
-        way = ["a row is missed"]
-        at: World = world
-        while (before := came[at]) is not None:
-            at, name = before
-            way.append(name)
-        return way[::-1]
+    def wrong(self, world: World) -> str | None:
+        return "a row is missed" if world.passed and not self._reaches_all(world) else None
 
     def _reaches_all(self, world: World) -> bool:
         """Whether the reader, going on alone, sees every row."""
@@ -142,7 +123,7 @@ class Model:
 
     # Owners.
 
-    def _steps(self, world: World) -> Iterator[tuple[str, World]]:
+    def following(self, world: World) -> Iterator[tuple[str, World]]:
         for number, owner in enumerate(world.owners):
             if owner.began:
                 yield from self._owner_steps(world, number, owner)

@@ -23,9 +23,10 @@ two; `buffer_all` skips and cancels none, and starts the runs in their order. Ch
 waits, and none holds the key.
 """
 
-from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
+
+from tests.models.state_model import StateModel
 
 ABSENT, OPEN, RETRYING, CARRIED, DELIVERED, SKIPPED, CANCELLED = "absent", "open", "retrying", "carried", "D", "S", "X"
 """`CARRIED`: the retry row has ended, its original does not say so yet."""
@@ -133,7 +134,7 @@ class World(NamedTuple):
         return self._replace(holders=holders)
 
 
-class Model:
+class Model(StateModel[World]):
     """`plants`: rules left out, by name.
 
     `unheld`: a run that waits for its retry holds nothing. `unclaimed`: nor does a claimed one. `undoubted`: nor does
@@ -152,30 +153,19 @@ class Model:
         self.late = "late" in faults
         self.first = World((first, *(Run() for _ in range(1, runs))), tuple(Known() for _ in range(runs)), left=faults)
 
-    def walk(self) -> tuple[int, list[str] | None]:
-        """The number of states, and the shortest way to a violation, or None."""
-        came: dict[World, tuple[World, str] | None] = {self.first: None}
-        left = deque([self.first])
-        while left:
-            world = left.popleft()
-            following = list(self._following(world))
-            wrong = world.wrong or ("" if following else self._wrong_at_rest(world))
-            if wrong:
-                return len(came), [*_trace(came, world), wrong]
-            for name, after in following:
-                after = _excused(after)
-                if after not in came:
-                    came[after] = (world, name)
-                    left.append(after)
-        return len(came), None
+    def wrong(self, world: World) -> str:
+        return world.wrong
 
-    def _wrong_at_rest(self, world: World) -> str:
+    def wrong_at_rest(self, world: World) -> str:
         for number, run in enumerate(world.runs):
             if run.state not in (*ENDED, ABSENT):
                 return f"{number} waits for ever"
         return "the key is held for ever" if world.holders else ""
 
-    def _following(self, world: World) -> Iterator[tuple[str, World]]:
+    def following(self, world: World) -> Iterator[tuple[str, World]]:
+        return ((name, _excused(after)) for name, after in self._steps(world))
+
+    def _steps(self, world: World) -> Iterator[tuple[str, World]]:
         yield from self._outside(world)
         if "death" in world.left:
             known = tuple(Known() for _ in world.runs)
@@ -449,14 +439,6 @@ def _excused(world: World) -> World:
 
 def _with(values: tuple[Any, ...], position: int, value: object) -> tuple[Any, ...]:
     return (*values[:position], value, *values[position + 1 :])
-
-
-def _trace(came: dict[World, tuple[World, str] | None], world: World) -> list[str]:
-    names: list[str] = []
-    while (step := came[world]) is not None:
-        world, name = step
-        names.append(name)
-    return names[::-1]
 
 
 if __name__ == "__main__":

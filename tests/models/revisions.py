@@ -14,9 +14,10 @@ Checked in every state: all calls have the same content, that of every update th
 refused. Checked at rest: the schedule, its retry row or its replacement was called.
 """
 
-from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
+
+from tests.models.state_model import StateModel
 
 OPEN, RETRYING, DELIVERED, CANCELLED = "", "retrying", "delivered", "cancelled"
 DEAD, DONE = "dead", "done"
@@ -86,7 +87,7 @@ class World(NamedTuple):
         return self._replace(calls=self.calls | {content})
 
 
-class Model:
+class Model(StateModel[World]):
     """`plants`: rules left out, by name.
 
     `unrechecked`: rows claimed past updates are not read again but for their state. `unread`: nor are rows deferred
@@ -102,23 +103,7 @@ class Model:
         self.plants = frozenset(plants)
         self.first = World((Owner(1), Owner(2, at="waits")), tuple(Process(verb) for verb in verbs))
 
-    def walk(self) -> tuple[int, list[str] | None]:
-        """The number of states, and the shortest way to a violation, or None."""
-        came: dict[World, tuple[World, str] | None] = {self.first: None}
-        left = deque([self.first])
-        while left:
-            world = left.popleft()
-            following = list(self._following(world))
-            wrong = self._wrong(world) or (None if following else self._wrong_at_rest(world))
-            if wrong is not None:
-                return len(came), [*_trace(came, world), wrong]
-            for name, after in following:
-                if after not in came:
-                    came[after] = (world, name)
-                    left.append(after)
-        return len(came), None
-
-    def _wrong(self, world: World) -> str | None:
+    def wrong(self, world: World) -> str | None:
         if len(world.calls) > 1:
             return "calls differ"
         for content in world.calls:
@@ -129,10 +114,10 @@ class Model:
                     return "a refused update is called"
         return None
 
-    def _wrong_at_rest(self, world: World) -> str | None:
+    def wrong_at_rest(self, world: World) -> str | None:
         return None if world.calls else "nothing was called"
 
-    def _following(self, world: World) -> Iterator[tuple[str, World]]:
+    def following(self, world: World) -> Iterator[tuple[str, World]]:
         for position, owner in enumerate(world.owners):
             for name, after, now in self._owner_steps(world, owner):
                 owners = list(after.owners)
@@ -351,14 +336,6 @@ def _created(world: World) -> World:
     """The replacement is called as it is announced now."""
     assert world.row.replaced_by is not None
     return world.called(dict(world.announced)[world.row.replaced_by])
-
-
-def _trace(came: dict[World, tuple[World, str] | None], world: World) -> list[str]:
-    names: list[str] = []
-    while (step := came[world]) is not None:
-        world, name = step
-        names.append(name)
-    return names[::-1]
 
 
 if __name__ == "__main__":

@@ -15,9 +15,10 @@ after its request was answered. Checked at rest: every replaced schedule has a r
 answered one exists.
 """
 
-from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
+
+from tests.models.state_model import StateModel
 
 OPEN, IN_FLIGHT, DELIVERED, CANCELLED = "", "in flight", "delivered", "cancelled"
 DEAD, DONE = "dead", "done"
@@ -92,7 +93,7 @@ class World(NamedTuple):
         return self.row(number, decided=True, again=self.rows[number].decided or answered)
 
 
-class Model:
+class Model(StateModel[World]):
     """`plants`: rules left out, by name: `unannounced` (the key's row is written before the announcement), `unordered`
     (the key goes back to an earlier schedule), `unbased` (the key's position ahead counts, whatever took it since),
     `uncounted` (only the schedule that took the key counts), `behind` (a schedule is created before the key is ahead at
@@ -120,29 +121,13 @@ class Model:
             first = World((len(unmade), 1), (*unmade, row), processes)
         self.first = first
 
-    def walk(self) -> tuple[int, list[str] | None]:
-        """The number of states, and the shortest way to a violation, or None."""
-        came: dict[World, tuple[World, str] | None] = {self.first: None}
-        left = deque([self.first])
-        while left:
-            world = left.popleft()
-            following = list(self._following(world))
-            wrong = self._wrong(world) or (None if following else self._wrong_at_rest(world))
-            if wrong is not None:
-                return len(came), [*_trace(came, world), wrong]
-            for name, after in following:
-                if after not in came:
-                    came[after] = (world, name)
-                    left.append(after)
-        return len(came), None
-
-    def _wrong(self, world: World) -> str | None:
+    def wrong(self, world: World) -> str | None:
         callable_rows = [n for n, row in enumerate(world.rows) if row.created and row.state in (OPEN, IN_FLIGHT)]
         if len(callable_rows) > 1:
             return f"two are open: {callable_rows}"
         return next((f"{n} is made again" for n, row in enumerate(world.rows) if row.again), None)
 
-    def _wrong_at_rest(self, world: World) -> str | None:
+    def wrong_at_rest(self, world: World) -> str | None:
         for number, row in enumerate(world.rows):
             if row.replaced_by is not None and not world.rows[row.replaced_by].created:
                 return f"{number} was replaced by {row.replaced_by}, which is not there"
@@ -151,7 +136,7 @@ class Model:
                 return f"{process.mine} was answered and is not there"
         return None
 
-    def _following(self, world: World) -> Iterator[tuple[str, World]]:
+    def following(self, world: World) -> Iterator[tuple[str, World]]:
         for number, row in enumerate(world.rows):
             if row.created and row.state == OPEN:
                 yield f"claim {number}", world.row(number, state=IN_FLIGHT)
@@ -317,14 +302,6 @@ class Model:
 
     def _create(self, world: World, process: Process, position: int) -> Iterator[tuple[str, World, Process]]:
         yield "creates", world.row(process.mine, created=True), process._replace(at=DONE, answered=True)
-
-
-def _trace(came: dict[World, tuple[World, str] | None], world: World) -> list[str]:
-    names: list[str] = []
-    while (step := came[world]) is not None:
-        world, name = step
-        names.append(name)
-    return names[::-1]
 
 
 if __name__ == "__main__":
