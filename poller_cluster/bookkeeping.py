@@ -128,7 +128,7 @@ class Bookkeeper:
         if self._waiting_of[client_id] >= ATTEMPTS_WAITING - len(self._waiting):
             self.unrecorded += 1
             return
-        # A success of 0 ms would read as one whose start is unknown (`usecases.show_attempts`).
+        # A success of 0 ms would read as one whose start is unknown (`domain.attempts`).
         duration_ms = max(round(result.duration_seconds * 1000), 1 if result.succeeded else 0)
         self._waiting_of[client_id] += 1
         self._waiting.append(

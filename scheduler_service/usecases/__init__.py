@@ -1,28 +1,37 @@
 """Use cases: one module for each noun, or for each verb of schedules.
 
     create_schedules schedule_request      a request becomes a row; the rules it must satisfy
-    schedule_writer                        the one way to create a row
+    deadline_request end_receivers         the parts of it about success deadlines, and who is told of an end
+    schedule_writer create_traces          the one way to create a row; its trace
     schedule_keys key_chain                schedules under a client's own keys; what a key names
     list_schedules show_attempts           a window by due time; the attempts of one schedule
+    explain_schedule                       the story of one schedule
     filter_request reading_steps           filters in a request's body; how many rows a step reads
     cancel_schedules                       decides a cancel
     resolve_schedule                       the present state of one schedule
     schedule_update reschedule_schedule    what an update asks; updates and reschedules are made
-    complete_reschedule                    finishes reschedules that were cut short
+    reschedule_window complete_reschedule  many at once; finishes reschedules that were cut short
     redeliver                              calls a schedule that has ended again
-    dead_letters                           what failed for good: listed, acknowledged, redriven
+    acknowledge                            what a receiver says later of a call that it took
+    dead_letters redeliver_notices         what failed for good: listed, acknowledged, redriven; notices among it
     idempotency                            creates, redeliveries, reschedules under an idempotency key
     reconciliations reconcile              a durable request about a window; the slices that do its work
-    cron_request crons cron_counts         a rule is judged and stored, within the client's maximum
+    cron_request rule_request              what a cron and its rule must satisfy
+    crons cron_counts                      a cron is stored, within the client's maximum
     expand_crons trigger_crons show_crons  fires become rows; a run on demand; crons and runs are listed
+    backfill_crons                         fires of the past that were not made
+    pause_crons pause_failing_crons        crons are paused by their label, or because their runs fail
     destinations destination_request       where calls go: stored; judged, with `client_certificates`
     named_destinations destination_users   which of them callbacks may name; what names one
     destination_figures                    what became of a destination's calls, asked of the nodes
+    read_events subscriptions              a client's feed; which of its events are sent where
+    backlog forecast minute_loads          what is overdue; what is to come; what minutes hold
     clients keys signing_secrets           registration, suspension, deletion; bearer keys; signatures
     public_keys                            what anybody may know of a client's key pairs
     key_ring sealed_texts sealed_headers secret_encryption    secrets, headers and destinations at rest
     authenticate key_uses admission        who is calling, from memory; last uses of keys; may this client create now
     members cluster                        the reader of heartbeats; the operator's view, drains of nodes
+    shared_looks                           one read of storage for several callers
     balance reports storage_probes         the books; results of jobs; health of storage and audits
     audit_log trial_call bulk_load         actions of administrators; one call to look at; loads of a Spark job
 

@@ -1,4 +1,4 @@
-"""Explain: reads what the story of one schedule is told from (`stories`)."""
+"""Explain: reads what the story of one schedule is told from (`domain.stories`)."""
 
 from membership.identity import PollerKey
 from membership.ports import LeaseRow, LeaseStore
@@ -6,10 +6,10 @@ from scheduler_service.domain.clients import Client
 from scheduler_service.domain.errors import NotFound
 from scheduler_service.domain.ids import ScheduleId, poller_of
 from scheduler_service.domain.ports import AttemptStore
+from scheduler_service.domain.stories import Facts, Story, story_of
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.resolve_schedule import ResolveSchedule
 from scheduler_service.usecases.show_attempts import read_attempts
-from scheduler_service.usecases.stories import Facts, Story, story_of
 
 
 class ExplainSchedule:

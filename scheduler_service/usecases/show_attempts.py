@@ -1,58 +1,12 @@
-"""Show: every attempt of one schedule that is known, in order.
+"""Show: every attempt of one schedule that is known, in order (`domain.attempts`)."""
 
-    failed attempts     records, written by the process that made them
-    the delivering one  the schedule's own row has its end and status, and its start if it was the first attempt;
-                        otherwise, and after a redelivery, a record like those of failed ones has the start
-
-Of attempts that a process could not record before it was killed, failed ones are missing, so that the numbers have a
-gap, and of one that delivered after others only the end is known. Nodes older than this record none of the latter.
-"""
-
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-
-from scheduler_service.domain.acknowledgements import ACCEPTED, NOT_ACKNOWLEDGED, RECEIVER_FAILED, Told
-from scheduler_service.domain.books import AttemptRecord
+from scheduler_service.domain.attempts import AttemptShown, attempts_of
 from scheduler_service.domain.errors import NotFound
-from scheduler_service.domain.ids import ClientId, ScheduleId, UnixMillis
+from scheduler_service.domain.ids import ClientId, ScheduleId
 from scheduler_service.domain.ports import AttemptStore
 from scheduler_service.domain.retry_rows import is_acknowledged
-from scheduler_service.domain.schedules import Row, State
+from scheduler_service.domain.schedules import Row
 from scheduler_service.usecases.resolve_schedule import ResolveSchedule
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptShown:
-    """One attempt, its number from 1. Instants are Unix milliseconds; None: not recorded. `verb`: what the receiver
-    asked for beside its status (`domain.verbs`); `verb_ignored`: why it was not obeyed."""
-
-    attempt: int
-    delivered: bool
-    started_at: UnixMillis | None
-    finished_at: UnixMillis | None
-    status: int | None
-    error: str | None
-    duration_ms: int | None
-    excerpt: str | None
-    verb: str | None = None
-    verb_ignored: str | None = None
-    awaiting: bool = False
-    told: Told | None = None
-
-    @property
-    def snoozed(self) -> bool:
-        return self.verb == "snooze" and self.verb_ignored is None
-
-    @property
-    def obeyed(self) -> bool:
-        """Whether a verb in its answer decided what followed."""
-        return self.verb is not None and self.verb_ignored is None
-
-    @property
-    def state(self) -> State:
-        if self.awaiting:
-            return State.AWAITING
-        return State.DELIVERED if self.delivered else State.FAILED
 
 
 class ShowAttempts:
@@ -73,76 +27,4 @@ class ShowAttempts:
 async def read_attempts(store: AttemptStore, client_id: ClientId, row: Row) -> list[AttemptShown]:
     """The attempts of the schedule with this original. Raises StoreUnavailable."""
     words = await store.read_words(client_id, row.schedule_id) if is_acknowledged(row.options) else None
-    return _attempts_of(row, await store.read(client_id, row.schedule_id), words)
-
-
-def _attempts_of(row: Row, records: Iterable[AttemptRecord], words: Mapping[int, Told] | None) -> list[AttemptShown]:
-    """The attempts of a schedule: the recorded ones, and that which its original row tells of. `words`: what its
-    receiver said of them; None: it may say nothing later."""
-    shown = {each.attempt: _recorded(each) for each in records}
-    if words is not None:
-        shown = {number: _said(shown.get(number), number, row, words.get(number)) for number in (*shown, *words)}
-    if row.state == State.DELIVERED:
-        number = row.attempts or 1
-        recorded = shown.get(number)
-        if recorded is None or not recorded.delivered:
-            shown[number] = replace(success_of(row), told=None if recorded is None else recorded.told)
-    return [shown[number] for number in sorted(shown)]
-
-
-def success_of(row: Row) -> AttemptShown:
-    """The attempt that a delivered row tells of. Its start is known only if it was the first attempt."""
-    number = row.attempts or 1
-    started = row.first_attempt_at if number == 1 else None
-    known = started is not None and row.finished_at is not None
-    return AttemptShown(
-        attempt=number,
-        delivered=True,
-        started_at=started,
-        finished_at=row.finished_at,
-        status=row.last_status,
-        error=None,
-        duration_ms=(row.finished_at or 0) - (started or 0) if known else None,
-        excerpt=None,
-    )
-
-
-def _said(recorded: AttemptShown | None, number: int, row: Row, told: Told | None) -> AttemptShown:
-    """An attempt of which the receiver said something, or may have. One that it took by 202 was delivered only if it
-    said so."""
-    known = recorded or AttemptShown(
-        attempt=number,
-        delivered=False,
-        started_at=None,
-        finished_at=None,
-        status=ACCEPTED,
-        error=None,
-        duration_ms=None,
-        excerpt=None,
-    )
-    if known.status != ACCEPTED or known.obeyed or (row.state == State.DELIVERED and row.attempts == number):
-        return replace(known, told=told)
-    awaiting = row.shown_state is State.AWAITING and row.attempts == number
-    delivered = told is not None and told.result == "done"
-    error = None if delivered or awaiting else NOT_ACKNOWLEDGED
-    if told is not None and told.result == "failed" and not awaiting:
-        error = RECEIVER_FAILED
-    return replace(known, delivered=delivered, awaiting=awaiting, error=error, told=told)
-
-
-def _recorded(attempt: AttemptRecord) -> AttemptShown:
-    # Of a success before a redelivery, only the end may be known.
-    known = attempt.duration_ms > 0 or not attempt.delivered
-    verb, ignored = attempt.verb or (None, None)
-    return AttemptShown(
-        attempt=attempt.attempt,
-        delivered=attempt.delivered,
-        started_at=attempt.started_at if known else None,
-        finished_at=UnixMillis(attempt.started_at + attempt.duration_ms),
-        status=attempt.status,
-        error=attempt.error if verb is None else None,
-        duration_ms=attempt.duration_ms if known else None,
-        excerpt=None if attempt.delivered else attempt.excerpt,
-        verb=verb,
-        verb_ignored=ignored,
-    )
+    return attempts_of(row, await store.read(client_id, row.schedule_id), words)

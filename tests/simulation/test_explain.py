@@ -6,8 +6,8 @@ from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.clients import ClientSettings, ClientState, HostLimit, RetrySettings
 from scheduler_service.domain.flows import Flow, FlowLimits, FlowRules
 from scheduler_service.domain.schedules import Row
+from scheduler_service.domain.stories import Facts, Story, story_of
 from scheduler_service.domain.waits import LATE_MS, Wait, fired_by_of, read_waits
-from scheduler_service.usecases.stories import Facts, Story, story_of
 from tests.simulation.cluster import SHOP, three_nodes
 from tests.simulation.creates import CreateRecord
 from tests.simulation.world import World, simulate

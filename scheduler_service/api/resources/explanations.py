@@ -12,8 +12,8 @@ from scheduler_service.api.resources.schedules import SCHEDULES, schedule_id_of
 from scheduler_service.api.schemas import Instant
 from scheduler_service.domain.clients import Scope
 from scheduler_service.domain.instants import format_instant_or_none
+from scheduler_service.domain.stories import STEPS, Step, Story, Verdict
 from scheduler_service.domain.waits import CAUSES
-from scheduler_service.usecases.stories import STEPS, VERDICTS, Step, Story
 
 Cause = Annotated[
     str | None,
@@ -46,7 +46,7 @@ class StoryView(msgspec.Struct, frozen=True, kw_only=True):
     accepted a schedule are not stored."""
 
     sentence: str
-    verdict: Annotated[str, Meta(extra_json_schema={"enum": list(VERDICTS)})]
+    verdict: Annotated[str, Meta(extra_json_schema={"enum": list(Verdict)})]
     late_seconds: float | None
     cause: Cause
     steps: list[StoryStepView]

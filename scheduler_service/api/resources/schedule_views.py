@@ -15,6 +15,7 @@ from scheduler_service.api.schemas import (
     ScheduleView,
 )
 from scheduler_service.domain.acknowledgements import Told, WordName
+from scheduler_service.domain.attempts import AttemptShown
 from scheduler_service.domain.books import LetterKey
 from scheduler_service.domain.crons.row import CronCallback, CronOptions
 from scheduler_service.domain.deadlines import deadline_of
@@ -36,7 +37,6 @@ from scheduler_service.domain.schedules import Definition, Row, State
 from scheduler_service.domain.trial_calls import Exchange, Preview
 from scheduler_service.domain.verbs import SNOOZED
 from scheduler_service.usecases.dead_letters import LetterShown
-from scheduler_service.usecases.show_attempts import AttemptShown
 
 MASKED_HEADERS: Final = frozenset({"authorization", "cookie", "proxy-authorization", "set-cookie"})
 MASK: Final = "***"

@@ -17,9 +17,11 @@ connect, TLS) are not stored either; a trial call shows them.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 from scheduler_service.domain.acknowledgements import ACKNOWLEDGED, AWAITING, RECEIVER_FAILED
+from scheduler_service.domain.attempts import AttemptShown
 from scheduler_service.domain.deadlines import deadline_of, met
 from scheduler_service.domain.destinations import read_named_url
 from scheduler_service.domain.ids import ScheduleId, UnixMillis, due_of, is_schedule_id
@@ -30,21 +32,31 @@ from scheduler_service.domain.revisions import revision_of
 from scheduler_service.domain.schedules import Row, State
 from scheduler_service.domain.verbs import SNOOZED
 from scheduler_service.domain.waits import CAUSES, LATE_MS, Wait, fired_by_of, read_waits
-from scheduler_service.usecases.show_attempts import AttemptShown
 
-ON_TIME: Final = "on-time"
-LATE: Final = "late"
-WAITING: Final = "waiting"
-OVERDUE: Final = "overdue"
-NOT_CALLED: Final = "not-called"
-VERDICTS: Final = (ON_TIME, LATE, WAITING, OVERDUE, NOT_CALLED)
-"""Of the first attempt: it began within a second of its due or later, is still to come or overdue, or never comes."""
 STEPS: Final = (
     *("accepted", "moved", "updated", "waited", "claimed", "attempt", "redelivered", "doubt", "next"),
     *("succeed-by", "ended", "told"),
 )  # fmt: skip
+_ENDS: Final = {
+    State.DELIVERED.value: "delivered",
+    State.FAILED.value: "given up",
+    State.CANCELLED.value: "cancelled",
+    State.SKIPPED.value: "skipped",
+}
 _UNITS: Final = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 _DECIMALS_BELOW_MS: Final = 120_000
+
+
+class Verdict(StrEnum):
+    """Of the first attempt."""
+
+    ON_TIME = "on-time"
+    """It began within a second of its due."""
+    LATE = "late"
+    WAITING = "waiting"
+    OVERDUE = "overdue"
+    NOT_CALLED = "not-called"
+    """It never comes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +89,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """`verdict` is one of `VERDICTS`. `late_ms`: how much later than its due the first attempt began, or would begin
+    """`late_ms`: how much later than its due the first attempt began, or would begin
     now. `cause`: what most of that time was spent on, if it is known."""
 
     sentence: str
-    verdict: str
+    verdict: Verdict
     late_ms: int | None
     cause: str | None
     steps: tuple[Step, ...]
@@ -92,7 +104,7 @@ def story_of(facts: Facts) -> Story:
     row = facts.row
     verdict, late_ms = _verdict(facts)
     waits = read_waits(row.fired_by)
-    cause = _cause(facts, waits) if verdict in (LATE, OVERDUE, NOT_CALLED) else None
+    cause = _cause(facts, waits) if verdict in (Verdict.LATE, Verdict.OVERDUE, Verdict.NOT_CALLED) else None
     return Story(
         sentence=_sentence(facts, verdict, late_ms, cause),
         verdict=verdict,
@@ -102,17 +114,17 @@ def story_of(facts: Facts) -> Story:
     )
 
 
-def _verdict(facts: Facts) -> tuple[str, int | None]:
+def _verdict(facts: Facts) -> tuple[Verdict, int | None]:
     row = facts.row
     if row.first_attempt_at is not None:
         late_ms = max(row.first_attempt_at - row.due, 0)
-        return (LATE if late_ms > LATE_MS else ON_TIME), late_ms
+        return (Verdict.LATE if late_ms > LATE_MS else Verdict.ON_TIME), late_ms
     if row.ended:
         # A row that is skipped for being late has an end after its due; any other end without a call is no delay.
         skipped = row.state == State.SKIPPED and row.finished_at is not None
-        return NOT_CALLED, max((row.finished_at or 0) - row.due, 0) if skipped else None
+        return Verdict.NOT_CALLED, max((row.finished_at or 0) - row.due, 0) if skipped else None
     late_ms = max(facts.now - row.due, 0)
-    return (OVERDUE if late_ms > LATE_MS else WAITING), late_ms
+    return (Verdict.OVERDUE if late_ms > LATE_MS else Verdict.WAITING), late_ms
 
 
 def _cause(facts: Facts, waits: Sequence[Wait]) -> str | None:
@@ -130,22 +142,22 @@ def _cause(facts: Facts, waits: Sequence[Wait]) -> str | None:
     return None
 
 
-def _sentence(facts: Facts, verdict: str, late_ms: int | None, cause: str | None) -> str:
+def _sentence(facts: Facts, verdict: Verdict, late_ms: int | None, cause: str | None) -> str:
     row = facts.row
     because = "and what delayed it was not recorded" if cause is None else f"because {CAUSES.get(cause, cause)}"
     late = "" if late_ms is None else length(late_ms)
+    went_on = _went_on(facts)
     match verdict:
-        case "on-time":
-            began = f"It was on time: its first attempt began {late} after its due"
-        case "late":
-            began = f"It was late by {late} {because}"
-        case "overdue":
-            began = f"It is overdue by {late} {because}" if cause else f"It is overdue by {late}"
-        case "waiting":
+        case Verdict.ON_TIME:
+            return f"It was on time: its first attempt began {late} after its due; {went_on}."
+        case Verdict.LATE:
+            return f"It was late by {late} {because}; {went_on}."
+        case Verdict.OVERDUE:
+            return f"It is overdue by {late}{' ' + because if cause else ''}; {went_on}."
+        case Verdict.WAITING:
             return f"It is due in {length(row.due - facts.now)}." if row.due > facts.now else "It is due now."
-        case _:
+        case Verdict.NOT_CALLED:
             return _never_called(row, late, because if cause else "")
-    return f"{began}; {_went_on(facts)}."
 
 
 def _never_called(row: Row, late: str, because: str) -> str:
@@ -159,14 +171,6 @@ def _never_called(row: Row, late: str, because: str) -> str:
 def _why(row: Row) -> str:
     said = REASONS.get(row.reason or "", "")
     return f": {said.partition('; ')[2] or said}" if said else ""
-
-
-_ENDS: Final = {
-    State.DELIVERED.value: "delivered",
-    State.FAILED.value: "given up",
-    State.CANCELLED.value: "cancelled",
-    State.SKIPPED.value: "skipped",
-}
 
 
 def _went_on(facts: Facts) -> str:
@@ -192,11 +196,9 @@ def _went_on(facts: Facts) -> str:
             return f"it is called again on request in {comes}"
         if row.shown_state is State.AWAITING:
             return f"attempt {attempts} was taken{answer} and {_awaited(row, comes)}"
-        return (
-            f"attempt {attempts} failed{answer} and the next one comes in {comes}"
-            if attempts
-            else (f"it is looked at again in {comes}")
-        )
+        if attempts:
+            return f"attempt {attempts} failed{answer} and the next one comes in {comes}"
+        return f"it is looked at again in {comes}"
     if facts.claimed_by is None and not facts.client_held:
         return "no node holds its poller"
     return "it has not been called yet"
@@ -220,18 +222,14 @@ def _before(facts: Facts) -> Iterator[Step]:
     due = f"due {length(abs(ahead))} {'later' if ahead >= 0 else 'before'}"
     yield Step(step="accepted", at=row.created_at, text=f"It was stored{under}{of_cron}, {due}.")
     if row.rescheduled_from is not None:
-        was = ScheduleId(row.rescheduled_from)
-        before = (
-            f", which was due {length(abs(row.due - due_of(was)))} {_earlier(was, row)}" if is_schedule_id(was) else ""
-        )
+        was, before = ScheduleId(row.rescheduled_from), ""
+        if is_schedule_id(was):
+            by_ms = row.due - due_of(was)
+            before = f", which was due {length(abs(by_ms))} {'earlier' if by_ms >= 0 else 'later'}"
         yield Step(step="moved", at=row.created_at, text=f"It replaces the schedule {was}{before}.")
     if (revisions := revision_of(row.revision).number) > 0:
         times = "once" if revisions == 1 else f"{revisions} times"
         yield Step(step="updated", at=None, text=f"Its content was updated {times} before it was called.")
-
-
-def _earlier(was: ScheduleId, row: Row) -> str:
-    return "earlier" if due_of(was) <= row.due else "later"
 
 
 def _waited(row: Row, wait: Wait) -> Step:
