@@ -222,10 +222,13 @@ class NoticeCalls:
             await self._append(poller_of(claim.row.schedule_id), content.client_id, content.event)
             return _end(claim, State.DELIVERED, None, now=self._runtime.clock.wall_ms())
         if isinstance(content, Deadline):
-            looked = await self._deadlines.look(poller_of(claim.row.schedule_id), content)
+            # A look that finds no schedule counts as an attempt, which the row of the next one names.
+            again = bool(claim.row.attempt_base)
+            looked = await self._deadlines.look(poller_of(claim.row.schedule_id), content, again=again)
             now = self._runtime.clock.wall_ms()
             if looked is Looked.AGAIN:
-                return defer(claim, at=UnixMillis(now + LOOK_AGAIN_MS), in_doubt=False, reason=looked)
+                deferred = defer(claim, at=UnixMillis(now + LOOK_AGAIN_MS), in_doubt=False, reason=looked)
+                return msgspec.structs.replace(deferred, attempts=deferred.attempts + 1)
             return _end(claim, State.DELIVERED if looked is Looked.TOLD else State.SKIPPED, looked, now=now)
         now = self._runtime.clock.wall_ms()
         client = self._clients.get(content.client_id)

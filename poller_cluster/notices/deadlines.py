@@ -5,7 +5,6 @@ were all away look as soon as one is back. Neither a suspension nor a pause of t
 it. It reads what the row says then, under the schedule's id; nothing of it rests on what a node remembers.
 """
 
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from typing import Final, TypeAlias
@@ -14,7 +13,7 @@ from scheduler_service.domain.clients import Client, ClientState
 from scheduler_service.domain.deadlines import Standing, deadline_of, met, overdue_event
 from scheduler_service.domain.destinations import read_named_url
 from scheduler_service.domain.events import Event
-from scheduler_service.domain.ids import ClientId, PollerId, ScheduleId
+from scheduler_service.domain.ids import ClientId, PollerId
 from scheduler_service.domain.notices import Deadline
 from scheduler_service.domain.ports import ClientStore, DestinationStore
 from scheduler_service.domain.schedules import Row
@@ -23,8 +22,6 @@ from scheduler_service.usecases.resolve_schedule import ResolveSchedule
 
 LOOK_AGAIN_MS: Final = 30_000
 """When a schedule that is not there is looked for again: its row is placed after that of its deadline."""
-SOUGHT: Final = 10_000
-"""Schedules that were not there and are looked for again."""
 Append: TypeAlias = Callable[[PollerId, ClientId, Event], Awaitable[None]]
 """Appends an event to a client's feed, in the track of this poller of `$events`. Raises StoreUnavailable: repeat it."""
 
@@ -62,15 +59,14 @@ class Deadlines:
         self._destinations = destinations
         self._append = append
         self._clock = clock
-        self._sought: OrderedDict[ScheduleId, None] = OrderedDict()
 
-    async def look(self, poller_id: PollerId, deadline: Deadline) -> Looked:
-        """Look at the schedule, and tell if it is overdue; returns when the event is stored. Raises
-        StoreUnavailable."""
+    async def look(self, poller_id: PollerId, deadline: Deadline, *, again: bool) -> Looked:
+        """Look at the schedule, and tell if it is overdue; returns when the event is stored. `again`: an earlier look
+        has not found it, as is stored with the deadline's row. Raises StoreUnavailable."""
         client_id, schedule_id = deadline.client_id, deadline.schedule_id
         resolved = await self._resolve(client_id, schedule_id)
         if resolved is None:
-            return self._absent(schedule_id)
+            return Looked.NO_SCHEDULE if again else Looked.AGAIN
         row = resolved.row
         if deadline_of(row.options, due=row.due) != deadline.by:
             return Looked.MOVED
@@ -87,15 +83,6 @@ class Deadlines:
         )
         await self._append(poller_id, client_id, overdue_event(client_id, row, deadline=deadline.by, standing=standing))
         return Looked.TOLD
-
-    def _absent(self, schedule_id: ScheduleId) -> Looked:
-        if schedule_id in self._sought:
-            del self._sought[schedule_id]
-            return Looked.NO_SCHEDULE
-        self._sought[schedule_id] = None
-        if len(self._sought) > SOUGHT:
-            self._sought.popitem(last=False)
-        return Looked.AGAIN
 
     async def _is_paused(self, client_id: ClientId, row: Row) -> bool:
         named = read_named_url(row.url or "")

@@ -226,6 +226,33 @@ def test_a_schedule_that_comes_after_its_deadline_is_told_of() -> None:
     simulate(slow_create)
 
 
+async def orphan(world: World) -> None:
+    """A create dies after the deadline's row, and the node that looks first dies, too."""
+    await watched(world)
+    _, definition = world.define("shop", world.now_ms() + 1_000, succeed_within_seconds=1.0)
+    watch = deadline_row(definition)
+    assert watch is not None
+    await world.writer(watch)
+
+    async def state() -> tuple[str | None, str | None]:
+        rows = await world.truth.schedules.find_rows(watch.partition, [watch.key], serial=True)
+        return rows[watch.key].state, rows[watch.key].reason
+
+    while await state() == (None, None):
+        await world.advance(1.0)
+    assert await state() == (State.RETRYING, Looked.AGAIN)
+    await world.kill_all()
+    for name in "xyz":
+        world.add_node(name)
+    # It comes back within a minute, and is then given up by nodes that have not looked before.
+    await world.advance(75.0)
+    assert await state() == (State.SKIPPED, Looked.NO_SCHEDULE)
+
+
+def test_a_schedule_that_is_never_made_is_looked_for_twice() -> None:
+    simulate(orphan)
+
+
 async def tortured(world: World) -> None:
     """Nodes are killed, paused, cut off and lose answers; receivers fail for some, the client is held for a while."""
     world.faults_planted = True
@@ -272,15 +299,27 @@ def the_schedule_comes_first(patch: pytest.MonkeyPatch) -> None:
 
 
 def an_absent_schedule_is_given_up(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Deadlines, "_absent", lambda self, schedule_id: Looked.NO_SCHEDULE)
+    look = Deadlines.look
+    patch.setattr(Deadlines, "look", lambda self, *looked, again: look(self, *looked, again=True))
+
+
+def no_look_is_remembered(patch: pytest.MonkeyPatch) -> None:
+    look = Deadlines.look
+    patch.setattr(
+        Deadlines, "look", lambda self, poller_id, deadline, again: look(self, poller_id, deadline, again=False)
+    )
 
 
 def a_held_client_is_not_told(patch: pytest.MonkeyPatch) -> None:
     look = Deadlines.look
 
-    async def plant(self: Deadlines, poller_id: PollerId, deadline: Deadline) -> Looked:
+    async def plant(self: Deadlines, poller_id: PollerId, deadline: Deadline, *, again: bool) -> Looked:
         client = await self._clients.read_client(ClientId(deadline.client_id))
-        return Looked.NO_FEED if client is None or client.calls_held else await look(self, poller_id, deadline)
+        return (
+            Looked.NO_FEED
+            if client is None or client.calls_held
+            else await look(self, poller_id, deadline, again=again)
+        )
 
     patch.setattr(Deadlines, "look", plant)
 
@@ -304,9 +343,9 @@ def an_outage_is_not_told(patch: pytest.MonkeyPatch) -> None:
 def no_answer_is_taken_for_one(patch: pytest.MonkeyPatch) -> None:
     look = Deadlines.look
 
-    async def plant(self: Deadlines, poller_id: PollerId, deadline: Deadline) -> Looked:
+    async def plant(self: Deadlines, poller_id: PollerId, deadline: Deadline, *, again: bool) -> Looked:
         try:
-            return await look(self, poller_id, deadline)
+            return await look(self, poller_id, deadline, again=again)
         except StoreUnavailable:
             return Looked.MET
 
@@ -342,6 +381,7 @@ def test_storage_that_does_not_answer_delays_what_is_told() -> None:
     [
         (the_schedule_comes_first, dying_creates),
         (an_absent_schedule_is_given_up, slow_create),
+        (no_look_is_remembered, orphan),
         (a_held_client_is_not_told, suspended),
         (any_success_is_in_time, close),
         (a_cancelled_one_counts, down),
