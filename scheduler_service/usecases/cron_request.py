@@ -151,7 +151,7 @@ def draft_cron(
     faults += bounds.faults_of_schedule(request.retry, request.timeout_seconds)
     faults += faults_of_ends(request, check_url, check_destination)
     if request.succeed_within_seconds is not None:
-        faults += faults_of_deadline(settings)
+        faults += faults_of_deadline(settings, request.succeed_within_seconds)
     if is_run_key(request.ordering_key):
         faults.append(reserved_key())
     elif request.ordering_key is not None and request.overlap != "allow":

@@ -397,7 +397,7 @@ class RescheduleSchedule:
             faults += self._bounds.faults_of_schedule(request.retry or None, request.timeout_seconds or None)
             if request.succeed_within_seconds:
                 self._admit_deadline()
-                faults += faults_of_deadline(client.settings)
+                faults += faults_of_deadline(client.settings, request.succeed_within_seconds)
         return _Judged(UnixMillis(max(due, now)), callback, faults)
 
     def _callback(

@@ -295,7 +295,8 @@ def draft(
     if request.on_success is not None or request.on_failure is not None:
         faults += faults_of_ends(request, check_url, check_destination)
     if request.has_deadline:
-        faults += faults_of_deadline(settings) + faults_of_succeed_by(request, max(due, now))
+        faults += faults_of_deadline(settings, request.succeed_within_seconds)
+        faults += faults_of_succeed_by(settings, request, max(due, now))
     if request.latest is not None:
         faults += _faults_of_latest(request)
     if request.ordering_key is not None and is_run_key(request.ordering_key):

@@ -99,6 +99,25 @@ async def test_faults_are_named(api: ApiHarness, key: str, fields: dict[str, Any
     assert [fault["pointer"] for fault in refused.json["errors"]] == [pointer]
 
 
+async def test_none_is_further_away_than_a_failed_schedule_is_kept(api: ApiHarness, key: str) -> None:
+    settings = {"event_feed": True, "retention_days": 1}
+    kept = await api.send("PUT", CLIENT, json={"poller_quota": 1, "settings": settings})
+    assert kept.status == 200, kept.body
+    beyond = 23 * 3_600 + 1
+    one = (await api.send("POST", SCHEDULES, key=key, json=asked(succeed_within_seconds=beyond - 1))).json
+    by_instant = {**schedule(due=format_instant(DUE)), "succeed_by": format_instant(DUE + beyond * 1000)}
+    for method, path, body, pointer in (
+        ("POST", SCHEDULES, asked(succeed_within_seconds=beyond), "/succeed_within_seconds"),
+        ("POST", SCHEDULES, by_instant, "/succeed_by"),
+        ("PATCH", f"{SCHEDULES}/{one['schedule_id']}", {"succeed_within_seconds": beyond}, "/succeed_within_seconds"),
+        ("PUT", f"{CLIENT}/crons/nightly", {**CRON, "succeed_within_seconds": beyond}, "/succeed_within_seconds"),
+    ):
+        refused = await api.send(method, path, key=key, json=body)
+        assert refused.status == 422, (path, refused.body)
+        assert [fault["pointer"] for fault in refused.json["errors"]] == [pointer]
+        assert "retention_days" in refused.json["errors"][0]["detail"]
+
+
 async def test_a_client_without_a_feed_is_told_what_to_do(api: ApiHarness, key: str) -> None:
     for method, path, body in (("POST", SCHEDULES, asked()), ("PUT", f"{CLIENT}/crons/nightly", CRON)):
         refused = await api.send(method, path, key=key, json=body)
