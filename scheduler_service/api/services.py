@@ -91,6 +91,7 @@ from scheduler_service.usecases.list_schedules import ListSchedules
 from scheduler_service.usecases.members import WatchMembers
 from scheduler_service.usecases.minute_loads import KeepMinuteLoads
 from scheduler_service.usecases.named_destinations import CachedDestinations
+from scheduler_service.usecases.open_minutes import FindOpenMinutes
 from scheduler_service.usecases.pause_crons import PauseCrons
 from scheduler_service.usecases.public_keys import ShowPublicKeys
 from scheduler_service.usecases.read_events import ReadEvents
@@ -350,18 +351,18 @@ class ClusterServices:
     def __init__(self, *, storage: StoragePorts, members: WatchMembers, nodes: NodePorts, clock: Clock) -> None:
         leases = storage.leases
         draining = DrainNode(members=members, nodes=nodes)
+        open_minutes = FindOpenMinutes(members=members, leases=leases, schedules=storage.schedules)
         self.backlog = ShowBacklog(
             members=members,
             clients=storage.clients,
-            leases=leases,
-            schedules=storage.schedules,
+            open_minutes=open_minutes,
             balances=storage.balances,
             loads=storage.minute_loads,
             destinations=storage.destinations,
             clock=clock,
         )
         self.show = ShowCluster(members=members, clients=storage.clients, leases=leases, clock=clock)
-        self.pollers = ShowPollers(members=members, leases=leases, schedules=storage.schedules, clock=clock)
+        self.pollers = ShowPollers(members=members, open_minutes=open_minutes, clock=clock)
         self.destination_figures = ShowDestinationFigures(members=members, nodes=nodes)
         self.drain = draining.drain
         self.undrain = draining.undrain

@@ -151,15 +151,16 @@ def seconds_to_drain(rows: int, per_minute: float) -> int | None:
     return round(rows * 60 / per_minute) if per_minute >= 1 else None
 
 
-def in_counting_order(
-    minutes: Mapping[PollerId, Sequence[Minute]], *, present: Minute
+def oldest_of_each(
+    minutes: Mapping[PollerId, Sequence[Minute]], *, before_them: Minute | None = None
 ) -> list[tuple[PollerId, Minute]]:
-    """What is counted first: minutes that nodes are calling now, then the oldest of each poller, the next of each, and
-    so on."""
-    ranked: list[tuple[int, PollerId, Minute]] = []
-    for poller_id, own in minutes.items():
-        for rank, minute in enumerate(own):
-            ranked.append((-1 if minute >= present - SETTLING_MINUTES else rank, poller_id, minute))
+    """What is counted first: the oldest minute of every poller, then the next of each, and so on. Minutes from
+    `before_them` on come before all of those."""
+    ranked = [
+        (-1 if before_them is not None and minute >= before_them else rank, poller_id, minute)
+        for poller_id, own in minutes.items()
+        for rank, minute in enumerate(own)
+    ]
     return [(poller_id, minute) for _, poller_id, minute in sorted(ranked)]
 
 

@@ -25,7 +25,8 @@
     named_destinations destination_users   which of them callbacks may name; what names one
     destination_figures                    what became of a destination's calls, asked of the nodes
     read_events subscriptions              a client's feed; which of its events are sent where
-    backlog forecast minute_loads          what is overdue; what is to come; what minutes hold
+    backlog open_minutes                   what is overdue; minutes that are not settled
+    forecast minute_loads                  what is to come; what minutes hold
     clients keys signing_secrets           registration, suspension, deletion; bearer keys; signatures
     public_keys                            what anybody may know of a client's key pairs
     key_ring sealed_texts sealed_headers secret_encryption    secrets, headers and destinations at rest

@@ -1,12 +1,11 @@
 """Backlog: what is overdue, of a client or of all, by age.
 
-    leases -> watermarks -> index and balances from there to now -> unsettled minutes
-        -> the rows of some of them, counted; of the others their loads
+    open minutes (`open_minutes`), without those that have a balance -> the rows of some of them, counted
+                                                                     -> of the others their loads
 
 A poller's minute with a stored balance is settled, so nothing in it is overdue. The cost is bounded, however long an
-outage was: at most `MAX_HOURS` of the index, `MAX_COUNTED` minutes of pollers and about `MAX_ROWS` rows are read of
-a client. What is not counted is estimated, and said to be. The newest minutes of pollers that have a living owner are
-never estimated, as most of their rows have been called.
+outage was, and what is not counted is estimated, and said to be. The newest minutes of pollers that have a living owner
+are never estimated, as most of their rows have been called.
 
 For all clients, those with a poller that is behind are looked at, those with most rows by their loads first; of clients
 beyond `MAX_DETAILED` the loads themselves are answered. What was found is kept for ten times as long as that took, at
@@ -14,13 +13,10 @@ least ten seconds, so pages of it agree.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from typing import Final, NamedTuple
 
-from membership.lease import start_of
-from membership.ports import LeaseRow, LeaseStore
 from scheduler_service.domain.backlogs import (
     SETTLING_MINUTES,
     ClientBacklog,
@@ -28,71 +24,32 @@ from scheduler_service.domain.backlogs import (
     Overdue,
     estimated_rows,
     held_by,
-    in_counting_order,
+    oldest_of_each,
     seconds_to_drain,
     sum_of,
 )
 from scheduler_service.domain.clients import GUARANTEED_CALLS_PER_MINUTE, Client, ClientState
-from scheduler_service.domain.ids import MINUTES_PER_HOUR, ClientId, Minute, Partition, PollerId, minute_of
+from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId, minute_of
 from scheduler_service.domain.minute_loads import ALL_CLIENTS, LOADS_KEPT_MS, loads_of
 from scheduler_service.domain.ports import (
     BalanceStore,
     ClientStore,
     DestinationStore,
     MinuteLoadStore,
-    ScheduleStore,
 )
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
 from scheduler_service.usecases.members import WatchMembers
+from scheduler_service.usecases.open_minutes import READS_AT_ONCE, CountBudget, FindOpenMinutes
 from scheduler_service.usecases.shared_looks import KeptLook
 
-READS_AT_ONCE: Final = 8
-HOURS_PER_READ: Final = 4
-MAX_HOURS = 72
-"""Hours of the index that are read at most."""
-MAX_MINUTES: Final = 20_000
-"""Unsettled minutes, over all pollers, after which no more of the index is read."""
-MAX_COUNTED = 256
-"""Minutes, over all pollers, whose rows are counted at most."""
-MAX_ROWS = 50_000
-"""Rows, over all of them, after which no more are read."""
 ROWS_OF_MINUTE = 2_000
-"""Rows read in one of them."""
+"""Rows read at most in one open minute."""
 FACTOR_OF_ALL: Final = 4
 """How many times as much is counted of all clients together."""
 MAX_DETAILED = 100
 """Clients whose index is read for the sum of all."""
 BACKLOG_KEPT_SECONDS: Final = 10.0
-
-
-@dataclass(slots=True)
-class Budget:
-    """What may still be counted."""
-
-    partitions: int
-    rows: int
-
-    def take(self, clients: int) -> "Budget":
-        """The part of one of so many that are left, at most what is counted of one by itself."""
-        some = Budget(min(self.partitions // clients, MAX_COUNTED), min(self.rows // clients, MAX_ROWS))
-        self.partitions -= some.partitions
-        self.rows -= some.rows
-        return some
-
-    def give_back(self, rest: "Budget") -> None:
-        self.partitions += max(rest.partitions, 0)
-        self.rows += max(rest.rows, 0)
-
-
-@dataclass(slots=True)
-class _Open:
-    """Unsettled minutes of a client, by poller in order; how many pollers have rows in each minute; the last minute of
-    the index that was read."""
-
-    minutes: dict[PollerId, list[Minute]]
-    read_until: Minute
-    occupied: dict[Minute, int] = field(default_factory=dict)
 
 
 class _Pollers(NamedTuple):
@@ -114,8 +71,7 @@ class ShowBacklog:
         *,
         members: WatchMembers,
         clients: ClientStore,
-        leases: LeaseStore,
-        schedules: ScheduleStore,
+        open_minutes: FindOpenMinutes,
         balances: BalanceStore,
         loads: MinuteLoadStore,
         destinations: DestinationStore,
@@ -123,8 +79,7 @@ class ShowBacklog:
     ) -> None:
         self._members = members
         self._clients = clients
-        self._leases = leases
-        self._schedules = schedules
+        self._open_minutes = open_minutes
         self._balances = balances
         self._loads = loads
         self._destinations = destinations
@@ -135,7 +90,7 @@ class ShowBacklog:
         """Raises StoreUnavailable."""
         await self._members.known()
         pollers = await self._pollers(client)
-        return await self._detailed(pollers, Budget(MAX_COUNTED, MAX_ROWS), spare=await self._spare())
+        return await self._detailed(pollers, CountBudget.of_clients(1), spare=await self._spare())
 
     async def of_all(self, *, after: tuple[int, ClientId] | None, limit: int) -> ClusterBacklog:
         """Up to `limit` clients with fewer overdue rows than `after` says, or as many and a later id; None: from the
@@ -160,11 +115,7 @@ class ShowBacklog:
         loads = await concurrently(partial(self._by_loads, present=present), behind, width=READS_AT_ONCE)
         # Built-in clients' rows have no loads: without a look at their minutes they would be missing.
         ranked = sorted(zip(behind, loads, strict=True), key=lambda one: (not one[0].client.built_in, -one[1].rows))
-        budget, spare, found = (
-            Budget(FACTOR_OF_ALL * MAX_COUNTED, FACTOR_OF_ALL * MAX_ROWS),
-            await self._spare(),
-            list[ClientBacklog](),
-        )
+        budget, spare, found = CountBudget.of_clients(FACTOR_OF_ALL), await self._spare(), list[ClientBacklog]()
         detailed = ranked[:MAX_DETAILED]
         for at, (one, _) in enumerate(detailed):
             part = budget.take(len(detailed) - at)
@@ -178,17 +129,9 @@ class ShowBacklog:
 
     async def _pollers(self, client: Client) -> _Pollers:
         living = {one.incarnation for one in self._members.members() if not one.state.ended}
-        rows = {
-            PollerId(row.poller.poller_id): row
-            for row in await self._leases.read_leases(client.client_id)
-            if row.poller.poller_id < client.poller_ceiling
-        }
-        watermarks = {poller_id: self._watermark(row) for poller_id, row in rows.items()}
+        rows = await self._open_minutes.leases(client)
+        watermarks = {poller_id: self._open_minutes.watermark(row) for poller_id, row in rows.items()}
         return _Pollers(client, watermarks, frozenset(one for one, row in rows.items() if row.owner not in living))
-
-    def _watermark(self, row: LeaseRow) -> Minute:
-        low_watermark = None if row.owner is None else self._members.low_watermark_of(row.owner)
-        return Minute(start_of(row, owners_low_watermark=low_watermark))
 
     async def _spare(self) -> float:
         """Calls a minute that live nodes are sized for beyond those that are due about now."""
@@ -212,33 +155,25 @@ class ShowBacklog:
         first = max(first, minute_of(self._clock.wall_ms() - LOADS_KEPT_MS))
         return loads_of(await self._loads.read(client_id, first=first, last=present), first=first, last=present)
 
-    async def _detailed(self, pollers: _Pollers, budget: Budget, *, spare: float) -> ClientBacklog:
+    async def _detailed(self, pollers: _Pollers, budget: CountBudget, *, spare: float) -> ClientBacklog:
         now = self._clock.wall_ms()
         present, client_id = minute_of(now), pollers.client.client_id
         first = min(pollers.watermarks.values(), default=Minute(present + 1))
         if first > present:
             return await self._told(pollers, Overdue(), fullest=0, spare=spare)
-        found = await self._open_minutes(pollers, present)
+        found = await self._open_minutes.find(client_id, pollers.watermarks, present=present, balances=self._balances)
         loads = await self._read_loads(client_id, first, present)
         overdue = Overdue(minutes=sum(map(len, found.minutes.values())), cut=found.read_until < present)
-        waiting = in_counting_order(found.minutes, present=present)
-        seen = minutes_seen = 0
-        left: list[tuple[PollerId, Minute, int]] = []
-        """Minutes that were not read to their end, and how many of their rows were."""
-        while waiting and budget.partitions > 0 and budget.rows > 0:
-            chunk, waiting = waiting[:READS_AT_ONCE], waiting[READS_AT_ONCE:]
-            budget.partitions -= len(chunk)
-            count = partial(self._schedules.count_unfinished, due_until=now, limit=ROWS_OF_MINUTE)
-            partitions = [Partition(client_id, *one) for one in chunk]
-            for partition, unfinished in zip(partitions, await concurrently(count, partitions), strict=True):
-                budget.rows -= unfinished.seen
-                seen, minutes_seen = seen + unfinished.rows, minutes_seen + 1
-                overdue.count(partition.minute, present, unfinished.rows)
-                if unfinished.more:
-                    left.append((partition.poller_id, partition.minute, unfinished.seen))
-        mean = seen / minutes_seen if minutes_seen else 0.0
-        for poller_id, minute, read in chain(left, ((*one, 0) for one in waiting)):
-            if minute >= present - SETTLING_MINUTES and poller_id not in pollers.unowned:
+        settling = Minute(present - SETTLING_MINUTES)
+        waiting = [Partition(client_id, *one) for one in oldest_of_each(found.minutes, before_them=settling)]
+        counted = await self._open_minutes.count(waiting, budget, due_until=now, rows_of_minute=ROWS_OF_MINUTE)
+        for partition, unfinished in counted:
+            overdue.count(partition.minute, present, unfinished.rows)
+        mean = sum(unfinished.rows for _, unfinished in counted) / len(counted) if counted else 0.0
+        read_in_part = ((partition, unfinished.seen) for partition, unfinished in counted if unfinished.more)
+        unread = ((partition, 0) for partition in waiting[len(counted) :])
+        for (_, poller_id, minute), read in chain(read_in_part, unread):
+            if minute >= settling and poller_id not in pollers.unowned:
                 continue
             share = estimated_rows(loads.get(minute), occupied=found.occupied[minute], mean=mean)
             overdue.estimate(minute, present, share - read)
@@ -249,31 +184,6 @@ class ShowBacklog:
         open_minutes = {minute for own in found.minutes.values() for minute in own}
         fullest = max((loads.get(minute, 0) for minute in open_minutes), default=0)
         return await self._told(pollers, overdue, fullest=fullest, spare=spare)
-
-    async def _open_minutes(self, pollers: _Pollers, present: Minute) -> _Open:
-        """Unsettled minutes: occupied, from the watermark on, and without a balance."""
-        client_id, watermarks = pollers.client.client_id, pollers.watermarks
-        first = min(watermarks.values())
-        found = _Open({poller_id: [] for poller_id in watermarks}, first)
-        last_hour_begins = first - first % MINUTES_PER_HOUR + (MAX_HOURS - 1) * MINUTES_PER_HOUR
-        total = 0
-        while first <= present and first <= last_hour_begins and total < MAX_MINUTES:
-            hours_end = first - first % MINUTES_PER_HOUR + HOURS_PER_READ * MINUTES_PER_HOUR
-            last = Minute(min(hours_end - 1, present))
-            # The index is read first: a minute that is settled in between has its balance.
-            occupied = await self._schedules.occupied(client_id, first=first, last=last)
-            settled = {one.partition for one in await self._balances.read(client_id, first=first, last=last)}
-            for minute in sorted(occupied):
-                found.occupied[minute] = len(occupied[minute])
-                for poller_id in occupied[minute]:
-                    if minute < watermarks.get(poller_id, present + 1):
-                        continue
-                    if Partition(client_id, poller_id, minute) not in settled:
-                        found.minutes[poller_id].append(minute)
-                        total += 1
-            first = Minute(last + 1)
-        found.read_until = Minute(first - 1)
-        return found
 
     async def _told(self, pollers: _Pollers, overdue: Overdue, *, fullest: int, spare: float) -> ClientBacklog:
         client = pollers.client

@@ -3,35 +3,24 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from membership.identity import NodeId, NodeIncarnation
-from membership.lease import start_of
 from membership.ports import LeaseRow, LeaseStore
+from scheduler_service.domain.backlogs import oldest_of_each
 from scheduler_service.domain.clients import GUARANTEED_CALLS_PER_MINUTE, Client, ClientState
 from scheduler_service.domain.errors import NotFound
-from scheduler_service.domain.ids import MINUTES_PER_HOUR, Minute, Partition, PollerId, minute_of
-from scheduler_service.domain.ports import ClientStore, NodePorts, ScheduleStore
+from scheduler_service.domain.ids import Minute, Partition, PollerId, minute_of
+from scheduler_service.domain.ports import ClientStore, NodePorts
 from scheduler_service.domain.schedules import Unfinished
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
 from scheduler_service.usecases.members import Member, MemberState, WatchMembers
+from scheduler_service.usecases.open_minutes import READS_AT_ONCE, CountBudget, FindOpenMinutes
 from scheduler_service.usecases.shared_looks import KeptLook
 
 COUNT_KEPT_SECONDS = 2.0
-READS_AT_ONCE = 8
-
-HOURS_PER_READ = 4
-MAX_HOURS = 72
-"""Hours of the index that are read at most."""
-MAX_MINUTES = 20_000
-"""Occupied minutes, over all pollers, after which no more of the index is read."""
-MAX_COUNTED = 256
-"""Minutes, over all pollers, whose rows are counted at most."""
 MAX_ROWS_OF_MINUTE = 5_000
-"""Rows read in one of them."""
-MAX_ROWS = 50_000
-"""Rows, over all of them, after which no more are read."""
+"""Rows read at most in one open minute of a poller."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,72 +132,38 @@ class PollerShown:
 
 
 class ShowPollers:
-    """Show a client's pollers: the owner of each, how far it is settled, and what is open after that.
+    """Show a client's pollers: the owner of each, how far it is settled, and what is open after that (`open_minutes`).
 
-        leases -> watermarks -> occupied minutes from there to now -> rows in them that are due and have no outcome
-
-    The view must stay cheap where there is most to see, after a long outage. So it is bounded: the oldest minutes of
-    every poller are counted first, and `cut` says that something was left out.
+    The oldest minutes of every poller are counted first, and `cut` says that something was left out.
 
     Answers for one client at a time.
     """
 
-    def __init__(self, *, members: WatchMembers, leases: LeaseStore, schedules: ScheduleStore, clock: Clock) -> None:
+    def __init__(self, *, members: WatchMembers, open_minutes: FindOpenMinutes, clock: Clock) -> None:
         self._members = members
-        self._leases = leases
-        self._schedules = schedules
+        self._open_minutes = open_minutes
         self._clock = clock
 
     async def __call__(self, client: Client) -> Sequence[PollerShown]:
         """By poller_id. Raises StoreUnavailable."""
         await self._members.known()
         now = self._clock.wall_ms()
-        rows = [
-            row
-            for row in await self._leases.read_leases(client.client_id)
-            if row.poller.poller_id < client.poller_ceiling
-        ]
-        watermarks = {PollerId(row.poller.poller_id): self._watermark(row) for row in rows}
-        minutes, read_until = await self._open_minutes(client, watermarks, present=minute_of(now))
-        backlogs = {poller_id: _Backlog(cut=read_until < minute_of(now)) for poller_id in watermarks}
-        waiting = _oldest_of_each(minutes)[:MAX_COUNTED]
-        seen = 0
-        while waiting and seen < MAX_ROWS:
-            chunk, waiting = waiting[:READS_AT_ONCE], waiting[READS_AT_ONCE:]
-            partitions = [Partition(client.client_id, poller_id, minute) for poller_id, minute in chunk]
-            count = partial(self._schedules.count_unfinished, due_until=now, limit=MAX_ROWS_OF_MINUTE)
-            for partition, unfinished in zip(partitions, await concurrently(count, partitions), strict=True):
-                seen += unfinished.seen
-                backlogs[partition.poller_id].add(unfinished)
+        rows = await self._open_minutes.leases(client)
+        watermarks = {poller_id: self._open_minutes.watermark(row) for poller_id, row in rows.items()}
+        found = await self._open_minutes.find(client.client_id, watermarks, present=minute_of(now))
+        backlogs = {poller_id: _Backlog(cut=found.read_until < minute_of(now)) for poller_id in watermarks}
+        counted = await self._open_minutes.count(
+            [Partition(client.client_id, *one) for one in oldest_of_each(found.minutes)],
+            CountBudget.of_clients(1),
+            due_until=now,
+            rows_of_minute=MAX_ROWS_OF_MINUTE,
+        )
+        for partition, unfinished in counted:
+            backlogs[partition.poller_id].add(unfinished)
         return [
-            _shown(row, watermark, minutes[poller_id], backlogs[poller_id])
-            for row, (poller_id, watermark) in zip(rows, watermarks.items(), strict=True)
+            _shown(row, watermarks[poller_id], found.minutes[poller_id], backlogs[poller_id])
+            for poller_id, row in rows.items()
         ]
-
-    def _watermark(self, row: LeaseRow) -> Minute:
-        """Where a node that takes the poller would start."""
-        low_watermark = None if row.owner is None else self._members.low_watermark_of(row.owner)
-        return Minute(start_of(row, owners_low_watermark=low_watermark))
-
-    async def _open_minutes(
-        self, client: Client, watermarks: Mapping[PollerId, Minute], *, present: Minute
-    ) -> tuple[Mapping[PollerId, list[Minute]], Minute]:
-        """Each poller's occupied minutes from its watermark on, in order, and the last minute that was read."""
-        found: dict[PollerId, list[Minute]] = {poller_id: [] for poller_id in watermarks}
-        first = min(watermarks.values(), default=Minute(present + 1))
-        last_hour_begins = first - first % MINUTES_PER_HOUR + (MAX_HOURS - 1) * MINUTES_PER_HOUR
-        total = 0
-        while first <= present and first <= last_hour_begins and total < MAX_MINUTES:
-            hours_end = first - first % MINUTES_PER_HOUR + HOURS_PER_READ * MINUTES_PER_HOUR
-            last = Minute(min(hours_end - 1, present))
-            occupied = await self._schedules.occupied(client.client_id, first=first, last=last)
-            for minute in sorted(occupied):
-                for poller_id in occupied[minute]:
-                    if minute >= watermarks.get(poller_id, present + 1):
-                        found[poller_id].append(minute)
-                        total += 1
-            first = Minute(last + 1)
-        return found, Minute(first - 1)
 
 
 @dataclass(slots=True)
@@ -234,12 +189,6 @@ def _shown(row: LeaseRow, watermark: Minute, minutes: Sequence[Minute], backlog:
         backlog=backlog.rows,
         cut=backlog.cut or backlog.minutes < len(minutes),
     )
-
-
-def _oldest_of_each(minutes: Mapping[PollerId, Sequence[Minute]]) -> list[tuple[PollerId, Minute]]:
-    """The oldest minute of every poller, then the next of each, and so on."""
-    ranked = [(rank, poller_id, minute) for poller_id, own in minutes.items() for rank, minute in enumerate(own)]
-    return [(poller_id, minute) for _, poller_id, minute in sorted(ranked)]
 
 
 class DrainNode:

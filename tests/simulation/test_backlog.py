@@ -6,10 +6,11 @@ from membership.settings import MembershipSettings
 from scheduler_service.domain.backlogs import ClientBacklog, HeldBy
 from scheduler_service.domain.clients import ClientSettings, LatePolicy
 from scheduler_service.domain.ids import minute_of
-from scheduler_service.usecases import backlog
+from scheduler_service.usecases import open_minutes
 from scheduler_service.usecases.backlog import ShowBacklog
 from scheduler_service.usecases.members import WatchMembers
 from scheduler_service.usecases.minute_loads import KeepMinuteLoads
+from scheduler_service.usecases.open_minutes import FindOpenMinutes
 from tests.simulation.cluster import SHOP
 from tests.simulation.world import World, simulate
 
@@ -31,8 +32,7 @@ class Watched:
         self.show = ShowBacklog(
             members=self.members,
             clients=storage.clients,
-            leases=storage.leases,
-            schedules=storage.schedules,
+            open_minutes=FindOpenMinutes(members=self.members, leases=storage.leases, schedules=storage.schedules),
             balances=storage.balances,
             loads=storage.minute_loads,
             destinations=storage.destinations,
@@ -96,7 +96,7 @@ def test_it_is_exact_where_all_of_it_is_counted() -> None:
 def test_an_estimate_lacks_nothing_and_ends_with_the_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(world: World) -> None:
         watched = await outage(world)
-        monkeypatch.setattr(backlog, "MAX_COUNTED", 8)
+        monkeypatch.setattr(open_minutes, "MAX_COUNTED", 8)
         await KeepMinuteLoads(store=world.api_storage.minute_loads, clock=world.api_clock, reads=True).write()
         found, overdue = await watched.look()
         assert not found.overdue.exact

@@ -10,7 +10,7 @@ from scheduler_service.domain.books import MinuteBalance
 from scheduler_service.domain.ids import ClientId, Minute, PollerId, compose_schedule_id, minute_of, minute_start
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.schedules import Definition
-from scheduler_service.usecases import backlog
+from scheduler_service.usecases import backlog, open_minutes
 from tests.support.api import NOW, ApiHarness
 from tests.support.nodes import Nodes
 
@@ -113,14 +113,14 @@ async def test_what_is_not_counted_is_estimated_by_loads(
         for poller in range(2):
             await put(api, minute, 5, poller=poller)
     assert (await shown(api))["overdue"]["exact"]
-    monkeypatch.setattr(backlog, "MAX_COUNTED", 8)
+    monkeypatch.setattr(open_minutes, "MAX_COUNTED", 8)
     overdue = (await shown(api))["overdue"]
     assert (overdue["counted"], overdue["rows"], overdue["exact"]) == (40, 400, False)
     assert ages(overdue) == [0, 0, 0, 400, 0, 0]
     monkeypatch.setattr(backlog, "ROWS_OF_MINUTE", 2)
     overdue = (await shown(api))["overdue"]
     assert (overdue["counted"], overdue["rows"]) == (16, 400), "the rest of a minute that was read in part"
-    monkeypatch.setattr(backlog, "MAX_HOURS", 1)
+    monkeypatch.setattr(open_minutes, "MAX_HOURS", 1)
     overdue = (await shown(api))["overdue"]
     assert (overdue["rows"], overdue["exact"]) == (400, False), "minutes whose index was not read"
 
@@ -133,7 +133,7 @@ async def test_without_a_load_the_mean_of_those_counted_stands_for_it(
     for minute in range(PRESENT - 100, PRESENT - 60):
         await put(api, minute, 5)
         api.storage.minute_loads.counts.placed(ClientId("shop"), minute, -5)
-    monkeypatch.setattr(backlog, "MAX_COUNTED", 8)
+    monkeypatch.setattr(open_minutes, "MAX_COUNTED", 8)
     overdue = (await shown(api))["overdue"]
     assert (overdue["counted"], overdue["rows"]) == (40, 200)
 
@@ -147,7 +147,7 @@ async def test_new_minutes_of_owned_pollers_are_not_estimated(
     await behind(nodes, 100, owner=node)
     for minute in (PRESENT - 100, PRESENT - 1, PRESENT):
         await put(api, minute, 5)
-    monkeypatch.setattr(backlog, "MAX_COUNTED", 0)
+    monkeypatch.setattr(open_minutes, "MAX_COUNTED", 0)
     found = await shown(api)
     assert found["overdue"]["rows"] == 5
     await nodes.api.storage.members.declare_dead(node, renewals=0)
@@ -243,7 +243,7 @@ async def test_an_outage_of_weeks_costs_a_bounded_number_of_reads(
 
     monkeypatch.setattr(type(api.storage.schedules), "count_unfinished", counted)
     overdue = (await shown(api))["overdue"]
-    assert reads == backlog.MAX_COUNTED
-    assert overdue["counted"] == backlog.MAX_COUNTED
+    assert reads == open_minutes.MAX_COUNTED
+    assert overdue["counted"] == open_minutes.MAX_COUNTED
     assert overdue["rows"] == 72 * 4, "the index of three days was read"
     assert not overdue["exact"]

@@ -13,7 +13,7 @@ from scheduler_service.domain.ids import ClientId, Minute, PollerId, compose_sch
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.schedules import Definition
 from scheduler_service.runtime.metrics import Count, Metrics
-from scheduler_service.usecases import cluster
+from scheduler_service.usecases import cluster, open_minutes
 from tests.support.api import NOW, ApiHarness
 from tests.support.nodes import Nodes
 
@@ -218,7 +218,7 @@ async def test_a_great_backlog_is_cut_and_said_to_be(
         for minute in range(PRESENT - 20, PRESENT - 20 + (2, 10, 10)[poller_id]):
             await put(api, poller_id, minute, 3)
     assert [(one["backlog"], one["cut"]) for one in await pollers(api)] == [(6, False), (30, False), (30, False)]
-    monkeypatch.setattr(cluster, "MAX_COUNTED", 8)
+    monkeypatch.setattr(open_minutes, "MAX_COUNTED", 8)
     assert [(one["open_minutes"], one["backlog"], one["cut"]) for one in await pollers(api)] == [
         (2, 6, False),
         (10, 9, True),
@@ -227,11 +227,11 @@ async def test_a_great_backlog_is_cut_and_said_to_be(
     monkeypatch.setattr(cluster, "MAX_ROWS_OF_MINUTE", 2)
     assert all(one["cut"] for one in await pollers(api))
     monkeypatch.undo()
-    monkeypatch.setattr(cluster, "MAX_ROWS", 20)
+    monkeypatch.setattr(open_minutes, "MAX_ROWS", 20)
     assert sum(one["backlog"] for one in await pollers(api)) < 66
     monkeypatch.undo()
-    monkeypatch.setattr(cluster, "MAX_MINUTES", 5)
-    monkeypatch.setattr(cluster, "HOURS_PER_READ", 1)
+    monkeypatch.setattr(open_minutes, "MAX_MINUTES", 5)
+    monkeypatch.setattr(open_minutes, "HOURS_PER_READ", 1)
     await nodes.own(PollerKey("shop", 0), None, watermark=PRESENT - 200, lagging=True)
     await put(api, 0, PRESENT - 200)
     for minute in range(6):
