@@ -8,6 +8,7 @@ meanwhile:
     retrying                     the same on the retry row it names, then on the original IF it still names it
     retrying, in doubt           cancelled with reason in-doubt: it is not called again, and may have been called
                                  before; refused if another call is to replace it               (409 in-doubt)
+    its receiver has said done   that word was answered, so it counts                            (409 in-flight)
     ended                        cancelled before: 200; rescheduled: 409 rescheduled; else 409 already-finished
 
 Who replaces a schedule by a call that is made of its content tests its revision too (`as_read`), and so does a cancel
@@ -41,6 +42,7 @@ from msgspec import UNSET, UnsetType
 
 from membership.conditional import Applied, Rejected, Unknown
 from membership.errors import StoreUnavailable
+from scheduler_service.domain.acknowledgements import ACKNOWLEDGED
 from scheduler_service.domain.ids import ClientId, Partition, RowKey, ScheduleId, UnixMillis, key_of, partition_of
 from scheduler_service.domain.ports import ScheduleStore
 from scheduler_service.domain.preconditions import NO_PRECONDITION, Precondition
@@ -71,7 +73,8 @@ class Cancelled:
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
-    """The owner has claimed it: it may be being sent."""
+    """The owner has claimed it: it may be being sent. Or its receiver has said that it is done, and its owner has not
+    recorded that yet."""
 
     row: Row
 
@@ -308,8 +311,8 @@ class CancelSchedules:
             return None
         if row.schedule_id in header.in_flight:
             return InFlight(row)
-        if row.shown_state is State.AWAITING and why.reason is not None:
-            # Its receiver is at work, so no other call may replace it.
+        if row.reason == ACKNOWLEDGED or (row.shown_state is State.AWAITING and why.reason is not None):
+            # Its receiver is at work, so no other call may replace it; and work that is done is not undone.
             return InFlight(row)
         if row.reason == IN_DOUBT:
             if why.reason is not None:

@@ -8,11 +8,12 @@ fence. Time is the order of instants: a deadline may pass at any time.
 An owner checks a retry row before it claims it, ends it, carries its end to the original and places the row that this
 names; it may die between any two of these steps, and the next owner, of a higher fence, begins with what is stored.
 A receiver's word is read, written on a condition, followed by its row, and answered; its process may die before each of
-these, and the answer to its write may be lost.
+these, and the answer to its write may be lost. A client may cancel: that reads the original, ends the retry row that it
+names, then the original, and may die between any two of these steps.
 
 Checked in every state: the original ends once; an attempt begins only while the original awaits no word and has not
 ended; a word counts only if it is of the newest attempt and fence. Checked at rest: the schedule has ended, delivered
-if `done` was answered 200, and failed or tried again if `failed` was.
+if `done` was answered 200, and failed or tried again if `failed` was, unless it was cancelled.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,7 +22,8 @@ from typing import NamedTuple
 from tests.models.state_model import StateModel
 
 CALL, DEADLINE, SAID_DONE, SAID_FAILED = "call", "deadline", "said done", "said failed"
-RETRYING, DELIVERED, FAILED = "retrying", "delivered", "failed"
+RETRYING, DELIVERED, FAILED, CANCELLED = "retrying", "delivered", "failed", "cancelled"
+ENDS = (DELIVERED, FAILED, CANCELLED)
 DONE, FAIL, EXTEND = "done", "failed", "extend"
 MOST_ATTEMPTS = 2
 LAST_EXTENDED = 3
@@ -72,9 +74,20 @@ class Word(NamedTuple):
     new: Pointer | None = None
 
 
+class Cancel(NamedTuple):
+    """`at`: its next step. `instant`: what the original named when it was read."""
+
+    at: str
+    instant: int = 0
+
+
+NOT_BEGUN = Cancel("read")
+CANCEL_OVER = Cancel("over")
+
+
 class World(NamedTuple):
     original: object = None
-    """None: it has no outcome; a Pointer; DELIVERED or FAILED."""
+    """None: it has no outcome; a Pointer; one of ENDS."""
     claimed: bool = False
     """Whether the original is."""
     ends: int = 0
@@ -89,6 +102,7 @@ class World(NamedTuple):
     calls: tuple[Call, ...] = ()
     words: tuple[Word, ...] = ()
     told: frozenset[tuple[str, int, int]] = frozenset()
+    cancel: Cancel = NOT_BEGUN
     wrong: str = ""
 
     def row(self, at: int) -> Row | None:
@@ -105,34 +119,39 @@ class World(NamedTuple):
 
 class Model(StateModel[World]):
     """`says`: the words that receivers send, of any attempt; none extends behind `LAST_EXTENDED`. `deaths`: of owners.
-    `plants`: rules left out, by name.
+    `cancels`: whether the client cancels. `plants`: rules left out, by name.
 
     `unfenced`: a word is not compared with the fence. `untested`: a word's write does not test the instant. `blind`:
     the end of a retry row is carried whatever the original names. `unfollowed`: a rejected carry places no row.
     `silent`: nor does the end of a deadline that was found superseded. `early`: a word is answered before its write.
-    `caller`: a deadline is a call, as for nodes that don't know it.
+    `caller`: a deadline is a call, as for nodes that don't know it. `hasty`: a cancel ends what was said to be done.
     """
 
-    def __init__(self, says: Iterable[str], plants: Iterable[str] = (), *, deaths: int = 1) -> None:
+    def __init__(
+        self, says: Iterable[str], plants: Iterable[str] = (), *, deaths: int = 1, cancels: bool = False
+    ) -> None:
         self.says, self.plants = tuple(says), frozenset(plants)
+        self.cancels = cancels
         self.first = World(deaths=deaths)
 
     def wrong(self, world: World) -> str | None:
         return world.wrong or ("two ends" if world.ends > 1 else None)
 
     def wrong_at_rest(self, world: World) -> str | None:
-        if world.original not in (DELIVERED, FAILED):
+        if world.original not in ENDS:
             return "never ended"
         if any(said == DONE for said, _, _ in world.told) and world.original != DELIVERED:
             return "a word is lost"
         last = max(call[:2] for call in world.calls)
         if any(said == FAIL and (attempt, fence) == last for said, attempt, fence in world.told):
-            return None if world.original == FAILED else "a word is lost"
+            return None if world.original in (FAILED, CANCELLED) else "a word is lost"
         return None
 
     def following(self, world: World) -> Iterator[tuple[str, World]]:
         yield from self._owner(world)
         yield from self._receivers(world)
+        if self.cancels:
+            yield from self._cancel(world)
         for position, word in enumerate(world.words):
             for name, after, now in self._word_steps(world, word):
                 words = list(after.words)
@@ -153,7 +172,7 @@ class Model(StateModel[World]):
             if isinstance(world.original, Pointer) and world.original != world.recorded:
                 # The next owner reads the original as it is by then.
                 yield "places what the original names", self._placed(done, world.original)
-            elif world.original in (DELIVERED, FAILED):
+            elif world.original in ENDS:
                 yield "has nothing to place", done
         for at, row in world.rows:
             if row.end is not None:
@@ -180,7 +199,7 @@ class Model(StateModel[World]):
 
     def _begin(self, world: World, at: int, attempt: int) -> World:
         wrong = ""
-        if world.original in (DELIVERED, FAILED):
+        if world.original in ENDS:
             wrong = "called after its end"
         elif isinstance(world.original, Pointer) and world.original.use in (DEADLINE, SAID_DONE):
             wrong = "called while a word is awaited"
@@ -204,6 +223,35 @@ class Model(StateModel[World]):
 
     def _placed(self, world: World, named: Pointer) -> World:
         return world if world.row(named.at) else world.with_row(named.at, Row(named.use, named.attempts))
+
+    # A cancel.
+
+    def _cancel(self, world: World) -> Iterator[tuple[str, World]]:
+        at, instant = world.cancel
+        if at in ("row", "original"):
+            yield "the cancel's process dies", world._replace(cancel=CANCEL_OVER)
+        if at == "read":
+            if isinstance(world.original, Pointer):
+                row = world.row(world.original.at)
+                refused = world.original.use == SAID_DONE and "hasty" not in self.plants
+                if refused or (row is not None and row.claimed and row.end is None):
+                    yield "the cancel is refused", world._replace(cancel=CANCEL_OVER)
+                elif row is None or row.end is None:
+                    yield "the cancel reads", world._replace(cancel=Cancel("row", world.original.at))
+            elif world.original in ENDS:
+                yield "the cancel comes too late", world._replace(cancel=CANCEL_OVER)
+        elif at == "row":
+            row = world.row(instant) or Row(CALL, 0)
+            if row.claimed or row.end is not None:
+                yield "the cancel reads again", world._replace(cancel=NOT_BEGUN)
+            else:
+                ended = world.with_row(instant, row._replace(end=CANCELLED))
+                yield f"the cancel ends {instant}", ended._replace(cancel=Cancel("original", instant))
+        elif at == "original":
+            if isinstance(world.original, Pointer) and world.original.at == instant:
+                yield "it is cancelled", world.ended(CANCELLED)._replace(cancel=CANCEL_OVER)
+            else:
+                yield "the cancel reads again", world._replace(cancel=NOT_BEGUN)
 
     # Receivers and their words.
 
@@ -242,7 +290,7 @@ class Model(StateModel[World]):
                     yield "the answer is lost", world, over
                 newest = max(call[:2] for call in world.calls) == (word.attempt, word.fence)
                 wrong = "" if newest else "a stale word counts"
-                ends = world.original in (DELIVERED, FAILED)
+                ends = world.original in ENDS
                 new = word.new._replace(at=world.next_instant)
                 after = world._replace(
                     original=new,

@@ -29,3 +29,16 @@ def test_each_rule_is_needed(plant: str) -> None:
     _, violation = Model((said,), [plant]).walk()
     assert violation is not None
     assert violation[-1] == wrong
+
+
+@pytest.mark.parametrize("said", [DONE, FAIL, EXTEND])
+def test_of_a_cancel_and_a_word_one_counts(said: str) -> None:
+    states, violation = Model((said,), deaths=0, cancels=True).walk()
+    assert violation is None
+    assert states > 1_000
+
+
+def test_a_cancel_must_leave_alone_what_was_said_to_be_done() -> None:
+    _, violation = Model((DONE,), ["hasty"], deaths=0, cancels=True).walk()
+    assert violation is not None
+    assert violation[-1] == LOST

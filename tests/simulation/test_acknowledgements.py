@@ -10,7 +10,7 @@ from scheduler_service.domain.clients import RetrySettings
 from scheduler_service.domain.errors import Conflict
 from scheduler_service.domain.schedules import Row, State
 from scheduler_service.usecases.acknowledge import TooEarly
-from scheduler_service.usecases.cancel_schedules import Cancelled
+from scheduler_service.usecases.cancel_schedules import Cancelled, InFlight
 from tests.simulation.acknowledgements import ACK, Words, shop
 from tests.simulation.creates import CreateRecord
 from tests.simulation.faults import INSERTS, FaultPlan
@@ -150,6 +150,21 @@ def test_a_cancel_ends_the_wait_and_words_are_refused() -> None:
         assert isinstance(await words.say(asked.calls[0], "done"), Conflict)
         await world.advance(90)
         await world.settle_down()
+
+    simulate(scenario)
+
+
+def test_a_cancel_after_done_was_taken_is_refused_however_long_that_is_not_recorded() -> None:
+    async def scenario(world: World) -> None:
+        words = await shop(world)
+        asked = await awaiting(world)
+        await world.kill("a")
+        assert isinstance(await words.insist(asked.calls[0], "done"), Row)
+        await world.advance(1)
+        assert isinstance(await world.cancel(asked), InFlight)
+        world.add_node("b")
+        await world.settle_down()
+        words.check(asked, await found(world, asked))
 
     simulate(scenario)
 

@@ -43,7 +43,7 @@ from scheduler_service.domain.ids import ScheduleId, is_schedule_id
 from scheduler_service.domain.once import Once
 from scheduler_service.domain.preconditions import NO_PRECONDITION, Precondition
 from scheduler_service.domain.revisions import entity_tag
-from scheduler_service.domain.schedules import Definition, Row
+from scheduler_service.domain.schedules import Definition, Row, State
 from scheduler_service.usecases.cancel_schedules import (
     AlreadyFinished,
     Cancelled,
@@ -318,7 +318,10 @@ def refused(why: InFlight | InDoubt | WasRescheduled | AlreadyFinished | NoSuchS
     """The error for a schedule that could be neither cancelled nor rescheduled."""
     match why:
         case InFlight(row=row):
-            return Conflict("in-flight", "a node has claimed it and may be calling right now", state=state_of(row))
+            detail = "a node has claimed it and may be calling right now"
+            if row.shown_state is State.AWAITING:
+                detail = "its receiver has taken the call, and is at work or has said that it is done"
+            return Conflict("in-flight", detail, state=state_of(row))
         case InDoubt(row=row):
             return Conflict("in-doubt", "it may have been called, and will be called again", state=state_of(row))
         case WasRescheduled(row=row):
