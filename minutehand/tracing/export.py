@@ -4,11 +4,14 @@
        '-- full: dropped                                       '-- refused, or no answer: failed
 
 One batch is on the way at a time. The event loop only appends to a list; encoding and waiting are the thread's, so an
-endpoint that is away costs spans and nothing else. So does a fault of the exporter: calls go on without traces.
+endpoint that is away costs spans and nothing else. So does a fault of the exporter: calls go on without traces. Each
+batch has a thread of its own, which the process does not wait for when it ends: an answer may never end.
 """
 
 import asyncio
+import threading
 from collections import deque
+from contextlib import suppress
 from typing import Final, Protocol
 
 from membership.signal import Signal
@@ -22,6 +25,8 @@ BATCH: Final = 512
 EXPORT_SECONDS: Final = 1.0
 FLUSH_SECONDS: Final = 2.0
 """How long a process that stops waits until its last spans are sent."""
+CLOSE_SECONDS: Final = 1.0
+"""How much longer it waits for an export that was told to end."""
 _log = get_logger("minutehand.traces")
 
 
@@ -64,16 +69,24 @@ class SpanExport:
         self._task = self._tasks.spawn(self._run(), name="trace-export")
 
     async def stop(self) -> None:
-        """Send what waits, unless that takes longer than `FLUSH_SECONDS`."""
+        """Send what waits, unless that takes longer than `FLUSH_SECONDS`; an export that does not end is left alone."""
         task, self._task, self._stopping = self._task, None, True
         if task is None:
             return
         self._wake.set()
-        timer = self._clock.call_later(FLUSH_SECONDS, self._give_up)
+
+        def abandon() -> None:
+            task.cancel()
+
+        timers = (
+            self._clock.call_later(FLUSH_SECONDS, self._give_up),
+            self._clock.call_later(FLUSH_SECONDS + CLOSE_SECONDS, abandon),
+        )
         try:
             await asyncio.wait([task])
         finally:
-            timer.cancel()
+            for timer in timers:
+                timer.cancel()
             self._exporter.close()
 
     def _give_up(self) -> None:
@@ -87,13 +100,31 @@ class SpanExport:
                 await self._wake.wait(EXPORT_SECONDS)
             batch = [self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))]
             if batch:
-                self._told(len(batch), taken=await asyncio.to_thread(self._send, batch))
+                await self._send(batch)
 
-    def _send(self, batch: list[Span]) -> bool:
+    async def _send(self, batch: list[Span]) -> None:
+        loop = asyncio.get_running_loop()
+        sent: asyncio.Future[bool] = loop.create_future()
+
+        def ended(taken: bool) -> None:
+            if not sent.done():
+                sent.set_result(taken)
+
+        def work() -> None:
+            try:
+                taken = self._exporter.export(batch)
+            except Exception:
+                taken = False
+            # The loop is closed where the process did not wait for this thread.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(ended, taken)
+
+        threading.Thread(target=work, name="trace-export", daemon=True).start()
+        taken = False
         try:
-            return self._exporter.export(batch)
-        except Exception:
-            return False
+            taken = await sent
+        finally:
+            self._told(len(batch), taken=taken)
 
     def _told(self, spans: int, *, taken: bool) -> None:
         self.results["exported" if taken else "failed"] += spans

@@ -3,8 +3,9 @@
 import logging
 import os
 import platform
-from typing import Final
+from typing import Any, Final
 
+import requests
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
@@ -27,6 +28,22 @@ _SAMPLED: Final = TraceFlags(TraceFlags.SAMPLED)
 _NS: Final = 1_000_000
 
 
+class _Session(requests.Session):
+    """Reads no body of an answer, which nothing needs and which might never end. A connection is used again only after
+    an answer without one, as collectors give it."""
+
+    def request(self, *asked: Any, **how: Any) -> requests.Response:
+        """Raises RequestException, also where it is sent elsewhere: the exporter would take that for a success."""
+        answer = super().request(*asked, **{**how, "stream": True})
+        if answer.headers.get("Content-Length") == "0":
+            _ = answer.content
+        else:
+            answer.close()
+        if 300 <= answer.status_code < 400:
+            raise requests.RequestException("the endpoint has moved")
+        return answer
+
+
 class OtlpExporter:
     """An `Exporter`. `program`: `api` or `node`, shown as the service's name."""
 
@@ -35,7 +52,11 @@ class OtlpExporter:
         logging.getLogger("opentelemetry.exporter").setLevel(logging.CRITICAL)
         headers = {} if settings.authorization is None else {"authorization": settings.authorization}
         self._exporter = OTLPSpanExporter(
-            endpoint=settings.endpoint, headers=headers, certificate_file=settings.ca_file, timeout=TIMEOUT_SECONDS
+            endpoint=settings.endpoint,
+            headers=headers,
+            certificate_file=settings.ca_file,
+            timeout=TIMEOUT_SECONDS,
+            session=_Session(),
         )
         self._closed = False
         self._resource = Resource(

@@ -1,6 +1,8 @@
 """Spans at a receiver of OTLP, and the settings of traces."""
 
+import socket
 import sys
+import threading
 from contextlib import AsyncExitStack
 
 import pytest
@@ -57,6 +59,34 @@ def test_an_endpoint_that_refuses_is_told_apart() -> None:
         assert exporter.export([SPAN]) is False
         assert "authorization" not in spans.received[0].headers
         exporter.close()
+
+
+def test_a_redirection_is_no_success() -> None:
+    with collector() as spans:
+        spans.status = 302
+        exporter = OtlpExporter(TraceSettings(endpoint=spans.url), program="api", version="1.2.3")
+        assert exporter.export([SPAN]) is False
+        exporter.close()
+
+
+def test_an_answer_that_never_ends_is_not_waited_for() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def begin_an_answer() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+                while connection.recv(65_536):
+                    pass
+
+        server = threading.Thread(target=begin_an_answer)
+        server.start()
+        endpoint = f"http://127.0.0.1:{listener.getsockname()[1]}/v1/traces"
+        exporter = OtlpExporter(TraceSettings(endpoint=endpoint), program="api", version="1.2.3")
+        assert exporter.export([SPAN]) is True
+        exporter.close()
+        server.join(10)
+        assert not server.is_alive()
 
 
 async def opened(settings: TraceSettings) -> SpanExport | None:

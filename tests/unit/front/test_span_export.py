@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 from structlog.testing import capture_logs
 
-from minutehand.tracing.export import BATCH, EXPORT_SECONDS, FLUSH_SECONDS, SpanExport
+from minutehand.tracing.export import BATCH, CLOSE_SECONDS, EXPORT_SECONDS, FLUSH_SECONDS, SpanExport
 from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.runtime.tracing import Span, SpanContext
 from tests.support.api import NOW, ManualClock
@@ -152,6 +152,23 @@ async def test_a_stop_gives_up_an_endpoint_that_does_not_answer(bench: Bench) ->
     async with asyncio.timeout(10):
         await stopped
     assert bench.export.results == {"exported": 0, "failed": BATCH, "dropped": BATCH}
+
+
+async def test_a_stop_does_not_wait_for_an_export_that_does_not_even_end_when_it_is_closed(bench: Bench) -> None:
+    over = threading.Event()
+    bench.endpoint.answer = lambda: over.wait(10)
+    bench.end(BATCH)
+    await bench.began()
+    stopped = asyncio.ensure_future(bench.export.stop())
+    await asyncio.sleep(0)
+    bench.clock.advance(FLUSH_SECONDS + CLOSE_SECONDS)
+    try:
+        async with asyncio.timeout(1):
+            await stopped
+        assert all(thread.daemon for thread in threading.enumerate() if thread.name == "trace-export")
+    finally:
+        over.set()
+    assert bench.export.results == {"exported": 0, "failed": BATCH, "dropped": 0}
 
 
 async def test_what_ends_after_the_stop_is_dropped(bench: Bench) -> None:
