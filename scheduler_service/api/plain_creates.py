@@ -32,6 +32,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from aiohttp import HttpVersion11, StreamReader
 from aiohttp.http import RawRequestMessage
+from multidict import MultiMapping
 
 from membership.errors import MinutehandError
 from scheduler_service.api.http.endpoint import (
@@ -84,7 +85,7 @@ class Asker(Protocol):
 class _Headers(NamedTuple):
     """The headers of a request that was plain, and the length of its body."""
 
-    headers: Mapping[str, str]
+    headers: MultiMapping[str]
     length: int
 
 
@@ -131,7 +132,7 @@ class PlainCreates:
         path, query = line.groups(b"")
         return self._begin(asker, known, path.decode(), query.decode(), raw[head_end:])
 
-    def _remember(self, raw: bytes, headers: Mapping[str, str]) -> None:
+    def _remember(self, raw: bytes, headers: MultiMapping[str]) -> None:
         line_end, head_end = raw.find(b"\r\n"), raw.find(_END) + len(_END)
         if head_end - line_end > REMEMBERED_BYTES or _usual_line(raw, 0, line_end) is None:
             return

@@ -10,6 +10,7 @@ from typing import Any, cast
 import aiohttp
 import msgspec
 import pytest
+from multidict import CIMultiDict
 from prometheus_client import CollectorRegistry
 
 from cql.settings import StorageSettings
@@ -307,7 +308,7 @@ class ApiHarness:
         header.
         """
         assert self._session is not None
-        given = dict(headers or {})
+        given = CIMultiDict(headers or {})
         if key is not None:
             given.setdefault("Authorization", f"Bearer {key}")
         if json is not None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from aiohttp import web
+from multidict import MultiMapping
 
 from membership.errors import MinutehandError, StoreUnavailable
 from scheduler_service.api.health import ApiHealth
@@ -68,7 +69,7 @@ class HasHeaders(Protocol):
     """A request, or a parsed message that has become none yet."""
 
     @property
-    def headers(self) -> Mapping[str, str]: ...
+    def headers(self) -> MultiMapping[str]: ...
 
 
 def request_id_of(request: HasHeaders, services: ApiServices) -> str:
@@ -82,7 +83,9 @@ def request_id_of(request: HasHeaders, services: ApiServices) -> str:
 def trace_headers(request: HasHeaders) -> tuple[str | None, str | None]:
     """The caller's `traceparent` and `tracestate`."""
     headers = request.headers
-    return headers.get(TRACEPARENT), headers.get(TRACESTATE)
+    parents = headers.getall(TRACEPARENT, ())
+    # W3C lets a list of several lines be one, and a second parent make both invalid.
+    return (parents[0], ",".join(headers.getall(TRACESTATE, ()))) if len(parents) == 1 else (None, None)
 
 
 def problem_response(

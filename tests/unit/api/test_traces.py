@@ -6,6 +6,7 @@ from uuid import UUID
 
 import msgspec
 import pytest
+from multidict import CIMultiDict
 
 from scheduler_service.domain.ids import ClientId, key_of, partition_of
 from scheduler_service.domain.options import decode_options
@@ -116,6 +117,20 @@ async def test_an_update_in_place_keeps_the_trace(bench: Bench) -> None:
     assert (changed.status, changed.json["schedule_id"]) == (200, first), changed.body
     assert await bench.mark(first) == MARK
     assert len(bench.spans.kept) == 1
+
+
+@pytest.mark.parametrize(
+    ("lines", "mark"),
+    [
+        ([*SAMPLED.items(), ("tracestate", "other=2")], TraceMark(TRACE, "vendor=opaque,other=2")),
+        ([*SAMPLED.items(), ("traceparent", f"00-{CALLER * 2}-{CALLER}-01")], None),
+    ],
+)
+async def test_several_lines_are_one_list_and_two_parents_are_none(
+    bench: Bench, lines: list[tuple[str, str]], mark: TraceMark | None
+) -> None:
+    made = await bench.send(json=schedule(), headers=CIMultiDict(lines))
+    assert await bench.mark(made.json["schedule_id"]) == mark
 
 
 async def test_what_is_refused_has_no_span(bench: Bench) -> None:
