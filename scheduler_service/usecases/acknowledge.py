@@ -160,14 +160,7 @@ class AcknowledgeWork:
 
     async def _take(self, partition: Partition, row: Row, address: Address, word: Word) -> Row | None:
         """One try. None: read again."""
-        if row.state == State.DELIVERED and row.reason == ACKNOWLEDGED and word.result == "done":
-            await self._keep(address, word, repeated=True)
-            return row
-        if (
-            row.last_error == RECEIVER_FAILED
-            and word.result == "failed"
-            and row.state in (State.RETRYING, State.FAILED)
-        ):
+        if _is_recorded(row, word.result):
             await self._keep(address, word, repeated=True)
             return row
         if row.ended:
@@ -251,6 +244,14 @@ def _reason(said: WordName) -> str:
     if said == "failed":
         return RECEIVER_FAILED
     return AWAITING
+
+
+def _is_recorded(row: Row, said: WordName) -> bool:
+    """Whether the poller's owner has recorded this word: as the end, or as a failed attempt that may be retried."""
+    if said == "done":
+        return row.state == State.DELIVERED and row.reason == ACKNOWLEDGED
+    failed = row.state in (State.RETRYING, State.FAILED) and row.last_error == RECEIVER_FAILED
+    return said == "failed" and failed
 
 
 def _is_early(row: Row, address: Address) -> bool:
