@@ -22,6 +22,7 @@ from cql.reports import CqlArchiveStore, CqlAuditStore, CqlBulkLoadStore, CqlUsa
 from cql.schedule_keys import CqlScheduleKeyStore
 from cql.schedules import CqlScheduleStore
 from cql.session import Session
+from cql.sessions import CqlSessionStore
 from cql.settings import StorageSettings
 from cql.statement import load_statements
 from cql.subscriptions import CqlSubscriptionStore
@@ -65,6 +66,7 @@ class Storage:
     idempotency: CqlIdempotencyStore
     schedule_keys: CqlScheduleKeyStore
     reconciliations: CqlReconciliationStore
+    sessions: CqlSessionStore
     usage: CqlUsageStore
     bulk_loads: CqlBulkLoadStore
     archives: CqlArchiveStore
@@ -142,6 +144,7 @@ class Storage:
             idempotency=CqlIdempotencyStore(measured),
             schedule_keys=CqlScheduleKeyStore(measured, tasks=tasks),
             reconciliations=CqlReconciliationStore(measured),
+            sessions=CqlSessionStore(measured),
             usage=CqlUsageStore(measured),
             bulk_loads=CqlBulkLoadStore(measured),
             archives=CqlArchiveStore(measured),

@@ -43,6 +43,7 @@ from poller_cluster.settings import (
 from scheduler_service.api.bigben.settings import BigBenSettings
 from scheduler_service.api.goscheduler.settings import GoSchedulerSettings
 from scheduler_service.api.settings import ApiSettings
+from scheduler_service.console.settings import ConsoleSettings
 from scheduler_service.domain.acknowledgements import AckSettings
 from scheduler_service.domain.client_bounds import ClientBounds
 from scheduler_service.domain.network import DEFAULT_PORTS, NetworkPolicy
@@ -112,6 +113,7 @@ TABLES = (
     Table("cassandra", StorageSettings),
     Table("secrets", SecretSettings),
     Table("api", ApiSettings),
+    Table("console", ConsoleSettings),
     Table("bigben", BigBenSettings),
     Table("clients", ClientBounds),
     Table("acknowledgements", AckSettings),
@@ -147,6 +149,7 @@ class Settings:
     cassandra: StorageSettings
     secrets: SecretSettings
     api: ApiSettings | None
+    console: ConsoleSettings
     hints: HintSettings
     node: NodeSettings
     ops: OpsSettings

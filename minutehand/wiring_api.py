@@ -24,6 +24,8 @@ from scheduler_service.api.http.server import ApiServer
 from scheduler_service.api.metrics import PROCESS_METRICS, Exposition, Shown
 from scheduler_service.api.services import ApiServices, build_services
 from scheduler_service.api.settings import ApiSettings
+from scheduler_service.console.routes import console_wire
+from scheduler_service.console.settings import ConsoleSettings
 from scheduler_service.hints import HintForwarder
 from scheduler_service.node_ports import HttpNodePorts
 from scheduler_service.runtime.clock import Clock, SystemClock
@@ -97,7 +99,7 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
             audits=audits,
         )
         exposition = _exposition(shown, storage.metrics, export, max_age_seconds=api.metrics_max_age_seconds)
-        listeners = _listeners(settings.health, api, services, exposition)
+        listeners = _listeners(settings.health, api, settings.console, services, exposition)
         parts_of_it: tuple[Service, ...] = (members, hints, audits, *listeners)
         for service in parts_of_it:
             parts.push_async_callback(service.stop)
@@ -140,7 +142,11 @@ def _exposition(
 
 
 def _listeners(
-    settings: HealthSettings, api: ApiSettings, services: ApiServices, exposition: Exposition
+    settings: HealthSettings,
+    api: ApiSettings,
+    console: ConsoleSettings,
+    services: ApiServices,
+    exposition: Exposition,
 ) -> Iterator[Service]:
     """The process's listeners: its health, its metrics where they have a port of their own, and the API,
     last of all, when everything behind it runs."""
@@ -148,7 +154,7 @@ def _listeners(
     yield from told_health(settings, live=health.heartbeat.reasons, ready=health.unready)
     if api.metrics_port is not None:
         yield MetricsPort(exposition, host=api.host, port=api.metrics_port)
-    app = build_app(services=services, settings=api, exposition=exposition)
+    app = build_app(services=services, settings=api, exposition=exposition, wires=console_wire(console, api))
     yield ApiServer(app, services=services, settings=api)
 
 

@@ -26,6 +26,7 @@ from scheduler_service.api.settings import ApiSettings
 PLAIN_CREATES: Final = web.AppKey("plain_creates", PlainCreates)
 _MOVED: Final = {"/": "docs", "/docs/": "../docs"}
 """Paths that people type, and where they lead, relative to them: a proxy may serve the API below a path."""
+RoutedWire = tuple[WireForm, tuple[Route, ...]]
 _VARIABLE = re.compile(r"\{(\w+)\}")
 
 
@@ -35,8 +36,10 @@ def build_app(
     settings: ApiSettings,
     exposition: Exposition | None = None,
     routes: tuple[Route, ...] = ROUTES,
+    wires: Iterable[RoutedWire] = (),
 ) -> web.Application:
-    """The application. `exposition` is what `/metrics` shows; None: only this application's own metrics."""
+    """The application. `exposition` is what `/metrics` shows; None: only this application's own metrics. `wires`: more
+    of them than the settings turn on."""
     if exposition is None:
         exposition = Exposition(CollectorRegistry(), clock=services.clock, max_age_seconds=0)
     metrics = ApiMetrics(exposition.registry, storage=services.health.storage)
@@ -52,7 +55,7 @@ def build_app(
     CrossOrigin(settings.allowed_origins).allow_in(app)
     for path, methods in _by_path(routes).items():
         _add_path(app, path, methods, around)
-    for wire, its_routes in wires_of(settings):
+    for wire, its_routes in (*wires_of(settings), *wires):
         _add_wire(app, wire, its_routes, around)
     for path, location in _MOVED.items():
         resource = app.router.add_resource(path)
@@ -72,9 +75,9 @@ def build_app(
     return app
 
 
-def wires_of(settings: ApiSettings) -> list[tuple[WireForm, tuple[Route, ...]]]:
+def wires_of(settings: ApiSettings) -> list[RoutedWire]:
     """The wires of other systems that the operator has turned on, each with its routes."""
-    wires: list[tuple[WireForm, tuple[Route, ...]]] = []
+    wires: list[RoutedWire] = []
     if (wire := bigben.wire(settings.bigben)) is not None:
         wires.append((wire, bigben.ROUTES))
     if settings.goscheduler.on:

@@ -45,6 +45,7 @@ from scheduler_service.domain.ports import (
     ScheduleKeyStore,
     ScheduleStore,
     SecretEncryption,
+    SessionStore,
     SubscriptionStore,
     TrialCaller,
     UsageStore,
@@ -105,6 +106,7 @@ from scheduler_service.usecases.resolve_schedule import ResolveSchedule
 from scheduler_service.usecases.schedule_keys import ScheduleKeys
 from scheduler_service.usecases.schedule_request import CallbackPolicy
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
+from scheduler_service.usecases.sessions import Sessions
 from scheduler_service.usecases.show_attempts import ShowAttempts
 from scheduler_service.usecases.show_crons import ShowCrons
 from scheduler_service.usecases.signing_secrets import SigningSecrets
@@ -161,6 +163,9 @@ class StoragePorts(Protocol):
 
     @property
     def reconciliations(self) -> ReconciliationStore: ...
+
+    @property
+    def sessions(self) -> SessionStore: ...
 
     @property
     def usage(self) -> UsageStore: ...
@@ -378,6 +383,7 @@ class ApiServices:
     catalog: Catalog
     key_uses: RecordKeyUses
     authenticate: Authenticate
+    sessions: Sessions
     audit_log: AuditActions
     rate_limit: RateLimit
     request_budget: RequestBudget
@@ -489,6 +495,7 @@ def build_services(
         catalog=catalog,
         key_uses=key_uses,
         authenticate=authenticate,
+        sessions=Sessions(store=storage.sessions, authenticate=authenticate, clock=clock, randomness=randomness),
         audit_log=AuditActions(store=storage.audit_log, clock=clock, randomness=randomness),
         rate_limit=RateLimit(clock=clock),
         request_budget=RequestBudget(settings=settings, clock=clock),

@@ -231,8 +231,9 @@ class Authenticate:
         self._catalog = catalog
         self._uses = uses
         self._clock = clock
-        self._admin_hash = hash_secret(admin_key)
-        self._admin = Principal(CONFIGURED_ADMIN, configured=True)
+        self.admin_hash = hash_secret(admin_key)
+        self.admin = Principal(CONFIGURED_ADMIN, configured=True)
+        """Whoever has the configured key."""
 
     def known_client(self, authorization: str | None, before: KnownClient | None) -> KnownClient | None:
         """What `self()` answers, if it is a client whose key may write and everything is cached; None says nothing.
@@ -262,8 +263,8 @@ class Authenticate:
         principal = await self._by_stored_key(key)
         if principal is not None:
             return principal
-        if hmac.compare_digest(hash_secret(key), self._admin_hash):
-            return self._admin
+        if hmac.compare_digest(hash_secret(key), self.admin_hash):
+            return self.admin
         raise Unauthenticated("this key is not known")
 
     async def _by_stored_key(self, key: str) -> Principal | None:
@@ -273,10 +274,19 @@ class Authenticate:
             return None
         key_id, secret = parts
         stored = await self._catalog.key(key_id)
-        if not self._is_good(stored, secret) or stored is None:
-            return None
+        return await self._of_good_key(stored) if self._is_good(stored, secret) and stored is not None else None
+
+    async def of_key(self, key_id: str) -> Principal | None:
+        """The principal of a stored key whose secret was checked before; None: it is not good any more. Raises
+        StoreUnavailable."""
+        stored = await self._catalog.key(key_id)
+        good = stored is not None and stored.good_at(self._clock.wall_ms())
+        return await self._of_good_key(stored) if good and stored is not None else None
+
+    async def _of_good_key(self, stored: ApiKey) -> Principal | None:
+        """None: its client is deleted."""
         if stored.admin:
-            return Principal(stored.owner, key_id=key_id)
+            return Principal(stored.owner, key_id=stored.key_id)
         try:
             client = await self._catalog.client(ClientId(stored.owner))
         except NotFound:

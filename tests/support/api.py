@@ -22,6 +22,8 @@ from scheduler_service.api.http.server import ApiServer
 from scheduler_service.api.metrics import Exposition
 from scheduler_service.api.services import ApiServices, build_services
 from scheduler_service.api.settings import ApiSettings
+from scheduler_service.console.routes import console_wire
+from scheduler_service.console.settings import ConsoleSettings
 from scheduler_service.domain.destination_figures import NO_FIGURES, NodeFigures
 from scheduler_service.domain.errors import Conflict, NodeUnreachable
 from scheduler_service.domain.ids import ClientId, Partition, RowKey
@@ -275,11 +277,17 @@ class ApiHarness:
         )
         age = self.settings.metrics_max_age_seconds
         self.exposition = Exposition(registry or CollectorRegistry(), clock=self.clock, max_age_seconds=age)
+        self.console = ConsoleSettings()
         self.server: ApiServer | None = None
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> "ApiHarness":
-        app = build_app(services=self.services, settings=self.settings, exposition=self.exposition)
+        app = build_app(
+            services=self.services,
+            settings=self.settings,
+            exposition=self.exposition,
+            wires=console_wire(self.console, self.settings),
+        )
         self.server = ApiServer(app, services=self.services, settings=self.settings)
         await self.server.start()
         self._session = aiohttp.ClientSession(base_url=f"http://127.0.0.1:{self.server.port}")

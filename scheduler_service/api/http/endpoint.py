@@ -9,7 +9,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from aiohttp import web
 from multidict import MultiMapping
@@ -42,6 +42,7 @@ from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.traces import TRACEPARENT, TRACESTATE
 from scheduler_service.domain.trial_calls import TrialCallsFull
 from scheduler_service.runtime.logging import get_logger
+from scheduler_service.usecases.authenticate import Principal
 from scheduler_service.usecases.clients import refuse_built_in
 
 REQUEST_ID = "X-Request-Id"
@@ -49,6 +50,9 @@ _SANE_ID = re.compile(r"[\x21-\x7e]{1,128}")
 _CLIENT_ID = re.compile(r"\$?" + CLIENT_ID_PATTERN.strip("^$"))
 _PROBLEM_HEADERS = {"Content-Type": CONTENT_TYPE, **SERVER}
 _log = get_logger("minutehand.api")
+
+PRINCIPAL: Final = web.RequestKey("principal", Principal)
+"""Who sends a request that this process makes itself, for a session of the console; nothing from outside sets it."""
 
 Endpoint = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -101,7 +105,8 @@ def problem_response(
         headers.update(error.headers)
     if wire is not None:
         status, body = wire.refusal(problem, error)
-        return web.Response(body=json_body(body), status=status, headers={**headers, **JSON_HEADERS})
+        encoded = body if isinstance(body, bytes) else json_body(body)
+        return web.Response(body=encoded, status=status, headers={**headers, **wire.headers})
     return web.Response(body=json_body(problem), status=problem.status, headers=headers)
 
 
@@ -217,7 +222,8 @@ async def _admit(context: RequestContext, route: Route, wire: Wire | None) -> No
         return
     services, request = context.services, context.request
     if wire is None:
-        context.principal = await services.authenticate(request.headers.get("Authorization"))
+        known = request.get(PRINCIPAL)
+        context.principal = known or await services.authenticate(request.headers.get("Authorization"))
         client_id = request.match_info.get("client_id")
     else:
         context.principal = await wire.principal(request, authenticate=services.authenticate, catalog=services.catalog)

@@ -16,8 +16,8 @@ and no more. Refusals have the wire's own form (`refusal`), with the status code
 """
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Final
 
@@ -31,16 +31,18 @@ from scheduler_service.usecases.authenticate import Authenticate, Catalog, Forbi
 
 _PORT: Final = re.compile(r":[0-9]*\Z")
 Refuse = Callable[[Problem, Exception | None], tuple[int, object]]
-"""The status of a refusal, and its body, to be sent as JSON. It gets the error too, if there is one."""
+"""The status of a refusal, and its body: bytes, or what is to be sent as JSON. It gets the error too, if there is
+one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireForm:
-    """What all answers of a wire have in common. `prefix`: of its paths."""
+    """What all answers of a wire have in common. `prefix`: of its paths. `headers`: of its refusals."""
 
     name: str
     prefix: str
     refusal: Refuse
+    headers: Mapping[str, str] = field(default_factory=lambda: {"Content-Type": "application/json"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,7 @@ from scheduler_service.domain.ports.reconciliations import ReconciliationStore
 from scheduler_service.domain.ports.reports import ArchiveStore, AuditStore, UsageStore
 from scheduler_service.domain.ports.schedule_keys import ScheduleKeyStore
 from scheduler_service.domain.ports.schedules import ScheduleStore
+from scheduler_service.domain.ports.sessions import SessionStore
 from scheduler_service.domain.ports.subscriptions import SubscriptionStore
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "ScheduleStore",
     "SecretEncryption",
     "StoreUnavailable",
+    "SessionStore",
     "SubscriptionStore",
     "TrialCaller",
     "UsageStore",

@@ -1,0 +1,31 @@
+"""The table `console_sessions`."""
+
+import msgspec
+
+from cql.connection import Connection
+from scheduler_service.domain.ids import UnixMillis
+from scheduler_service.domain.sessions import OfConfiguredKey, OfKey, Session
+
+_decode = msgspec.json.Decoder(OfKey | OfConfiguredKey).decode
+
+
+class CqlSessionStore:
+    """`domain.ports.SessionStore` over a connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def insert_session(self, session: Session) -> None:
+        seconds = max((session.expires_at - session.created_at) // 1000, 1)
+        owner = msgspec.json.encode(session.owner).decode()
+        values = (session.token_hash, owner, session.created_at, session.expires_at, seconds)
+        await self._connection.write("console_sessions.insert", values)
+
+    async def read_session(self, token_hash: bytes) -> Session | None:
+        for owner, created_at, expires_at in await self._connection.select("console_sessions.read", (token_hash,)):
+            if owner is not None:
+                return Session(token_hash, _decode(owner), UnixMillis(created_at), UnixMillis(expires_at))
+        return None
+
+    async def delete_session(self, token_hash: bytes) -> None:
+        await self._connection.write("console_sessions.delete", (token_hash,))

@@ -1,0 +1,148 @@
+"""Operations of the API, asked in this process as the caller of a session.
+
+A request is made as if it had come over the network, and goes to the endpoint that the application's router finds: it
+is authorised, counted, bounded and recorded there like any other.
+"""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from aiohttp import web
+from aiohttp.http import HttpVersion11, RawRequestMessage
+from aiohttp.streams import StreamReader
+from multidict import CIMultiDict, CIMultiDictProxy
+from yarl import URL
+
+from membership.errors import MinutehandError
+from scheduler_service.api.http.endpoint import PRINCIPAL, REQUEST_ID
+from scheduler_service.usecases.authenticate import Principal
+
+_BODY_LIMIT: Final = 1 << 22
+Query = Mapping[str, str | int | Sequence[str] | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A request that a page was made from. `path`: with its query, as it stands in a curl line."""
+
+    method: str
+    path: str
+    body: Any = None
+
+
+class OperationRefused(MinutehandError):
+    """The API's answer was a problem."""
+
+    def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
+        super().__init__(problem.get("detail") or problem.get("title") or f"status {status}")
+        self.status = status
+        self.problem = problem
+
+    @property
+    def kind(self) -> str:
+        return str(self.problem.get("type", "")).rpartition("/")[2]
+
+    @property
+    def faults(self) -> Mapping[str, str]:
+        """What is wrong with which field, by its pointer."""
+        return {one["pointer"]: one["detail"] for one in self.problem.get("errors", ())}
+
+
+class Operations:
+    """The operations that one page asks for. `asked`: all that it has asked for, in order."""
+
+    def __init__(self, request: web.Request, principal: Principal) -> None:
+        self._request = request
+        self._principal = principal
+        self.asked: list[Asked] = []
+
+    async def get(self, path: str, /, *, shown: bool = True, **query: str | int | Sequence[str] | None) -> Any:
+        """The JSON of an answer. `shown`: the page says that it was asked for. Raises OperationRefused."""
+        return await self._ask("GET", path, query, None, shown=shown)
+
+    async def send(self, method: str, path: str, body: Any = None, *, headers: Mapping[str, str] | None = None) -> Any:
+        """The JSON of an answer; None: it has no body. Raises OperationRefused."""
+        return await self._ask(method, path, {}, body, headers=headers)
+
+    async def stream(self, path: str, *, headers: Mapping[str, str]) -> web.StreamResponse:
+        """Have an operation answer this page's request itself."""
+        return await self._answer("GET", path, None, headers)
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        query: Query,
+        body: Any,
+        *,
+        headers: Mapping[str, str] | None = None,
+        shown: bool = True,
+    ) -> Any:
+        whole = path + _query(query)
+        if shown:
+            self.asked.append(Asked(method=method, path=whole, body=body))
+        data = None if body is None else json.dumps(body).encode()
+        response = await self._answer(method, whole, data, headers or {})
+        text = response.body if isinstance(response, web.Response) else None
+        answer = json.loads(text) if isinstance(text, bytes) and text.strip() else None
+        if response.status >= 400:
+            raise OperationRefused(response.status, answer or {})
+        return answer
+
+    async def _answer(
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> web.StreamResponse:
+        outer = self._request
+        given: CIMultiDict[str] = CIMultiDict({"Host": outer.host, **headers})
+        if (request_id := outer.headers.get(REQUEST_ID)) is not None:
+            given[REQUEST_ID] = request_id
+        if body is not None:
+            given["Content-Type"], given["Content-Length"] = "application/json", str(len(body))
+        inner = web.Request(
+            RawRequestMessage(
+                method,
+                path,
+                HttpVersion11,
+                CIMultiDictProxy(given),
+                tuple((name.encode(), value.encode()) for name, value in given.items()),
+                False,
+                None,
+                False,
+                False,
+                URL(path, encoded=True),
+            ),
+            _payload(outer, body or b""),
+            outer.protocol,
+            outer.writer,
+            outer.task,
+            asyncio.get_running_loop(),
+            client_max_size=_BODY_LIMIT,
+        )
+        inner[PRINCIPAL] = self._principal
+        return await outer.app._handle(inner)  # noqa: SLF001 - aiohttp has no other way in than its server
+
+
+def _payload(outer: web.Request, body: bytes) -> StreamReader:
+    payload = StreamReader(outer.protocol, _BODY_LIMIT, loop=asyncio.get_running_loop())
+    payload.feed_data(body)
+    payload.feed_eof()
+    return payload
+
+
+def _query(query: Query) -> str:
+    pairs = [
+        (name, str(one))
+        for name, value in query.items()
+        if value is not None and value != ""
+        for one in ([value] if isinstance(value, str | int) else value)
+    ]
+    return "?" + urlencode(pairs, quote_via=quote) if pairs else ""
+
+
+def part(text: str) -> str:
+    """A variable part of a path, percent-encoded."""
+    return quote(text, safe="")

@@ -1,0 +1,183 @@
+"""What every page has: a session, operations to ask, a form token, headers, and a template."""
+
+import hmac
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
+
+from aiohttp import web
+
+from scheduler_service.api.http.html import HTML
+from scheduler_service.api.http.route import SERVER, Handler, RequestContext
+from scheduler_service.api.problems import Problem, Refusal
+from scheduler_service.console.operations import OperationRefused, Operations, part
+from scheduler_service.console.rendering import environment, instant
+from scheduler_service.console.samples import samples_of
+from scheduler_service.usecases.sessions import Visitor
+
+LOGIN: Final = "/console/login"
+FORM_LIMIT: Final = 256 * 1024
+"""Bytes of a form; bodies that are to be called are in it."""
+_FIELDS: Final = 200
+FORM_TOKEN: Final = "form_token"
+SECURE_COOKIE: Final = "__Host-minutehand"
+PLAIN_COOKIE: Final = "minutehand"
+SAID: Final = "minutehand-said"
+"""The cookie of what the last form did: the next page shows it once."""
+
+PAGE_HEADERS: Final[Mapping[str, str]] = {
+    **SERVER,
+    "Content-Type": HTML,
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+class Page:
+    """One request for a page, of a caller with a session."""
+
+    def __init__(self, context: RequestContext, visitor: Visitor, form: Mapping[str, str]) -> None:
+        self.context = context
+        self.visitor = visitor
+        self.form = form
+        self.operations = Operations(context.request, visitor.principal)
+        self.get = self.operations.get
+        self.send = self.operations.send
+
+    @property
+    def administrator(self) -> bool:
+        return self.visitor.principal.client_id is None
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        return self.context.request.query
+
+    def client(self) -> str:
+        """The path of the client's operations."""
+        return f"/v1/clients/{part(self.context.path('client_id'))}"
+
+    def render(self, template: str, *, status: int = 200, **values: Any) -> web.Response:
+        request = self.context.request
+        now_ms = self.context.services.clock.wall_ms()
+        text = environment().get_template(template).render(
+            page=self,
+            principal=self.visitor.principal,
+            form_token=self.visitor.form_token,
+            path=request.path,
+            client_id=request.match_info.get("client_id"),
+            said=unquote(request.cookies.get(SAID, "")),
+            samples=samples_of(self.operations.asked),
+            instant=lambda text: instant(text, now_ms),
+            now_ms=now_ms,
+            **values,
+        )
+        response = web.Response(text=None, body=text.encode(), status=status, headers=PAGE_HEADERS)
+        if SAID in request.cookies:
+            response.del_cookie(SAID, path="/console")
+        return response
+
+    def done(self, location: str, said: str) -> web.Response:
+        """The answer to a form: the page to go to, which says once what was done."""
+        response = redirect(location)
+        response.set_cookie(SAID, quote(said), path="/console", httponly=True, samesite="Strict", max_age=30)
+        return response
+
+
+PageHandler = Callable[[Page], Awaitable[web.StreamResponse]]
+
+
+def page(handler: PageHandler) -> Handler:
+    """The handler of a page: with a session, or it leads to the login. Forms need the session's form token."""
+
+    async def handle(context: RequestContext) -> web.StreamResponse:
+        visitor = await visitor_of(context)
+        if visitor is None:
+            return to_login(context.request)
+        form: Mapping[str, str] = {}
+        if context.request.method == "POST":
+            form = await read_form(context.request)
+            refuse_foreign(context.request)
+            if not hmac.compare_digest(form.get(FORM_TOKEN, "").encode(), visitor.form_token.encode()):
+                raise Refusal("forbidden", "this form is of another session: open its page again")
+        return await answer(Page(context, visitor, form), handler)
+
+    handle.__name__ = f"console_{handler.__name__}"
+    return handle
+
+
+async def answer(asked: Page, handler: PageHandler) -> web.StreamResponse:
+    """What the handler answers, or a page that says why the API refused."""
+    try:
+        return await handler(asked)
+    except OperationRefused as error:
+        return asked.render("refused.html", status=error.status, error=error)
+
+
+async def visitor_of(context: RequestContext) -> Visitor | None:
+    token = token_of(context.request)
+    return None if token is None else await context.services.sessions.find(token)
+
+
+def token_of(request: web.Request) -> str | None:
+    cookies = request.cookies
+    return cookies.get(SECURE_COOKIE) or cookies.get(PLAIN_COOKIE)
+
+
+def to_login(request: web.Request) -> web.Response:
+    """Leads to the login, and from there back to a page that was asked for."""
+    back = request.path_qs if request.method in ("GET", "HEAD") and request.path != "/console" else ""
+    return redirect(LOGIN + (f"?next={quote(back, safe='')}" if back else ""))
+
+
+def own_page(text: str | None) -> str | None:
+    """A path of the console that a login may lead to; None: it is none."""
+    if text is None or not text.startswith("/console/") or "\\" in text or any(ord(one) < 32 for one in text):
+        return None
+    parts = urlsplit(text)
+    return text if not parts.netloc and not parts.scheme else None
+
+
+def redirect(location: str) -> web.Response:
+    return web.Response(status=303, headers={**SERVER, "Location": location, "Cache-Control": "no-store"})
+
+
+def refuse_foreign(request: web.Request) -> None:
+    """Raises Refusal for a form that a page of another origin sent. Browsers say so by either of two headers."""
+    if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
+        raise Refusal("forbidden", "forms are taken from this console's own pages only")
+    origin = request.headers.get("Origin")
+    if origin is not None and origin != "null" and urlsplit(origin).netloc != request.host:
+        raise Refusal("forbidden", "forms are taken from this console's own pages only")
+
+
+async def read_form(request: web.Request) -> Mapping[str, str]:
+    """The fields of a form; of a repeated one the values, a line each. Raises Refusal."""
+    if request.content_type != "application/x-www-form-urlencoded":
+        raise Refusal("unsupported-media-type", "send the form as a browser does")
+    if (request.content_length or 0) > FORM_LIMIT:
+        raise Refusal("content-too-large", f"the form is larger than the limit of {FORM_LIMIT} bytes")
+    data = bytearray()
+    while not request.content.at_eof():
+        data += await request.content.readany()
+        if len(data) > FORM_LIMIT:
+            raise Refusal("content-too-large", f"the form is larger than the limit of {FORM_LIMIT} bytes")
+    try:
+        pairs = parse_qsl(data.decode(), keep_blank_values=True, max_num_fields=_FIELDS)
+    except ValueError:
+        raise Refusal("malformed", "the form can't be read") from None
+    fields: dict[str, str] = {}
+    for name, value in pairs:
+        fields[name] = f"{fields[name]}\n{value}" if name in fields else value
+    return fields
+
+
+def problem_page(problem: Problem, error: Exception | None) -> tuple[int, bytes]:
+    """The page of an error of the console itself."""
+    text = environment().get_template("problem.html").render(problem=problem)
+    return problem.status, text.encode()
+
+

@@ -1,0 +1,103 @@
+"""Templates, their filters, and the files that pages load."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+STATIC: Final = files("scheduler_service.console") / "static"
+TYPES: Final = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
+_SECONDS_IN: Final = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+
+
+@cache
+def static_file(name: str) -> bytes | None:
+    """A file of the console; None: there is no such one."""
+    stem, _, ending = name.rpartition(".")
+    if not stem.isidentifier() or ending not in TYPES:
+        return None
+    file = STATIC / name
+    return file.read_bytes() if file.is_file() else None
+
+
+@cache
+def version_of(name: str) -> str:
+    """Part of the address of a file, which changes with its content: so browsers may keep it for good."""
+    return hashlib.sha256(static_file(name) or b"").hexdigest()[:12]
+
+
+def duration(seconds: float | None) -> str:
+    """`0.4 s`, `1 min 5 s`, `3 h`: two units at most."""
+    if seconds is None:
+        return "–"
+    if abs(seconds) < 10:
+        return f"{seconds:.1f} s" if seconds else "0 s"
+    left, parts = round(abs(seconds)), []
+    for unit, size in _SECONDS_IN:
+        count, left = divmod(left, size)
+        if count:
+            parts.append(f"{count} {unit}")
+    return ("−" if seconds < 0 else "") + " ".join(parts[:2])
+
+
+def instant(text: str | None, now_ms: int) -> Markup:
+    """An instant as the time from now, with UTC as its title and for machines."""
+    if not text:
+        return Markup('<span class="dim">–</span>')
+    at = datetime.fromisoformat(text)
+    seconds = at.timestamp() - now_ms / 1000
+    about = "now" if abs(seconds) < 1 else f"in {duration(seconds)}" if seconds > 0 else f"{duration(-seconds)} ago"
+    full = at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + "Z"
+    return Markup('<time datetime="{}" title="{} UTC" tabindex="0">{}</time>').format(text, full, about)
+
+
+def number(value: float | None) -> str:
+    """With separators between thousands."""
+    return "–" if value is None else f"{value:,}"
+
+
+def as_json(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+_STATES: Final[Mapping[str, str]] = {
+    "delivered": "good",
+    "active": "good",
+    "alive": "good",
+    "failed": "bad",
+    "dead": "bad",
+    "suspended": "bad",
+    "open": "bad",
+    "retrying": "warn",
+    "awaiting": "warn",
+    "paused": "warn",
+    "draining": "warn",
+    "skipped": "warn",
+    "missed": "bad",
+}
+"""What a state's colour says; its word says the same."""
+
+
+def state(word: str) -> Markup:
+    return Markup('<span class="state {}">{}</span>').format(_STATES.get(word, "plain"), word)
+
+
+@cache
+def environment() -> Environment:
+    """The templates, which escape all values."""
+    made = Environment(
+        loader=PackageLoader("scheduler_service.console"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {"duration": duration, "number": number, "state": state, "as_json": as_json}
+    made.globals |= {"static": lambda name: f"/console/static/{version_of(name)}/{name}", "escape": escape}
+    return made

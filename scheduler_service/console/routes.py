@@ -1,0 +1,75 @@
+"""The addresses of the console. All are open to the endpoint: a page has a session or leads to the login, and what it
+asks of the API is judged there (`operations`)."""
+
+from typing import Final
+
+from aiohttp import web
+
+from scheduler_service.api.app import RoutedWire
+from scheduler_service.api.http.auth import Access
+from scheduler_service.api.http.html import HTML
+from scheduler_service.api.http.route import SERVER, Handler, RequestContext, Route
+from scheduler_service.api.http.wire import WireForm
+from scheduler_service.api.settings import ApiSettings
+from scheduler_service.console import cluster_pages, schedule_pages
+from scheduler_service.console.pages import LOGIN, PAGE_HEADERS, PageHandler, page, problem_page
+from scheduler_service.console.rendering import TYPES, static_file
+from scheduler_service.console.sessions import LoginPages
+from scheduler_service.console.settings import ConsoleSettings
+from scheduler_service.domain.errors import NotFound
+
+PREFIX: Final = "/console"
+FORM: Final = WireForm(name="the console", prefix=PREFIX, refusal=problem_page, headers=PAGE_HEADERS)
+CLIENT: Final = "/console/clients/{client_id}"
+
+
+def console_wire(settings: ConsoleSettings, api: ApiSettings) -> list[RoutedWire]:
+    """The console's routes, to be served beside the API's; none if it is off."""
+    return [(FORM, routes_of(LoginPages(settings, tls=api.tls_cert_file is not None)))] if settings.on else []
+
+
+def routes_of(login: LoginPages) -> tuple[Route, ...]:
+    return (
+        _open("GET", LOGIN, login.show_login, "Ask for a key"),
+        _open("POST", LOGIN, login.log_in, "Exchange a key for a session"),
+        _open("GET", "/console/static/{static_version}/{static_name}", get_static, "A file that pages load"),
+        _page("POST", "/console/logout", login.log_out, "End the session"),
+        *PAGES,
+    )
+
+
+async def get_static(context: RequestContext) -> web.Response:
+    """A file of this version may be kept for good: its address changes with its content."""
+    name = context.path("static_name")
+    body = static_file(name)
+    if body is None:
+        raise NotFound("there is no such file")
+    headers = {
+        **SERVER,
+        "Content-Type": TYPES[name.rpartition(".")[2]],
+        "Cache-Control": "public, max-age=31536000, immutable",
+        "X-Content-Type-Options": "nosniff",
+    }
+    response = web.Response(body=body, headers=headers)
+    response.enable_compression()
+    return response
+
+
+def _open(method: str, path: str, handler: Handler, summary: str) -> Route:
+    return Route(method=method, path=path, access=Access.OPEN, handler=handler, summary=summary, media=(HTML,))
+
+
+def _page(method: str, path: str, handler: PageHandler, summary: str) -> Route:
+    return _open(method, path, page(handler), summary)
+
+
+PAGES: Final = (
+    _page("GET", PREFIX, cluster_pages.show_start, "The caller's first page"),
+    _page("GET", "/console/cluster", cluster_pages.show_cluster, "Whether calls are made, nodes, what is overdue"),
+    _page("POST", "/console/cluster/nodes:drain", cluster_pages.drain_node, "Drain a node"),
+    _page("POST", "/console/cluster/nodes:undrain", cluster_pages.undrain_node, "Undrain a node"),
+    _page("GET", CLIENT, schedule_pages.show_client, "A client at a glance"),
+    _page("GET", CLIENT + "/schedules", schedule_pages.list_schedules, "Find schedules"),
+    _page("GET", CLIENT + "/schedules/{schedule_id}", schedule_pages.show_schedule, "What became of a schedule"),
+    _page("POST", CLIENT + "/schedules/{schedule_id}", schedule_pages.change_schedule, "Change a schedule"),
+)

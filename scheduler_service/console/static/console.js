@@ -1,0 +1,32 @@
+// Small enhancements; every page works without them.
+
+// Sections with data-refresh="SECONDS" are fetched again and replaced in place, while the page is visible and nothing
+// in them is being used.
+for (const section of document.querySelectorAll("[data-refresh]")) {
+  const again = async () => {
+    const used = section.contains(document.activeElement) || section.querySelector("details[open]");
+    if (document.hidden || used) return;
+    try {
+      const answer = await fetch(location.href, { credentials: "same-origin" });
+      if (answer.redirected) return location.reload();
+      const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById(section.id);
+      if (fresh) section.replaceChildren(...fresh.childNodes);
+    } catch {
+      // The next time may find the API again; the page shows what it knew.
+    }
+  };
+  setInterval(again, Number(section.dataset.refresh) * 1000);
+}
+
+// One menu is open at a time; Escape closes it and goes back to its button.
+document.addEventListener("toggle", (event) => {
+  if (!event.target.matches?.("details.menu") || !event.target.open) return;
+  for (const other of document.querySelectorAll("details.menu[open]")) if (other !== event.target) other.open = false;
+}, true);
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  for (const menu of document.querySelectorAll("details.menu[open]")) {
+    menu.open = false;
+    menu.querySelector("summary").focus();
+  }
+});
