@@ -57,8 +57,16 @@ def sentence_of(cluster: dict[str, Any], backlog: list[dict[str, Any]]) -> Sente
         return Sentence("bad", f"No calls are made: {cluster['not_calling']}.", "See the runbook.")
     if unowned:
         return Sentence(
-            "warn", f"{unowned:,} of {pollers['total']:,} pollers have no owner: their calls are late.", "Nodes take them over within seconds; if not, start more nodes."
+            "warn",
+            f"{unowned:,} of {pollers['total']:,} pollers have no owner: their calls are late.",
+            "Nodes take them over within seconds; if not, start more nodes.",
         )
     if overdue:
-        return Sentence("warn", f"Calls are made, and {overdue:,} are overdue.", "The backlog below says whose, and what holds them.")
-    return Sentence("good", f"Calls are made by {len(alive)} node{'s' if len(alive) != 1 else ''}, and none is overdue.")
+        return Sentence(
+            "warn",
+            f"Calls are made, and {overdue:,} are overdue.",
+            "The backlog below says whose, and what holds them.",
+        )
+    return Sentence(
+        "good", f"Calls are made by {len(alive)} node{'s' if len(alive) != 1 else ''}, and none is overdue."
+    )

@@ -123,7 +123,7 @@ class Operations:
             client_max_size=_BODY_LIMIT,
         )
         inner[PRINCIPAL] = self._principal
-        return await outer.app._handle(inner)  # noqa: SLF001 - aiohttp has no other way in than its server
+        return await outer.app._handle(inner)
 
 
 def _payload(outer: web.Request, body: bytes) -> StreamReader:

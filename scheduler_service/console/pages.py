@@ -63,17 +63,21 @@ class Page:
     def render(self, template: str, *, status: int = 200, **values: Any) -> web.Response:
         request = self.context.request
         now_ms = self.context.services.clock.wall_ms()
-        text = environment().get_template(template).render(
-            page=self,
-            principal=self.visitor.principal,
-            form_token=self.visitor.form_token,
-            path=request.path,
-            client_id=request.match_info.get("client_id"),
-            said=unquote(request.cookies.get(SAID, "")),
-            samples=samples_of(self.operations.asked),
-            instant=lambda text: instant(text, now_ms),
-            now_ms=now_ms,
-            **values,
+        text = (
+            environment()
+            .get_template(template)
+            .render(
+                page=self,
+                principal=self.visitor.principal,
+                form_token=self.visitor.form_token,
+                path=request.path,
+                client_id=request.match_info.get("client_id"),
+                said=unquote(request.cookies.get(SAID, "")),
+                samples=samples_of(self.operations.asked),
+                instant=lambda text: instant(text, now_ms),
+                now_ms=now_ms,
+                **values,
+            )
         )
         response = web.Response(text=None, body=text.encode(), status=status, headers=PAGE_HEADERS)
         if SAID in request.cookies:
@@ -179,5 +183,3 @@ def problem_page(problem: Problem, error: Exception | None) -> tuple[int, bytes]
     """The page of an error of the console itself."""
     text = environment().get_template("problem.html").render(problem=problem)
     return problem.status, text.encode()
-
-

@@ -25,7 +25,8 @@ async def list_schedules(page: Page) -> web.Response:
     if sought := query.get("q", "").strip():
         return await _find(page, sought)
     given: dict[str, Any] = {name: query.get(name) for name in FILTERS}
-    listed, error = {"items": [], "next_cursor": None}, None
+    listed: Any = {"items": [], "next_cursor": None}
+    error = None
     try:
         listed = await page.get(f"{client}/schedules", limit=PER_PAGE, cursor=query.get("cursor"), **given)
     except OperationRefused as refused:

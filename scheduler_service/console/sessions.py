@@ -1,6 +1,5 @@
 """Logging in and out."""
 
-
 from aiohttp import web
 
 from scheduler_service.api.http.route import RequestContext
@@ -62,5 +61,3 @@ class LoginPages:
 def _login_page(context: RequestContext, *, next_: str | None, wrong: str | None = None) -> web.Response:
     text = environment().get_template("login.html").render(next=own_page(next_), wrong=wrong)
     return web.Response(body=text.encode(), status=403 if wrong else 200, headers=PAGE_HEADERS)
-
-

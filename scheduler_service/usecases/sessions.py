@@ -65,16 +65,19 @@ class Sessions:
         session = await self._store.read_session(_hash(token))
         if session is None or session.expires_at <= self._clock.wall_ms():
             return None
-        match session.owner:
-            case OfKey(key_id):
-                principal = await self._authenticate.of_key(key_id)
-            case OfConfiguredKey(proof):
-                principal = self._authenticate.admin if hmac.compare_digest(proof, self._proof(token)) else None
+        principal = await self._principal(session.owner, token)
         return None if principal is None else Visitor(principal, _form_token(token), session.expires_at)
 
     async def end(self, token: str) -> None:
         """Repeatable. Raises StoreUnavailable."""
         await self._store.delete_session(_hash(token))
+
+    async def _principal(self, owner: OfKey | OfConfiguredKey, token: str) -> Principal | None:
+        match owner:
+            case OfKey(key_id):
+                return await self._authenticate.of_key(key_id)
+            case OfConfiguredKey(proof):
+                return self._authenticate.admin if hmac.compare_digest(proof, self._proof(token)) else None
 
     def _proof(self, token: str) -> bytes:
         return hmac.digest(self._authenticate.admin_hash, token.encode(), "sha256")

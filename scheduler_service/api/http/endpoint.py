@@ -19,7 +19,6 @@ from scheduler_service.api.health import ApiHealth
 from scheduler_service.api.http.auth import Access, authorize
 from scheduler_service.api.http.preconditions import refuse_preconditions
 from scheduler_service.api.http.route import (
-    JSON_HEADERS,
     SERVER,
     Documents,
     Handler,
