@@ -60,9 +60,17 @@ class Operations:
         self._principal = principal
         self.asked: list[Asked] = []
 
-    async def get(self, path: str, /, *, shown: bool = True, **query: str | int | Sequence[str] | None) -> Any:
+    async def get(
+        self,
+        path: str,
+        query: Query | None = None,
+        /,
+        *,
+        shown: bool = True,
+        **more: str | int | Sequence[str] | None,
+    ) -> Any:
         """The JSON of an answer. `shown`: the page says that it was asked for. Raises OperationRefused."""
-        return await self._ask("GET", path, query, None, shown=shown)
+        return await self._ask("GET", path, {**(query or {}), **more}, None, shown=shown)
 
     async def send(self, method: str, path: str, body: Any = None, *, headers: Mapping[str, str] | None = None) -> Any:
         """The JSON of an answer; None: it has no body. Raises OperationRefused."""

@@ -11,7 +11,14 @@ from scheduler_service.api.http.html import HTML
 from scheduler_service.api.http.route import SERVER, Handler, RequestContext, Route
 from scheduler_service.api.http.wire import WireForm
 from scheduler_service.api.settings import ApiSettings
-from scheduler_service.console import cluster_pages, schedule_pages
+from scheduler_service.console import (
+    audit_pages,
+    book_pages,
+    client_pages,
+    cluster_pages,
+    reconciliation_pages,
+    schedule_pages,
+)
 from scheduler_service.console.pages import LOGIN, PAGE_HEADERS, PageHandler, page, problem_page
 from scheduler_service.console.rendering import TYPES, static_file
 from scheduler_service.console.sessions import LoginPages
@@ -68,7 +75,28 @@ PAGES: Final = (
     _page("GET", "/console/cluster", cluster_pages.show_cluster, "Whether calls are made, nodes, what is overdue"),
     _page("POST", "/console/cluster/nodes:drain", cluster_pages.drain_node, "Drain a node"),
     _page("POST", "/console/cluster/nodes:undrain", cluster_pages.undrain_node, "Undrain a node"),
-    _page("GET", CLIENT, schedule_pages.show_client, "A client at a glance"),
+    _page("GET", "/console/forecast", book_pages.show_forecast, "The calls of the next day against capacity"),
+    _page("GET", "/console/audit-log", audit_pages.show_audit_log, "Who changed what"),
+    _page("GET", "/console/clients", client_pages.list_clients, "All clients"),
+    _page("POST", "/console/clients", client_pages.register_client, "Register a client"),
+    _page("GET", CLIENT, client_pages.show_client, "A client at a glance"),
+    _page("POST", CLIENT, client_pages.act_on_client, "Suspend, resume, pause or unpause a client"),
+    _page("GET", CLIENT + "/books", book_pages.show_books, "A client's balance, usage and audits"),
+    _page("GET", CLIENT + "/forecast", book_pages.show_forecast, "A client's calls of the next day"),
+    _page("GET", CLIENT + "/audit-log", audit_pages.show_audit_log, "Who changed what of a client"),
+    _page("GET", CLIENT + "/reconciliations", reconciliation_pages.list_reconciliations, "A client's reconciliations"),
+    _page(
+        "GET",
+        CLIENT + "/reconciliations/{reconciliation_id}",
+        reconciliation_pages.show_reconciliation,
+        "How far a reconciliation is",
+    ),
+    _page(
+        "POST",
+        CLIENT + "/reconciliations/{reconciliation_id}",
+        reconciliation_pages.stop_reconciliation,
+        "Stop a reconciliation",
+    ),
     _page("GET", CLIENT + "/schedules", schedule_pages.list_schedules, "Find schedules"),
     _page("GET", CLIENT + "/schedules/{schedule_id}", schedule_pages.show_schedule, "What became of a schedule"),
     _page("POST", CLIENT + "/schedules/{schedule_id}", schedule_pages.change_schedule, "Change a schedule"),

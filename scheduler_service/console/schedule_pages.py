@@ -12,13 +12,6 @@ STATES: Final = ("scheduled", "retrying", "awaiting", "delivered", "failed", "ca
 PER_PAGE: Final = 50
 
 
-async def show_client(page: Page) -> web.Response:
-    client = page.client()
-    backlog = await page.get(f"{client}/backlog")
-    dead = await page.get(f"{client}/dead-letters", limit=10, acknowledged="false")
-    return page.render("client.html", backlog=backlog, dead=dead["items"])
-
-
 async def list_schedules(page: Page) -> web.Response:
     """By filters, by id, or by the client's own key: one field finds each."""
     client, query = page.client(), page.query
@@ -28,7 +21,7 @@ async def list_schedules(page: Page) -> web.Response:
     listed: Any = {"items": [], "next_cursor": None}
     error = None
     try:
-        listed = await page.get(f"{client}/schedules", limit=PER_PAGE, cursor=query.get("cursor"), **given)
+        listed = await page.get(f"{client}/schedules", given, limit=PER_PAGE, cursor=query.get("cursor"))
     except OperationRefused as refused:
         if refused.status >= 500:
             raise

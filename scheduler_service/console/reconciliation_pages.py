@@ -1,0 +1,29 @@
+"""Reconciliations of a client: what they do, how far they are, and stopping them."""
+
+from typing import Final
+
+from aiohttp import web
+
+from scheduler_service.console.operations import part
+from scheduler_service.console.pages import Page
+
+PER_PAGE: Final = 50
+
+
+async def list_reconciliations(page: Page) -> web.Response:
+    listed = await page.get(f"{page.client()}/reconciliations", limit=PER_PAGE, cursor=page.query.get("cursor"))
+    return page.render("reconciliations.html", listed=listed)
+
+
+async def show_reconciliation(page: Page) -> web.Response:
+    path = f"{page.client()}/reconciliations/{part(page.context.path('reconciliation_id'))}"
+    found = await page.get(path)
+    schedules = await page.get(f"{path}/schedules", limit=PER_PAGE, cursor=page.query.get("cursor"))
+    return page.render("reconciliation.html", found=found, schedules=schedules)
+
+
+async def stop_reconciliation(page: Page) -> web.Response:
+    reconciliation_id = page.context.path("reconciliation_id")
+    await page.send("POST", f"{page.client()}/reconciliations/{part(reconciliation_id)}:stop")
+    at = f"/console/clients/{part(page.context.path('client_id'))}/reconciliations/{part(reconciliation_id)}"
+    return page.done(at, "It is stopped: what it has done stays done.")
