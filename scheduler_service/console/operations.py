@@ -72,9 +72,18 @@ class Operations:
         """The JSON of an answer. `shown`: the page says that it was asked for. Raises OperationRefused."""
         return await self._ask("GET", path, {**(query or {}), **more}, None, shown=shown)
 
-    async def send(self, method: str, path: str, body: Any = None, *, headers: Mapping[str, str] | None = None) -> Any:
-        """The JSON of an answer; None: it has no body. Raises OperationRefused."""
-        return await self._ask(method, path, {}, body, headers=headers)
+    async def send(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        shown: bool = True,
+    ) -> Any:
+        """The JSON of an answer; None: it has no body. `shown` False: for a body with secrets. Raises
+        OperationRefused."""
+        return await self._ask(method, path, {}, body, headers=headers, shown=shown)
 
     async def stream(self, path: str, *, headers: Mapping[str, str]) -> web.StreamResponse:
         """Have an operation answer this page's request itself."""

@@ -7,12 +7,14 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from aiohttp import web
 
+from scheduler_service.api.http.endpoint import under_audit
 from scheduler_service.api.http.html import HTML
 from scheduler_service.api.http.route import SERVER, Handler, RequestContext
 from scheduler_service.api.problems import Problem, Refusal
 from scheduler_service.console.operations import OperationRefused, Operations, part
 from scheduler_service.console.rendering import environment, instant
 from scheduler_service.console.samples import samples_of
+from scheduler_service.domain.clients import Scope
 from scheduler_service.usecases.sessions import Visitor
 
 LOGIN: Final = "/console/login"
@@ -35,6 +37,8 @@ PAGE_HEADERS: Final[Mapping[str, str]] = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+
+PageHandler = Callable[["Page"], Awaitable[web.StreamResponse]]
 
 
 class Page:
@@ -60,6 +64,25 @@ class Page:
         """The path of the client's operations."""
         return f"/v1/clients/{part(self.context.path('client_id'))}"
 
+    def home(self) -> str:
+        """The address of the client's pages."""
+        return f"/console/clients/{part(self.context.path('client_id'))}"
+
+    def may(self, scope: str) -> bool:
+        """Whether the caller's key has a scope; administrators have all."""
+        has = self.visitor.principal.scope
+        return has is None or has.includes(Scope(scope))
+
+    async def under_audit(self, action: str, handler: PageHandler) -> web.StreamResponse:
+        """What `handler` answers, recorded in the audit log as this caller's `action` on what the address names."""
+        context = self.context
+        context.principal = self.visitor.principal
+
+        async def handle(_: RequestContext) -> web.StreamResponse:
+            return await handler(self)
+
+        return await under_audit(context, action=action, target={**context.request.match_info}, handler=handle)
+
     def render(self, template: str, *, status: int = 200, **values: Any) -> web.Response:
         request = self.context.request
         now_ms = self.context.services.clock.wall_ms()
@@ -72,6 +95,7 @@ class Page:
                 form_token=self.visitor.form_token,
                 path=request.path,
                 client_id=request.match_info.get("client_id"),
+                home=self.home() if "client_id" in request.match_info else None,
                 said=unquote(request.cookies.get(SAID, "")),
                 samples=samples_of(self.operations.asked),
                 instant=lambda text: instant(text, now_ms),
@@ -89,9 +113,6 @@ class Page:
         response = redirect(location)
         response.set_cookie(SAID, quote(said), path="/console", httponly=True, samesite="Strict", max_age=30)
         return response
-
-
-PageHandler = Callable[[Page], Awaitable[web.StreamResponse]]
 
 
 def page(handler: PageHandler) -> Handler:

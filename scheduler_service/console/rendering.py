@@ -11,6 +11,8 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from scheduler_service.console.contents import address_of
+
 STATIC: Final = files("scheduler_service.console") / "static"
 TYPES: Final = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
 _SECONDS_IN: Final = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
@@ -80,6 +82,11 @@ _STATES: Final[Mapping[str, str]] = {
     "draining": "warn",
     "skipped": "warn",
     "missed": "bad",
+    "snoozed": "warn",
+    "done": "good",
+    "extend": "warn",
+    "closed": "good",
+    "half-open": "warn",
 }
 """What a state's colour says; its word says the same."""
 
@@ -98,6 +105,6 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"duration": duration, "number": number, "state": state, "as_json": as_json}
+    made.filters |= {"duration": duration, "number": number, "state": state, "as_json": as_json, "address": address_of}
     made.globals |= {"static": lambda name: f"/console/static/{version_of(name)}/{name}", "escape": escape}
     return made

@@ -4,8 +4,11 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from scheduler_service.console.contents import SHOW_CONTENT, masked, unmasked
+from scheduler_service.console.forms import instant_of
 from scheduler_service.console.operations import OperationRefused, part
-from scheduler_service.console.pages import Page
+from scheduler_service.console.pages import Page, redirect
+from scheduler_service.domain.reasons import REASONS
 
 FILTERS: Final = ("from", "to", "state", "label", "cron_id", "destination", "host", "key_prefix")
 STATES: Final = ("scheduled", "retrying", "awaiting", "delivered", "failed", "cancelled", "skipped", "rescheduled")
@@ -37,7 +40,7 @@ async def list_schedules(page: Page) -> web.Response:
 
 
 async def _find(page: Page, sought: str) -> web.Response:
-    client, at = page.client(), f"/console/clients/{part(page.context.path('client_id'))}/schedules"
+    client, at = page.client(), f"{page.home()}/schedules"
     for path in (f"{client}/schedules/{part(sought)}", f"{client}/schedules/by-key/{part(sought)}"):
         try:
             found = await page.get(path)
@@ -45,23 +48,56 @@ async def _find(page: Page, sought: str) -> web.Response:
             if refused.status not in (400, 404, 422):
                 raise
         else:
-            return web.Response(status=303, headers={"Location": f"{at}/{found['schedule_id']}"})
+            return redirect(f"{at}/{found['schedule_id']}")
     return page.render("not_found.html", status=404, sought=sought)
 
 
 async def show_schedule(page: Page) -> web.Response:
-    path = f"{page.client()}/schedules/{part(page.context.path('schedule_id'))}"
+    return await _schedule(page)
+
+
+async def _schedule(page: Page, *, sent: Any = None) -> web.Response:
+    """`sent`: the request that a call makes, which was asked for; None: it is masked."""
+    path = _operation(page)
     schedule = await page.get(path)
     story = await page.get(f"{path}:explain")
     attempts = await page.get(f"{path}/attempts")
-    return page.render("schedule.html", schedule=schedule, story=story, attempts=attempts["items"])
+    return page.render(
+        "schedule.html",
+        schedule=schedule,
+        story=story,
+        attempts=attempts["items"],
+        sent=sent or masked(schedule["callback"]),
+        shown=sent is not None,
+        why=REASONS.get(schedule["reason"] or ""),
+    )
 
 
-async def change_schedule(page: Page) -> web.Response:
-    schedule_id = page.context.path("schedule_id")
-    path = f"{page.client()}/schedules/{part(schedule_id)}"
-    at = f"/console/clients/{part(page.context.path('client_id'))}/schedules/{part(schedule_id)}"
+async def _show_sent(page: Page) -> web.StreamResponse:
+    """What is sent, in the clear but for the credentials that the API masks: as the signed request, if the caller may
+    have that."""
+    path = _operation(page)
+    sent = (await page.get(path, shown=False))["callback"]
+
+    async def show(page: Page) -> web.StreamResponse:
+        preview = None
+        if page.may("write"):
+            try:
+                preview = await page.send("POST", f"{path}:preview")
+            except OperationRefused as refused:
+                if refused.status >= 500:
+                    raise
+        return await _schedule(page, sent=unmasked(preview or sent))
+
+    return await page.under_audit(SHOW_CONTENT, show)
+
+
+async def change_schedule(page: Page) -> web.StreamResponse:
+    path, schedules = _operation(page), f"{page.home()}/schedules"
+    at = f"{schedules}/{part(page.context.path('schedule_id'))}"
     match page.form.get("act"):
+        case "show":
+            return await _show_sent(page)
         case "cancel":
             await page.send("DELETE", path)
             return page.done(at, "It is cancelled: it will not be called.")
@@ -69,10 +105,14 @@ async def change_schedule(page: Page) -> web.Response:
             await page.send("POST", f"{path}:redeliver")
             return page.done(at, "It is called again.")
         case "run":
-            await page.send("POST", f"{path}:run")
-            return page.done(at, "It is called now.")
+            moved = await page.send("POST", f"{path}:run")
+            return page.done(f"{schedules}/{moved['schedule_id']}", "It is called now.")
         case "reschedule":
-            moved = await page.send("POST", f"{path}:reschedule", {"due": page.form.get("due", "")})
-            return page.done(f"{at.rpartition('/')[0]}/{moved['schedule_id']}", "It is called at the new time.")
-        case _:
-            return page.render("not_found.html", status=404, sought=page.form.get("act", ""))
+            moved = await page.send("POST", f"{path}:reschedule", {"due": instant_of(page.form.get("due", ""))})
+            return page.done(f"{schedules}/{moved['schedule_id']}", "It is called at the new time.")
+        case act:
+            return page.render("not_found.html", status=404, sought=act or "")
+
+
+def _operation(page: Page) -> str:
+    return f"{page.client()}/schedules/{part(page.context.path('schedule_id'))}"

@@ -27,8 +27,8 @@ class AuditEntryView(msgspec.Struct, frozen=True, kw_only=True):
     """An action of an administrator, with `by_client` of a client about itself, or of a node by itself, such as the
     pause of a cron whose runs fail. `actor` is the administrator's name, the client's, or `$system`: then `details`
     name the node, and `request_id` is empty. A client sees administrators without their names and keys. `key_id` is
-    null for the configured key and for nodes; `action` is an operation of this API, `target` the names in its path,
-    `details` the ids of what it made or changed.
+    null for the configured key and for nodes; `action` is an operation of this API or, of the console, show_content;
+    `target` the names in its path, `details` the ids of what it made or changed.
 
     `result`: done; refused (nothing was changed); or unknown (it may have been done). `status` null: no answer was
     recorded.
