@@ -16,15 +16,18 @@ class CqlSessionStore:
         self._connection = connection
 
     async def insert_session(self, session: Session) -> None:
-        seconds = max((session.expires_at - session.created_at) // 1000, 1)
+        seconds = max(-((session.created_at - session.expires_at) // 1000), 1)
         owner = msgspec.json.encode(session.owner).decode()
         values = (session.token_hash, owner, session.created_at, session.expires_at, seconds)
         await self._connection.write("console_sessions.insert", values)
 
     async def read_session(self, token_hash: bytes) -> Session | None:
         for owner, created_at, expires_at in await self._connection.select("console_sessions.read", (token_hash,)):
-            if owner is not None:
-                return Session(token_hash, _decode(owner), UnixMillis(created_at), UnixMillis(expires_at))
+            try:
+                return Session(token_hash, _decode(owner or ""), UnixMillis(created_at), UnixMillis(expires_at))
+            except msgspec.DecodeError:
+                # A later version began it in a way that this one can't judge.
+                return None
         return None
 
     async def delete_session(self, token_hash: bytes) -> None:

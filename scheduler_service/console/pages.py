@@ -11,6 +11,7 @@ from scheduler_service.api.http.endpoint import under_audit
 from scheduler_service.api.http.html import HTML
 from scheduler_service.api.http.route import SERVER, Handler, RequestContext
 from scheduler_service.api.problems import Problem, Refusal
+from scheduler_service.console.cookies import Cookies
 from scheduler_service.console.operations import OperationRefused, Operations, part
 from scheduler_service.console.rendering import environment, instant
 from scheduler_service.console.samples import samples_of
@@ -18,14 +19,11 @@ from scheduler_service.domain.clients import Scope
 from scheduler_service.usecases.sessions import Visitor
 
 LOGIN: Final = "/console/login"
+LOGOUT: Final = "/console/logout"
 FORM_LIMIT: Final = 256 * 1024
 """Bytes of a form; bodies that are to be called are in it."""
 _FIELDS: Final = 200
 FORM_TOKEN: Final = "form_token"
-SECURE_COOKIE: Final = "__Host-minutehand"
-PLAIN_COOKIE: Final = "minutehand"
-SAID: Final = "minutehand-said"
-"""The cookie of what the last form did: the next page shows it once."""
 
 PAGE_HEADERS: Final[Mapping[str, str]] = {
     **SERVER,
@@ -33,8 +31,10 @@ PAGE_HEADERS: Final[Mapping[str, str]] = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    # Under `no-referrer`, browsers would name no origin with the console's own forms either.
+    "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
 
@@ -44,8 +44,9 @@ PageHandler = Callable[["Page"], Awaitable[web.StreamResponse]]
 class Page:
     """One request for a page, of a caller with a session."""
 
-    def __init__(self, context: RequestContext, visitor: Visitor, form: Mapping[str, str]) -> None:
+    def __init__(self, context: RequestContext, visitor: Visitor, form: Mapping[str, str], cookies: Cookies) -> None:
         self.context = context
+        self.cookies = cookies
         self.visitor = visitor
         self.form = form
         self.operations = Operations(context.request, visitor.principal)
@@ -86,6 +87,7 @@ class Page:
     def render(self, template: str, *, status: int = 200, **values: Any) -> web.Response:
         request = self.context.request
         now_ms = self.context.services.clock.wall_ms()
+        said = self.cookies.said(request)
         text = (
             environment()
             .get_template(template)
@@ -96,7 +98,7 @@ class Page:
                 path=request.path,
                 client_id=request.match_info.get("client_id"),
                 home=self.home() if "client_id" in request.match_info else None,
-                said=unquote(request.cookies.get(SAID, "")),
+                said=said,
                 samples=samples_of(self.operations.asked),
                 instant=lambda text: instant(text, now_ms),
                 now_ms=now_ms,
@@ -104,22 +106,22 @@ class Page:
             )
         )
         response = web.Response(text=None, body=text.encode(), status=status, headers=PAGE_HEADERS)
-        if SAID in request.cookies:
-            response.del_cookie(SAID, path="/console")
+        if said:
+            self.cookies.forget_said(response)
         return response
 
     def done(self, location: str, said: str) -> web.Response:
         """The answer to a form: the page to go to, which says once what was done."""
         response = redirect(location)
-        response.set_cookie(SAID, quote(said), path="/console", httponly=True, samesite="Strict", max_age=30)
+        self.cookies.say(response, said)
         return response
 
 
-def page(handler: PageHandler) -> Handler:
+def page(handler: PageHandler, cookies: Cookies) -> Handler:
     """The handler of a page: with a session, or it leads to the login. Forms need the session's form token."""
 
     async def handle(context: RequestContext) -> web.StreamResponse:
-        visitor = await visitor_of(context)
+        visitor = await visitor_of(context, cookies)
         if visitor is None:
             return to_login(context.request)
         form: Mapping[str, str] = {}
@@ -128,7 +130,7 @@ def page(handler: PageHandler) -> Handler:
             refuse_foreign(context.request)
             if not hmac.compare_digest(form.get(FORM_TOKEN, "").encode(), visitor.form_token.encode()):
                 raise Refusal("forbidden", "this form is of another session: open its page again")
-        return await answer(Page(context, visitor, form), handler)
+        return await answer(Page(context, visitor, form, cookies), handler)
 
     handle.__name__ = f"console_{handler.__name__}"
     return handle
@@ -142,14 +144,9 @@ async def answer(asked: Page, handler: PageHandler) -> web.StreamResponse:
         return asked.render("refused.html", status=error.status, error=error)
 
 
-async def visitor_of(context: RequestContext) -> Visitor | None:
-    token = token_of(context.request)
+async def visitor_of(context: RequestContext, cookies: Cookies) -> Visitor | None:
+    token = cookies.token_of(context.request)
     return None if token is None else await context.services.sessions.find(token)
-
-
-def token_of(request: web.Request) -> str | None:
-    cookies = request.cookies
-    return cookies.get(SECURE_COOKIE) or cookies.get(PLAIN_COOKIE)
 
 
 def to_login(request: web.Request) -> web.Response:
@@ -159,11 +156,13 @@ def to_login(request: web.Request) -> web.Response:
 
 
 def own_page(text: str | None) -> str | None:
-    """A path of the console that a login may lead to; None: it is none."""
-    if text is None or not text.startswith("/console/") or "\\" in text or any(ord(one) < 32 for one in text):
+    """A path of the console that a login may lead to; None: it is none, or browsers might read it as another."""
+    if text is None or not text.startswith("/console/") or not text.isascii() or not text.isprintable():
         return None
-    parts = urlsplit(text)
-    return text if not parts.netloc and not parts.scheme else None
+    path = text.partition("?")[0].partition("#")[0]
+    if "\\" in text or any(unquote(one) in ("", ".", "..") for one in path.split("/")[1:]):
+        return None
+    return text
 
 
 def redirect(location: str) -> web.Response:
@@ -171,11 +170,15 @@ def redirect(location: str) -> web.Response:
 
 
 def refuse_foreign(request: web.Request) -> None:
-    """Raises Refusal for a form that a page of another origin sent. Browsers say so by either of two headers."""
-    if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
-        raise Refusal("forbidden", "forms are taken from this console's own pages only")
-    origin = request.headers.get("Origin")
-    if origin is not None and origin != "null" and urlsplit(origin).netloc != request.host:
+    """Raises Refusal for a form that a page of another origin sent. Browsers say so by the first header, which a page
+    can't set; old ones, and all of them by HTTP to other machines, by the second only."""
+    site = request.headers.get("Sec-Fetch-Site")
+    if site is None:
+        origin = request.headers.get("Origin")
+        own = origin is None or urlsplit(origin).netloc == request.host
+    else:
+        own = site in ("same-origin", "none")
+    if not own:
         raise Refusal("forbidden", "forms are taken from this console's own pages only")
 
 

@@ -1,12 +1,13 @@
 """Templates, their filters, and the files that pages load."""
 
+import gzip
 import hashlib
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -18,20 +19,34 @@ TYPES: Final = {"css": "text/css; charset=utf-8", "js": "text/javascript; charse
 _SECONDS_IN: Final = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 
+class StaticFile(NamedTuple):
+    """A file that pages load. `gzipped`: the same, compressed."""
+
+    content_type: str
+    body: bytes
+    gzipped: bytes
+
+
 @cache
-def static_file(name: str) -> bytes | None:
+def _static_files() -> Mapping[str, StaticFile]:
+    """All of them by name, read and compressed once in a process."""
+    found = {file.name: file.read_bytes() for file in STATIC.iterdir() if file.is_file()}
+    return {
+        name: StaticFile(TYPES[ending], body, gzip.compress(body, mtime=0))
+        for name, body in found.items()
+        if (ending := name.rpartition(".")[2]) in TYPES
+    }
+
+
+def static_file(name: str) -> StaticFile | None:
     """A file of the console; None: there is no such one."""
-    stem, _, ending = name.rpartition(".")
-    if not stem.isidentifier() or ending not in TYPES:
-        return None
-    file = STATIC / name
-    return file.read_bytes() if file.is_file() else None
+    return _static_files().get(name)
 
 
 @cache
 def version_of(name: str) -> str:
     """Part of the address of a file, which changes with its content: so browsers may keep it for good."""
-    return hashlib.sha256(static_file(name) or b"").hexdigest()[:12]
+    return hashlib.sha256(_static_files()[name].body).hexdigest()[:12]
 
 
 def duration(seconds: float | None) -> str:

@@ -1,7 +1,7 @@
 """The addresses of the console. All are open to the endpoint: a page has a session or leads to the login, and what it
 asks of the API is judged there (`operations`)."""
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from aiohttp import web
 
@@ -19,8 +19,9 @@ from scheduler_service.console import (
     reconciliation_pages,
     schedule_pages,
 )
-from scheduler_service.console.pages import LOGIN, PAGE_HEADERS, PageHandler, page, problem_page
-from scheduler_service.console.rendering import TYPES, static_file
+from scheduler_service.console.cookies import Cookies
+from scheduler_service.console.pages import LOGIN, LOGOUT, PAGE_HEADERS, PageHandler, page, problem_page
+from scheduler_service.console.rendering import static_file
 from scheduler_service.console.sessions import LoginPages
 from scheduler_service.console.settings import ConsoleSettings
 from scheduler_service.domain.errors import NotFound
@@ -35,39 +36,58 @@ def console_wire(settings: ConsoleSettings, api: ApiSettings) -> list[RoutedWire
     return [(FORM, routes_of(LoginPages(settings, tls=api.tls_cert_file is not None)))] if settings.on else []
 
 
+class PageRoute(NamedTuple):
+    """A page, or what a form of it does, before it is known by which cookies its callers have sessions."""
+
+    method: str
+    path: str
+    handler: PageHandler
+    summary: str
+
+    def behind(self, cookies: Cookies) -> Route:
+        return _open(self.method, self.path, page(self.handler, cookies), self.summary)
+
+
 def routes_of(login: LoginPages) -> tuple[Route, ...]:
     return (
         _open("GET", LOGIN, login.show_login, "Ask for a key"),
         _open("POST", LOGIN, login.log_in, "Exchange a key for a session"),
         _open("GET", "/console/static/{static_version}/{static_name}", get_static, "A file that pages load"),
-        _page("POST", "/console/logout", login.log_out, "End the session"),
-        *PAGES,
+        *(one.behind(login.cookies) for one in (_page("POST", LOGOUT, login.log_out, "End the session"), *PAGES)),
     )
 
 
 async def get_static(context: RequestContext) -> web.Response:
     """A file of this version may be kept for good: its address changes with its content."""
     name = context.path("static_name")
-    body = static_file(name)
-    if body is None:
+    file = static_file(name)
+    if file is None:
         raise NotFound("there is no such file")
     headers = {
         **SERVER,
-        "Content-Type": TYPES[name.rpartition(".")[2]],
+        "Content-Type": file.content_type,
         "Cache-Control": "public, max-age=31536000, immutable",
         "X-Content-Type-Options": "nosniff",
+        "Cross-Origin-Resource-Policy": "same-origin",
+        "Vary": "Accept-Encoding",
     }
-    response = web.Response(body=body, headers=headers)
-    response.enable_compression()
-    return response
+    if not _takes_gzip(context.request):
+        return web.Response(body=file.body, headers=headers)
+    return web.Response(body=file.gzipped, headers={**headers, "Content-Encoding": "gzip"})
+
+
+def _takes_gzip(request: web.Request) -> bool:
+    """By the plain names that browsers send; a request that rules it out by a weight of 0 does not get it either."""
+    named = [one.strip().lower() for one in request.headers.get("Accept-Encoding", "").split(",")]
+    return "gzip" in named
 
 
 def _open(method: str, path: str, handler: Handler, summary: str) -> Route:
     return Route(method=method, path=path, access=Access.OPEN, handler=handler, summary=summary, media=(HTML,))
 
 
-def _page(method: str, path: str, handler: PageHandler, summary: str) -> Route:
-    return _open(method, path, page(handler), summary)
+def _page(method: str, path: str, handler: PageHandler, summary: str) -> PageRoute:
+    return PageRoute(method, path, handler, summary)
 
 
 PAGES: Final = (

@@ -3,17 +3,15 @@
 from aiohttp import web
 
 from scheduler_service.api.http.route import RequestContext
+from scheduler_service.console.cookies import Cookies
 from scheduler_service.console.pages import (
     LOGIN,
     PAGE_HEADERS,
-    PLAIN_COOKIE,
-    SECURE_COOKIE,
     Page,
     own_page,
     read_form,
     redirect,
     refuse_foreign,
-    token_of,
     visitor_of,
 )
 from scheduler_service.console.rendering import environment
@@ -22,13 +20,13 @@ from scheduler_service.usecases.authenticate import Unauthenticated
 
 
 class LoginPages:
-    """`secure`: browsers reach the console by HTTPS only."""
+    """`cookies`: those of this console."""
 
     def __init__(self, settings: ConsoleSettings, *, tls: bool) -> None:
-        self._secure = tls if settings.https is None else settings.https
+        self.cookies = Cookies(secure=tls if settings.https is None else settings.https)
 
     async def show_login(self, context: RequestContext) -> web.Response:
-        if await visitor_of(context) is not None:
+        if await visitor_of(context, self.cookies) is not None:
             return redirect(own_page(context.request.query.get("next")) or "/console")
         return _login_page(context, next_=context.request.query.get("next"))
 
@@ -40,21 +38,17 @@ class LoginPages:
         except Unauthenticated:
             return _login_page(context, next_=form.get("next"), wrong="This key is not known, or has ended.")
         response = redirect(own_page(form.get("next")) or "/console")
-        name = SECURE_COOKIE if self._secure else PLAIN_COOKIE
         seconds = (begun.expires_at - context.services.clock.wall_ms()) // 1000
-        response.set_cookie(
-            name, begun.token, path="/", max_age=seconds, httponly=True, samesite="Strict", secure=self._secure
-        )
+        self.cookies.give_token(response, begun.token, seconds=seconds)
         context.log("console-login", principal=begun.principal.name)
         return response
 
     async def log_out(self, page: Page) -> web.Response:
-        token = token_of(page.context.request)
+        token = self.cookies.token_of(page.context.request)
         if token is not None:
             await page.context.services.sessions.end(token)
         response = redirect(LOGIN)
-        for name in (SECURE_COOKIE, PLAIN_COOKIE):
-            response.del_cookie(name, path="/", secure=name == SECURE_COOKIE, httponly=True, samesite="Strict")
+        self.cookies.take_token(response)
         return response
 
 

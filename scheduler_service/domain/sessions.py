@@ -8,8 +8,6 @@ from scheduler_service.domain.ids import HOUR_MS, UnixMillis
 
 SESSION_MS: Final = 8 * HOUR_MS
 """For how long a session lasts: a working day."""
-SESSIONS_SINCE: Final = 35
-"""The migration that made the table."""
 
 
 class OfKey(msgspec.Struct, frozen=True, tag="key"):

@@ -233,7 +233,7 @@ class Authenticate:
         self._clock = clock
         self.admin_hash = hash_secret(admin_key)
         self.admin = Principal(CONFIGURED_ADMIN, configured=True)
-        """Whoever has the configured key."""
+        """Who has the configured key."""
 
     def known_client(self, authorization: str | None, before: KnownClient | None) -> KnownClient | None:
         """What `self()` answers, if it is a client whose key may write and everything is cached; None says nothing.

@@ -2,14 +2,16 @@
 
 A name at the top of a module counts as used where its module loads it, another module imports it, or anything has it as
 an attribute; a method where it is an attribute of anything but `self`, or of `self` in its class, a base or a subclass.
-So an unused name that is equal to a used one may be overlooked, but no used name is reported.
+What a template reads of an object counts as its attribute. So an unused name that is equal to a used one may be
+overlooked, but no used name is reported.
 """
 
 import ast
+import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 
-from tests.architecture.sources import dotted, room_modules
+from tests.architecture.sources import ROOT, dotted, room_modules
 
 FOR_USERS = ("minutehand/client/", "minutehand/webhooks.py")
 """Their definitions are for users' programs."""
@@ -85,8 +87,16 @@ def at_top(tree: ast.Module) -> Iterator[tuple[str, ast.stmt]]:
                 yield name, node
 
 
-def unused(modules: Mapping[str, ast.Module]) -> list[str]:
+def read_by_templates() -> set[str]:
+    """Names that follow a dot in the console's templates."""
+    templates = (ROOT / "scheduler_service/console/templates").glob("*.html")
+    return {name for one in templates for name in re.findall(r"\.([a-z]\w*)", one.read_text())}
+
+
+def unused(modules: Mapping[str, ast.Module], *, also: Set[str] = frozenset()) -> list[str]:
+    """`also`: attributes that others than modules read."""
     uses, found = Uses(modules), []
+    uses.attributes |= also
     for path, tree in modules.items():
         module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         found += [
@@ -107,7 +117,7 @@ def unused(modules: Mapping[str, ast.Module]) -> list[str]:
 
 
 def test_what_is_there_is_used_by_more_than_tests() -> None:
-    assert unused(room_modules()) == []
+    assert unused(room_modules(), also=read_by_templates()) == []
 
 
 def test_exceptions_are_there() -> None:

@@ -1,0 +1,51 @@
+"""The cookies of the console: of the session, and of what the last form did."""
+
+from typing import Final
+from urllib.parse import quote, unquote
+
+from aiohttp import web
+
+SECURE: Final = "__Host-minutehand"
+"""Browsers take a cookie of this name from this host by HTTPS only: no neighbour and nobody on the way can set it."""
+PLAIN: Final = "minutehand"
+SAID: Final = "minutehand-said"
+_SAID_SECONDS: Final = 30
+
+
+class Cookies:
+    """`secure`: browsers reach the console by HTTPS only. Then no cookie counts that came by anything else."""
+
+    def __init__(self, *, secure: bool) -> None:
+        self._secure = secure
+        self._name = SECURE if secure else PLAIN
+
+    def token_of(self, request: web.Request) -> str | None:
+        """The token of a session, ended or not."""
+        return request.cookies.get(self._name) or None
+
+    def give_token(self, response: web.Response, token: str, *, seconds: int) -> None:
+        response.set_cookie(
+            self._name, token, path="/", max_age=seconds, httponly=True, samesite="Strict", secure=self._secure
+        )
+
+    def take_token(self, response: web.Response) -> None:
+        response.del_cookie(self._name, path="/", secure=self._secure, httponly=True, samesite="Strict")
+
+    def say(self, response: web.Response, said: str) -> None:
+        """Have the next page show this once."""
+        response.set_cookie(
+            SAID,
+            quote(said),
+            path="/console",
+            max_age=_SAID_SECONDS,
+            httponly=True,
+            samesite="Strict",
+            secure=self._secure,
+        )
+
+    def said(self, request: web.Request) -> str:
+        """What the last form did; empty: nothing that was not shown."""
+        return unquote(request.cookies.get(SAID, ""))
+
+    def forget_said(self, response: web.Response) -> None:
+        response.del_cookie(SAID, path="/console", secure=self._secure, httponly=True, samesite="Strict")
