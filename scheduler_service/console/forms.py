@@ -4,10 +4,15 @@ A field that is left empty is left out. What can't be read stays as it was typed
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 _WITHOUT_ZONE: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?")
+
+
+def given(form: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+    """The fields of these names that are not empty, without spaces around them."""
+    return {name: text for name in names if (text := form.get(name, "").strip())}
 
 
 def instant_of(text: str) -> str:
@@ -16,7 +21,3 @@ def instant_of(text: str) -> str:
     if (match := _WITHOUT_ZONE.fullmatch(text)) is None:
         return text
     return text.replace(" ", "T") + ("Z" if match[1] else ":00Z")
-
-
-def text_of(form: Mapping[str, str], name: str) -> str | None:
-    return form.get(name, "").strip() or None

@@ -16,6 +16,7 @@ from scheduler_service.console import (
     book_pages,
     client_pages,
     cluster_pages,
+    dead_letter_pages,
     reconciliation_pages,
     schedule_pages,
 )
@@ -120,4 +121,6 @@ PAGES: Final = (
     _page("GET", CLIENT + "/schedules", schedule_pages.list_schedules, "Find schedules"),
     _page("GET", CLIENT + "/schedules/{schedule_id}", schedule_pages.show_schedule, "What became of a schedule"),
     _page("POST", CLIENT + "/schedules/{schedule_id}", schedule_pages.change_schedule, "Change a schedule"),
+    _page("GET", CLIENT + "/dead-letters", dead_letter_pages.list_dead_letters, "Find dead letters"),
+    _page("POST", CLIENT + "/dead-letters", dead_letter_pages.act_on_dead_letters, "Redeliver or acknowledge some"),
 )

@@ -30,3 +30,12 @@ document.addEventListener("keydown", (event) => {
     menu.querySelector("summary").focus();
   }
 });
+
+// A table of rows to select has one checkbox for all of them.
+for (const table of document.querySelectorAll("table[data-select]")) {
+  const boxes = table.querySelectorAll("tbody input[type=checkbox]");
+  if (!boxes.length) continue;
+  const all = Object.assign(document.createElement("input"), { type: "checkbox", ariaLabel: "Select all on this page" });
+  all.addEventListener("change", () => { for (const box of boxes) box.checked = all.checked; });
+  table.querySelector("thead th").append(all);
+}
