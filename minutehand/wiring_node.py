@@ -99,6 +99,7 @@ async def serve_node(settings: Settings, *, node_id: NodeId, stop: StopSignal) -
         if await start_unless_stopped(node, stop, parts):
             _log.info("node-running", incarnation=str(incarnation))
             port.tasks.spawn(StateChangeLog(node=node, clock=clock).run(), name="state-changes")
+            port.tasks.spawn(node.recent_calls.run(), name="recent-calls")
             spare_collector()
             await stop.wait()
     _log.info("node-stopped", incarnation=str(incarnation))

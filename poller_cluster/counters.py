@@ -12,6 +12,7 @@ from poller_cluster.delivery.token_request import FAILURE_CODES, TokenFailure
 from poller_cluster.destination_counts import DestinationCounts
 from poller_cluster.dispatch.job import Job
 from poller_cluster.dispatch.tokens import TokenKey
+from scheduler_service.domain.call_figures import LATENESS_BOUNDS
 from scheduler_service.domain.crons.row import CRON_CLIENT
 from scheduler_service.domain.destinations import names_destination
 from scheduler_service.domain.ids import ClientId, due_of
@@ -22,25 +23,6 @@ from scheduler_service.domain.targets import HTTP
 from scheduler_service.runtime.busiest import Busiest
 from scheduler_service.runtime.metrics import Distribution
 
-LATENESS_BOUNDS: Final = (
-    0.005,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    0.75,
-    1.0,
-    2.0,
-    5.0,
-    10.0,
-    30.0,
-    60.0,
-    300.0,
-    3600.0,
-)
-"""Seconds. 1 s is the promised bound."""
 DURATION_BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 GUARANTEED: Final = "guaranteed"
 BEYOND: Final = "beyond"

@@ -47,6 +47,7 @@ from poller_cluster.notices.collector import NoticeCollector
 from poller_cluster.notices.deadlines import Deadlines
 from poller_cluster.notices.ends import EndNotices
 from poller_cluster.notices.occurrences import Occurrences
+from poller_cluster.recent_calls import RecentCalls
 from poller_cluster.reconciliation import Reconciler, reconcile_over
 from poller_cluster.retention import Retention
 from poller_cluster.settings import NodeSettings
@@ -201,6 +202,7 @@ class Node:
             pollers=self.pollers,
             clock=clock,
         )
+        self.recent_calls = RecentCalls(counts=self.books.counts, clock=clock)
         self._minute_loads = KeepMinuteLoads(store=stores.minute_loads, clock=clock)
         self._clock_correction = self._build_clock_correction()
         self.balancer = self._build_balancer(self._build_grants())

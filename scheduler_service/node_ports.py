@@ -1,18 +1,20 @@
 """Requests to one node's own port: an operator's drains, and what became of a destination's calls there."""
 
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 from aiohttp import ClientError, ClientSession, ClientTimeout
 
 from membership.identity import NodeIncarnation
+from scheduler_service.domain.call_figures import CallFigures
 from scheduler_service.domain.destination_figures import NodeFigures
 from scheduler_service.domain.errors import Conflict, NodeUnreachable
 from scheduler_service.domain.ids import ClientId
 
+T = TypeVar("T")
 TIMEOUT_SECONDS = 3.0
 """Below the API's own time limit, so that its caller is told which node did not answer."""
-MAX_ANSWER_BYTES = 4_096
+MAX_ANSWER_BYTES = 16_384
 _CONFLICTS: Final = {
     "last-node": (
         "last-node",
@@ -45,10 +47,10 @@ class HttpNodePorts:
         self, incarnation: NodeIncarnation, client_id: ClientId, name: str, *, address: str
     ) -> NodeFigures:
         told = await self._tell(incarnation, address, "/destination", client_id=client_id, name=name)
-        try:
-            return msgspec.json.decode(told, type=NodeFigures)
-        except msgspec.DecodeError as error:
-            raise NodeUnreachable(f"node {incarnation.node_id} answered no figures at {address}") from error
+        return _figures(told, NodeFigures, incarnation, address)
+
+    async def call_figures(self, incarnation: NodeIncarnation, *, address: str) -> CallFigures:
+        return _figures(await self._tell(incarnation, address, "/calls"), CallFigures, incarnation, address)
 
     async def _tell(self, incarnation: NodeIncarnation, address: str, path: str, **more: bool | str) -> bytes:
         node_id, number = incarnation
@@ -73,6 +75,13 @@ class HttpNodePorts:
         if status >= 300:
             raise NodeUnreachable(f"node {node_id} answered {status} at {address}")
         return told
+
+
+def _figures(told: bytes, type_: type[T], incarnation: NodeIncarnation, address: str) -> T:
+    try:
+        return msgspec.json.decode(told, type=type_)
+    except msgspec.DecodeError as error:
+        raise NodeUnreachable(f"node {incarnation.node_id} answered no figures at {address}") from error
 
 
 class _Refusal(msgspec.Struct):

@@ -4,6 +4,7 @@
     POST /drain    hand over every poller: 202 when begun, 409 for another incarnation, or when no other node takes
                    pollers and `force` is not set; needs the cluster's token
     POST /undrain  take pollers again: 202; 409 for another incarnation, or one that is being stopped; needs the token
+    POST /calls    what was called here within the last minute: 200; 409 for another incarnation; needs the token
     POST /destination  what became of a destination's calls here: 200; 409 for another incarnation; needs the token
     GET  /livez    200 while the event loop turns
     GET  /readyz   200 while the node is trusted and takes pollers, else 503; the body says why (`runtime.health`)
@@ -33,6 +34,7 @@ from msgspec import Meta
 from membership.errors import StoreUnavailable
 from membership.identity import NodeIncarnation
 from poller_cluster.hand_over import LastNode, NotSeen
+from scheduler_service.domain.call_figures import CallFigures
 from scheduler_service.domain.destination_figures import NodeFigures
 from scheduler_service.domain.ids import (
     MAX_DUE,
@@ -162,6 +164,12 @@ class CountedDestinations(Protocol):
         """Those of a client's destination; of one that was never called here, none."""
 
 
+class CallsCounted(Protocol):
+    """What the node has called within the last minute."""
+
+    def figures(self) -> CallFigures: ...
+
+
 class AskedNode(Protocol):
     """The node behind the port."""
 
@@ -176,6 +184,9 @@ class AskedNode(Protocol):
 
     @property
     def destinations(self) -> CountedDestinations: ...
+
+    @property
+    def recent_calls(self) -> CallsCounted: ...
 
 
 class OpsServer:
@@ -205,6 +216,7 @@ class OpsServer:
         app.router.add_post("/drain", self._drain)
         app.router.add_post("/undrain", self._undrain)
         app.router.add_post("/destination", self._show_destination)
+        app.router.add_post("/calls", self._show_calls)
         app.router.add_get("/livez", self._live)
         app.router.add_get("/readyz", self._ready)
         app.router.add_get("/metrics", self._show_metrics)
@@ -258,6 +270,14 @@ class OpsServer:
             return meant
         figures = self._node.destinations.figures(ClientId(meant.client_id), meant.name)
         return web.Response(body=msgspec.json.encode(figures), content_type="application/json")
+
+    async def _show_calls(self, request: web.Request) -> web.Response:
+        meant = await self._meant(request, _Meant)
+        if isinstance(meant, web.Response):
+            return meant
+        return web.Response(
+            body=msgspec.json.encode(self._node.recent_calls.figures()), content_type="application/json"
+        )
 
     async def _meant(self, request: web.Request, asked: type[_M]) -> _M | web.Response:
         """The request, if it is for exactly this incarnation, or the refusal."""

@@ -294,6 +294,34 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
     not_calling: str | None
 
 
+class LateCallsView(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of the first attempts (0.99: 99 %), and within how many seconds of their due they began; null: there were
+    none, or some began more than an hour late."""
+
+    part: float
+    seconds: float | None
+
+
+class CallingClientView(msgspec.Struct, frozen=True, kw_only=True):
+    """A client's first attempts within the last minute, and how late they began on average."""
+
+    client_id: str
+    calls: int
+    mean_late_seconds: float
+
+
+class RecentCallsView(msgspec.Struct, frozen=True, kw_only=True):
+    """What nodes called within about the last minute. `delivered` and `failed`: schedules that ended so. `clients`: the
+    busiest, as far as nodes count them by name. `nodes_not_answering` are missing in all figures."""
+
+    per_second: float
+    late: list[LateCallsView]
+    delivered: int
+    failed: int
+    clients: list[CallingClientView]
+    nodes_not_answering: list[str]
+
+
 class DrainingView(msgspec.Struct, frozen=True, kw_only=True):
     """A node that has begun to drain, or (`live`) to take pollers again."""
 

@@ -96,6 +96,7 @@ from scheduler_service.usecases.open_minutes import FindOpenMinutes
 from scheduler_service.usecases.pause_crons import PauseCrons
 from scheduler_service.usecases.public_keys import ShowPublicKeys
 from scheduler_service.usecases.read_events import ReadEvents
+from scheduler_service.usecases.recent_calls import ShowRecentCalls
 from scheduler_service.usecases.reconciliations import RequestReconciliations, ShowReconciliations
 from scheduler_service.usecases.redeliver import RedeliverSchedule
 from scheduler_service.usecases.redeliver_notices import RedeliverNotice
@@ -369,6 +370,7 @@ class ClusterServices:
         self.show = ShowCluster(members=members, clients=storage.clients, leases=leases, clock=clock)
         self.pollers = ShowPollers(members=members, open_minutes=open_minutes, clock=clock)
         self.destination_figures = ShowDestinationFigures(members=members, nodes=nodes)
+        self.recent_calls = ShowRecentCalls(members=members, nodes=nodes, clock=clock)
         self.drain = draining.drain
         self.undrain = draining.undrain
 

@@ -6,12 +6,12 @@ from aiohttp import web
 
 from scheduler_service.console.pages import Page
 
-PER_PAGE: Final = 100
+ENTRIES_A_PAGE: Final = 100
 
 
 async def show_audit_log(page: Page) -> web.Response:
     of_client = "client_id" in page.context.request.match_info
     path = f"{page.client()}/audit-log" if of_client else "/v1/audit-log"
     window = {name: page.query.get(name, "").strip() for name in ("from", "to")}
-    listed = await page.get(path, window, limit=PER_PAGE, cursor=page.query.get("cursor"))
+    listed = await page.get(path, window, limit=ENTRIES_A_PAGE, cursor=page.query.get("cursor"))
     return page.render("audit_log.html", listed=listed, window=window)

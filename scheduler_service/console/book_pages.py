@@ -10,7 +10,7 @@ from scheduler_service.console.charts import Bars, svg
 from scheduler_service.console.pages import Page
 
 ENDS: Final = ("delivered", "failed", "cancelled", "skipped", "open")
-DAYS: Final = 14
+USAGE_DAYS: Final = 14
 _WINDOWS: Final = {"hour": 60, "day": 24 * 60}
 _MINUTES_A_BAR: Final = {"hour": 1, "day": 10}
 
@@ -22,7 +22,7 @@ async def show_books(page: Page) -> web.Response:
     assert window is not None
     now = _now(page)
     balance = await _balance(page, now - timedelta(minutes=_WINDOWS[window]), now)
-    usage = await page.get(f"{client}/usage", {"from": f"{now - timedelta(days=DAYS):%Y-%m-%d}"})
+    usage = await page.get(f"{client}/usage", {"from": f"{now - timedelta(days=USAGE_DAYS):%Y-%m-%d}"})
     audits = await page.get(f"{client}/audits", limit=10)
     bars = balance_bars(balance, now, minutes=_WINDOWS[window], width=_MINUTES_A_BAR[window])
     return page.render(

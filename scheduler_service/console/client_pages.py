@@ -7,7 +7,7 @@ from aiohttp import web
 from scheduler_service.console.operations import OperationRefused, part
 from scheduler_service.console.pages import Page
 
-PER_PAGE: Final = 100
+BACKLOGS_READ: Final = 100
 ACTS: Final = {
     "suspend": "None of its calls are made until it is resumed.",
     "resume": "Its calls are made again, the overdue ones by its late policy.",
@@ -19,11 +19,11 @@ ACTS: Final = {
 
 async def list_clients(page: Page) -> web.Response:
     listed = await page.get("/v1/clients")
-    backlog = await page.get("/v1/cluster/backlog", limit=PER_PAGE)
+    backlog = await page.get("/v1/cluster/backlog", limit=BACKLOGS_READ)
     overdue = {one["client_id"]: one for one in backlog["items"]}
     sought = page.query.get("q", "").strip()
     clients = [one for one in listed["items"] if sought in one["client_id"]]
-    return page.render("clients.html", clients=clients[: 10 * PER_PAGE], overdue=overdue, sought=sought)
+    return page.render("clients.html", clients=clients[: 10 * BACKLOGS_READ], overdue=overdue, sought=sought)
 
 
 async def register_client(page: Page) -> web.Response:

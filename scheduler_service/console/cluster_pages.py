@@ -1,11 +1,13 @@
 """What an operator sees first: are calls made, by which nodes, and what is overdue."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from aiohttp import web
 
 from scheduler_service.console.operations import part
 from scheduler_service.console.pages import Page, redirect
+from scheduler_service.console.rendering import duration
 
 CLIENTS_SHOWN = 50
 
@@ -26,9 +28,10 @@ async def show_start(page: Page) -> web.Response:
 
 async def show_cluster(page: Page) -> web.Response:
     cluster = await page.get("/v1/cluster")
-    backlog = await page.get("/v1/cluster/backlog", limit=CLIENTS_SHOWN)
+    calls = await page.get("/v1/cluster/calls")
+    backlog = (await page.get("/v1/cluster/backlog", limit=CLIENTS_SHOWN))["items"]
     return page.render(
-        "cluster.html", cluster=cluster, backlog=backlog["items"], sentence=sentence_of(cluster, backlog["items"])
+        "cluster.html", cluster=cluster, calls=calls, backlog=backlog, sentence=sentence_of(cluster, calls, backlog)
     )
 
 
@@ -45,28 +48,30 @@ async def undrain_node(page: Page) -> web.Response:
     return page.done("/console/cluster", f"{node_id} takes its share of pollers again.")
 
 
-def sentence_of(cluster: dict[str, Any], backlog: list[dict[str, Any]]) -> Sentence:
-    """Pure. The worst that is known comes first."""
+def sentence_of(cluster: Mapping[str, Any], calls: Mapping[str, Any], backlog: Sequence[Mapping[str, Any]]) -> Sentence:
+    """The worst that is known comes first. Pure."""
     pollers, nodes = cluster["pollers"], cluster["nodes"]
-    alive = [node for node in nodes if node["state"] == "active"]
+    live = [node["node_id"] for node in nodes if node["state"] == "live"]
     unowned = pollers["total"] - pollers["owned"]
     overdue = sum(one["overdue"]["rows"] for one in backlog)
-    if not alive:
-        return Sentence("bad", "No calls are made: no node is alive.", "Start nodes: minutehand node")
     if cluster["not_calling"]:
-        return Sentence("bad", f"No calls are made: {cluster['not_calling']}.", "See the runbook.")
+        return Sentence(
+            "bad", "No calls are made.", f"{cluster['not_calling'][:1].upper()}{cluster['not_calling'][1:]}."
+        )
+    if not live:
+        return Sentence("bad", "No node is live, so no call would be made.", "Start one: minutehand node")
+    rate, late = calls["per_second"], calls["late"][2]["seconds"]
+    made = f"Calls are made: {rate:,} a second" + (f", 99 % within {duration(late)}" if late is not None else "") + "."
     if unowned:
         return Sentence(
             "warn",
             f"{unowned:,} of {pollers['total']:,} pollers have no owner: their calls are late.",
-            "Nodes take them over within seconds; if not, start more nodes.",
+            f"{made} Nodes take them over within seconds; if they don't, start more nodes.",
         )
     if overdue:
         return Sentence(
-            "warn",
-            f"Calls are made, and {overdue:,} are overdue.",
-            "The backlog below says whose, and what holds them.",
+            "warn", f"{overdue:,} calls are overdue.", f"{made} Below is whose they are, and what holds them."
         )
-    return Sentence(
-        "good", f"Calls are made by {len(alive)} node{'s' if len(alive) != 1 else ''}, and none is overdue."
-    )
+    if not rate:
+        return Sentence("good", "Calls are made; none was due within the last minute.")
+    return Sentence("good", made)

@@ -7,18 +7,20 @@ from aiohttp import web
 from scheduler_service.console.operations import part
 from scheduler_service.console.pages import Page
 
-PER_PAGE: Final = 50
+RECONCILIATIONS_A_PAGE: Final = 50
 
 
 async def list_reconciliations(page: Page) -> web.Response:
-    listed = await page.get(f"{page.client()}/reconciliations", limit=PER_PAGE, cursor=page.query.get("cursor"))
+    listed = await page.get(
+        f"{page.client()}/reconciliations", limit=RECONCILIATIONS_A_PAGE, cursor=page.query.get("cursor")
+    )
     return page.render("reconciliations.html", listed=listed)
 
 
 async def show_reconciliation(page: Page) -> web.Response:
     path = f"{page.client()}/reconciliations/{part(page.context.path('reconciliation_id'))}"
     found = await page.get(path)
-    schedules = await page.get(f"{path}/schedules", limit=PER_PAGE, cursor=page.query.get("cursor"))
+    schedules = await page.get(f"{path}/schedules", limit=RECONCILIATIONS_A_PAGE, cursor=page.query.get("cursor"))
     return page.render("reconciliation.html", found=found, schedules=schedules)
 
 

@@ -50,9 +50,11 @@ def version_of(name: str) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """`0.4 s`, `1 min 5 s`, `3 h`: two units at most."""
+    """`40 ms`, `4.2 s`, `1 min 5 s`, `3 h`: two units at most."""
     if seconds is None:
         return "–"
+    if 0 < seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
     if abs(seconds) < 10:
         return f"{seconds:.1f} s" if seconds else "0 s"
     left, parts = round(abs(seconds)), []
@@ -86,7 +88,7 @@ def as_json(value: Any) -> str:
 _STATES: Final[Mapping[str, str]] = {
     "delivered": "good",
     "active": "good",
-    "alive": "good",
+    "live": "good",
     "failed": "bad",
     "dead": "bad",
     "suspended": "bad",

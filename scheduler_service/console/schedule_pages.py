@@ -12,7 +12,7 @@ from scheduler_service.domain.reasons import REASONS
 
 FILTERS: Final = ("from", "to", "state", "label", "cron_id", "destination", "host", "key_prefix")
 STATES: Final = ("scheduled", "retrying", "awaiting", "delivered", "failed", "cancelled", "skipped", "rescheduled")
-PER_PAGE: Final = 50
+SCHEDULES_A_PAGE: Final = 50
 
 
 async def list_schedules(page: Page) -> web.Response:
@@ -24,7 +24,7 @@ async def list_schedules(page: Page) -> web.Response:
     listed: Any = {"items": [], "next_cursor": None}
     error = None
     try:
-        listed = await page.get(f"{client}/schedules", given, limit=PER_PAGE, cursor=query.get("cursor"))
+        listed = await page.get(f"{client}/schedules", given, limit=SCHEDULES_A_PAGE, cursor=query.get("cursor"))
     except OperationRefused as refused:
         if refused.status >= 500:
             raise

@@ -24,6 +24,7 @@ from scheduler_service.api.services import ApiServices, build_services
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.console.routes import console_wire
 from scheduler_service.console.settings import ConsoleSettings
+from scheduler_service.domain.call_figures import NO_CALLS, CallFigures
 from scheduler_service.domain.destination_figures import NO_FIGURES, NodeFigures
 from scheduler_service.domain.errors import Conflict, NodeUnreachable
 from scheduler_service.domain.ids import ClientId, Partition, RowKey
@@ -120,7 +121,8 @@ class RecordedHints:
 @dataclass(slots=True)
 class RecordedNodes:
     """Remembers which incarnations were told to drain or to resume, and at which address. Those in `silent` do not
-    answer; those in `last` refuse to drain unless they are forced. `figures`: what each node counted of a destination.
+    answer; those in `last` refuse to drain unless they are forced. `figures`: what each node counted of a destination,
+    `calls`: what it called.
     """
 
     drained: list[tuple[NodeIncarnation, str]] = field(default_factory=list)
@@ -128,6 +130,7 @@ class RecordedNodes:
     silent: set[str] = field(default_factory=set)
     last: set[str] = field(default_factory=set)
     figures: dict[tuple[str, ClientId, str], NodeFigures] = field(default_factory=dict)
+    calls: dict[str, CallFigures] = field(default_factory=dict)
 
     async def drain(self, incarnation: NodeIncarnation, *, address: str, force: bool) -> None:
         self._reach(incarnation, address)
@@ -144,6 +147,10 @@ class RecordedNodes:
     ) -> NodeFigures:
         self._reach(incarnation, address)
         return self.figures.get((incarnation.node_id, client_id, name), NO_FIGURES)
+
+    async def call_figures(self, incarnation: NodeIncarnation, *, address: str) -> CallFigures:
+        self._reach(incarnation, address)
+        return self.calls.get(incarnation.node_id, NO_CALLS)
 
     def _reach(self, incarnation: NodeIncarnation, address: str) -> None:
         if incarnation.node_id in self.silent:

@@ -325,6 +325,16 @@ EXAMPLES: Final[Mapping[str, Example]] = {
             "not_calling": None,
         }
     ),
+    "get_cluster_calls": Example(
+        answer={
+            "per_second": 0.0,
+            "late": [{"part": part, "seconds": None} for part in (0.5, 0.9, 0.99, 1.0)],
+            "delivered": 0,
+            "failed": 0,
+            "clients": [],
+            "nodes_not_answering": [],
+        }
+    ),
     "get_forecast": Example(query=of.FORESEEN, answer=of.FORECAST),
     "get_cluster_forecast": Example(query=of.FORESEEN, answer=of.FORECAST),
     "get_backlog": Example(answer=of.BACKLOG),

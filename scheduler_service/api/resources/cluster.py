@@ -8,14 +8,29 @@ from membership.identity import NodeId
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.query import flag_parameter
 from scheduler_service.api.http.route import Items, NoRequest, RequestContext, Route, json_response
-from scheduler_service.api.schemas import ClusterView, DrainingView, NodeView, PollerOwner, PollersView, PollerView
+from scheduler_service.api.schemas import (
+    CallingClientView,
+    ClusterView,
+    DrainingView,
+    LateCallsView,
+    NodeView,
+    PollerOwner,
+    PollersView,
+    PollerView,
+    RecentCallsView,
+)
+from scheduler_service.domain.call_figures import busiest, late_at_most
 from scheduler_service.domain.clients import Scope
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import minute_start
 from scheduler_service.domain.instants import format_instant
+from scheduler_service.domain.schedules import State
 from scheduler_service.usecases.cluster import NodeShown, PollerShown
 
 FORCE: Final = flag_parameter("force", "Drain even if no other node takes pollers, so that no calls are made.")
+
+LATE_PARTS: Final = (0.5, 0.9, 0.99, 1.0)
+BUSIEST_SHOWN: Final = 20
 
 
 async def get_cluster(context: RequestContext) -> web.Response:
@@ -26,6 +41,22 @@ async def get_cluster(context: RequestContext) -> web.Response:
         guaranteed_calls_per_minute=cluster.guaranteed_calls_per_minute,
         capacity_per_minute=cluster.capacity_per_minute,
         not_calling=cluster.not_calling,
+    )
+    return json_response(view)
+
+
+async def get_cluster_calls(context: RequestContext) -> web.Response:
+    figures, silent = await context.services.cluster.recent_calls()
+    view = RecentCallsView(
+        per_second=round(figures.per_second, 1),
+        late=[LateCallsView(part=part, seconds=late_at_most(figures.lateness, part)) for part in LATE_PARTS],
+        delivered=figures.ends.get(State.DELIVERED, 0),
+        failed=figures.ends.get(State.FAILED, 0),
+        clients=[
+            CallingClientView(client_id=name, calls=one.calls, mean_late_seconds=round(one.late_seconds / one.calls, 4))
+            for name, one in busiest(figures.clients, most=BUSIEST_SHOWN)
+        ],
+        nodes_not_answering=list(silent),
     )
     return json_response(view)
 
@@ -94,6 +125,15 @@ ROUTES = (
         handler=get_cluster,
         summary="Show the nodes, how many pollers have an owner, and guarantees against capacity",
         response=ClusterView,
+        cost=2,
+    ),
+    Route(
+        method="GET",
+        path="/v1/cluster/calls",
+        access=Access.ADMIN,
+        handler=get_cluster_calls,
+        summary="Show what nodes called within the last minute: how many a second, how late, for whom",
+        response=RecentCallsView,
         cost=2,
     ),
     Route(

@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from membership.identity import NodeIncarnation
+from scheduler_service.domain.call_figures import CallFigures
 from scheduler_service.domain.destination_figures import NodeFigures
 from scheduler_service.domain.ids import ClientId, Partition, RowKey
 from scheduler_service.domain.trial_calls import Exchange, Preview, TrialCall
@@ -28,6 +29,9 @@ class NodePorts(Protocol):
         self, incarnation: NodeIncarnation, client_id: ClientId, name: str, *, address: str
     ) -> NodeFigures:
         """What became of a destination's calls there. Raises NodeUnreachable."""
+
+    async def call_figures(self, incarnation: NodeIncarnation, *, address: str) -> CallFigures:
+        """What was called there within the last minute. Raises NodeUnreachable."""
 
 
 class TrialCaller(Protocol):

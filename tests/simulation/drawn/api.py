@@ -14,6 +14,7 @@ from membership.settings import MembershipSettings
 from poller_cluster.hand_over import LastNode, NotSeen
 from scheduler_service.api.services import ApiServices, build_services
 from scheduler_service.api.settings import ApiSettings
+from scheduler_service.domain.call_figures import CallFigures
 from scheduler_service.domain.destination_figures import NodeFigures
 from scheduler_service.domain.errors import ClockInDoubt, Conflict, NodeUnreachable, Overloaded, SecretLocked
 from scheduler_service.domain.ids import ClientId
@@ -66,6 +67,9 @@ class _Ports:
     async def destination_figures(
         self, incarnation: NodeIncarnation, client_id: ClientId, name: str, *, address: str
     ) -> NodeFigures:
+        raise NodeUnreachable(f"{incarnation} does not answer")
+
+    async def call_figures(self, incarnation: NodeIncarnation, *, address: str) -> CallFigures:
         raise NodeUnreachable(f"{incarnation} does not answer")
 
     async def undrain(self, incarnation: NodeIncarnation, *, address: str) -> None:
