@@ -17,6 +17,7 @@ from scheduler_service.console import (
     client_pages,
     cluster_pages,
     dead_letter_pages,
+    event_pages,
     reconciliation_pages,
     schedule_pages,
 )
@@ -102,6 +103,9 @@ PAGES: Final = (
     _page("POST", "/console/clients", client_pages.register_client, "Register a client"),
     _page("GET", CLIENT, client_pages.show_client, "A client at a glance"),
     _page("POST", CLIENT, client_pages.act_on_client, "Suspend, resume, pause or unpause a client"),
+    _page("GET", CLIENT + "/events", event_pages.show_events, "A client's events, as they happen"),
+    _page("POST", CLIENT + "/events", event_pages.switch_feed_on, "Keep a client's events"),
+    _page("GET", CLIENT + "/events/stream", event_pages.stream_events, "A client's events as a stream"),
     _page("GET", CLIENT + "/books", book_pages.show_books, "A client's balance, usage and audits"),
     _page("GET", CLIENT + "/forecast", book_pages.show_forecast, "A client's calls of the next day"),
     _page("GET", CLIENT + "/audit-log", audit_pages.show_audit_log, "Who changed what of a client"),

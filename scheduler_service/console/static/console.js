@@ -39,3 +39,29 @@ for (const table of document.querySelectorAll("table[data-select]")) {
   all.addEventListener("change", () => { for (const box of boxes) box.checked = all.checked; });
   table.querySelector("thead th").append(all);
 }
+
+// The live tail: rows are added above as events arrive. A stream that is cut off goes on from its last event.
+const ROWS = 500;
+for (const body of document.querySelectorAll("[data-events]")) {
+  const live = document.getElementById("live");
+  const source = new EventSource(body.dataset.events);
+  source.addEventListener("begin", () => { live.textContent = "Live: events are added above as they happen."; });
+  source.addEventListener("error", () => { live.textContent = "Not connected; trying again."; });
+  const add = (message) => {
+    const event = JSON.parse(message.data);
+    const row = body.insertRow(0);
+    const cell = (text) => { row.insertCell().textContent = text ?? ""; };
+    cell(event.at.slice(11, 23));
+    cell(event.type);
+    const link = document.createElement("a");
+    if (event.schedule_id) {
+      link.href = body.dataset.schedules + event.schedule_id;
+      link.textContent = event.data.key ?? event.schedule_id;
+    }
+    row.insertCell().append(link);
+    cell(event.data.last_status);
+    cell(event.data.reason ?? event.data.last_error);
+    while (body.rows.length > ROWS) body.deleteRow(-1);
+  };
+  for (const type of body.dataset.types.split(" ")) source.addEventListener(type, add);
+}
