@@ -3,9 +3,14 @@
 A field that is left empty is left out. What can't be read stays as it was typed, so that the API says what is wrong.
 """
 
+import json
+import math
 import re
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Any, Final
+
+from scheduler_service.api.resources.schedule_views import MASK
+from scheduler_service.console.contents import HIDDEN
 
 _WITHOUT_ZONE: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?")
 
@@ -21,3 +26,47 @@ def instant_of(text: str) -> str:
     if (match := _WITHOUT_ZONE.fullmatch(text)) is None:
         return text
     return text.replace(" ", "T") + ("Z" if match[1] else ":00Z")
+
+
+def number_of(text: str) -> int | float | str:
+    """A number, or what was typed instead."""
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return number if math.isfinite(number) else text
+
+
+def numbers(form: Mapping[str, str], names: Iterable[str]) -> dict[str, int | float | str]:
+    return {name: number_of(text) for name, text in given(form, names).items()}
+
+
+def lines_of(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def headers_of(text: str, faults: dict[str, str]) -> dict[str, str]:
+    """A header a line, as `Name: value`. A value that the console itself masks, or the API, is no value: then it has to
+    be typed again. Adds to `faults`."""
+    headers: dict[str, str] = {}
+    for line in lines_of(text):
+        name, colon, value = (one.strip() for one in line.partition(":"))
+        if not colon or not name:
+            faults["/headers"] = f"a line must be a name, a colon and a value: {line[:40]!r}"
+        elif value in (MASK, HIDDEN):
+            faults["/headers"] = f"the value of {name} is not shown again: type it, or remove the line"
+        headers[name] = value
+    return headers
+
+
+def json_of(text: str, pointer: str, faults: dict[str, str]) -> Any:
+    """Adds to `faults` what is no JSON."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        faults[pointer] = f"is no JSON: {error}"
+        return None

@@ -52,6 +52,12 @@ class OperationRefused(MinutehandError):
         return {one["pointer"]: one["detail"] for one in self.problem.get("errors", ())}
 
 
+def refused_form(faults: Mapping[str, str]) -> OperationRefused:
+    """For a form that can't be a request: as the API says it of a request, by the same pointers."""
+    errors = [{"pointer": pointer, "detail": detail} for pointer, detail in faults.items()]
+    return OperationRefused(422, {"type": "/problems/invalid", "title": "Invalid request", "errors": errors})
+
+
 class Operations:
     """The operations that one page asks for. `asked`: all that it has asked for, in order."""
 

@@ -122,6 +122,13 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"duration": duration, "number": number, "state": state, "as_json": as_json, "address": address_of}
+    made.filters |= {
+        "duration": duration,
+        "number": number,
+        "state": state,
+        "as_json": as_json,
+        "address": address_of,
+        "pair": lambda one: (one, one),
+    }
     made.globals |= {"static": lambda name: f"/console/static/{version_of(name)}/{name}", "escape": escape}
     return made

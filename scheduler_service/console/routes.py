@@ -17,6 +17,7 @@ from scheduler_service.console import (
     client_pages,
     cluster_pages,
     dead_letter_pages,
+    destination_pages,
     event_pages,
     reconciliation_pages,
     schedule_pages,
@@ -31,6 +32,7 @@ from scheduler_service.domain.errors import NotFound
 PREFIX: Final = "/console"
 FORM: Final = WireForm(name="the console", prefix=PREFIX, refusal=problem_page, headers=PAGE_HEADERS)
 CLIENT: Final = "/console/clients/{client_id}"
+DESTINATION: Final = CLIENT + "/destinations/{destination}"
 
 
 def console_wire(settings: ConsoleSettings, api: ApiSettings) -> list[RoutedWire]:
@@ -127,4 +129,11 @@ PAGES: Final = (
     _page("POST", CLIENT + "/schedules/{schedule_id}", schedule_pages.change_schedule, "Change a schedule"),
     _page("GET", CLIENT + "/dead-letters", dead_letter_pages.list_dead_letters, "Find dead letters"),
     _page("POST", CLIENT + "/dead-letters", dead_letter_pages.act_on_dead_letters, "Redeliver or acknowledge some"),
+    _page("GET", CLIENT + "/destinations", destination_pages.list_destinations, "A client's destinations"),
+    _page("GET", CLIENT + "/destinations:new", destination_pages.new_destination, "The form of a new destination"),
+    _page("POST", CLIENT + "/destinations:new", destination_pages.create_destination, "Create a destination"),
+    _page("GET", DESTINATION, destination_pages.show_destination, "How calls to a destination go"),
+    _page("POST", DESTINATION, destination_pages.change_destination, "Pause, resume or delete a destination"),
+    _page("GET", DESTINATION + ":edit", destination_pages.edit_destination, "The form of a destination"),
+    _page("POST", DESTINATION + ":edit", destination_pages.replace_destination, "Change a destination"),
 )
