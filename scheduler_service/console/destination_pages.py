@@ -63,10 +63,12 @@ async def change_destination(page: Page) -> web.Response:
 
 
 async def new_destination(page: Page) -> web.Response:
+    await page.get(f"{page.client()}/destinations", shown=False)  # refused where this caller has no business
     return _form(page, {"kind": "http", "method": "POST"}, present=None)
 
 
 async def create_destination(page: Page) -> web.Response:
+    await page.get(f"{page.client()}/destinations", shown=False)
     name = page.form.get("name", "").strip()
     return await _save(page, name, present=None, precondition={"If-None-Match": "*"})
 
