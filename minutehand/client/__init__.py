@@ -127,6 +127,7 @@ from minutehand.client._outcomes import (
     RescheduleItem,
     TrialCallTimes,
 )
+from minutehand.client._recent_calls import CallingClient, LateCalls, RecentCalls
 from minutehand.client._reconciliations import (
     ReconciledHour,
     ReconciledSchedule,
@@ -172,6 +173,7 @@ __all__ = [
     "Calendar",
     "Callback",
     "CallbackUpdate",
+    "CallingClient",
     "CancelItem",
     "Client",
     "ClientCertificate",
@@ -212,6 +214,7 @@ __all__ = [
     "HourUsage",
     "InvalidRequest",
     "Key",
+    "LateCalls",
     "LatePolicy",
     "Lateness",
     "LocalTime",
@@ -242,6 +245,7 @@ __all__ = [
     "PreconditionFailed",
     "Problem",
     "PublicKey",
+    "RecentCalls",
     "ReconciledHour",
     "ReconciledSchedule",
     "Reconciliation",

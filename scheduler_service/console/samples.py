@@ -1,27 +1,46 @@
-"""The requests that a page was made from, as lines for a shell."""
+"""The requests that a page was made from, as lines for a shell and for the SDK."""
 
-import json
-import shlex
+import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from functools import cache
+from typing import Final, NamedTuple
+from urllib.parse import parse_qsl, unquote, urlsplit
 
+from scheduler_service.api.http.route import operation_id
+from scheduler_service.api.openapi.samples import curl_line, sdk_line
+from scheduler_service.api.resources import ROUTES
 from scheduler_service.console.operations import Asked
+
+_VARIABLE: Final = re.compile(r"\\?\{(\w+)\\?\}")
 
 
 class Sample(NamedTuple):
-    """How to ask the same without the console."""
+    """How to ask the same without the console. `python` None: the SDK has no such call."""
 
     title: str
     curl: str
+    python: str | None
 
 
 def samples_of(asked: Sequence[Asked]) -> list[Sample]:
-    return [Sample(f"{one.method} {one.path}", _curl(one)) for one in asked]
+    return [_sample(one) for one in asked]
 
 
-def _curl(asked: Asked) -> str:
-    method = "" if asked.method == "GET" else f" -X {asked.method}"
-    parts = [f'curl{method} "$API{asked.path}"', '-H "Authorization: Bearer $KEY"']
-    if asked.body is not None:
-        parts += ["-H 'Content-Type: application/json'", f"-d {shlex.quote(json.dumps(asked.body))}"]
-    return " \\\n     ".join(parts)
+def _sample(asked: Asked) -> Sample:
+    curl, python = curl_line(asked.method, asked.path, body=asked.body), None
+    url = urlsplit(asked.path)
+    for method, pattern, operation in _operations():
+        if method == asked.method and (found := pattern.fullmatch(url.path)) is not None:
+            path = {name: unquote(value) for name, value in found.groupdict().items()}
+            python = sdk_line(operation, path=path, query=dict(parse_qsl(url.query)), body=asked.body)
+            break
+    return Sample(f"{asked.method} {url.path}", curl, python)
+
+
+@cache
+def _operations() -> list[tuple[str, re.Pattern[str], str]]:
+    """Method, pattern of the path, and id of each operation."""
+    return [
+        (route.method, re.compile(_VARIABLE.sub(r"(?P<\1>[^/:]+)", re.escape(route.path))), operation_id(route))
+        for route in ROUTES
+    ]

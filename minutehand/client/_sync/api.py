@@ -24,6 +24,7 @@ from minutehand.client._models import (
     NewAdminKey,
 )
 from minutehand.client._outcomes import AuditEntry
+from minutehand.client._recent_calls import RecentCalls, get_cluster_calls
 from minutehand.client._retries import DEFAULT_DEADLINE_SECONDS, DEFAULT_RETRIES, Limits
 from minutehand.client._runtime import Runtime, SystemRuntime
 from minutehand.client._settings import ClientSettings
@@ -76,6 +77,10 @@ class Minutehand:
     def cluster(self) -> Cluster:
         """The nodes, which of them own the pollers, and guarantees against capacity. For administrators."""
         return self.perform(calls.get_cluster())
+
+    def recent_calls(self) -> RecentCalls:
+        """What nodes called within the last minute: how many a second, how late, for whom. For administrators."""
+        return self.perform(get_cluster_calls())
 
     def forecast(self, *, start: datetime | str | None = None, end: datetime | str | None = None) -> Forecast:
         """What each minute is to call of all clients from `start` (now) until before `end` (24 hours later), 31 days at

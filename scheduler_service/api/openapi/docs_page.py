@@ -77,6 +77,7 @@ def _operation(document: Document, method: str, path: str, operation: Mapping[st
         f'<h3><a href="#{id_}">{inline(operation["summary"])}</a></h3>',
         f'<p><span class="method">{method}</span><code>{escape(path)}</code></p>',
         prose(operation["description"]),
+        _samples(operation),
         _parameters(document, operation),
     ]
     if (body := operation.get("requestBody")) is not None:
@@ -89,6 +90,13 @@ def _operation(document: Document, method: str, path: str, operation: Mapping[st
     ]
     parts.append("</section>")
     return "\n".join(part for part in parts if part)
+
+
+def _samples(operation: Mapping[str, Any]) -> str:
+    return "\n".join(
+        f"<h4>{escape(sample['label'])}</h4>\n<pre><code>{escape(sample['source'])}</code></pre>"
+        for sample in operation.get("x-codeSamples", ())
+    )
 
 
 def _parameters(document: Document, operation: Mapping[str, Any]) -> str:

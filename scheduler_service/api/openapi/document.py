@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, Final
+from urllib.parse import quote, urlencode
 
 import msgspec
 
@@ -27,6 +28,7 @@ from scheduler_service.api.openapi.answers import (
 )
 from scheduler_service.api.openapi.docs_page import docs_page
 from scheduler_service.api.openapi.examples import EXAMPLES, Example
+from scheduler_service.api.openapi.samples import curl_line, sdk_line
 from scheduler_service.api.openapi.webhook import webhook
 from scheduler_service.api.problems import Problem
 from scheduler_service.domain.idempotency import KEY_PATTERN
@@ -229,7 +231,22 @@ def _operation(route: Route, schema_of: Mapping[Any, Any], example: Example | No
         required = route.request is not NoRequest and not route.body_optional
         operation["requestBody"] = {"required": required, "content": {JSON: content}}
     operation["responses"] = _responses(route, schema_of, example)
+    if example is not None:
+        operation["x-codeSamples"] = _samples(route, example)
     return operation
+
+
+def _samples(route: Route, example: Example) -> list[dict[str, str]]:
+    """How the example is sent by curl, and by the SDK where it has the operation."""
+    parts = {name: PATH_PARTS[name].example for name in _VARIABLE.findall(route.path)}
+    path = _VARIABLE.sub(lambda part: quote(str(parts[part[1]]), safe=""), route.path)
+    query = urlencode(example.query, quote_via=quote)
+    body = None if example.request is msgspec.UNSET else example.request
+    open_ = route.access is Access.OPEN
+    curl = curl_line(route.method, f"{path}?{query}" if query else path, body=body, key=not open_)
+    samples = [{"lang": "shell", "label": "curl", "source": curl}]
+    python = sdk_line(operation_id(route), path=parts, query=example.query, body=body)
+    return samples if python is None else [*samples, {"lang": "python", "label": "Python", "source": python}]
 
 
 def _who(route: Route) -> str:

@@ -1,0 +1,70 @@
+"""Each sample of the SDK sends what the sample of curl sends."""
+
+import json
+import shlex
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import httpx
+import pytest
+
+from minutehand import client as sdk
+from minutehand.client import Minutehand
+from scheduler_service.api.http.query import PATH_PARTS
+from scheduler_service.api.http.route import Route, operation_id
+from scheduler_service.api.openapi.examples import EXAMPLES
+from scheduler_service.api.openapi.samples import SDK, curl_line, sdk_line
+from scheduler_service.api.resources import ROUTES
+
+BY_ID = {operation_id(route): route for route in ROUTES}
+WITHOUT = {"acknowledge", "get_docs", "get_openapi", "get_problem", "livez", "metrics"}
+LEFT_OUT = {"wait_seconds"}
+
+
+def asked(route: Route) -> tuple[dict[str, Any], str, Any]:
+    """Values of the path, the whole path, and the body of an operation's example."""
+    example = EXAMPLES[operation_id(route)]
+    parts = {name: known.example for name, known in PATH_PARTS.items() if f"{{{name}}}" in route.path}
+    path = route.path.format(**parts)
+    query = "&".join(f"{name}={value}" for name, value in example.query.items())
+    body = None if not isinstance(example.request, dict) else example.request
+    return parts, f"{path}?{query}" if query else path, body
+
+
+def test_every_operation_has_one_or_a_reason_not_to() -> None:
+    assert BY_ID.keys() - SDK.keys() == WITHOUT
+    assert SDK.keys() <= BY_ID.keys()
+
+
+@pytest.mark.parametrize("id_", sorted(SDK))
+def test_both_send_the_same(id_: str) -> None:
+    route = BY_ID[id_]
+    parts, path, body = asked(route)
+    line = sdk_line(id_, path=parts, query=EXAMPLES[id_].query, body=body)
+    assert line is not None
+    sent: list[httpx.Request] = []
+
+    def record(request: httpx.Request) -> httpx.Response:
+        sent.append(request)
+        problem = {
+            "type": "/problems/conflict",
+            "title": "recorded",
+            "status": 409,
+            "detail": "recorded",
+            "request_id": "1",
+        }
+        return httpx.Response(409, json=problem, headers={"Content-Type": "application/problem+json"})
+
+    api = Minutehand("http://api.example", "the-key", transport=httpx.MockTransport(record), retries=0)
+    with api, pytest.raises(sdk.MinutehandApiError, match="recorded"):
+        eval(line, {**vars(sdk), "api": api})
+    curl = shlex.split(curl_line(route.method, path, body=body).replace("\\\n", ""))
+    url = urlsplit(next(word for word in curl if word.startswith("$API")).removeprefix("$API"))
+    [request] = sent
+    assert (request.method, request.url.path) == (route.method, url.path)
+    wanted = {name: value for name, value in parse_qsl(url.query) if name not in LEFT_OUT}
+    given = {name: value for name, value in request.url.params.items() if name not in LEFT_OUT}
+    assert {name: value for name, value in given.items() if name in wanted or value not in ("0", "false")} == {
+        name: value for name, value in wanted.items() if value not in ("false",)
+    }
+    assert (json.loads(request.content) if request.content else None) == body
