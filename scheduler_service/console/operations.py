@@ -92,8 +92,11 @@ class Operations:
         return await self._ask(method, path, {}, body, headers=headers, shown=shown)
 
     async def stream(self, path: str, *, headers: Mapping[str, str]) -> web.StreamResponse:
-        """Have an operation answer this page's request itself."""
-        return await self._answer("GET", path, None, headers)
+        """Have an operation answer this page's request itself. Raises OperationRefused."""
+        response = await self._answer("GET", path, None, headers)
+        if response.status >= 400:
+            raise OperationRefused(response.status, _json_of(response) or {})
+        return response
 
     async def _ask(
         self,
@@ -110,8 +113,7 @@ class Operations:
             self.asked.append(Asked(method=method, path=whole, body=body))
         data = None if body is None else json.dumps(body).encode()
         response = await self._answer(method, whole, data, headers or {})
-        text = response.body if isinstance(response, web.Response) else None
-        answer = json.loads(text) if isinstance(text, bytes) and text.strip() else None
+        answer = _json_of(response)
         if response.status >= 400:
             raise OperationRefused(response.status, answer or {})
         return answer
@@ -147,6 +149,11 @@ class Operations:
         )
         inner[PRINCIPAL] = self._principal
         return await outer.app._handle(inner)
+
+
+def _json_of(response: web.StreamResponse) -> Any:
+    text = response.body if isinstance(response, web.Response) else None
+    return json.loads(text) if isinstance(text, bytes) and text.strip() else None
 
 
 def _payload(outer: web.Request, body: bytes) -> StreamReader:

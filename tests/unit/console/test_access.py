@@ -21,7 +21,7 @@ BEHIND = [route for route in ROUTES if (route.method, route.path) not in OPEN]
 OF_CLIENTS = [route for route in BEHIND if "{client_id}" in route.path]
 OF_OPERATORS = [route for route in BEHIND if route not in OF_CLIENTS and route.path not in ("/console", LOGOUT)]
 FORMS = [route for route in BEHIND if route.method == "POST"]
-RECORDS = ("audit_log", "audit_log_days", "console_sessions", "api_keys")
+RECORDS = ("minute_balance", "audit_log", "audit_log_days", "console_sessions", "api_keys")
 """Tables that say who came and when a key was used."""
 
 
