@@ -4,7 +4,7 @@ import gzip
 import hashlib
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
@@ -13,6 +13,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from scheduler_service.console.contents import address_of
+from scheduler_service.domain.crons import InvalidRule
+from scheduler_service.domain.crons.zones import load_zone
 
 STATIC: Final = files("scheduler_service.console") / "static"
 TYPES: Final = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
@@ -76,6 +78,25 @@ def instant(text: str | None, now_ms: int) -> Markup:
     return Markup('<time datetime="{}" title="{} UTC" tabindex="0">{}</time>').format(text, full, about)
 
 
+def zone_of(name: str) -> tzinfo:
+    """UTC for a name that only another version knows."""
+    try:
+        return load_zone(name)
+    except InvalidRule:
+        return UTC
+
+
+def in_zone(text: str, zone: str) -> str:
+    """An instant as clocks of a zone show it: `Mon 30 Nov 2026 02:30 CET`."""
+    return datetime.fromisoformat(text).astimezone(zone_of(zone)).strftime("%a %d %b %Y %H:%M %Z")
+
+
+def viewers(text: str) -> Markup:
+    """An instant in UTC, which scripts show in the viewer's zone instead."""
+    shown = datetime.fromisoformat(text).astimezone(UTC).strftime("%a %d %b %Y %H:%M UTC")
+    return Markup('<time datetime="{}" data-viewer>{}</time>').format(text, shown)
+
+
 def number(value: float | None) -> str:
     """With separators between thousands."""
     return "–" if value is None else f"{value:,}"
@@ -108,8 +129,12 @@ _STATES: Final[Mapping[str, str]] = {
 """What a state's colour says; its word says the same."""
 
 
+def tone(word: str) -> str:
+    return _STATES.get(word, "plain")
+
+
 def state(word: str) -> Markup:
-    return Markup('<span class="state {}">{}</span>').format(_STATES.get(word, "plain"), word)
+    return Markup('<span class="state {}">{}</span>').format(tone(word), word)
 
 
 @cache
@@ -129,6 +154,9 @@ def environment() -> Environment:
         "as_json": as_json,
         "address": address_of,
         "pair": lambda one: (one, one),
+        "in_zone": in_zone,
+        "viewers": viewers,
+        "tone": tone,
     }
     made.globals |= {"static": lambda name: f"/console/static/{version_of(name)}/{name}", "escape": escape}
     return made

@@ -16,6 +16,7 @@ from scheduler_service.console import (
     book_pages,
     client_pages,
     cluster_pages,
+    cron_pages,
     dead_letter_pages,
     destination_pages,
     event_pages,
@@ -32,6 +33,7 @@ from scheduler_service.domain.errors import NotFound
 PREFIX: Final = "/console"
 FORM: Final = WireForm(name="the console", prefix=PREFIX, refusal=problem_page, headers=PAGE_HEADERS)
 CLIENT: Final = "/console/clients/{client_id}"
+CRON: Final = CLIENT + "/crons/{cron_id}"
 DESTINATION: Final = CLIENT + "/destinations/{destination}"
 
 
@@ -129,6 +131,14 @@ PAGES: Final = (
     _page("POST", CLIENT + "/schedules/{schedule_id}", schedule_pages.change_schedule, "Change a schedule"),
     _page("GET", CLIENT + "/dead-letters", dead_letter_pages.list_dead_letters, "Find dead letters"),
     _page("POST", CLIENT + "/dead-letters", dead_letter_pages.act_on_dead_letters, "Redeliver or acknowledge some"),
+    _page("GET", CLIENT + "/crons", cron_pages.list_crons, "A client's crons"),
+    _page("GET", CLIENT + "/crons:calendar", cron_pages.show_calendar, "A month of a client's crons"),
+    _page("GET", CLIENT + "/crons:new", cron_pages.new_cron, "The form of a new cron"),
+    _page("POST", CLIENT + "/crons:new", cron_pages.create_cron, "Create a cron"),
+    _page("GET", CRON, cron_pages.show_cron, "When a cron fires, and what became of its runs"),
+    _page("POST", CRON, cron_pages.change_cron, "Pause, resume, run or delete a cron"),
+    _page("GET", CRON + ":edit", cron_pages.edit_cron, "The form of a cron"),
+    _page("POST", CRON + ":edit", cron_pages.replace_cron, "Change a cron"),
     _page("GET", CLIENT + "/destinations", destination_pages.list_destinations, "A client's destinations"),
     _page("GET", CLIENT + "/destinations:new", destination_pages.new_destination, "The form of a new destination"),
     _page("POST", CLIENT + "/destinations:new", destination_pages.create_destination, "Create a destination"),

@@ -65,3 +65,34 @@ for (const body of document.querySelectorAll("[data-events]")) {
   };
   for (const type of body.dataset.types.split(" ")) source.addEventListener(type, add);
 }
+
+// Times of the viewer's zone.
+const viewer = new Intl.DateTimeFormat("en-GB", { weekday: "short", day: "2-digit", month: "short", year: "numeric",
+  hour: "2-digit", minute: "2-digit", timeZoneName: "short" });
+const show_viewers = (within) => {
+  for (const time of within.querySelectorAll("time[data-viewer]")) {
+    time.textContent = viewer.format(new Date(time.dateTime)).replaceAll(",", "");
+  }
+};
+show_viewers(document);
+
+// A form with data-preview="ID" shows that part of its answer while it is typed in, as its button for a preview does.
+for (const form of document.querySelectorAll("form[data-preview]")) {
+  const shown = document.getElementById(form.dataset.preview);
+  let timer, asked = 0;
+  const preview = async () => {
+    const mine = ++asked;
+    const fields = new URLSearchParams(new FormData(form));
+    fields.set("act", "preview");
+    try {
+      const answer = await fetch(form.action, { method: "POST", body: fields, credentials: "same-origin" });
+      const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById(shown.id);
+      if (!fresh || mine !== asked) return;
+      show_viewers(fresh);
+      shown.replaceChildren(...fresh.childNodes);
+    } catch {
+      // The button still asks.
+    }
+  };
+  form.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(preview, 400); });
+}
