@@ -26,7 +26,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help demo check test lint format types imports unit simulation integration containers spark spark-demo charts \
-	acceptance bench storm helm conformance chart-reference docs changelog sdk lock lock-jars clean
+	acceptance console screenshots bench storm helm conformance chart-reference docs changelog sdk lock lock-jars clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,7 @@ test: ## Run the whole suite, against a real Cassandra that it starts itself
 	$(MAKE) --no-print-directory integration || failed="$$failed integration"; \
 	$(MAKE) --no-print-directory spark || failed="$$failed spark"; \
 	$(MAKE) --no-print-directory acceptance || failed="$$failed acceptance"; \
+	$(MAKE) --no-print-directory console || failed="$$failed console"; \
 	wait $$beside || failed="$$failed charts or simulation"; \
 	cat build/beside.log; \
 	test -z "$$failed" || { echo "Failed:$$failed" >&2; exit 1; }
@@ -89,6 +90,9 @@ charts: $(DEV) ## Render the Helm chart, check it and the image recipe
 
 acceptance: $(SPARK) ## Run whole processes against a real Cassandra
 	@$(PYTEST) tests/acceptance --numprocesses 3 --no-loadscope-reorder $(ARGS)
+
+console: $(DEV) ## Look at the console with a real browser, against a real Cassandra (needs Chromium, else it is skipped and says so)
+	@$(PYTEST) tests/console $(ARGS)
 
 bench: $(DEV) ## Measure creates, calls and lateness (ARGS="--json FILE": also as JSON)
 	@$(BIN)/python -m tests.bench $(ARGS)

@@ -38,6 +38,7 @@ HANGING_SECONDS = {
     "spark": 300,
     "helm": 60,
     "acceptance": 900,
+    "console": 300,
 }
 HANGING_SECONDS_WITH_CASSANDRA = 180
 

@@ -16,6 +16,7 @@ from scheduler_service.console.operations import OperationRefused, Operations, p
 from scheduler_service.console.rendering import environment, instant
 from scheduler_service.console.samples import samples_of
 from scheduler_service.domain.clients import Scope
+from scheduler_service.domain.errors import NotFound
 from scheduler_service.usecases.sessions import Visitor
 
 LOGIN: Final = "/console/login"
@@ -124,6 +125,10 @@ def page(handler: PageHandler, cookies: Cookies) -> Handler:
         visitor = await visitor_of(context, cookies)
         if visitor is None:
             return to_login(context.request)
+        own = visitor.principal.client_id
+        if own is not None and context.request.match_info.get("client_id", own) != own:
+            # Some pages ask nothing of the API before a form is sent.
+            raise NotFound("there is no such client")
         form: Mapping[str, str] = {}
         if context.request.method == "POST":
             form = await read_form(context.request)

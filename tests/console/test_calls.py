@@ -1,0 +1,83 @@
+"""What a newcomer does without a manual: find why a call failed, call it again, pause its destination."""
+
+import re
+
+from playwright.sync_api import Browser, expect
+
+from tests.console.conftest import Shop
+from tests.support.chromium import PHONE, Screen, tab
+
+TAKEN_OVER_MS = 60_000.0
+"""Within this, the cluster's page says that a node is gone; usually within 15 s."""
+
+
+def find_and_call_again(browser: Browser, shop: Shop, screen: Screen, *, scripts: bool) -> None:
+    failed = shop.fail()
+    with tab(browser, shop.url, screen, scripts=scripts) as one:
+        one.log_in(shop.key)
+        page = one.page
+        page.get_by_label("Find a schedule").fill(failed)
+        page.get_by_role("button", name="Find").click()
+        main = page.locator("main")
+        expect(page.get_by_role("heading", level=1)).to_contain_text("failed")
+        expect(main).to_contain_text("500")
+        one.act("Call again")
+        expect(page.get_by_role("status")).to_contain_text("called again")
+        shop.settled(failed, "failed")
+        page.get_by_role("link", name="destination orders").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("orders")
+        one.act("Pause")
+        expect(page.get_by_role("status")).to_be_visible()
+        assert shop.ask("GET", "/destinations/orders").json()["paused_at"] is not None
+        one.act("Resume")
+        expect(page.locator("summary", has_text="Pause")).to_be_visible()
+        assert shop.ask("GET", "/destinations/orders").json()["paused_at"] is None
+
+
+def test_why_a_call_failed_calling_it_again_and_pausing_its_destination(browser: Browser, shop: Shop) -> None:
+    find_and_call_again(browser, shop, Screen(), scripts=True)
+
+
+def test_the_same_on_a_phone_without_scripts(browser: Browser, shop: Shop) -> None:
+    find_and_call_again(browser, shop, PHONE, scripts=False)
+
+
+def test_what_is_sent_is_shown_when_it_is_asked_for(browser: Browser, shop: Shop) -> None:
+    with tab(browser, shop.url) as one:
+        one.log_in(shop.reading)
+        one.open(f"/console/clients/shop/schedules/{shop.delivered}")
+        main = one.page.locator("main")
+        expect(main).to_contain_text("X-Account")
+        expect(main).not_to_contain_text("number-4711")
+        one.page.get_by_role("button", name=re.compile("Show")).click()
+        expect(main).to_contain_text("number-4711")
+        expect(main).to_contain_text("a secret text")
+        expect(one.page.locator("summary", has_text="Call again")).to_have_count(0)
+
+
+def test_a_schedule_is_found_by_its_own_key_and_rescheduled_and_cancelled(browser: Browser, shop: Shop) -> None:
+    shop.waits("order-4711")
+    with tab(browser, shop.url) as one:
+        one.log_in(shop.key)
+        one.page.get_by_label("Find a schedule").fill("order-4711")
+        one.page.get_by_label("Find a schedule").press("Enter")
+        expect(one.page.get_by_role("heading", level=1)).to_contain_text("order-4711")
+        one.act("Reschedule")
+        expect(one.page.get_by_role("status")).to_contain_text("new time")
+        one.act("Cancel")
+        expect(one.page.get_by_role("heading", level=1)).to_contain_text("cancelled")
+
+
+def test_one_node_is_killed_meanwhile(browser: Browser, shop: Shop) -> None:
+    """The console goes on, the cluster's page tells by itself, and calls are made by the other node."""
+    with tab(browser, shop.url) as one:
+        one.log_in(shop.cluster.admin_key)
+        expect(one.page.get_by_role("row", name=re.compile("two"))).to_contain_text("live")
+        shop.cluster.programs.pop("two").kill()
+        failed = shop.fail()
+        expect(one.page.get_by_role("row", name=re.compile("two"))).to_contain_text("dead", timeout=TAKEN_OVER_MS)
+        one.open(f"/console/clients/shop/schedules/{failed}")
+        one.act("Call again")
+        expect(one.page.get_by_role("status")).to_contain_text("called again")
+        shop.settled(failed, "failed")
+    shop.cluster.start_node("two")
