@@ -94,6 +94,9 @@ acceptance: $(SPARK) ## Run whole processes against a real Cassandra
 console: $(DEV) ## Look at the console with a real browser, against a real Cassandra (needs Chromium, else it is skipped and says so)
 	@$(PYTEST) tests/console $(ARGS)
 
+screenshots: $(DEV) ## Take the pictures of the console for README and the documents (needs Chromium)
+	@$(BIN)/python -m tests.support.screenshots
+
 bench: $(DEV) ## Measure creates, calls and lateness (ARGS="--json FILE": also as JSON)
 	@$(BIN)/python -m tests.bench $(ARGS)
 

@@ -48,7 +48,7 @@ def faults_of(one: Tab) -> list[str]:
 
 
 def test_a_first_page_is_small_and_soon_there(browser: Browser, shop: Shop) -> None:
-    with tab(browser, shop.url) as one:
+    with tab(browser, shop.url, allowed=("404",)) as one:
         one.log_in(shop.cluster.admin_key)
         one.page.wait_for_load_state("networkidle")
         one.transferred()

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, Response, sync_playwright
 
 CHROMIUM = Path("/usr/bin/chromium")
 MISSING = f"there is no {CHROMIUM}: the console is NOT tested in a browser (apt-get install chromium)"
-_FLAGS = (
+FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
     "--disable-quic",
@@ -86,7 +86,7 @@ class Tab:
 @contextmanager
 def chromium() -> Iterator[Browser]:
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=_FLAGS)
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         try:
             yield browser
         finally:
