@@ -12,6 +12,7 @@ from scheduler_service.api.http.route import SERVER, Handler, RequestContext, Ro
 from scheduler_service.api.http.wire import WireForm
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.console import (
+    access_pages,
     audit_pages,
     book_pages,
     client_pages,
@@ -22,6 +23,8 @@ from scheduler_service.console import (
     event_pages,
     reconciliation_pages,
     schedule_pages,
+    subscription_pages,
+    trial_pages,
 )
 from scheduler_service.console.cookies import Cookies
 from scheduler_service.console.pages import LOGIN, LOGOUT, PAGE_HEADERS, PageHandler, page, problem_page
@@ -131,6 +134,12 @@ PAGES: Final = (
     _page("POST", CLIENT + "/schedules/{schedule_id}", schedule_pages.change_schedule, "Change a schedule"),
     _page("GET", CLIENT + "/dead-letters", dead_letter_pages.list_dead_letters, "Find dead letters"),
     _page("POST", CLIENT + "/dead-letters", dead_letter_pages.act_on_dead_letters, "Redeliver or acknowledge some"),
+    _page("GET", CLIENT + "/keys", access_pages.show_access, "A client's keys and signing secrets"),
+    _page("POST", CLIENT + "/keys", access_pages.change_access, "Make or end a key or a signing secret"),
+    _page("GET", CLIENT + "/subscriptions", subscription_pages.list_subscriptions, "A client's subscriptions"),
+    _page("POST", CLIENT + "/subscriptions", subscription_pages.change_subscription, "Put or delete a subscription"),
+    _page("GET", CLIENT + "/trial-call", trial_pages.show_trial, "The form of a trial call"),
+    _page("POST", CLIENT + "/trial-call", trial_pages.call_trial, "Send a trial call"),
     _page("GET", CLIENT + "/crons", cron_pages.list_crons, "A client's crons"),
     _page("GET", CLIENT + "/crons:calendar", cron_pages.show_calendar, "A month of a client's crons"),
     _page("GET", CLIENT + "/crons:new", cron_pages.new_cron, "The form of a new cron"),
