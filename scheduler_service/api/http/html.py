@@ -1,4 +1,4 @@
-"""HTML pages without scripts: a frame, one inline style sheet, and headers that allow nothing else."""
+"""HTML pages: a frame, one inline style sheet, at most one inline script, and headers that allow nothing else."""
 
 import base64
 import hashlib
@@ -36,27 +36,64 @@ section.operation h3 { margin: .6rem 0 .25rem; }
 section:target { border-color: var(--mark); }
 .method { display: inline-block; min-width: 4.5rem; color: var(--mark); font-weight: 700; }
 .dim { color: var(--dim); }
-nav ul { columns: 2 20rem; padding-left: 1.1rem; }
+nav ul { padding-left: 1.1rem; margin: .25rem 0; }
+nav summary { cursor: pointer; font-weight: 600; }
+#search { font: inherit; width: 100%; padding: .3rem .5rem; margin: .5rem 0; color: inherit; background: var(--ground);
+  border: 1px solid var(--dim); border-radius: .3rem; }
+@media (min-width: 64rem) {
+  body.beside { max-width: 88rem; display: grid; grid-template-columns: 19rem minmax(0, 1fr); gap: 2.5rem; }
+  .beside nav { position: sticky; top: 0; max-height: 100vh; overflow: auto; padding: 1rem 0; font-size: .9rem; }
+}
 """
 _STYLE_HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
-PAGE_HEADERS: Final[Mapping[str, str]] = {
-    "Content-Security-Policy": f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; "
-    "form-action 'none'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-}
+SEARCH: Final = """
+const box = document.getElementById("search"), groups = document.querySelectorAll("nav details");
+box.hidden = false;
+box.addEventListener("input", () => {
+  const words = box.value.toLowerCase().split(/\\s+/).filter(Boolean);
+  for (const group of groups) {
+    let found = 0;
+    for (const item of group.querySelectorAll("li")) {
+      const text = (item.textContent + " " + (item.dataset.words ?? "")).toLowerCase();
+      item.hidden = !words.every((word) => text.includes(word));
+      found += !item.hidden;
+    }
+    group.hidden = !found;
+    group.open = words.length > 0 && found > 0;
+  }
+});
+"""
+"""Filters the contents by what is typed. Without it, the box stays hidden."""
+_SEARCH_HASH: Final = base64.b64encode(hashlib.sha256(SEARCH.encode()).digest()).decode()
+
+
+def _headers(scripts: str) -> Mapping[str, str]:
+    return {
+        "Content-Security-Policy": f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; {scripts}base-uri 'none'; "
+        "form-action 'none'; frame-ancestors 'none'",
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "no-referrer",
+    }
+
+
+PAGE_HEADERS: Final = _headers("")
 """These allow the style sheet above and no script, picture, font, form or frame from any origin."""
+SEARCHED_HEADERS: Final = _headers(f"script-src 'sha256-{_SEARCH_HASH}'; ")
+"""They also allow the script above."""
 
 _CODE = re.compile(r"`([^`]+)`")
 _LINK = re.compile(r"\[([^\]]+)\]\((https://[^)\s]+)\)")
 
 
-def page(title: str, body: str) -> str:
-    """A whole page. `body` is HTML."""
+def page(title: str, body: str, *, beside: str = "") -> str:
+    """A whole page. `body` is HTML; so is `beside`, the contents on its left, which can be searched."""
+    if beside:
+        body = f"{beside}\n<main>\n{body}\n</main>\n<script>{SEARCH}</script>"
+    kind = ' class="beside"' if beside else ""
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{escape(title)}</title>\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<style>{_STYLE}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
+        f"<style>{_STYLE}</style>\n</head>\n<body{kind}>\n{body}\n</body>\n</html>\n"
     )
 
 

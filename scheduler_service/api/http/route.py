@@ -234,13 +234,16 @@ class Document(NamedTuple):
 
 
 class Documents(Protocol):
-    """The description of the route table: the OpenAPI document, and the page made from it."""
+    """The description of the route table: the OpenAPI document, and the page and the text made from it."""
 
     @property
     def openapi(self) -> Document: ...
 
     @property
     def page(self) -> Document: ...
+
+    @property
+    def llms(self) -> Document: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

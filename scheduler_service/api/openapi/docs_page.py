@@ -1,4 +1,4 @@
-"""The OpenAPI document as one self-contained page: no script, no network.
+"""The OpenAPI document as one self-contained page: no network, and a script for the search only.
 
 Anchors: `#OPERATION_ID`, `#tag-TAG`, `#schema-NAME`, `#problem-KIND`, `#callback`.
 """
@@ -24,13 +24,31 @@ def docs_page(document: Document) -> str:
         prose(info["description"]),
         '<p><a href="/openapi.json">The same as OpenAPI 3.1</a></p>',
         _security(document),
-        _contents(document),
     ]
     for tag in document["tags"]:
         parts.append(f'<h2 id="tag-{tag["name"]}">{escape(tag["name"])}</h2>\n{prose(tag["description"])}')
         parts += [_operation(document, *found) for found in _operations(document) if tag["name"] in found[2]["tags"]]
     parts += [_problems(document), _schemas(document)]
-    return page(f"{info['title']} API", "\n".join(parts))
+    return page(f"{info['title']} API", "\n".join(parts), beside=_contents(document))
+
+
+def llms_text(document: Document) -> str:
+    """The operations as Markdown, in the form of https://llmstxt.org/: a title, a summary, and sections of links."""
+    info = document["info"]
+    parts = [
+        f"# {info['title']}",
+        "> " + info["description"].split("\n\n")[0],
+        "\n".join(info["description"].split("\n\n")[1:]),
+    ]
+    parts.append("- [OpenAPI 3.1](/openapi.json): every operation with schemas, examples, curl and Python samples")
+    for tag in document["tags"]:
+        links = "\n".join(
+            f"- [{operation['summary']}](/docs#{operation['operationId']}): `{method} {path}`"
+            for method, path, operation in _operations(document)
+            if tag["name"] in operation["tags"]
+        )
+        parts.append(f"## {tag['name']}\n\n{tag['description']}\n\n{links}")
+    return "\n\n".join(parts) + "\n"
 
 
 def _operations(document: Document) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
@@ -62,12 +80,23 @@ def _security(document: Document) -> str:
 
 
 def _contents(document: Document) -> str:
-    items = "".join(
-        f'<li><a href="#{operation["operationId"]}">{inline(operation["summary"])}</a></li>\n'
-        for _, _, operation in _operations(document)
-    )
+    """Operations by their tags, then what is at the end of the page."""
+    parts = [
+        '<nav aria-label="Contents">',
+        '<input id="search" type="search" placeholder="Search operations" aria-label="Search operations" hidden>',
+    ]
+    known = list(_operations(document))
+    for tag in document["tags"]:
+        items = "".join(
+            f'<li data-words="{escape(" ".join((method, path, operation["operationId"])))}">'
+            f'<a href="#{operation["operationId"]}">{inline(operation["summary"])}</a></li>\n'
+            for method, path, operation in known
+            if tag["name"] in operation["tags"]
+        )
+        parts.append(f"<details open><summary>{escape(tag['name'])}</summary>\n<ul>\n{items}</ul></details>")
     more = '<li><a href="#problems">Problems</a></li>\n<li><a href="#schemas">Schemas</a></li>\n'
-    return f"<nav><h2>Contents</h2>\n<ul>\n{items}{more}</ul></nav>"
+    parts.append(f"<details open><summary>reference</summary>\n<ul>\n{more}</ul></details></nav>")
+    return "\n".join(parts)
 
 
 def _operation(document: Document, method: str, path: str, operation: Mapping[str, Any]) -> str:

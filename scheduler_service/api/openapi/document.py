@@ -26,7 +26,7 @@ from scheduler_service.api.openapi.answers import (
     problem_responses,
     response_name,
 )
-from scheduler_service.api.openapi.docs_page import docs_page
+from scheduler_service.api.openapi.docs_page import docs_page, llms_text
 from scheduler_service.api.openapi.examples import EXAMPLES, Example
 from scheduler_service.api.openapi.samples import curl_line, sdk_line
 from scheduler_service.api.openapi.webhook import webhook
@@ -338,17 +338,19 @@ def _success(
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """The document and its page as bytes, made once for a route table. A `http.route.Documents`."""
+    """The document, its page and its text as bytes, made once for a route table. A `http.route.Documents`."""
 
     openapi: Document
     page: Document
+    llms: Document
 
 
 @lru_cache(maxsize=4)
 def documents_of(routes: tuple[Route, ...]) -> Built:
     """Cached, because every application of a process is built from the same table."""
     document = build_document(routes)
-    return Built(_named(json_body(document)), _named(docs_page(document).encode()))
+    page, llms = docs_page(document), llms_text(document)
+    return Built(_named(json_body(document)), _named(page.encode()), _named(llms.encode()))
 
 
 def _named(body: bytes) -> Document:

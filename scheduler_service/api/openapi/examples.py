@@ -370,6 +370,7 @@ EXAMPLES: Final[Mapping[str, Example]] = {
     "get_openapi": Example(
         answer={"openapi": "3.1.1", "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema"}, partial=True
     ),
+    "get_llms": Example(answer="# Minutehand\n\n> HTTP calls at the instants that you choose", partial=True),
     "get_docs": Example(answer="<!doctype html>\n", partial=True),
     "get_problem": Example(answer="Invalid request\n\nHTTP status 422. `errors` lists the faults", partial=True),
 }

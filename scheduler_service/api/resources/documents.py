@@ -1,11 +1,12 @@
 """The description of the API: the OpenAPI document, its page, and a page for each type of problem."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from aiohttp import web
 
 from scheduler_service.api.http.auth import Access
-from scheduler_service.api.http.html import HTML, PAGE_HEADERS, TEXT
+from scheduler_service.api.http.html import HTML, PAGE_HEADERS, SEARCHED_HEADERS, TEXT
 from scheduler_service.api.http.route import JSON, SERVER, Document, RequestContext, Route
 from scheduler_service.api.openapi.docs_page import problem_html, problem_text
 from scheduler_service.api.problems import KINDS
@@ -15,11 +16,15 @@ OpenApi = dict[str, Any]
 
 
 async def get_openapi(context: RequestContext) -> web.Response:
-    return _unless_known(context, context.documents.openapi, JSON)
+    return _unless_known(context, context.documents.openapi, JSON, PAGE_HEADERS)
 
 
 async def get_docs(context: RequestContext) -> web.Response:
-    return _unless_known(context, context.documents.page, HTML)
+    return _unless_known(context, context.documents.page, HTML, SEARCHED_HEADERS)
+
+
+async def get_llms(context: RequestContext) -> web.Response:
+    return _unless_known(context, context.documents.llms, TEXT, PAGE_HEADERS)
 
 
 async def get_problem(context: RequestContext) -> web.Response:
@@ -33,9 +38,11 @@ async def get_problem(context: RequestContext) -> web.Response:
     return web.Response(body=body.encode(), headers={**PAGE_HEADERS, **SERVER, "Content-Type": media, "Vary": "Accept"})
 
 
-def _unless_known(context: RequestContext, document: Document, media: str) -> web.Response:
+def _unless_known(
+    context: RequestContext, document: Document, media: str, page_headers: Mapping[str, str]
+) -> web.Response:
     """The body, or 304 if the caller has it already."""
-    headers = {**PAGE_HEADERS, **SERVER, "ETag": f'"{document.etag}"', "Cache-Control": "no-cache"}
+    headers = {**page_headers, **SERVER, "ETag": f'"{document.etag}"', "Cache-Control": "no-cache"}
     given = context.request.if_none_match
     if given is not None and any(one.value in (document.etag, "*") for one in given):
         return web.Response(status=304, headers=headers)
@@ -63,6 +70,16 @@ ROUTES = (
         summary="This document as a page",
         headers=_ETAG,
         media=(HTML,),
+        others={304: None},
+    ),
+    Route(
+        method="GET",
+        path="/llms.txt",
+        access=Access.OPEN,
+        handler=get_llms,
+        summary="A list of the operations for language models",
+        headers=_ETAG,
+        media=(TEXT,),
         others={304: None},
     ),
     Route(

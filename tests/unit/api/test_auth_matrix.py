@@ -11,7 +11,16 @@ from scheduler_service.api.http.route import Route
 from scheduler_service.api.resources import ROUTES
 from tests.support.api import ApiHarness, Reply, cron, schedule
 
-OPEN = {"/livez", "/readyz", "/metrics", "/openapi.json", "/docs", "/problems/{kind}", "/v1/public-keys/{signer}"}
+OPEN = {
+    "/livez",
+    "/readyz",
+    "/metrics",
+    "/openapi.json",
+    "/docs",
+    "/llms.txt",
+    "/problems/{kind}",
+    "/v1/public-keys/{signer}",
+}
 OPEN |= {"/v1/acknowledgements/{ack_token}"}
 CLIENT_ROUTES = [route for route in ROUTES if "{client_id}" in route.path]
 NAMES = [f"{route.method} {route.path}" for route in ROUTES]

@@ -1,4 +1,5 @@
-"""The pages for readers: the API's, and one for each type of problem. They have no script and load nothing."""
+"""The pages for readers: the API's, and one for each type of problem. They load nothing, and have at most the script
+of the search."""
 
 import base64
 import hashlib
@@ -7,6 +8,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from scheduler_service.api.http.html import SEARCH
 from scheduler_service.api.http.route import operation_id
 from scheduler_service.api.problems import KINDS
 from scheduler_service.api.resources import ROUTES
@@ -25,6 +27,7 @@ class Page(HTMLParser):
         self.links: set[str] = set()
         self.tags: set[str] = set()
         self.style = ""
+        self.script = ""
         self.text = ""
         self._open: list[str] = []
         self.feed(text)
@@ -52,24 +55,30 @@ class Page(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self._open[-1:] == ["style"]:
             self.style += data
+        elif self._open[-1:] == ["script"]:
+            self.script += data
         else:
             self.text += data
 
 
+def digest(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
 def harmless(reply: Reply, page: Page) -> None:
-    """The policy permits nothing but the page's own style, and its hash is right."""
+    """The policy permits nothing but the page's own style and script, and their hashes are right."""
     policy = dict(part.strip().split(" ", 1) for part in reply.headers["Content-Security-Policy"].split(";"))
-    digest = base64.b64encode(hashlib.sha256(page.style.encode()).digest()).decode()
     assert policy == {
         "default-src": "'none'",
-        "style-src": f"'sha256-{digest}'",
+        "style-src": f"'sha256-{digest(page.style)}'",
+        **({"script-src": f"'sha256-{digest(page.script)}'"} if page.script else {}),
         "base-uri": "'none'",
         "form-action": "'none'",
         "frame-ancestors": "'none'",
     }
     assert reply.headers["X-Content-Type-Options"] == "nosniff"
     assert reply.headers["Content-Type"] == "text/html; charset=utf-8"
-    assert not page.tags & {"script", "link", "img", "iframe", "object", "form", "base"}
+    assert not page.tags & {"link", "img", "iframe", "object", "form", "base"}
     assert "url(" not in page.style
     assert "@import" not in page.style
     assert "prefers-color-scheme: dark" in page.style
@@ -80,6 +89,7 @@ async def test_the_api_as_a_page(api: ApiHarness) -> None:
     assert reply.status == 200
     page = Page(reply.body.decode())
     harmless(reply, page)
+    assert page.script == SEARCH
     assert page.ids.keys() >= {operation_id(route) for route in ROUTES} | {f"problem-{kind}" for kind in KINDS}
     assert "callback" in page.ids
     assert [id_ for id_, count in page.ids.items() if count > 1] == []
@@ -91,6 +101,15 @@ async def test_the_api_as_a_page(api: ApiHarness) -> None:
         assert route.path in page.text
     assert "webhook-signature" in page.text
     assert "of-the-receiver" in page.text, "examples are shown"
+
+
+async def test_a_list_of_the_operations_for_language_models(api: ApiHarness) -> None:
+    reply = await api.send("GET", "/llms.txt", key=None)
+    assert (reply.status, reply.headers["Content-Type"]) == (200, "text/plain; charset=utf-8")
+    text = reply.body.decode()
+    assert text.startswith("# Minutehand\n\n> ")
+    for route in ROUTES:
+        assert f"(/docs#{operation_id(route)}): `{route.method} {route.path}`" in text
 
 
 @pytest.mark.parametrize("path", ["/", "/docs/"])

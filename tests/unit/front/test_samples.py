@@ -17,7 +17,7 @@ from scheduler_service.api.openapi.samples import SDK, curl_line, sdk_line
 from scheduler_service.api.resources import ROUTES
 
 BY_ID = {operation_id(route): route for route in ROUTES}
-WITHOUT = {"acknowledge", "get_docs", "get_openapi", "get_problem", "livez", "metrics"}
+WITHOUT = {"acknowledge", "get_docs", "get_llms", "get_openapi", "get_problem", "livez", "metrics"}
 LEFT_OUT = {"wait_seconds"}
 
 
