@@ -16,7 +16,7 @@ FILTERS: Final = ("from", "to", "host", "destination", "status", "reason", "erro
 """Those that the list has and the acts on all."""
 ACKNOWLEDGED: Final = ("false", "true", "any")
 PER_PAGE: Final = 50
-AT_ONCE: Final = 1000
+LETTERS_AT_ONCE: Final = 1000
 """Letters that one press of a button reaches."""
 
 
@@ -63,7 +63,7 @@ async def list_dead_letters(page: Page) -> web.Response:
         chosen=chosen,
         acknowledged=acknowledged,
         choices=ACKNOWLEDGED,
-        at_once=AT_ONCE,
+        at_once=LETTERS_AT_ONCE,
         next_page=urlencode(
             {**given(chosen, FILTERS), "acknowledged": acknowledged, "cursor": listed["next_cursor"] or ""}
         ),
@@ -78,7 +78,7 @@ async def act_on_dead_letters(page: Page) -> web.Response:
     filters = given(form, FILTERS)
     back = f"{page.home()}/dead-letters?{urlencode(given(form, [name for name in FILTERS if name not in WINDOW]))}"
     if which == "all":
-        body: dict[str, Any] = {**filters, "limit": AT_ONCE}
+        body: dict[str, Any] = {**filters, "limit": LETTERS_AT_ONCE}
     elif letters := form.get("letter", "").split():
         body = {"letter_ids": letters}
     else:

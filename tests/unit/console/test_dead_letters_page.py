@@ -85,7 +85,7 @@ async def test_selected_ones_are_acknowledged_and_called_again(
 async def test_more_than_at_once_are_said_to_be_left(
     api: ApiHarness, key: str, ids: list[ScheduleId], manager: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dead_letter_pages, "AT_ONCE", 3)
+    monkeypatch.setattr(dead_letter_pages, "LETTERS_AT_ONCE", 3)
     shown = await manager.open(PAGE)
     shown = await manager.submit(shown, shown.form(act="redeliver-all"), act="redeliver-all")
     assert "3 of 3 are called again. More are left" in shown.text
