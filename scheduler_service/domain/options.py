@@ -137,7 +137,7 @@ class ScheduleOptions(msgspec.Struct, frozen=True, omit_defaults=True, gc=False)
 
     def deadline_from(self, due: int, first_attempt_at: int | None, *, row_due: int = 0) -> int:
         """The instant that the retry deadline counts from. Neither a late first attempt uses up the retries, nor the
-        time that a receiver takes for acknowledged work: there it counts from the attempt's own row, due at
+        time that a receiver takes for acknowledged work: there it counts from the attempt's own instant, which is
         `row_due`."""
         if self.ack is not None:
             return row_due

@@ -6,7 +6,7 @@ import pytest
 
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.acknowledgements import Ack
-from scheduler_service.domain.clients import RetrySettings
+from scheduler_service.domain.clients import ClientState, RetrySettings
 from scheduler_service.domain.errors import Conflict
 from scheduler_service.domain.schedules import Row, State
 from scheduler_service.usecases.acknowledge import TooEarly
@@ -310,6 +310,55 @@ async def talk(world: World, words: Words, asked: list[CreateRecord]) -> None:
         if called:
             call = world.rng.choice(world.rng.choice(called).calls)
             await words.say(call, world.rng.choice(("done", "done", "failed", "extend")))
+
+
+BRIEF = RetrySettings(base_seconds=2, max_attempts=3, deadline_seconds=300)
+
+
+@pytest.mark.parametrize("held", [True, False], ids=["suspended", "nodes-away"])
+def test_a_wait_that_is_over_long_before_anybody_may_end_it_has_its_retries_left(held: bool) -> None:
+    async def scenario(world: World) -> None:
+        await shop(world, retry=BRIEF)
+        asked = await awaiting(world)
+        if held:
+            await world.change_client("shop", state=ClientState.SUSPENDED)
+            await world.advance(1_000)
+            await world.change_client("shop", state=ClientState.ACTIVE)
+        else:
+            await world.kill("a")
+            await world.advance(1_000)
+            world.add_node("b")
+        await world.advance(60)
+        assert [call.attempt for call in asked.calls] == [1, 2]
+
+    simulate(scenario)
+
+
+def test_a_first_call_that_an_outage_delays_has_its_retries_left() -> None:
+    async def scenario(world: World) -> None:
+        await shop(world, retry=BRIEF)
+        world.receiver.script = lambda call: 500
+        asked = await world.create("shop", world.now_ms() + 30_000, ack=ACK)
+        await world.kill("a")
+        await world.advance(1_000)
+        world.add_node("b")
+        await world.advance(60)
+        assert [call.attempt for call in asked.calls] == [1, 2, 3]
+        assert (await found(world, asked)).reason == "exhausted"
+
+    simulate(scenario)
+
+
+def test_calls_held_back_from_a_receiver_that_only_fails_end_by_their_deadline() -> None:
+    async def scenario(world: World) -> None:
+        await shop(world, retry=BRIEF)
+        world.receiver.script = lambda call: 500
+        for number in range(60):
+            await world.create("shop", world.now_ms() + 3_000 + 100 * number, ack=ACK)
+        await world.advance(900)
+        assert world.unfinished() == []
+
+    simulate(scenario)
 
 
 def test_a_feed_tells_of_ends_that_reached_their_originals() -> None:
