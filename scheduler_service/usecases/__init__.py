@@ -28,6 +28,7 @@
     backlog open_minutes                   what is overdue; minutes that are not settled
     forecast minute_loads                  what is to come; what minutes hold
     clients keys signing_secrets           registration, suspension, deletion; bearer keys; signatures
+    revised_rows                           how clients, destinations and subscriptions are changed
     public_keys                            what anybody may know of a client's key pairs
     key_ring sealed_texts sealed_headers secret_encryption    secrets, headers and destinations at rest
     authenticate key_uses admission        who is calling, from memory; last uses of keys; may this client create now
