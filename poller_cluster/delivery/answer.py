@@ -66,10 +66,10 @@ class Answer:
         "_headless",
         "_keep",
         "_keeps_head",
+        "_kept",
         "_kept_bytes",
         "_known",
         "_parser",
-        "_pieces",
         "_response_bytes",
         "_skips_head",
         "_unasked",
@@ -89,7 +89,7 @@ class Answer:
         self._excerpt_bytes = excerpt_bytes
         self._parser: Any = httptools.HttpResponseParser(self)
         self._head: bytes | bytearray = b""
-        self._pieces: list[bytes] = []
+        self._kept = bytearray()
         self.begin(bodiless=False, observed=False)
 
     def begin(self, *, bodiless: bool, observed: bool, kept: bool = False) -> None:
@@ -111,8 +111,8 @@ class Answer:
     def forget(self) -> None:
         """Drop head and excerpt: the connection may be idle for long."""
         self._head = b""
-        if self._pieces:
-            self._pieces = []
+        if self._kept:
+            self._kept = bytearray()
 
     def count(self, size: int) -> bool:
         """Count bytes read from the socket, TLS included. False: the answer has exceeded its bound."""
@@ -214,7 +214,8 @@ class Answer:
             self._unasked = True
             return
         if self._keeps_head and self._body_bytes < self._kept_bytes:
-            self._pieces.append(piece[: self._kept_bytes - self._body_bytes])
+            # In one piece: a receiver may send its body in tens of thousands of chunks.
+            self._kept += piece[: self._kept_bytes - self._body_bytes]
         self._body_bytes += len(piece)
         if self._body_bytes > self._response_bytes:
             self.end = "too-long"
@@ -248,7 +249,7 @@ class Answer:
     @property
     def body(self) -> bytes:
         """What is kept of the body."""
-        return b"".join(self._pieces)
+        return bytes(self._kept)
 
     @property
     def cut(self) -> bool:

@@ -38,8 +38,8 @@ class Stream(Generic[A]):
         "_headers",
         "_interim",
         "_keeps",
+        "_kept",
         "_kept_bytes",
-        "_pieces",
         "_response_bytes",
         "attempt",
         "end",
@@ -78,7 +78,7 @@ class Stream(Generic[A]):
         self._keeps = observed or kept
         self._kept_bytes = ANSWER_BYTES if kept else excerpt_bytes
         self._headers: list[Header] = []
-        self._pieces: list[bytes] = []
+        self._kept = bytearray()
         self._body_bytes = self._interim = 0
 
     def hear_head(self, headers: Sequence[Header]) -> None:
@@ -109,7 +109,7 @@ class Stream(Generic[A]):
         if self.end is not None:
             return
         if self._keeps and self._body_bytes < self._kept_bytes:
-            self._pieces.append(piece[: self._kept_bytes - self._body_bytes])
+            self._kept += piece[: self._kept_bytes - self._body_bytes]
         self._body_bytes += len(piece)
         if self._body_bytes > self._response_bytes:
             self.end = "too-long"
@@ -130,7 +130,7 @@ class Stream(Generic[A]):
 
     def forget(self) -> None:
         """Drop headers and excerpt."""
-        self._headers, self._pieces = [], []
+        self._headers, self._kept = [], bytearray()
 
     @property
     def excerpt(self) -> str:
@@ -140,7 +140,7 @@ class Stream(Generic[A]):
     @property
     def body(self) -> bytes:
         """What is kept of the body."""
-        return b"".join(self._pieces)
+        return bytes(self._kept)
 
     @property
     def cut(self) -> bool:
