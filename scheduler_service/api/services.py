@@ -205,7 +205,7 @@ class ClientServices:
         self.pause = pausing.pause
         self.unpause = pausing.unpause
         self.change_own_settings = ChangeOwnSettings(change=change)
-        self.switch_feed_on = SwitchFeedOn(change=change, catalog=catalog)
+        self.switch_feed_on = SwitchFeedOn(change=change, store=clients)
         self.delete = DeleteClient(store=clients, change=change, keys=keys)
 
 

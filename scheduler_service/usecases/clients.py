@@ -54,6 +54,12 @@ CRON_SETTINGS = ClientSettings(
 """A wake-up is retried for as long as settings allow, and need not be kept once it has ended."""
 
 
+async def with_feed(current: Client) -> Client:
+    """A step: the client has a feed."""
+    refuse_built_in(current)
+    return msgspec.structs.replace(current, settings=msgspec.structs.replace(current.settings, event_feed=True))
+
+
 class ChangeClient:
     """Change: the one way to change a client's row, for every verb.
 
@@ -111,8 +117,19 @@ class ChangeClient:
             self._catalog.forget()
             return wanted, answer
 
-        _, changed = await change_row(await self._store.read_client(client_id), write, what="client")
+        before, changed = await change_row(await self._store.read_client(client_id), write, what="client")
+        if before is not None:
+            await self._keep_used_feed(before, changed)
         return changed
+
+    async def _keep_used_feed(self, before: Client, changed: Client) -> None:
+        """Give the feed back if a subscription was made while it was switched off: this looks after its write, and who
+        makes one looks at the feed after theirs, so one of both sees the other. Raises Conflict then."""
+        try:
+            await self._check_feed_is_unused(before, changed.settings)
+        except Conflict:
+            await self(before.client_id, with_feed)
+            raise
 
 
 def refuse_built_in(client: Client) -> None:
@@ -314,20 +331,17 @@ class ChangeOwnSettings:
 class SwitchFeedOn:
     """Gives a client a feed, unless it has one."""
 
-    def __init__(self, *, change: ChangeClient, catalog: Catalog) -> None:
+    def __init__(self, *, change: ChangeClient, store: ClientStore) -> None:
         self._change = change
-        self._catalog = catalog
+        self._store = store
 
     async def __call__(self, client_id: ClientId) -> None:
         """Raises Conflict for built-in clients, NotFound, StoreUnavailable."""
-        if (await self._catalog.client(client_id)).settings.event_feed:
+        stored = await self._store.read_client(client_id)
+        if stored is not None and stored.settings.event_feed:
             return
 
-        async def step(current: Client) -> Client:
-            refuse_built_in(current)
-            return msgspec.structs.replace(current, settings=msgspec.structs.replace(current.settings, event_feed=True))
-
-        await self._change(client_id, step)
+        await self._change(client_id, with_feed)
 
 
 class DeleteClient:

@@ -136,6 +136,9 @@ class Subscriptions:
         known, stored = await change_row(before, write, what="subscription")
         if known is None:
             await self._take_back_beyond_room(stored)
+        if document.enabled:
+            # The feed may have been switched off since: who does that looks for subscriptions afterwards.
+            await self._switch_on(client_id)
         return PutSubscription(ShownSubscription(stored, document), created=known is None)
 
     async def delete(self, client_id: ClientId, name: str, *, precondition: Precondition = NO_PRECONDITION) -> None:

@@ -91,6 +91,35 @@ async def test_a_key_reaches_its_own_client_and_needs_the_scope(shop: ApiHarness
     assert (await shop.send("GET", BASE, key=reader)).status == 200
 
 
+@pytest.mark.parametrize("first", ["subscribed", "switched-off"])
+async def test_a_subscription_that_is_made_as_the_feed_is_switched_off_keeps_its_feed(
+    shop: ApiHarness, monkeypatch: pytest.MonkeyPatch, first: str
+) -> None:
+    """Either request has decided before the other one writes."""
+    settings = "/v1/clients/shop/settings"
+    await shop.send("PATCH", settings, json={"event_feed": True})
+    store: Any = shop.storage.clients if first == "subscribed" else shop.storage.subscriptions
+    method = "update_client" if first == "subscribed" else "put_subscription"
+    write, others = getattr(store, method), list[Reply]()
+
+    async def other_first(*args: Any, **more: Any) -> Any:
+        monkeypatch.undo()
+        if first == "subscribed":
+            others.append(await put(shop))
+        else:
+            others.append(await shop.send("PATCH", settings, json={"event_feed": False}))
+        return await write(*args, **more)
+
+    monkeypatch.setattr(store, method, other_first)
+    if first == "subscribed":
+        refused = await shop.send("PATCH", settings, json={"event_feed": False})
+        assert (others[0].status, refused.status) == (201, 409)
+        assert refused.json["type"] == "/problems/feed-in-use"
+    else:
+        assert ((await put(shop)).status, others[0].status) == (201, 200)
+    assert (await shop.send("GET", "/v1/clients/shop")).json["settings"]["event_feed"] is True
+
+
 async def test_a_feed_that_subscriptions_send_from_is_not_switched_off(shop: ApiHarness) -> None:
     await put(shop)
     await put(shop, "all", enabled=False)
