@@ -155,6 +155,22 @@ async def test_a_cron_shows_it_and_its_triggered_run_has_it(api: ApiHarness, key
     assert [one[0] for one in deadlines(api)] == [schedule_id]
 
 
+async def test_an_instant_stays_where_the_due_is_moved(api: ApiHarness, key: str) -> None:
+    """By the `latest` of a key, and by the order of a batch's items that were due in the past."""
+    await feed_on(api)
+    by = format_instant(NOW + 400_000)
+    put = {"latest": format_instant(NOW + 90_000)}
+    await api.send("PUT", f"{SCHEDULES}/by-key/mine", key=key, json=schedule(due=format_instant(DUE), **put))
+    later = schedule(due=format_instant(NOW + 300_000), **put, succeed_by=by)
+    moved = await api.send("PUT", f"{SCHEDULES}/by-key/mine", key=key, json=later)
+    assert (moved.json["due"], moved.json["succeed_by"]) == (put["latest"], by), moved.body
+    items = [schedule(due=format_instant(NOW - ago), succeed_by=by) for ago in (3_000, 2_000, 1_000)]
+    made = await api.send("POST", f"{SCHEDULES}:batch", key=key, json={"items": items})
+    shown = [item["schedule"] for item in made.json["items"]]
+    assert [one["due"] for one in shown] == [format_instant(NOW + turn) for turn in range(3)]
+    assert [one["succeed_by"] for one in shown] == [by] * 3
+
+
 async def test_an_update_gives_another_deadline_or_none(api: ApiHarness, key: str) -> None:
     await feed_on(api)
     nodes = Nodes(api)
