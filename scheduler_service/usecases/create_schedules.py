@@ -40,7 +40,6 @@ from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.admission import AdmitCreates
 from scheduler_service.usecases.create_traces import CreateTraces
-from scheduler_service.usecases.named_destinations import no_such_destination
 from scheduler_service.usecases.schedule_request import (
     CallbackPolicy,
     Draft,
@@ -263,7 +262,6 @@ class CreateSchedules:
 
     def _draft(self, client: Client, request: ScheduleRequest, *, now: int, point: int) -> Draft:
         self._policy.admit_ends(request)
-        named = bool(request.destinations)
         return draft(
             request,
             settings=client.settings,
@@ -271,7 +269,7 @@ class CreateSchedules:
             now=now,
             point=point,
             bounds=self._bounds,
-            check_destination=self._destinations.check(client.client_id) if named else no_such_destination,
+            check_destination=self._destinations.check(client.client_id),
             check_ack=no_ack if request.callback.ack is None else self._ack_rule(client.client_id),
         )
 
