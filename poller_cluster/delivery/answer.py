@@ -61,8 +61,8 @@ class AnswerBody:
         "_body_bytes",
         "_excerpt_bytes",
         "_keeps",
+        "_kept",
         "_kept_bytes",
-        "_pieces",
         "_response_bytes",
         "_unasked",
         "end",
@@ -72,8 +72,8 @@ class AnswerBody:
     _body_bytes: int
     _excerpt_bytes: int
     _keeps: bool
+    _kept: bytearray
     _kept_bytes: int
-    _pieces: list[bytes]
     _response_bytes: int
     _unasked: bool
 
@@ -82,7 +82,8 @@ class AnswerBody:
             self._unasked = True
             return
         if self._keeps and self._body_bytes < self._kept_bytes:
-            self._pieces.append(piece[: self._kept_bytes - self._body_bytes])
+            # In one piece: a receiver may send its body in tens of thousands of chunks.
+            self._kept += piece[: self._kept_bytes - self._body_bytes]
         self._body_bytes += len(piece)
         if self._body_bytes > self._response_bytes:
             self.end = "too-long"
@@ -95,7 +96,7 @@ class AnswerBody:
     @property
     def body(self) -> bytes:
         """What is kept of the body."""
-        return b"".join(self._pieces)
+        return bytes(self._kept)
 
     @property
     def cut(self) -> bool:
@@ -132,7 +133,7 @@ class Answer(AnswerBody):
         self._excerpt_bytes = excerpt_bytes
         self._parser: Any = httptools.HttpResponseParser(self)
         self._head: bytes | bytearray = b""
-        self._pieces = []
+        self._kept = bytearray()
         self.begin(bodiless=False, observed=False)
 
     def begin(self, *, bodiless: bool, observed: bool, kept: bool = False) -> None:
@@ -154,8 +155,8 @@ class Answer(AnswerBody):
     def forget(self) -> None:
         """Drop head and excerpt: the connection may be idle for long."""
         self._head = b""
-        if self._pieces:
-            self._pieces = []
+        if self._kept:
+            self._kept = bytearray()
 
     def count(self, size: int) -> bool:
         """Count bytes read from the socket, TLS included. False: the answer has exceeded its bound."""

@@ -71,7 +71,7 @@ class Stream(AnswerBody, Generic[A]):
         self._keeps = observed or kept
         self._kept_bytes = ANSWER_BYTES if kept else excerpt_bytes
         self._headers: list[Header] = []
-        self._pieces = []
+        self._kept = bytearray()
         self._body_bytes = self._interim = 0
 
     def hear_head(self, headers: Sequence[Header]) -> None:
@@ -114,7 +114,7 @@ class Stream(AnswerBody, Generic[A]):
 
     def forget(self) -> None:
         """Drop headers and excerpt."""
-        self._headers, self._pieces = [], []
+        self._headers, self._kept = [], bytearray()
 
     def fields(self) -> list[tuple[str, str]]:
         """The headers of the final answer; kept when the excerpt is."""
