@@ -219,6 +219,8 @@ class NoticeCalls:
         StoreUnavailable."""
         content = decode_notice(claim.row.body)
         if isinstance(content, Occurrence):
+            if not await self._has_feed(content.client_id):
+                return _end(claim, State.SKIPPED, Looked.NO_FEED, now=self._runtime.clock.wall_ms())
             await self._append(poller_of(claim.row.schedule_id), content.client_id, content.event)
             return _end(claim, State.DELIVERED, None, now=self._runtime.clock.wall_ms())
         if isinstance(content, Deadline):
@@ -259,6 +261,14 @@ class NoticeCalls:
             return _end(claim, State.SKIPPED, UNWANTED, now=now)
         url = named_url(subscription.destination, "")
         return _request(claim, client, url, notice_body(content.client_id, content.subscription, wanted))
+
+    async def _has_feed(self, client_id: ClientId) -> bool:
+        """Whether events are kept for the client. What this node does not know may have been switched on a moment
+        ago. Raises StoreUnavailable."""
+        if self._clients.has_feed(client_id):
+            return True
+        stored = await self._stored.read_client(client_id)
+        return stored is not None and stored.state is not ClientState.DELETED and stored.settings.event_feed
 
     async def _subscription(self, client: ServedClient, name: str) -> Subscription | None:
         """As this node knows it; one that it does not know may have been made a moment ago."""

@@ -7,7 +7,9 @@ from uuid import UUID
 
 import msgspec
 
+from scheduler_service.domain.events import Event, EventType, derived_event_id
 from scheduler_service.domain.ids import ClientId, UnixMillis, due_of, new_schedule_id
+from scheduler_service.domain.instants import format_instant
 from scheduler_service.runtime.randomness import Randomness
 
 AuditId = NewType("AuditId", UUID)
@@ -83,6 +85,26 @@ def together(audits: Sequence[Audit]) -> Audit:
         findings=dict(findings),
         shown=(),
         repaired=dict(repaired),
+    )
+
+
+def unbalanced_event(audit: Audit) -> Event | None:
+    """What tells the client of the findings; None: there are none. Its id derives from the window, so another audit of
+    the same window tells nothing new."""
+    if not audit.findings:
+        return None
+    told = {
+        "from": format_instant(audit.window_start),
+        "to": format_instant(audit.window_end),
+        "findings": audit.findings,
+        "audit_id": str(audit.audit_id),
+    }
+    kind = EventType.BOOKS_UNBALANCED
+    return Event(
+        event_id=derived_event_id(audit.client_id, kind, audit.window_start, audit.window_end),
+        type=kind,
+        at=audit.audited_at,
+        data=msgspec.json.encode(told).decode(),
     )
 
 

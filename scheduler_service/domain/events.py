@@ -45,6 +45,7 @@ class EventType(StrEnum):
     DESTINATION_OPENED = "destination.opened"
     DESTINATION_CLOSED = "destination.closed"
     QUOTA_EXCEEDED = "quota.exceeded"
+    BOOKS_UNBALANCED = "books.unbalanced"
 
 
 OF_STATE: Final = {
