@@ -13,6 +13,7 @@ from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.domain.notices import EVENTS_CLIENT, Occurrence, decode_notice
 from scheduler_service.domain.schedules import Definition
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
+from scheduler_service.usecases.subscriptions import SubscriptionRequest
 from scheduler_service.usecases.tell_audits import tell_unbalanced
 from tests.support.api import SeededRandomness
 from tests.support.memory import InMemoryConnection
@@ -148,3 +149,10 @@ def test_nodes_read_the_row_of_a_type_that_they_do_not_know() -> None:
     assert event is not None
     later = Occurrence(client_id=ClientId("shop"), event=msgspec.structs.replace(event, type="of.tomorrow"))
     assert decode_notice(msgspec.json.encode(later)) == later
+
+
+def test_subscriptions_take_the_type() -> None:
+    asked = {"destination": "book", "events": ["books.unbalanced"]}
+    assert msgspec.convert(asked, SubscriptionRequest).events == ("books.unbalanced",)
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({**asked, "events": ["books.balanced"]}, SubscriptionRequest)
