@@ -279,9 +279,9 @@ async def _finish(context: Context, audits: Sequence[Audit], broken: Sequence[Br
             audits = [msgspec.structs.replace(audit, repaired=done[audit.client_id]) for audit in audits]
         await concurrently(storage.audits.insert, [*audits, *([together(audits)] if every else [])])
         writer = unhinted_writer(storage, clock=clock, randomness=randomness)
-        told = await tell_unbalanced(audits, clients=storage.clients, writer=writer)
+        told = await tell_unbalanced(audits, clients=storage.clients, reports=storage.audits, writer=writer)
         if told:
-            context.say(f"Told {len(told):,} clients of their findings (books.unbalanced).")
+            context.say(f"Told {len(told):,} clients of findings (books.unbalanced).")
     finally:
         await storage.close()
     return _report(audits)

@@ -24,19 +24,22 @@ async def fed(world: World) -> None:
     await world.advance(15.0)
 
 
-def audit(world: World) -> Audit:
-    """Of the same hour each time."""
+def audit(world: World, *, hour: int = 0, **findings: int) -> Audit:
+    start = WINDOW + hour * HOUR_MS
     return Audit(
         client_id=SHOP,
         audit_id=new_audit_id(at=world.now_ms(), randomness=SeededRandomness(world.now_ms())),
-        window_start=UnixMillis(WINDOW),
-        window_end=UnixMillis(WINDOW + HOUR_MS),
-        findings={"stranded": 2},
+        window_start=UnixMillis(start),
+        window_end=UnixMillis(start + HOUR_MS),
+        findings=findings or {"stranded": 2},
     )
 
 
 async def tell(world: World, one: Audit) -> list[ClientId]:
-    return await tell_unbalanced([one], clients=world.truth.clients, writer=world.writer)
+    """As a run of the job does."""
+    truth = world.truth
+    await truth.audits.insert(one)
+    return await tell_unbalanced([one], clients=truth.clients, reports=truth.audits, writer=world.writer)
 
 
 def feed(world: World) -> list[dict[str, Any]]:
@@ -48,14 +51,13 @@ def rows(world: World) -> list[dict[str, Any]]:
     return [row for row in world.memory.rows("schedules") if row["label"] == f"{SHOP}/books.unbalanced"]
 
 
-def test_findings_are_told_once_however_often_they_are_placed() -> None:
+def test_findings_are_told_once_though_a_run_dies_before_its_report_says_so() -> None:
     async def scenario(world: World) -> None:
         await fed(world)
         found = audit(world)
-        assert await tell(world, found) == [SHOP]
-        assert await tell(world, found) == [SHOP]
-        await world.advance(120.0)
-        assert await tell(world, found) == [SHOP]
+        for pause in (0, 0, 120):
+            await world.advance(pause)
+            assert await tell(world, found) == [SHOP]
         await world.advance(120.0)
         event = unbalanced_event(found)
         assert event is not None
@@ -69,15 +71,17 @@ def test_findings_are_told_once_however_often_they_are_placed() -> None:
     simulate(scenario)
 
 
-def test_a_later_audit_of_the_window_is_no_other_event() -> None:
+def test_what_stands_hour_after_hour_is_told_once() -> None:
     async def scenario(world: World) -> None:
         await fed(world)
-        for _ in range(3):
-            await tell(world, audit(world))
+        for hour in range(3):
+            assert await tell(world, audit(world, hour=hour)) == ([] if hour else [SHOP])
             await world.advance(120.0)
-        assert len(rows(world)) == 3
-        assert len({row["event_id"] for row in feed(world)}) == 1
-        assert len(world.notices.types) == 1
+        assert len(feed(world)) == len(rows(world)) == len(world.notices.types) == 1
+        assert await tell(world, audit(world, hour=3, stranded=3)) == [SHOP]
+        await world.advance(120.0)
+        assert len(world.notices.types) == 2
+        assert set(world.notices.got.values()) == {1}
 
     simulate(scenario)
 

@@ -1,13 +1,14 @@
 """Which clients are told of findings in their books, and what."""
 
 import json
+from collections.abc import Sequence
 
 import msgspec
 import pytest
 
 from cql.storage import Storage
 from membership.errors import StoreUnavailable
-from scheduler_service.domain.audits import Audit, new_audit_id, unbalanced_event
+from scheduler_service.domain.audits import Audit, AuditFinding, is_news, new_audit_id, unbalanced_event
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.domain.notices import EVENTS_CLIENT, Occurrence, decode_notice
@@ -48,16 +49,34 @@ def test_findings_are_an_event_and_none_are_none() -> None:
     }
 
 
-def test_another_audit_of_the_window_tells_the_same_event_and_other_windows_and_clients_others() -> None:
+def test_the_same_findings_are_the_same_event_and_others_and_those_of_other_clients_are_not() -> None:
+    shown = AuditFinding(kind="stranded", detail="one", due=UnixMillis(NOW))
     told = [
-        audit(stranded=1),
-        audit(stranded=2, at=NOW + HOUR),
-        audit(stranded=1, start=NOW - 2 * HOUR),
-        audit("book", stranded=1),
+        audit(stranded=1, lost=1),
+        audit(lost=1, stranded=1, at=NOW + HOUR, start=NOW - 2 * HOUR),
+        audit(stranded=2, lost=1),
+        msgspec.structs.replace(audit(stranded=1, lost=1), shown=(shown,)),
+        audit("book", stranded=1, lost=1),
     ]
     first, again, *others = [event.event_id for one in told if (event := unbalanced_event(one)) is not None]
     assert again == first
-    assert len({first, *others}) == 3
+    assert len({first, *others}) == 4
+
+
+def test_findings_are_news_until_a_report_has_told_them() -> None:
+    one, two, three = (AuditFinding(kind="lost", detail="", due=UnixMillis(due)) for due in (1, 2, 3))
+
+    def found(*shown: AuditFinding, beyond: int = 0, told: bool = True) -> Audit:
+        return msgspec.structs.replace(audit(lost=len(shown) + beyond), shown=shown, told=told)
+
+    assert is_news(found(one), [])
+    assert is_news(found(one), [found(one, told=False)])
+    assert is_news(found(one, three), [found(one, two)])
+    assert not is_news(found(one, two), [found(three), found(two), found(one)])
+    assert not is_news(found(two), [found(one, two)])
+    assert not is_news(found(one, beyond=2), [found(one, two, beyond=1)])
+    assert is_news(found(one, beyond=3), [found(one, two, beyond=1)])
+    assert is_news(msgspec.structs.replace(found(one, beyond=1), findings={"odd": 2}), [found(one, beyond=1)])
 
 
 class Writes(ScheduleWriter):
@@ -95,6 +114,10 @@ def client(name: str, *, feed: bool = True, state: ClientState = ClientState.ACT
 EVENTS = client(EVENTS_CLIENT, feed=False)
 
 
+async def tell(storage: Storage, audits: Sequence[Audit], writes: Writes) -> list[ClientId]:
+    return await tell_unbalanced(audits, clients=storage.clients, reports=storage.audits, writer=writes)
+
+
 def test_only_clients_with_findings_and_a_feed_are_told() -> None:
     async def told() -> None:
         storage = await storage_of(
@@ -107,7 +130,7 @@ def test_only_clients_with_findings_and_a_feed_are_told() -> None:
         )
         audits = [audit(name, stranded=1) for name in ("shop", "held", "quiet", "gone", "unknown")]
         writes = Writes()
-        answer = await tell_unbalanced([*audits, audit("fine")], clients=storage.clients, writer=writes)
+        answer = await tell(storage, [*audits, audit("fine")], writes)
         assert answer == ["shop", "held"]
         contents = [decode_notice(row.body) for row in writes.rows]
         assert contents == [
@@ -118,9 +141,16 @@ def test_only_clients_with_findings_and_a_feed_are_told() -> None:
         assert {row.client_id for row in writes.rows} == {EVENTS_CLIENT}
         assert all(row.poller_id < EVENTS.poller_quota for row in writes.rows)
 
+        marked = {
+            name: [one.told for one in await storage.audits.read_page(ClientId(name))] for name in ("shop", "quiet")
+        }
+        assert marked == {"shop": [True], "quiet": []}
+
         again = Writes()
-        await tell_unbalanced(audits, clients=storage.clients, writer=again)
-        assert again.rows == writes.rows
+        later = [audit(name, stranded=1, at=NOW + HOUR) for name in ("shop", "held")]
+        assert await tell(storage, later, again) == []
+        assert again.rows == []
+        assert all(one.told for one in await storage.audits.read_page(ClientId("shop")))
 
     run_virtual(told)
 
@@ -128,7 +158,7 @@ def test_only_clients_with_findings_and_a_feed_are_told() -> None:
 def test_nobody_is_told_where_no_program_knows_events() -> None:
     async def told() -> None:
         storage, writes = await storage_of(shop=client("shop")), Writes()
-        assert await tell_unbalanced([audit(stranded=1)], clients=storage.clients, writer=writes) == []
+        assert await tell(storage, [audit(stranded=1)], writes) == []
         assert writes.rows == []
 
     run_virtual(told)
@@ -138,7 +168,8 @@ def test_what_could_not_be_placed_is_not_taken_for_told() -> None:
     async def told() -> None:
         storage = await storage_of(events=EVENTS, shop=client("shop"))
         with pytest.raises(StoreUnavailable):
-            await tell_unbalanced([audit(stranded=1)], clients=storage.clients, writer=Writes(fails=True))
+            await tell(storage, [audit(stranded=1)], Writes(fails=True))
+        assert await storage.audits.read_page(ClientId("shop")) == []
 
     run_virtual(told)
 
