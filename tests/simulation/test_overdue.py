@@ -1,6 +1,7 @@
 """Success deadlines: each schedule that was not delivered in time is told of, whatever kept it, and no other."""
 
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -251,6 +252,31 @@ async def orphan(world: World) -> None:
 
 def test_a_schedule_that_is_never_made_is_looked_for_twice() -> None:
     simulate(orphan)
+
+
+async def many_at_once(world: World) -> None:
+    """Hundreds of schedules of one client become overdue within a second."""
+    await watched(world)
+    await world.destinations.put("crm", url="https://crm.test/")
+    await world.destinations.pause("crm")
+    asked = await load(world, 300, seconds=1, url="destination://crm")
+    reads = Counter[str]()
+
+    def count(kind: str, items: Sequence[Item]) -> None:
+        reads.update(name for name, _ in items)
+
+    for node in world.nodes.values():
+        node.connection.plan.hook = count
+    await world.advance(60.0)
+    world.heal()
+    assert len(await agree(world, asked)) == 300
+    assert max(reads["clients.read"], reads["destinations.read"]) < 30
+    await world.destinations.resume("crm")
+    await world.settle_down()
+
+
+def test_many_overdue_schedules_of_a_client_share_what_is_read_of_it() -> None:
+    simulate(many_at_once)
 
 
 async def tortured(world: World) -> None:
