@@ -55,6 +55,12 @@ async def test_faults_are_named(shop: ApiHarness, asked: dict[str, Any], pointer
     assert [fault["pointer"] for fault in refused.json["errors"]] == [pointer]
 
 
+@pytest.mark.parametrize("name", ["on_failure", "on_", "Upper", "a" * 64, "a%20b"])
+async def test_a_name_that_is_none_or_that_of_schedules_own_notices_is_not_found(shop: ApiHarness, name: str) -> None:
+    for method, body in (("PUT", {"destination": "book"}), ("GET", None), ("DELETE", None)):
+        assert (await shop.send(method, f"{BASE}/{name}", json=body)).status == 404
+
+
 async def test_there_is_room_for_a_bounded_number_also_at_the_same_moment(shop: ApiHarness) -> None:
     replies = await asyncio.gather(*(put(shop, f"s{number}") for number in range(MAX_SUBSCRIPTIONS + 3)))
     kept = {one["name"] for one in (await shop.send("GET", BASE)).json["items"]}
