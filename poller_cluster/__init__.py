@@ -175,10 +175,10 @@ poller. `tests/models/feed.py` is an exhaustive model of these rules. `notices` 
 Acknowledged work (`domain.acknowledgements`, `dispatch.words`): a call that its receiver took by 202.
 
 43. It is a retrying row that points to its deadline. A receiver's word is an external update that moves this pointer,
-    on condition that the original still names the deadline that was read. The retry row there is no call: its end is
-    decided by the owner, and carried to the original by rule 10. So of two words, or of a word and a deadline, one
-    counts, and a word that was taken is not lost. Only after its end has reached the original, a dead letter is written
-    and an event told.
+    on condition that the original still names the deadline that was read. The retry row there is no call: the owner
+    decides its end when it is due, without a claim, and that is carried to the original by rule 10. So of two words, or
+    of a word and a deadline, one counts, and a word that was taken is not lost: no cancel ends a schedule that was said
+    to be done. Only after its end has reached the original, a dead letter is written and an event told.
 44. An owner that finds that the original names another instant than a deadline's row places the row that it names, as
     a follow-up of the deadline's row: the process that moved the pointer may have died.
 

@@ -109,7 +109,7 @@ class LongCalls:
 
     def enter(self, job: Job, client: ServedClient) -> None:
         """A row is claimed: it has a place if its call is a long one. The other events mean nothing for other rows."""
-        if job.claim.word is None and self.includes(job.claim.row, client):
+        if self.includes(job.claim.row, client):
             job.long = True
             self._of(client.client_id).outstanding += 1
             self._taken += 1

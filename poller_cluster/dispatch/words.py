@@ -4,7 +4,8 @@
     receiver-failed    a failed attempt: retried by policy, or failed for good
     awaiting           the deadline came before a word: the same
 
-Nothing is sent, so a row that an earlier owner may have handled is not in doubt: it ends as it would have there.
+Nothing is sent, so such a row is not claimed, and ends when it is due, whatever room its client has. One that an
+earlier owner may have handled is not in doubt: it ends as it would have there.
 """
 
 from collections.abc import Callable

@@ -312,6 +312,38 @@ async def talk(world: World, words: Words, asked: list[CreateRecord]) -> None:
             await words.say(call, world.rng.choice(("done", "done", "failed", "extend")))
 
 
+def test_a_word_counts_at_once_while_its_client_has_no_room_for_calls() -> None:
+    async def scenario(world: World) -> None:
+        words = await shop(world, max_in_flight=2)
+        asked = await awaiting(world)
+        world.receiver.latency_seconds = 25
+        for number in range(20):
+            await world.create("shop", world.now_ms() + 1_000 + 10 * number)
+        await world.advance(8)
+        assert isinstance(await words.say(asked.calls[0], "done"), Row)
+        await world.advance(1)
+        assert (await found(world, asked)).state == "delivered"
+
+    simulate(scenario)
+
+
+def test_a_word_to_a_suspended_client_is_recorded_when_it_is_resumed() -> None:
+    async def scenario(world: World) -> None:
+        words = await shop(world)
+        asked = await awaiting(world)
+        await world.change_client("shop", state=ClientState.SUSPENDED)
+        await world.advance(5)
+        assert isinstance(await words.say(asked.calls[0], "done"), Row)
+        await world.advance(600)
+        assert (await found(world, asked)).shown_state is State.AWAITING
+        await world.change_client("shop", state=ClientState.ACTIVE)
+        await world.settle_down()
+        words.check(asked, await found(world, asked))
+        assert len(asked.calls) == 1
+
+    simulate(scenario)
+
+
 BRIEF = RetrySettings(base_seconds=2, max_attempts=3, deadline_seconds=300)
 
 
