@@ -22,7 +22,6 @@ from scheduler_service.api.rate_limit import RateLimit
 from scheduler_service.api.request_budget import BodyCapacity, RequestBudget
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.acknowledgements import ACKS_SINCE
-from scheduler_service.domain.deadlines import DEADLINES_SINCE
 from scheduler_service.domain.destinations import DESTINATIONS_SINCE
 from scheduler_service.domain.end_notices import END_NOTICES_SINCE
 from scheduler_service.domain.events import EVENTS_SINCE
@@ -52,6 +51,7 @@ from scheduler_service.domain.ports import (
 from scheduler_service.domain.quotas import PollerChooser
 from scheduler_service.domain.revisions import REVISED_SINCE
 from scheduler_service.domain.subscriptions import NOTICES_SINCE
+from scheduler_service.domain.success_deadlines import DEADLINES_SINCE
 from scheduler_service.domain.targets import NO_KINDS, TargetKinds
 from scheduler_service.domain.wires import WIRES_SINCE
 from scheduler_service.runtime.clock import Clock

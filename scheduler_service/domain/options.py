@@ -100,7 +100,7 @@ class ScheduleOptions(msgspec.Struct, frozen=True, omit_defaults=True, gc=False)
     of it; `word`: of retry rows that are no call but the end of that wait, the reason of the pointer that names them
     (see `acknowledgements`). `on_success` and `on_failure`: where its delivery, or its failure, is told: a URL, or one
     that names a destination (`end_notices`). `succeed_within_seconds`: of schedules with a success deadline, so long
-    after the due (see `deadlines`)."""
+    after the due (see `success_deadlines`)."""
 
     retry: RetryOverride | None = None
     timeout_seconds: float | None = None

@@ -19,7 +19,7 @@ retry row must itself point on, its original is moved first and the next retry r
 A client's create may ask for a stronger insert (`consistency`). Retry rows, and all reads that a decision rests on,
 keep the default.
 
-A schedule with a success deadline has a second row, which looks at it then (`domain.deadlines`). That is placed
+A schedule with a success deadline has a second row, which looks at it then (`domain.success_deadlines`). That is placed
 first, by the same rule, so a schedule that exists is watched, and a watch of none finds nothing. A row that is created
 to be `ended` at once has none.
 
@@ -40,7 +40,6 @@ from membership.identity import NodeIncarnation, PollerKey
 from membership.lease import start_of
 from membership.ports import LeaseStore
 from scheduler_service.domain.clients import WriteConsistency
-from scheduler_service.domain.deadlines import within_seconds
 from scheduler_service.domain.ids import (
     ClientId,
     Partition,
@@ -81,6 +80,7 @@ from scheduler_service.domain.schedules import (
     State,
     WriteRejection,
 )
+from scheduler_service.domain.success_deadlines import within_seconds
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.key_chain import KeyChain

@@ -19,7 +19,7 @@ from scheduler_service.domain.audits import Audit, is_news, unbalanced_event
 from scheduler_service.domain.clients import Client, ClientState
 from scheduler_service.domain.events import Event
 from scheduler_service.domain.ids import ClientId
-from scheduler_service.domain.notices import EVENTS_CLIENT, occurrence_row
+from scheduler_service.domain.notices import EVENTS_CLIENT, event_row
 from scheduler_service.domain.ports import AuditStore, ClientStore
 from scheduler_service.runtime.concurrently import concurrently
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
@@ -45,7 +45,7 @@ async def tell_unbalanced(
             return None
         news = is_news(audit, await reports.read_page(audit.client_id, limit=REPORTS))
         if news:
-            await writer(occurrence_row(audit.client_id, event, quota=events.poller_quota))
+            await writer(event_row(audit.client_id, event, quota=events.poller_quota))
         await reports.insert(msgspec.structs.replace(audit, told=True))
         return audit.client_id if news else None
 

@@ -7,7 +7,7 @@ import msgspec
 from scheduler_service.domain.audits import Audit, new_audit_id, unbalanced_event
 from scheduler_service.domain.clients import ClientSettings
 from scheduler_service.domain.ids import HOUR_MS, ClientId, UnixMillis
-from scheduler_service.domain.notices import EVENTS_CLIENT, occurrence_row
+from scheduler_service.domain.notices import EVENTS_CLIENT, event_row
 from scheduler_service.usecases.tell_audits import tell_unbalanced
 from tests.simulation.cluster import three_nodes
 from tests.simulation.world import World, simulate
@@ -112,7 +112,7 @@ def test_a_feed_that_is_off_when_the_row_comes_gets_no_event() -> None:
         assert await tell(world, found) == []
         event = unbalanced_event(found)
         assert event is not None
-        await world.writer(occurrence_row(SHOP, event, quota=world.clients[EVENTS_CLIENT].poller_quota))
+        await world.writer(event_row(SHOP, event, quota=world.clients[EVENTS_CLIENT].poller_quota))
         await world.advance(120.0)
         assert [(row["state"], row["reason"]) for row in rows(world)] == [("skipped", "no-feed")]
         assert feed(world) == []
@@ -128,7 +128,7 @@ def test_nodes_append_a_type_that_they_do_not_know() -> None:
         event = unbalanced_event(audit(world))
         assert event is not None
         later = msgspec.structs.replace(event, type="of.tomorrow")
-        await world.writer(occurrence_row(SHOP, later, quota=world.clients[EVENTS_CLIENT].poller_quota))
+        await world.writer(event_row(SHOP, later, quota=world.clients[EVENTS_CLIENT].poller_quota))
         await world.advance(120.0)
         assert [row["type"] for row in feed(world)] == ["of.tomorrow"]
         assert world.notices.types == {str(event.event_id): "of.tomorrow"}

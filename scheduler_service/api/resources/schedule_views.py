@@ -18,7 +18,6 @@ from scheduler_service.domain.acknowledgements import Told, WordName
 from scheduler_service.domain.attempts import AttemptShown
 from scheduler_service.domain.books import LetterKey
 from scheduler_service.domain.crons.row import CronCallback, CronOptions
-from scheduler_service.domain.deadlines import deadline_of
 from scheduler_service.domain.destinations import read_named_url
 from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId, poller_of
@@ -34,6 +33,7 @@ from scheduler_service.domain.options import (
 )
 from scheduler_service.domain.ports import SecretEncryption
 from scheduler_service.domain.schedules import Definition, Row, State
+from scheduler_service.domain.success_deadlines import deadline_of
 from scheduler_service.domain.trial_calls import Exchange, Preview
 from scheduler_service.domain.verbs import SNOOZED
 from scheduler_service.usecases.dead_letters import LetterShown

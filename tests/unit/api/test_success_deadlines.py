@@ -5,10 +5,10 @@ from uuid import UUID
 
 import pytest
 
-from scheduler_service.domain.deadlines import DEADLINES_SINCE, LOOK_AFTER_MS
 from scheduler_service.domain.ids import ScheduleId
 from scheduler_service.domain.instants import format_instant
-from scheduler_service.domain.notices import EVENTS_CLIENT, Deadline, decode_notice
+from scheduler_service.domain.notices import EVENTS_CLIENT, DeadlineContent, decode_notice
+from scheduler_service.domain.success_deadlines import DEADLINES_SINCE, LOOK_AFTER_MS
 from tests.support.api import NOW, ApiHarness, callback, schedule
 from tests.support.nodes import Nodes
 
@@ -33,7 +33,7 @@ def deadlines(api: ApiHarness) -> list[tuple[ScheduleId, int]]:
     for row in api.connection.rows("schedules"):
         if row["client_id"] == EVENTS_CLIENT:
             content = decode_notice(row["body"])
-            assert isinstance(content, Deadline)
+            assert isinstance(content, DeadlineContent)
             found.append((content.schedule_id, int(content.by)))
     return sorted(found, key=lambda one: one[1])
 

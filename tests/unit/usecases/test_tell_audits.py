@@ -11,7 +11,7 @@ from membership.errors import StoreUnavailable
 from scheduler_service.domain.audits import Audit, AuditFinding, is_news, new_audit_id, unbalanced_event
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.ids import ClientId, UnixMillis
-from scheduler_service.domain.notices import EVENTS_CLIENT, Occurrence, decode_notice
+from scheduler_service.domain.notices import EVENTS_CLIENT, EventContent, decode_notice
 from scheduler_service.domain.schedules import Definition
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from scheduler_service.usecases.subscriptions import SubscriptionRequest
@@ -134,7 +134,7 @@ def test_only_clients_with_findings_and_a_feed_are_told() -> None:
         assert answer == ["shop", "held"]
         contents = [decode_notice(row.body) for row in writes.rows]
         assert contents == [
-            Occurrence(client_id=one.client_id, event=event)
+            EventContent(client_id=one.client_id, event=event)
             for one in audits[:2]
             if (event := unbalanced_event(one)) is not None
         ]
@@ -178,7 +178,7 @@ def test_nodes_read_the_row_of_a_type_that_they_do_not_know() -> None:
     """As nodes of before read this one."""
     event = unbalanced_event(audit(stranded=1))
     assert event is not None
-    later = Occurrence(client_id=ClientId("shop"), event=msgspec.structs.replace(event, type="of.tomorrow"))
+    later = EventContent(client_id=ClientId("shop"), event=msgspec.structs.replace(event, type="of.tomorrow"))
     assert decode_notice(msgspec.json.encode(later)) == later
 
 

@@ -10,13 +10,13 @@ from enum import StrEnum
 from typing import Final, TypeAlias
 
 from scheduler_service.domain.clients import Client, ClientState
-from scheduler_service.domain.deadlines import Standing, deadline_of, met, overdue_event
 from scheduler_service.domain.destinations import read_named_url
 from scheduler_service.domain.events import Event
 from scheduler_service.domain.ids import ClientId, PollerId
-from scheduler_service.domain.notices import Deadline
+from scheduler_service.domain.notices import DeadlineContent
 from scheduler_service.domain.ports import ClientStore, DestinationStore
 from scheduler_service.domain.schedules import Row
+from scheduler_service.domain.success_deadlines import Standing, deadline_of, met, overdue_event
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.resolve_schedule import ResolveSchedule
 from scheduler_service.usecases.shared_looks import SharedLooks
@@ -45,8 +45,8 @@ class Looked(StrEnum):
     """There is no such schedule yet: look again."""
 
 
-class Deadlines:
-    """Those that one node looks at."""
+class SuccessDeadlines:
+    """Looks of one node."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Deadlines:
         self._same = SharedLooks(clock)
         """Of many schedules of a client that are overdue at once, the client and its destinations are read once."""
 
-    async def look(self, poller_id: PollerId, deadline: Deadline, *, again: bool) -> Looked:
+    async def look(self, poller_id: PollerId, deadline: DeadlineContent, *, again: bool) -> Looked:
         """Look at the schedule, and tell if it is overdue; returns when the event is stored. `again`: an earlier look
         has not found it, as is stored with the deadline's row. Raises StoreUnavailable."""
         client_id, schedule_id = deadline.client_id, deadline.schedule_id

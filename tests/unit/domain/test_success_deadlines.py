@@ -5,7 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler_service.domain.deadlines import (
+from scheduler_service.domain.ids import ClientId, UnixMillis
+from scheduler_service.domain.notices import EVENTS_CLIENT, DeadlineContent, deadline_row, decode_notice
+from scheduler_service.domain.options import ScheduleOptions, encode_options
+from scheduler_service.domain.retry_rows import retry_row_of
+from scheduler_service.domain.schedules import Definition, Row
+from scheduler_service.domain.success_deadlines import (
     LOOK_AFTER_MS,
     TOLD_LATE_MS,
     Standing,
@@ -15,11 +20,6 @@ from scheduler_service.domain.deadlines import (
     why,
     within_seconds,
 )
-from scheduler_service.domain.ids import ClientId, UnixMillis
-from scheduler_service.domain.notices import EVENTS_CLIENT, Deadline, deadline_row, decode_notice
-from scheduler_service.domain.options import ScheduleOptions, encode_options
-from scheduler_service.domain.retry_rows import retry_row_of
-from scheduler_service.domain.schedules import Definition, Row
 from tests.contract.builders import definition
 
 SHOP = ClientId("shop")
@@ -50,7 +50,7 @@ def test_the_row_derives_from_schedule_and_deadline() -> None:
     assert made == deadline_row(watched)
     assert made is not None
     assert (made.client_id, made.due) == (EVENTS_CLIENT, BY + LOOK_AFTER_MS)
-    assert decode_notice(made.body) == Deadline(client_id=SHOP, schedule_id=ONE.schedule_id, by=BY)
+    assert decode_notice(made.body) == DeadlineContent(client_id=SHOP, schedule_id=ONE.schedule_id, by=BY)
     other = deadline_row(msgspec.structs.replace(watched, options='{"succeed_within_seconds":2}'))
     assert other is not None
     assert other.schedule_id != made.schedule_id
