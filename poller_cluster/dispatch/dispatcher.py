@@ -25,7 +25,7 @@ forgotten, so that limits and breakers outlast a poller that moves away and back
 """
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -475,9 +475,9 @@ class Dispatcher:
         """The receiver of this name, if rows were for it recently."""
         return self._receivers.known(client_id, name)
 
-    def receivers_open(self) -> int:
-        """How many receivers of this node have a breaker that is open or half-open."""
-        return sum(not receiver.breaker.closed for _, receiver in self._receivers.all())
+    def held_back(self) -> Counter[ClientId]:
+        """How many receivers of each client have a breaker that is open or half-open."""
+        return Counter(client_id for client_id, receiver in self._receivers.all() if not receiver.breaker.closed)
 
     def judge(self, claim: Claim, client: ServedClient, receiver: "Receiver[Job]") -> Outcome | None:
         """The outcome of a row that need not be claimed: its receiver is held back beyond its due; else None."""

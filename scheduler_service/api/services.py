@@ -84,6 +84,7 @@ from scheduler_service.usecases.destination_users import FindDestinationUsers
 from scheduler_service.usecases.destinations import Destinations
 from scheduler_service.usecases.explain_schedule import ExplainSchedule
 from scheduler_service.usecases.forecast import ShowForecast
+from scheduler_service.usecases.held_back import FindHeldBack
 from scheduler_service.usecases.idempotency import CreateIdempotently, RememberRequest, SeeCreated
 from scheduler_service.usecases.key_uses import RecordKeyUses
 from scheduler_service.usecases.keys import Keys
@@ -359,6 +360,7 @@ class ClusterServices:
             balances=storage.balances,
             loads=storage.minute_loads,
             destinations=storage.destinations,
+            held_back=FindHeldBack(members=members, nodes=nodes),
             clock=clock,
         )
         self.show = ShowCluster(members=members, clients=storage.clients, leases=leases, clock=clock)

@@ -3,7 +3,7 @@
 import asyncio
 import random
 import uuid
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -126,6 +126,8 @@ class RecordedNodes:
     silent: set[str] = field(default_factory=set)
     last: set[str] = field(default_factory=set)
     figures: dict[tuple[str, ClientId, str], NodeFigures] = field(default_factory=dict)
+    held: dict[str, set[str]] = field(default_factory=dict)
+    """The clients that each node holds back."""
 
     async def drain(self, incarnation: NodeIncarnation, *, address: str, force: bool) -> None:
         self._reach(incarnation, address)
@@ -142,6 +144,12 @@ class RecordedNodes:
     ) -> NodeFigures:
         self._reach(incarnation, address)
         return self.figures.get((incarnation.node_id, client_id, name), NO_FIGURES)
+
+    async def held_back(
+        self, incarnation: NodeIncarnation, client_ids: Sequence[ClientId], *, address: str
+    ) -> Sequence[ClientId]:
+        self._reach(incarnation, address)
+        return [one for one in client_ids if one in self.held.get(incarnation.node_id, ())]
 
     def _reach(self, incarnation: NodeIncarnation, address: str) -> None:
         if incarnation.node_id in self.silent:

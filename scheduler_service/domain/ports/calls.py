@@ -1,5 +1,6 @@
 """Calls to nodes and receivers."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from membership.identity import NodeIncarnation
@@ -28,6 +29,12 @@ class NodePorts(Protocol):
         self, incarnation: NodeIncarnation, client_id: ClientId, name: str, *, address: str
     ) -> NodeFigures:
         """What became of a destination's calls there. Raises NodeUnreachable."""
+
+    async def held_back(
+        self, incarnation: NodeIncarnation, client_ids: Sequence[ClientId], *, address: str
+    ) -> Sequence[ClientId]:
+        """Those of these clients, a hundred at most, with a receiver that this node holds back because it only failed.
+        Raises NodeUnreachable."""
 
 
 class TrialCaller(Protocol):

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from itertools import cycle
 from typing import Any, Protocol, TypeVar
 
@@ -66,6 +66,11 @@ class _Ports:
     async def destination_figures(
         self, incarnation: NodeIncarnation, client_id: ClientId, name: str, *, address: str
     ) -> NodeFigures:
+        raise NodeUnreachable(f"{incarnation} does not answer")
+
+    async def held_back(
+        self, incarnation: NodeIncarnation, client_ids: Sequence[ClientId], *, address: str
+    ) -> Sequence[ClientId]:
         raise NodeUnreachable(f"{incarnation} does not answer")
 
     async def undrain(self, incarnation: NodeIncarnation, *, address: str) -> None:
