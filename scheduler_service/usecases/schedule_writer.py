@@ -43,6 +43,7 @@ from scheduler_service.domain.clients import WriteConsistency
 from scheduler_service.domain.ids import (
     ClientId,
     Partition,
+    RowKey,
     ScheduleId,
     UnixMillis,
     key_of,
@@ -448,9 +449,18 @@ class ScheduleWriter:
             case Applied():
                 return True
             case Rejected(current=current):
-                return current.rows.get(key) == (str(outcome.state), outcome.next_attempt_at)
+                same = current.rows.get(key) == (str(outcome.state), outcome.next_attempt_at)
+                if same and outcome.state.ended and is_acknowledged(retry_row.options):
+                    return await self._ended_by(partition, key, outcome)
+                return same
             case Unknown(reason=reason):
                 raise StoreUnavailable(f"no answer about the original of a retry row: {reason}")
+
+    async def _ended_by(self, partition: Partition, key: RowKey, outcome: Outcome) -> bool:
+        """Whether the original, which has ended so, has this end and not a word's or a deadline's: both may fail."""
+        original = (await self._schedules.find_rows(partition, [key], serial=True)).get(key)
+        ended = None if original is None else outcome_of(original)
+        return ended is not None and (ended.finished_at, ended.last_error) == (outcome.finished_at, outcome.last_error)
 
     async def carry_over(self, partition: Partition, original: Row, retry_row: Row) -> None:
         """Carry the outcome of the retry row that an original names over to it, and place the retry row that this

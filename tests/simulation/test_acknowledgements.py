@@ -309,7 +309,9 @@ async def talk(world: World, words: Words, asked: list[CreateRecord]) -> None:
         called = [each for each in asked if each.calls]
         if called:
             call = world.rng.choice(world.rng.choice(called).calls)
-            await words.say(call, world.rng.choice(("done", "done", "failed", "extend")))
+            word = world.rng.choice(("done", "done", "failed", "extend"))
+            within = world.rng.choice((1.0, 10.0, 90.0)) if word == "extend" else None
+            await words.say(call, word, within_seconds=within)
 
 
 def test_a_word_counts_at_once_while_its_client_has_no_room_for_calls() -> None:
