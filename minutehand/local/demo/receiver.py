@@ -31,7 +31,7 @@ class Arrival:
 
 class DemoReceiver:
     """Listens on loopback. Answers 204 to verified callbacks and 401 to others; `on_arrival` is called for both. A
-    callback with an address for words is taken by 202: whoever watches says what became of it."""
+    callback with an address for words is taken by 202: somebody who watches says what became of it."""
 
     def __init__(self, *, port: int, secret: str, on_arrival: Callable[[Arrival], None]) -> None:
         self._port = port
