@@ -157,7 +157,7 @@ def clear_of_deadlines(at: int) -> UnixMillis:
 WordName = Literal["done", "failed", "extend"]
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class KeptWord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What a receiver has said of an attempt, as it is kept with it. `at`: Unix milliseconds. `data`: JSON, or
     empty."""
 

@@ -31,8 +31,8 @@ from scheduler_service.domain.acknowledgements import (
     Ack,
     AckSettings,
     Address,
+    KeptWord,
     SignedAddress,
-    Told,
     WordName,
     clear_of_deadlines,
     deadline_at,
@@ -228,8 +228,8 @@ class AcknowledgeWork:
             if known is not None and known.result == word.result:
                 return
         at = UnixMillis(self._clock.wall_ms())
-        told = Told(result=word.result, at=at, reason=word.reason, data=word.data)
-        await self._attempts.record_word(client_id, schedule_id, address.attempt, told)
+        kept = KeptWord(result=word.result, at=at, reason=word.reason, data=word.data)
+        await self._attempts.record_word(client_id, schedule_id, address.attempt, kept)
 
 
 def _outcome(row: Row, at: UnixMillis | None, reason: str | None) -> Outcome:

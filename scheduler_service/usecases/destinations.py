@@ -31,7 +31,7 @@ from scheduler_service.domain.preconditions import NO_PRECONDITION, Precondition
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.destination_request import DestinationRequest, draft_destination
 from scheduler_service.usecases.destination_users import MAX_NAMED, FindDestinationUsers, Users
-from scheduler_service.usecases.reading_steps import Told
+from scheduler_service.usecases.reading_steps import HasRead, uncounted
 from scheduler_service.usecases.revised_rows import MAX_REVISION_TURNS, Written, change_row, delete_row
 from scheduler_service.usecases.schedule_request import CallbackPolicy
 
@@ -109,10 +109,10 @@ class Destinations:
         document: Destination,
         *,
         precondition: Precondition = NO_PRECONDITION,
-        told: Told = lambda rows, size: None,
+        has_read: HasRead = uncounted,
     ) -> PutDestination:
-        """Create or replace; a paused destination stays paused. `document` was drafted; `told` hears of what was read
-        to find room for it. Raises Conflict (too-many-destinations, destinations-too-large, older-nodes),
+        """Create or replace; a paused destination stays paused. `document` was drafted; `has_read` hears of what was
+        read to find room for it. Raises Conflict (too-many-destinations, destinations-too-large, older-nodes),
         PreconditionFailed, StoreUnavailable."""
         client_id = client.client_id
         sealed = self._encryption.seal_destination(client_id, name, encode_destination(document))
@@ -120,7 +120,7 @@ class Destinations:
         if before is None:
             precondition.check(None)
             self._admit_new()
-        await self._check_room(client_id, name, sealed, before, told)
+        await self._check_room(client_id, name, sealed, before, has_read)
 
         def step(known: StoredDestination | None, now: UnixMillis) -> StoredDestination:
             if known is None:
@@ -135,7 +135,7 @@ class Destinations:
 
         known, stored = await self._change(client_id, name, before, step)
         try:
-            await self._check_room(client_id, name, sealed, known, told)
+            await self._check_room(client_id, name, sealed, known, has_read)
         except Conflict:
             await self._take_back(known, stored)
             raise
@@ -168,11 +168,11 @@ class Destinations:
         *,
         force: bool,
         precondition: Precondition = NO_PRECONDITION,
-        told: Told = lambda rows, size: None,
+        has_read: HasRead = uncounted,
     ) -> None:
-        """`force`: also where crons, subscriptions or waiting schedules name it. `told` hears of what the search for
-        them read. Raises NotFound, even where an earlier call deleted it, but announces the deletion once more before
-        that; Conflict (destination-in-use), PreconditionFailed, StoreUnavailable."""
+        """`force`: also where crons, subscriptions or waiting schedules name it. `has_read` hears of what the search
+        for them read. Raises NotFound, even where an earlier call deleted it, but announces the deletion once more
+        before that; Conflict (destination-in-use), PreconditionFailed, StoreUnavailable."""
         client_id = client.client_id
         searched = force
 
@@ -182,7 +182,7 @@ class Destinations:
             if known is None:
                 raise _not_found(name)
             if not searched:
-                _refuse_used(name, await self._users(client, name, told=told))
+                _refuse_used(name, await self._users(client, name, has_read=has_read))
                 searched = True
 
         async def remove(revision: int) -> Answer[StoredDestination | None]:
@@ -238,7 +238,7 @@ class Destinations:
         return answer
 
     async def _check_room(
-        self, client_id: ClientId, name: str, document: str, before: StoredDestination | None, told: Told
+        self, client_id: ClientId, name: str, document: str, before: StoredDestination | None, has_read: HasRead
     ) -> None:
         """Whether there is room for this document beside the others. What does not grow needs none, unless what it
         replaces is so young that it may be taken back. Raises Conflict."""
@@ -248,7 +248,7 @@ class Destinations:
             return
         others = [one for one in await self._store.list_destinations(client_id) if one.name != name]
         held = sum(one.size for one in others)
-        told(len(others), held)
+        has_read(len(others), held)
         if before is None and len(others) >= MAX_DESTINATIONS:
             raise Conflict("too-many-destinations", f"the client has {MAX_DESTINATIONS} destinations: delete one first")
         if held + size > MAX_DESTINATIONS_BYTES:

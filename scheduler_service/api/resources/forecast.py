@@ -13,7 +13,7 @@ from scheduler_service.api.http.route import RequestContext, Route, json_respons
 from scheduler_service.api.schemas import Instant
 from scheduler_service.domain.clients import Scope
 from scheduler_service.domain.errors import FieldError, Invalid
-from scheduler_service.domain.forecast import LONGEST_DAYS, Forecast, MinuteForecast, Run
+from scheduler_service.domain.forecast import LONGEST_DAYS, Forecast, ForecastRun, MinuteForecast
 from scheduler_service.domain.ids import DAY_MS, Minute, minute_of, minute_start
 from scheduler_service.domain.instants import LAST_INSTANT, format_instant, window_faults
 
@@ -102,7 +102,7 @@ def _peak_view(peak: MinuteForecast) -> ForecastPeakView:
     return ForecastPeakView(minute=format_instant(minute_start(peak.minute)), calls=peak.calls)
 
 
-def _run_view(run: Run) -> ForecastRunView:
+def _run_view(run: ForecastRun) -> ForecastRunView:
     start = format_instant(minute_start(run.first))
     return ForecastRunView(start=start, rows=list(run.rows), fires=list(run.fires))
 
