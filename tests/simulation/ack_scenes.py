@@ -275,8 +275,11 @@ async def an_unplaced_word(world: World) -> None:
     world.api_connection.plan = _no_inserts()
     assert isinstance(await words.say(asked.calls[0], "done"), StoreUnavailable)
     world.api_connection.plan = FaultPlan()
+    await world.advance(10)
+    assert (await row_of(world, asked)).shown_state is State.AWAITING
     await check(world, words, [asked])
     assert (await row_of(world, asked)).state == State.DELIVERED
+    assert len(asked.calls) == 1
 
 
 async def behind_its_key(world: World) -> None:
