@@ -94,6 +94,9 @@ FAR_MARGIN_MS = 5_000
 """Added to HINT_AHEAD_MS: rows of minutes that begin after both are still far when storage answers, as a rule."""
 STRANDED_AFTER_MS = 600_000
 """A row without an outcome this long after its minute's end is rescued if its poller is past that minute."""
+ORDERED_AHEAD_MS = 120_000
+"""A retry row of an ordering key that is due later than this is remembered for the poller's next owner, which reads all
+rows only of the minutes before."""
 MAX_PARTITION_TURNS = 50
 """Consecutive rejections after which a placement fails as unavailable: the partition is too contended."""
 
@@ -130,11 +133,20 @@ class ScheduleWriter:
         self._check_clock()
         if (watch := deadline_row(definition)) is not None:
             await self(watch, consistency=consistency)
+        await self._remember_order(definition)
         await self._schedules.insert(definition, consistency=consistency)
         current = await self._acknowledged(definition, at=self._clock.wall_ms())
         while current is not None:
+            await self._remember_order(current)
             await self._schedules.insert(current)
             current = await self._acknowledged(current, at=self._clock.wall_ms())
+
+    async def _remember_order(self, definition: Definition) -> None:
+        """Before a row is placed that the poller's next owner must know, and would not look for so far ahead."""
+        if definition.kind is not Kind.RETRY_ROW or definition.ordering_key is None:
+            return
+        if definition.due > self._clock.wall_ms() + ORDERED_AHEAD_MS:
+            await self._schedules.mark_ordered(definition.partition)
 
     async def announce(self, definition: Definition) -> None:
         """Insert the row without its `created_at`: nobody calls it before another write has decided that it is created

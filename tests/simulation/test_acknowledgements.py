@@ -169,6 +169,29 @@ def test_the_node_that_called_is_killed(word: str | None, before_word: bool) -> 
     simulate(scenario)
 
 
+def test_the_next_owner_keeps_rows_behind_a_deadline_hours_ahead_waiting() -> None:
+    """The minute of the first row is settled long ago: only its deadline's row tells of it."""
+
+    async def scenario(world: World) -> None:
+        words = await shop(world)
+        first = await world.create("shop", world.now_ms() + 3_000, ack=Ack(within_seconds=7_200), ordering_key="k")
+        world.receiver.script = lambda call: 202 if call.schedule_id == str(first.schedule_id) else 200
+        await world.advance(300)
+        await world.kill("a")
+        await world.advance(30)
+        world.add_node("b")
+        await world.advance(60)
+        behind = [await world.create("shop", world.now_ms() + 4_000 + 10 * n, ordering_key="k") for n in range(3)]
+        await world.advance(400)
+        assert not any(each.calls for each in behind)
+        assert isinstance(await words.say(first.calls[0], "done"), Row)
+        await world.advance(70)
+        assert all(each.calls for each in behind)
+        await world.settle_down()
+
+    simulate(scenario)
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_whatever_fails_words_that_were_taken_count(seed: int) -> None:
     async def scenario(world: World) -> None:
