@@ -112,8 +112,6 @@ class CheckAddress:
             known = await self._read(client_id)
         if not signed.signed_by(known.secrets):
             raise NoSuchAddress("no secret of the client signed this address")
-        if signed.address.expires_at < self._clock.wall_ms():
-            raise NoSuchAddress("this address has expired")
         return signed.address
 
     async def _read(self, client_id: ClientId) -> _Known:
@@ -141,6 +139,10 @@ class AcknowledgeWork:
     async def __call__(self, address: Address, word: Word) -> Row:
         """The original with the word. Raises TooEarly, Conflict, NotFound; StoreUnavailable when it stays unknown
         whether the word counts: repeat it."""
+        # Before anything is judged by it or written: an instant from such a clock could be any.
+        self._writer.check_clock()
+        if address.expires_at < self._clock.wall_ms():
+            raise NoSuchAddress("this address has expired")
         partition, key = partition_of(address.client_id, address.schedule_id), key_of(address.schedule_id)
         looks = 0
         for _ in range(MAX_PARTITION_TURNS):
@@ -208,8 +210,10 @@ class AcknowledgeWork:
         return deadline_at(latest, attempts=row.attempts or 0)
 
     async def _free_instant(self, partition: Partition, row: Row) -> UnixMillis:
-        """Now, or the next instant that the schedule has never named: clocks differ."""
-        at = max(self._clock.wall_ms(), row.due + 1)
+        """Now, or the next instant that the schedule has never named: clocks differ. A clock that is ahead delays the
+        word no longer than until about the deadline."""
+        assert row.next_attempt_at is not None
+        at = max(min(self._clock.wall_ms(), row.next_attempt_at), row.due + 1)
         while True:
             at = clear_of_deadlines(at)
             key = retry_row_key(row.schedule_id, UnixMillis(at))

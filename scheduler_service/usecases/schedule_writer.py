@@ -130,7 +130,7 @@ class ScheduleWriter:
     async def __call__(self, definition: Definition, *, consistency: WriteConsistency = "LOCAL_QUORUM") -> None:
         """Return when the row is durable and certain to be read by an owner. Raises StoreUnavailable,
         ContentTooLarge."""
-        self._check_clock()
+        self.check_clock()
         if (watch := deadline_row(definition)) is not None:
             await self(watch, consistency=consistency)
         await self._remember_order(definition)
@@ -167,7 +167,7 @@ class ScheduleWriter:
 
         Answers a function that gives the insert up, as `ScheduleStore.begin_insert` does. Raises what that does.
         """
-        self._check_clock()
+        self.check_clock()
         assert within_seconds(definition.options) is None, "its deadline must be placed first"
 
         def acknowledged(error: Exception | None) -> None:
@@ -351,7 +351,8 @@ class ScheduleWriter:
         """Send the owner of a schedule a hint that its original may have ended without it. Best effort."""
         self._hints.hint(partition_of(client_id, schedule_id), key_of(schedule_id))
 
-    def _check_clock(self) -> None:
+    def check_clock(self) -> None:
+        """Raises StoreUnavailable while this process's wall clock may be wrong."""
         if self._clock_doubted():
             raise StoreUnavailable("this process's clock is in doubt: the row's owner or another process must place it")
 

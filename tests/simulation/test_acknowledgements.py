@@ -15,6 +15,7 @@ from tests.simulation.acknowledgements import ACK, Words, shop
 from tests.simulation.creates import CreateRecord
 from tests.simulation.faults import FaultPlan
 from tests.simulation.feeds import FeedReader
+from tests.simulation.sim_clock import SimClock
 from tests.simulation.world import World, simulate
 
 
@@ -254,12 +255,14 @@ def test_a_word_counts_at_once_while_its_client_has_no_room_for_calls() -> None:
     simulate(scenario)
 
 
-def test_a_word_to_a_suspended_client_is_recorded_when_it_is_resumed() -> None:
+@pytest.mark.parametrize("waits", [0, 300], ids=["in-time", "after-the-deadline"])
+def test_a_word_to_a_suspended_client_is_recorded_when_it_is_resumed(waits: int) -> None:
     async def scenario(world: World) -> None:
         words = await shop(world)
         asked = await awaiting(world)
         await world.change_client("shop", state=ClientState.SUSPENDED)
         await world.advance(5)
+        await world.advance(waits)
         assert isinstance(await words.say(asked.calls[0], "done"), Row)
         await world.advance(600)
         assert (await row_of(world, asked)).shown_state is State.AWAITING
@@ -267,6 +270,19 @@ def test_a_word_to_a_suspended_client_is_recorded_when_it_is_resumed() -> None:
         await world.settle_down()
         words.check(asked, await row_of(world, asked))
         assert len(asked.calls) == 1
+
+    simulate(scenario)
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+def test_a_clock_that_is_hours_off_delays_a_word_until_the_deadline_at_most(hours: int) -> None:
+    async def scenario(world: World) -> None:
+        words = await shop(world)
+        asked = await awaiting(world)
+        world.api_clock = SimClock(skew_ms=hours * 3_600_000)
+        assert isinstance(await words.say(asked.calls[0], "done"), Row)
+        await world.advance(65)
+        assert (await row_of(world, asked)).state == "delivered"
 
     simulate(scenario)
 

@@ -66,6 +66,19 @@ async def test_a_schedule_that_waits_for_its_receivers_word_is_shown_listed_and_
     assert reply.status == 200
 
 
+async def test_nothing_is_judged_or_written_by_a_clock_that_is_in_doubt(api: ApiHarness, key: str) -> None:
+    schedule_id = await awaited(api, key)
+    paths = [await address(api, schedule_id), await address(api, schedule_id, expires_at=UnixMillis(1))]
+    api.clock.trusted = False
+    for path in paths:
+        for word in ("done", "failed", "extend"):
+            reply = await say(api, path, result=word)
+            assert (reply.status, reply.headers["Retry-After"]) == (503, "1"), reply.body
+    api.clock.trusted = True
+    assert (await shown(api, key, schedule_id))["reason"] == "awaiting"
+    assert [(await say(api, path, result="done")).status for path in paths] == [200, 404]
+
+
 @pytest.mark.parametrize(("word", "reason"), [("done", "acknowledged"), ("failed", "receiver-failed")])
 async def test_a_word_is_taken_without_a_key_and_kept(api: ApiHarness, key: str, word: str, reason: str) -> None:
     schedule_id = await awaited(api, key)
