@@ -15,7 +15,7 @@ Their time-out decides, and not how long they take: what has begun can't be take
     end     leave()            also of rows that are given back
 
 Only claims are limited: a claimed row keeps its place until it has ended, whatever its destination says meanwhile.
-Notices are sent with their destination's time-out and count, but nothing holds them back here: their batches are few.
+Notices are no long calls: their time-out is at most `longest_other_seconds` (`notices.calls`).
 
 Pure apart from `on_free`. Every `now` is monotonic seconds.
 """
@@ -72,6 +72,11 @@ class LongCalls:
     def taken(self) -> int:
         """Long calls that are claimed, or whose claim is under way."""
         return self._taken
+
+    @property
+    def longest_other_seconds(self) -> float:
+        """The longest time-out of a call that is no long one."""
+        return self._settings.long_call_seconds
 
     def possible(self, client: ServedClient) -> bool:
         """Whether any call of this client may be long."""

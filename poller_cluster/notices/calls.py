@@ -251,7 +251,7 @@ class NoticeCalls:
         named = read_named_url(content.url)
         if named is not None and await self._is_unknown(client, named.name):
             return self._later(claim, DESTINATION_UNKNOWN, UNKNOWN_MS)
-        return _request(claim, client, content.url, end_notice_body(content))
+        return self._request(claim, client, content.url, end_notice_body(content))
 
     async def _events_notice(self, claim: Claim, client: ServedClient, content: NoticeContent) -> Row | Outcome:
         """Events of the feed, for a subscription."""
@@ -269,7 +269,7 @@ class NoticeCalls:
         if not wanted:
             return self._skipped(claim, UNWANTED)
         url = named_url(subscription.destination, "")
-        return _request(claim, client, url, notice_body(content.client_id, content.subscription, wanted))
+        return self._request(claim, client, url, notice_body(content.client_id, content.subscription, wanted))
 
     async def _has_feed(self, client_id: ClientId) -> bool:
         """Whether events are kept for the client. What this node does not know may have been switched on a moment
@@ -278,6 +278,15 @@ class NoticeCalls:
             return True
         stored = await self._stored.read_client(client_id)
         return stored is not None and stored.state is not ClientState.DELETED and stored.settings.event_feed
+
+    def _request(self, claim: Claim, client: ServedClient, url: str, body: bytes) -> Row:
+        """The row as the client's own call. It is none of its long calls: there may be a notice for each of its ends,
+        and nothing holds them back from the places of long calls."""
+        longest = self._dispatcher.long_calls.longest_other_seconds
+        options = _options(claim, client, url, longest_seconds=longest)
+        return msgspec.structs.replace(
+            claim.row, method="POST", url=url, headers=_HEADERS, body=body, options=options, label=None
+        )
 
     async def _subscription(self, client: ServedClient, name: str) -> Subscription | None:
         """As this node knows it; one that it does not know may have been made a moment ago."""
@@ -305,21 +314,17 @@ class NoticeCalls:
         return defer(claim, at=UnixMillis(at), in_doubt=False, reason=why)
 
 
-def _request(claim: Claim, client: ServedClient, url: str, body: bytes) -> Row:
-    """The row as the client's own call."""
-    return msgspec.structs.replace(
-        claim.row, method="POST", url=url, headers=_HEADERS, body=body, options=_options(claim, client, url), label=None
-    )
-
-
-def _options(claim: Claim, client: ServedClient, url: str) -> str:
+def _options(claim: Claim, client: ServedClient, url: str, *, longest_seconds: float) -> str:
     """Those of a call that is retried as its destination says, for a day at most, and is never skipped. A redelivery
     begins its retries again. Raises Undecodable."""
     stored = decode_options(claim.row.options)
     _, tried_ms = tried_for_ms(stored, due=due_of(claim.row.schedule_id))
-    seconds = min(client.settings_for(url).retry.deadline_seconds, tried_ms / 1000.0)
+    settings = client.settings_for(url)
+    seconds = min(settings.retry.deadline_seconds, tried_ms / 1000.0)
+    timeout = client.attempt_seconds(None, settings)
     options = ScheduleOptions(
         retry=RetryOverride(deadline_seconds=seconds),
+        timeout_seconds=longest_seconds if timeout > longest_seconds else None,
         skip_after_seconds=30.0 * DAY_MS / 1000.0,
         notice=True,
         redelivery=stored.redelivery,
