@@ -139,7 +139,9 @@ class OrderingKeys:
 
     def _awaits(self, schedule_id: ScheduleId, *, awaiting: bool) -> None:
         if awaiting:
-            self._awaiting.add(schedule_id)
+            # Nothing waits for more rows than are queued.
+            if len(self._awaiting) < QUEUED_IDS:
+                self._awaiting.add(schedule_id)
         elif self._awaiting:
             self._awaiting.discard(schedule_id)
 
