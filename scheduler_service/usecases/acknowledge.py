@@ -94,7 +94,7 @@ class _Known:
 
 class CheckAddress:
     """Whether an address was signed by one of its client's secrets. Guesses cost at most a read a second of each
-    client."""
+    client, and what its caller lets them cost of those that this process does not know."""
 
     def __init__(self, *, clients: ClientStore, encryption: SecretEncryption, clock: Clock) -> None:
         self._clients = clients
@@ -102,22 +102,33 @@ class CheckAddress:
         self._clock = clock
         self._known: OrderedDict[ClientId, _Known] = OrderedDict()
 
-    async def __call__(self, signed: SignedAddress) -> Address:
-        """Raises NoSuchAddress, SecretLocked, StoreUnavailable."""
+    async def __call__(
+        self, signed: SignedAddress, *, before_guess: Callable[[], None], no_guess: Callable[[], None]
+    ) -> Address:
+        """Before a client's secrets are read that are not known here, `before_guess()` may raise; `no_guess()` is told
+        if the address was right then. Raises NoSuchAddress, SecretLocked, StoreUnavailable."""
         client_id, now = signed.address.client_id, self._clock.monotonic()
         known = self._known.get(client_id)
+        unknown = known is None
+        if unknown:
+            before_guess()
         if known is None or now - known.read_at >= SECRETS_FRESH_SECONDS:
             known = await self._read(client_id)
         if not signed.signed_by(known.secrets) and now - known.read_at >= 1.0:
             known = await self._read(client_id)
         if not signed.signed_by(known.secrets):
             raise NoSuchAddress("no secret of the client signed this address")
+        if unknown:
+            no_guess()
         return signed.address
 
     async def _read(self, client_id: ClientId) -> _Known:
         stored = await self._clients.list_secrets(client_id)
         active = active_secrets(stored, encryption=self._encryption, now=self._clock.wall_ms())
         known = _Known((*active.secrets, *active.private_keys), self._clock.monotonic())
+        if not known.secrets:
+            # Most likely there is no such client, and it must not take the place of one that is.
+            return known
         self._known[client_id] = known
         self._known.move_to_end(client_id)
         if len(self._known) > KNOWN_CLIENTS:
