@@ -8,7 +8,7 @@ import msgspec
 
 from cql.connection import UNSET, Connection, Item, Parameters
 from membership.conditional import Answer, Applied, Rejected, Unknown
-from scheduler_service.domain.acknowledgements import Told
+from scheduler_service.domain.acknowledgements import KeptWord
 from scheduler_service.domain.books import AttemptRecord, DeadLetter, LetterKey, MinuteBalance
 from scheduler_service.domain.ids import (
     HOUR_MS,
@@ -31,7 +31,7 @@ _ROW_BYTES = 300
 """Bytes of a row without its texts."""
 _LOWEST_ID = UUID(int=0)
 _STARTED_AT = AttemptRecord.__struct_fields__.index("started_at")
-_decode_word = msgspec.json.Decoder(Told).decode
+_decode_word = msgspec.json.Decoder(KeptWord).decode
 _KEYS_PER_READ = 100
 _BALANCE_COLUMNS = (
     *("client_id", "poller_id", "minute", "accepted", "delivered", "failed", "cancelled", "skipped", "open"),
@@ -89,13 +89,13 @@ class CqlAttemptStore:
             if values[_STARTED_AT] is not None  # else there is only a word
         ]
 
-    async def record_word(self, client_id: ClientId, schedule_id: ScheduleId, attempt: int, told: Told) -> None:
+    async def record_word(self, client_id: ClientId, schedule_id: ScheduleId, attempt: int, word: KeptWord) -> None:
         _, poller_id, minute = partition_of(client_id, schedule_id)
-        text = msgspec.json.encode(msgspec.structs.replace(told, data=b"")).decode()
+        text = msgspec.json.encode(msgspec.structs.replace(word, data=b"")).decode()
         keys = (client_id, poller_id, minute_start(minute), schedule_id, attempt)
-        await self._connection.write("attempts.insert_word", (*keys, text, told.data))
+        await self._connection.write("attempts.insert_word", (*keys, text, word.data))
 
-    async def read_words(self, client_id: ClientId, schedule_id: ScheduleId) -> Mapping[int, Told]:
+    async def read_words(self, client_id: ClientId, schedule_id: ScheduleId) -> Mapping[int, KeptWord]:
         _, poller_id, minute = partition_of(client_id, schedule_id)
         parameters = (client_id, poller_id, minute_start(minute), schedule_id)
         rows = await self._connection.select("attempts.read_words", parameters)

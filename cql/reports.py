@@ -53,6 +53,7 @@ class _Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     shown: tuple[AuditFinding, ...] = ()
     repaired: dict[str, int] = {}
     left_out: tuple[str, ...] = ()
+    told: bool = False
 
 
 _encode = msgspec.json.Encoder().encode

@@ -322,6 +322,13 @@ class CqlScheduleStore:
         index = (client_id, hour_of(partition.minute) * HOUR_MS, minute, poller_id)
         await self._connection.write("occupied_minutes.insert", index)
 
+    async def mark_ordered(self, partition: Partition) -> None:
+        await self._connection.write("ordered_minutes.insert", partition_parameters(partition))
+
+    async def ordered_after(self, client_id: ClientId, poller_id: PollerId, minute: Minute) -> Sequence[Minute]:
+        rows = await self._connection.select("ordered_minutes.read", (client_id, poller_id, minute_start(minute)))
+        return [minute_of(at) for (at,) in rows]
+
     async def occupied(
         self, client_id: ClientId, *, first: Minute, last: Minute, consistency: ReadConsistency = "LOCAL_QUORUM"
     ) -> Mapping[Minute, Sequence[PollerId]]:
@@ -388,6 +395,7 @@ class CqlScheduleStore:
         for name, parameters in (
             ("schedules.delete_partition", (client_id, poller_id, minute)),
             ("attempts.delete_partition", (client_id, poller_id, minute)),
+            ("ordered_minutes.delete", (client_id, poller_id, minute)),
             ("minute_balance.delete", index),
             ("occupied_minutes.delete", index),
         ):

@@ -111,7 +111,8 @@ Ordering keys (`minute.ordering`): rows of one key share a poller and start one 
     their rows fill the minute's window (the rest of the minute is then read for its order alone).
 24. A new owner does not know its predecessor's wait queues. It starts no row with a key before it has read what may
     stand before it: every unsettled minute up to the row's own, and the retry rows that the predecessor placed in later
-    minutes. That is complete, since an unfinished schedule always has its newest row or pointer in an unsettled minute.
+    minutes (`minute.order_ahead`). That is complete, since an unfinished schedule always has its newest row or pointer
+    in an unsettled minute.
 25. The order is by due among the rows that exist when the minute of the later one is read, 5 s before it begins. A row
     created later than that for an earlier instant starts when it is found. The order is that of starts and recorded
     ends; a receiver may still get the redelivery of a call whose owner died before recording its end, but never after
@@ -175,10 +176,10 @@ poller. `tests/models/feed.py` is an exhaustive model of these rules. `notices` 
 Acknowledged work (`domain.acknowledgements`, `dispatch.words`): a call that its receiver took by 202.
 
 43. It is a retrying row that points to its deadline. A receiver's word is an external update that moves this pointer,
-    on condition that the original still names the deadline that was read. The retry row there is no call: its end is
-    decided by the owner, and carried to the original by rule 10. So of two words, or of a word and a deadline, one
-    counts, and a word that was taken is not lost. Only after its end has reached the original, a dead letter is written
-    and an event told.
+    on condition that the original still names the deadline that was read. The retry row there is no call: the owner
+    decides its end when it is due, without a claim, and that is carried to the original by rule 10. So of two words, or
+    of a word and a deadline, one counts, and a word that was taken is not lost: no cancel ends a schedule that was said
+    to be done. Only after its end has reached the original, a dead letter is written and an event told.
 44. An owner that finds that the original names another instant than a deadline's row places the row that it names, as
     a follow-up of the deadline's row: the process that moved the pointer may have died.
 
@@ -196,9 +197,8 @@ What is not guaranteed
 - Exactly once. A process that stops between its trust check and the socket, or a receiver that answers after its
   time-out, causes a repeated call. `Minutehand-Fence` and the schedule's id let a receiver recognise it.
 - Order under a key for: redeliveries; rows created before and after a change of the quota that moved their key to
-  another poller, until those of the old poller have ended; retries whose own `cap_seconds` is above their client's,
-  after a takeover; fires of a cron that a node of an older version placed; rows behind more than
-  `minute.ordering.QUEUED_IDS` ids of one poller.
+  another poller, until those of the old poller have ended; fires of a cron, and rows far ahead, that a node of an
+  older version placed; rows behind more than `minute.ordering.QUEUED_IDS` ids of one poller.
 - The limits of a flow key for: calls of an owner that died, which its receivers may still be answering; rows created
   before and after a change of the quota that moved their key to another poller, until those of the old poller have
   ended (crons place theirs in the old one until they are put again); rows that a node of an older version calls.

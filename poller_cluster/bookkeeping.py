@@ -26,7 +26,7 @@ from poller_cluster.node_runtime import NodeRuntime
 from scheduler_service.domain.books import AttemptRecord, DeadLetter, Tally
 from scheduler_service.domain.end_notices import EndNotice
 from scheduler_service.domain.ids import ClientId, Partition, UnixMillis
-from scheduler_service.domain.notices import EVENTS_CLIENT, ON, Deadline, Occurrence, decode_notice
+from scheduler_service.domain.notices import EVENTS_CLIENT, ON, DeadlineContent, EventContent, decode_notice
 from scheduler_service.domain.options import Undecodable
 from scheduler_service.domain.ports import AttemptStore, BalanceStore, DeadLetterStore
 from scheduler_service.domain.schedule_filters import destination_of, host_of
@@ -96,7 +96,7 @@ class Bookkeeper:
                 content = decode_notice(definition.body)
             except Undecodable:
                 return
-            if isinstance(content, Occurrence | Deadline):
+            if isinstance(content, EventContent | DeadlineContent):
                 return
             client_id, poller_id = content.client_id, content.letter_poller
             label = f"{EVENTS_CLIENT}/{ON + content.on if isinstance(content, EndNotice) else content.subscription}"

@@ -1,5 +1,7 @@
 """The figures of a destination's calls on this node, collected on request."""
 
+from collections.abc import Collection
+
 from msgspec.structs import replace
 
 from poller_cluster.clients import ServedClients
@@ -52,6 +54,9 @@ class CollectFigures:
             waiting=receiver.outstanding - receiver.in_flight + self._held(client_id, receiver.name),
             breaker=_state(receiver.breaker, self._clock.monotonic()),
         )
+
+    def held_back(self) -> Collection[ClientId]:
+        return self._dispatcher.held_back()
 
     def _token_failures(self, client_id: ClientId, name: str, now: int) -> int:
         client = self._clients.get(client_id)

@@ -44,9 +44,9 @@ from poller_cluster.node_runtime import NodeRuntime
 from poller_cluster.node_stores import NodeStores
 from poller_cluster.notices.calls import NoticeCalls
 from poller_cluster.notices.collector import NoticeCollector
-from poller_cluster.notices.deadlines import Deadlines
 from poller_cluster.notices.ends import EndNotices
-from poller_cluster.notices.occurrences import Occurrences
+from poller_cluster.notices.node_events import NodeEvents
+from poller_cluster.notices.success_deadlines import SuccessDeadlines
 from poller_cluster.recent_calls import RecentCalls
 from poller_cluster.reconciliation import Reconciler, reconcile_over
 from poller_cluster.retention import Retention
@@ -155,7 +155,7 @@ class Node:
             pollers=self.pollers,
             node_id=incarnation.node_id,
             runtime=self._runtime,
-            missed=lambda fire: self.occurrences.cron_missed(fire),
+            missed=lambda fire: self.node_events.cron_missed(fire),
             placed=traces.expanded,
         )
         self.reconciler = self._build_reconciler()
@@ -172,7 +172,7 @@ class Node:
             Sender(incarnation=str(incarnation), version=profile.version, acknowledgements=settings.acknowledgements)
         )
         self.ends = EndNotices(clients=self.clients, schedules=stores.schedules, writer=self._writer)
-        self.occurrences = Occurrences(clients=self.clients, writer=self._writer, runtime=self._runtime)
+        self.node_events = NodeEvents(clients=self.clients, writer=self._writer, runtime=self._runtime)
 
         async def append(poller_id: PollerId, client_id: ClientId, event: Event) -> None:
             await self.tracks.append(EVENTS_CLIENT, poller_id, event, feed=client_id)
@@ -187,7 +187,7 @@ class Node:
             destinations=stores.destinations,
             runtime=self._runtime,
             append=append,
-            deadlines=Deadlines(
+            deadlines=SuccessDeadlines(
                 resolve=ResolveSchedule(schedules=stores.schedules, writer=self._writer),
                 clients=stores.clients,
                 destinations=stores.destinations,
@@ -271,7 +271,7 @@ class Node:
             due_clock=DueClock(clock=self._clock, view=lambda: self.membership_agent.view, limit_ms=limit_ms),
             runtime=self._runtime,
             on_result=self._attempt_made,
-            on_breaker=lambda job, name, opened: self.occurrences.breaker_changed(job, name, opened),
+            on_breaker=lambda job, name, opened: self.node_events.breaker_changed(job, name, opened),
             receivers=self._settings.receivers,
         )
 
@@ -300,7 +300,7 @@ class Node:
             clients=self.clients,
             dispatcher=self.dispatcher,
             notices=self.notices,
-            occurrences=self.occurrences,
+            node_events=self.node_events,
             fire_guard=self.crons.fire_guard,
             books=self.books,
             limits=MinuteLimits(self._settings.minute),

@@ -1,5 +1,6 @@
-"""Requests to one node's own port: an operator's drains, and what became of a destination's calls there."""
+"""Requests to one node's own port: an operator's drains, what became of a destination's calls, who is held back."""
 
+from collections.abc import Sequence
 from typing import Final, TypeVar
 
 import msgspec
@@ -52,7 +53,18 @@ class HttpNodePorts:
     async def call_figures(self, incarnation: NodeIncarnation, *, address: str) -> CallFigures:
         return _figures(await self._tell(incarnation, address, "/calls"), CallFigures, incarnation, address)
 
-    async def _tell(self, incarnation: NodeIncarnation, address: str, path: str, **more: bool | str) -> bytes:
+    async def held_back(
+        self, incarnation: NodeIncarnation, client_ids: Sequence[ClientId], *, address: str
+    ) -> Sequence[ClientId]:
+        told = await self._tell(incarnation, address, "/held-back", client_ids=client_ids)
+        try:
+            return [client_ids[position] for position in msgspec.json.decode(told, type=list[int])]
+        except (msgspec.DecodeError, IndexError) as error:
+            raise NodeUnreachable(f"node {incarnation.node_id} answered no clients at {address}") from error
+
+    async def _tell(
+        self, incarnation: NodeIncarnation, address: str, path: str, **more: bool | str | Sequence[str]
+    ) -> bytes:
         node_id, number = incarnation
         body = msgspec.json.encode({"node_id": node_id, "incarnation": number, **more})
         try:

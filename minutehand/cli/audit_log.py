@@ -1,11 +1,12 @@
 """`minutehand audit-log`: what administrators did, and clients about themselves."""
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from minutehand.cli.options import DEFAULT_URL, AsJson, KeyText, Url, connect, limit_of
-from minutehand.cli.output import at_most, print_json, print_table
+from minutehand.cli.output import at_most, print_json, print_table, show
 
 if TYPE_CHECKING:
     from minutehand.client import AuditEntry
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 _PAGE = 1000
+_WINDOW = ("start", "end")
 
 
 @app.command("audit-log", epilog="Example: minutehand audit-log --from 2026-11-21T00:00:00Z --limit 20")
@@ -66,4 +68,11 @@ def audit_log(
 
 def _named(entry: "AuditEntry") -> str:
     """The objects of an action: the names in the path, and the ids of what was created."""
-    return ", ".join(f"{name}={value}" for name, value in {**entry.target, **entry.details}.items())
+    return ", ".join(f"{name}={_value(name, value)}" for name, value in {**entry.target, **entry.details}.items())
+
+
+def _value(name: str, value: str | int) -> str:
+    """The ends of a window, which an entry has in milliseconds, as instants."""
+    if name in _WINDOW and isinstance(value, int):
+        return show(datetime.fromtimestamp(value / 1000, UTC))
+    return str(value)

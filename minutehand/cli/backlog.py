@@ -79,7 +79,7 @@ def _line(one: "Backlog") -> Sequence[object]:
         f"{one.pollers_behind} of {one.pollers}",
         f"{one.to_skip:,}",
         _time(one.drain_seconds),
-        ", ".join(one.held_by),
+        ", ".join(one.held_by) or None,
     )
 
 

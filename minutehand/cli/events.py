@@ -1,19 +1,18 @@
 """`minutehand events`: what became of a client's schedules, as it happens."""
 
-import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, KeyText, Url, connect, limit_of
-from minutehand.cli.output import at_most, print_json, print_table, say, show
+from minutehand.cli.output import at_most, print_json, print_json_line, print_table, say, show
 
 if TYPE_CHECKING:
     from minutehand.client import Event
 
 app = typer.Typer(help="Read a client's feed of events, which its setting event_feed turns on.")
 
-_HEAD = ("AT", "TYPE", "SCHEDULE", "ATTEMPTS", "REASON", "LABEL", "KEY")
+_HEAD = ("AT", "TYPE", "SCHEDULE", "WHAT")
 
 Since = Annotated[
     str | None,
@@ -37,7 +36,7 @@ def list_(
     if as_json:
         print_json({"events": events}, more=more)
     else:
-        print_table(_HEAD, [_row(event) for event in events], more=more)
+        print_table(_HEAD, [_row(event) for event in events], yielding={"WHAT"}, more=more)
 
 
 @app.command(epilog="Example: minutehand events tail shop")
@@ -55,22 +54,11 @@ def tail(
     with connect(url, key) as api:
         for event in api.client(client_id).events(since=since):
             if as_json:
-                typer.echo(json.dumps(_document(event)))
+                print_json_line(event)
             else:
                 say("  ".join(show(value) for value in _row(event)))
 
 
 def _row(event: "Event") -> tuple[object, ...]:
-    data = event.data
-    told = (data.get(name) for name in ("attempts", "reason", "label", "key"))
-    return (event.at, event.type, event.schedule_id, *told)
-
-
-def _document(event: "Event") -> dict[str, object]:
-    return {
-        "id": str(event.id),
-        "type": event.type,
-        "at": event.at.isoformat(),
-        "schedule_id": None if event.schedule_id is None else str(event.schedule_id),
-        "data": event.data,
-    }
+    told = ", ".join(f"{name}={value}" for name, value in event.data.items())
+    return (event.at, event.type, event.schedule_id, told)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import typer
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
 
 T = TypeVar("T")
 
@@ -51,11 +51,20 @@ def at_most(limit: int, found: Iterable[T]) -> tuple[list[T], bool]:
 def print_json(value: Any, *, more: bool = False) -> None:
     """Print one JSON document, with instants in UTC with milliseconds, as the API answers them. JSON permits raw
     control characters from U+007F on in strings: they are escaped too."""
+    _echo_json(value, indent=2)
+    _say_whether(more)
+
+
+def print_json_line(value: Any) -> None:
+    """Print one JSON document on a line of its own, in the form of `print_json`: one of a stream of them."""
+    _echo_json(value, indent=-1)
+
+
+def _echo_json(value: Any, *, indent: int) -> None:
     import msgspec
 
     plain = _plain(msgspec.to_builtins(value, builtin_types=(datetime,)))
-    typer.echo(msgspec.json.format(msgspec.json.encode(plain), indent=2).decode().translate(_JSON_ESCAPES))
-    _say_whether(more)
+    typer.echo(msgspec.json.format(msgspec.json.encode(plain), indent=indent).decode().translate(_JSON_ESCAPES))
 
 
 def _plain(value: Any) -> Any:
@@ -83,7 +92,7 @@ def print_table(
 
     table = RowTable(columns, rows, yielding=yielding)
     console = make_console()
-    console.print(table)
+    _print(console, table)
     if not table.rows:
         console.print("none")
     _say_whether(more)
@@ -101,7 +110,15 @@ def print_fields(fields: Iterable[tuple[str, Any]]) -> None:
     console = make_console()
     # Programs that read a pipe get the instant alone, as they do from tables.
     now = _now() if console.is_terminal else None
-    console.print(FieldLines([(name, _field(value, now)) for name, value in fields if value is not None]))
+    _print(console, FieldLines([(name, _field(value, now)) for name, value in fields if value is not None]))
+
+
+def _print(console: "Console", what: "RenderableType") -> None:
+    """Print without the blanks that fill a column: a file or a pipe would keep them."""
+    with console.capture() as captured:
+        console.print(what)
+    lines = captured.get().split("\n")
+    typer.echo("\n".join(line.rstrip() for line in lines), nl=False)
 
 
 def _now() -> datetime:

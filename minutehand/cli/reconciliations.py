@@ -8,7 +8,7 @@ import typer
 from minutehand.cli.filter_options import Filters, RequiredEnd, RequiredStart
 from minutehand.cli.option_groups import grouped
 from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, IdempotencyKey, KeyText, Url, connect, limit_of
-from minutehand.cli.output import at_most, print_fields, print_json, print_table, say
+from minutehand.cli.output import at_most, print_fields, print_json, print_table, progress
 
 if TYPE_CHECKING:
     from minutehand.client import Reconciliation
@@ -194,7 +194,7 @@ def stop(
 
 
 def _tell(found: "Reconciliation") -> None:
-    say(f"{_done(found)} minutes; {_counts(found) or 'nothing yet'}")
+    progress(f"{_done(found)} minutes; {_counts(found) or 'nothing yet'}")
 
 
 def _done(found: "Reconciliation") -> str:
@@ -223,7 +223,7 @@ def _show(found: "Reconciliation", as_json: bool) -> None:
             ("filters", ", ".join(f"{name} {_text(value)}" for name, value in found.filters.items()) or None),
             ("state", found.state),
             ("minutes", _done(found)),
-            ("found", ", ".join(f"{count:,} {name}" for name, count in found.seen.items()) or None),
+            ("found", ", ".join(f"{count:,} {name}" for name, count in found.seen.items()) or "none"),
             ("outcomes", _counts(found) or None),
             *((f"due from {one.hour:%Y-%m-%d %H:%M}", f"{one.schedules:,}") for one in found.hours),
             *(("such as", one) for one in found.samples),

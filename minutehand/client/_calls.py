@@ -579,7 +579,7 @@ def number(value: int | None) -> str | None:
 
 def segment(text: str) -> str:
     if not text:
-        raise ValueError("an id can't be empty")
+        raise ValueError("an id or name can't be empty: is a variable not set?")
     return escaped(text)
 
 

@@ -1,11 +1,11 @@
 """One partition's records, handled in their order.
 
-    records ─▶ the next stretch
+    records ─▶ the next portion
                  ├─ creates and puts: commit the plan ─▶ the API ─▶ dead-letter topic ─▶ position = end
                  └─ cancels:                             the API ─▶ dead-letter topic ─▶ position = end
     the position is committed with the next plan; without one, as soon as nothing more waits
 
-At most one stretch of a partition is under way, so offsets are committed in order, and only behind what is durable.
+At most one portion of a partition is under way, so offsets are committed in order, and only behind what is durable.
 
 # A plan that is found
 
@@ -30,7 +30,7 @@ from uuid import UUID
 from minutehand.client._models import Fault
 from minutehand.ingest.api import IngestApi, Refused, TokenRefused, Unreadable
 from minutehand.ingest.counts import IngestCounts
-from minutehand.ingest.plans import MAX_ITEMS, Plan, body_of, fingerprint_of, ids_under, items_of, left_of, next_stretch
+from minutehand.ingest.plans import MAX_ITEMS, Plan, body_of, fingerprint_of, ids_under, items_of, left_of, next_portion
 from minutehand.ingest.records import Cancel, Create, Poison, Reading, Record
 from minutehand.ingest.waiting import until_decided
 from scheduler_service.domain.ids import DAY_MS, due_of
@@ -151,7 +151,7 @@ class PartitionWorker:
         self._news.set()
 
     def stop(self) -> None:
-        """End after the stretch under way."""
+        """End after the portion under way."""
         self.stopping = True
         self._news.set()
 
@@ -187,12 +187,12 @@ class PartitionWorker:
         await self._news.wait()
 
     async def _go_on(self) -> None:
-        """Handle the next stretch."""
-        stretch = next_stretch(
+        """Handle the next portion."""
+        portion = next_portion(
             [reading for _, reading in self._waiting], most_items=self._most_items, most_bytes=self._batch_bytes
         )
-        entries = [self._waiting[at] for at in range(stretch.records)]
-        if stretch.cancels:
+        entries = [self._waiting[at] for at in range(portion.records)]
+        if portion.cancels:
             await self._cancels(entries)
             return
         creates = [reading for _, reading in entries if isinstance(reading, Create)]
@@ -205,7 +205,7 @@ class PartitionWorker:
         await self._create(entries, creates, plan, body)
 
     async def _repeat(self, plan: Plan) -> None:
-        """Handle the stretch of a plan that was stored before."""
+        """Handle the portion of a plan that was stored before."""
         self._counts.repeated_plans += 1
         entries = [entry for entry in self._waiting if entry[0].offset < plan.end]
         creates = [reading for _, reading in entries if isinstance(reading, Create)]
@@ -335,7 +335,7 @@ class PartitionWorker:
         *,
         as_results: bool = False,
     ) -> None:
-        """Write the refused records of a stretch, and move on behind it. `results`: of its creates in order, or one for
+        """Write the refused records of a portion, and move on behind it. `results`: of its creates in order, or one for
         each record."""
         of_creates = iter(results)
         letters: list[tuple[Record, Refused]] = []

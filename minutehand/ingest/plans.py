@@ -105,17 +105,17 @@ def fingerprint_of(body: bytes) -> str:
     return hashlib.blake2b(body, digest_size=12).hexdigest()
 
 
-class Stretch(NamedTuple):
+class Portion(NamedTuple):
     """So many first records of a partition are handled together."""
 
     records: int
     cancels: bool
 
 
-def next_stretch(readings: Sequence[Reading], *, most_items: int, most_bytes: int) -> Stretch:
-    """The longest stretch of creates and puts, or of cancels; what can't be understood goes with either. At least one.
+def next_portion(readings: Sequence[Reading], *, most_items: int, most_bytes: int) -> Portion:
+    """The longest portion of creates and puts, or of cancels; what can't be understood goes with either. At least one.
 
-    A stretch of cancels never holds two different things of one key, because a put of it would end it."""
+    A portion of cancels never holds two different things of one key, because a put of it would end it."""
     kind: type[Create] | type[Cancel] | None = None
     size = items = 0
     for count, reading in enumerate(readings):
@@ -123,12 +123,12 @@ def next_stretch(readings: Sequence[Reading], *, most_items: int, most_bytes: in
             continue
         mine: type[Create] | type[Cancel] = type(reading)
         if kind is not None and mine is not kind:
-            return Stretch(count, kind is Cancel)
+            return Portion(count, kind is Cancel)
         kind, items = mine, items + 1
         size += reading.size if isinstance(reading, Create) else 0
         if items > 1 and (items > most_items or size > most_bytes):
-            return Stretch(count, kind is Cancel)
-    return Stretch(len(readings), kind is Cancel)
+            return Portion(count, kind is Cancel)
+    return Portion(len(readings), kind is Cancel)
 
 
 def ids_under(token: str, client_id: str, body: bytes, items: Sequence[bytes]) -> list[ScheduleId | None]:

@@ -52,28 +52,72 @@ class KnownAnswers(dict[bytes, int]):
             self[data] = status
 
 
-class Answer:
+class AnswerBody:
+    """What answers have alike over HTTP/1.1 and HTTP/2: the bound of their body, and what is kept of it. Subclasses set
+    the attributes, as a call more for each answer would cost. `end`: why nothing more is read. `_keeps`: headers, body
+    and excerpt are kept. `_unasked`: something came after the end."""
+
+    __slots__ = (
+        "_body_bytes",
+        "_excerpt_bytes",
+        "_keeps",
+        "_kept",
+        "_kept_bytes",
+        "_response_bytes",
+        "_unasked",
+        "end",
+    )
+
+    end: End | None
+    _body_bytes: int
+    _excerpt_bytes: int
+    _keeps: bool
+    _kept: bytearray
+    _kept_bytes: int
+    _response_bytes: int
+    _unasked: bool
+
+    def hear_body(self, piece: bytes) -> None:
+        if self.end is not None:
+            self._unasked = True
+            return
+        if self._keeps and self._body_bytes < self._kept_bytes:
+            # In one piece: a receiver may send its body in tens of thousands of chunks.
+            self._kept += piece[: self._kept_bytes - self._body_bytes]
+        self._body_bytes += len(piece)
+        if self._body_bytes > self._response_bytes:
+            self.end = "too-long"
+
+    @property
+    def excerpt(self) -> str:
+        """The beginning of the body; kept only for statuses of 300 and above and for observed attempts."""
+        return self.body[: self._excerpt_bytes].decode(errors="replace")
+
+    @property
+    def body(self) -> bytes:
+        """What is kept of the body."""
+        return bytes(self._kept)
+
+    @property
+    def cut(self) -> bool:
+        """Whether the body had more than is kept of it, or broke off."""
+        return self.end != "complete" or self._body_bytes > self._kept_bytes
+
+
+class Answer(AnswerBody):
     """The answers of one connection, one request after another. `close` it with the connection: the parser refers back
     to it, and that reference cycle would live until the garbage collector runs."""
 
     __slots__ = (
         "_answer_bytes",
         "_begun",
-        "_body_bytes",
-        "_excerpt_bytes",
         "_head",
         "_head_complete",
         "_headless",
         "_keep",
-        "_keeps_head",
-        "_kept_bytes",
         "_known",
         "_parser",
-        "_pieces",
-        "_response_bytes",
         "_skips_head",
-        "_unasked",
-        "end",
         "fed",
         "received",
         "status",
@@ -89,7 +133,7 @@ class Answer:
         self._excerpt_bytes = excerpt_bytes
         self._parser: Any = httptools.HttpResponseParser(self)
         self._head: bytes | bytearray = b""
-        self._pieces: list[bytes] = []
+        self._kept = bytearray()
         self.begin(bodiless=False, observed=False)
 
     def begin(self, *, bodiless: bool, observed: bool, kept: bool = False) -> None:
@@ -99,9 +143,9 @@ class Answer:
         self.version = b""
         self.received = 0
         self.fed = False
-        self.end: End | None = None
+        self.end = None
         self._headless = bodiless
-        self._keeps_head = observed or kept
+        self._keeps = observed or kept
         self._kept_bytes = ANSWER_BYTES if kept else self._excerpt_bytes
         self._head_complete = self._keep = self._unasked = self._skips_head = False
         self._body_bytes = 0
@@ -111,8 +155,8 @@ class Answer:
     def forget(self) -> None:
         """Drop head and excerpt: the connection may be idle for long."""
         self._head = b""
-        if self._pieces:
-            self._pieces = []
+        if self._kept:
+            self._kept = bytearray()
 
     def count(self, size: int) -> bool:
         """Count bytes read from the socket, TLS included. False: the answer has exceeded its bound."""
@@ -125,7 +169,7 @@ class Answer:
 
     def feed(self, data: bytes) -> None:
         """Parse bytes that were counted. Nothing may be fed after the end. `fed`: any bytes came."""
-        if self.fed or self._keeps_head or self._headless:
+        if self.fed or self._keeps or self._headless:
             self.fed = True
             self._parse(data)
             return
@@ -136,7 +180,7 @@ class Answer:
             self._head_complete = self._keep = True
             return
         self._parse(data)
-        plain = self.version == b"1.1" and not self._keeps_head
+        plain = self.version == b"1.1" and not self._keeps
         if plain and self.reusable and self.status < _FIRST_KEPT_STATUS:
             self._known.remember(data, self.status)
 
@@ -145,7 +189,7 @@ class Answer:
             data = self._find_status(data)
             if not data:
                 return
-        if not self._head_complete and self._keeps_head:
+        if not self._head_complete and self._keeps:
             self._head += data
         try:
             self._parser.feed_data(data)
@@ -187,8 +231,8 @@ class Answer:
                 self.status, self.version = status, match[1]
                 rest = begun[at:] if at else begun
                 if status >= _FIRST_KEPT_STATUS or match[1] == b"1.0" or _may_say_verb(rest):
-                    self._keeps_head = True
-                if self._keeps_head:
+                    self._keeps = True
+                if self._keeps:
                     self._head = bytearray()
                 return rest
             if status < 100 or status == _SWITCHING_PROTOCOLS:
@@ -197,6 +241,8 @@ class Answer:
             at, self._skips_head = match.end() - 2, True
         self.end, self._begun = "malformed", b""
         return b""
+
+    on_body = AnswerBody.hear_body
 
     def on_message_begin(self) -> None:
         if self.end is not None:
@@ -208,16 +254,6 @@ class Answer:
         self._head_complete = True
         if self._headless:
             self._complete()
-
-    def on_body(self, piece: bytes) -> None:
-        if self.end is not None:
-            self._unasked = True
-            return
-        if self._keeps_head and self._body_bytes < self._kept_bytes:
-            self._pieces.append(piece[: self._kept_bytes - self._body_bytes])
-        self._body_bytes += len(piece)
-        if self._body_bytes > self._response_bytes:
-            self.end = "too-long"
 
     def on_message_complete(self) -> None:
         if self.end is None:
@@ -238,22 +274,7 @@ class Answer:
     @property
     def may_ask(self) -> bool:
         """Whether all headers are here, which may ask for something."""
-        return self._keeps_head and self._head_complete
-
-    @property
-    def excerpt(self) -> str:
-        """The beginning of the body; kept only for statuses of 300 and above and for observed attempts."""
-        return self.body[: self._excerpt_bytes].decode(errors="replace")
-
-    @property
-    def body(self) -> bytes:
-        """What is kept of the body."""
-        return b"".join(self._pieces)
-
-    @property
-    def cut(self) -> bool:
-        """Whether the body had more than is kept of it, or broke off."""
-        return self.end != "complete" or self._body_bytes > self._kept_bytes
+        return self._keeps and self._head_complete
 
     def fields(self) -> list[tuple[str, str]]:
         """The headers of the final answer as far as they came; kept when the excerpt is, and for HTTP/1.0."""

@@ -18,7 +18,6 @@ A client whose receivers hang can't fill the engine (`ready_rows`), and long cal
 A ready row whose receiver has no room (see `receivers`) is parked, so that rows for other hosts pass it. A row
 whose receiver is held back ends at once without an attempt: it is requeued (`defer`), and so is one that can't be
 prepared yet (`preparation`), or whose destination is paused (`named_rows`). One whose token is being fetched is parked.
-A row that is no call (`words`) ends when it is due, whatever its client's turn and its receiver's room.
 Everything that a destination says is taken at the start of the attempt, as the node knows it then.
 
 A client of which this node has held no poller for as long as a breaker may be open (`breaker_longest_seconds`) is
@@ -26,7 +25,7 @@ forgotten, so that limits and breakers outlast a poller that moves away and back
 """
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -47,7 +46,6 @@ from poller_cluster.dispatch.preparation import Preparation
 from poller_cluster.dispatch.ready_rows import ClientRows, ReadyRows, RowsByDue, claim_rows, engine_part
 from poller_cluster.dispatch.receivers import ROUNDING, Receiver, Receivers, due_within
 from poller_cluster.dispatch.request import Prepared
-from poller_cluster.dispatch.words import end_of_wait
 from poller_cluster.held_pollers import HeldPollers
 from poller_cluster.node_runtime import NodeRuntime
 from poller_cluster.settings import MinuteSettings, ReceiverSettings
@@ -343,8 +341,6 @@ class Dispatcher:
         return destination is None or not destination.callable
 
     def _make_ready(self, job: Job, *, called: bool = False) -> None:
-        if job.claim.word is not None and self._end_wait(job):
-            return
         queue = self._held[job.owner.client_id].queues[job.over_quota]
         job.called = called
         if called:
@@ -354,15 +350,6 @@ class Dispatcher:
         if not queue.queued:
             queue.queued = True
             queue.turn.append(queue)
-
-    def _end_wait(self, job: Job) -> bool:
-        """End a row that is no call. False: not yet; it waits among the ready rows."""
-        client = self._clients.get(job.owner.client_id)
-        if client is None or not self._trusted() or not self._clock.wall_trusted():
-            return False
-        now = self._clock.wall_ms()
-        self._ended_unsent(job, end_of_wait(job.claim, client, now=now, jitter=self._randomness.fraction), now)
-        return True
 
     def _pump_soon(self) -> None:
         """Look for rows to start once for all attempts that end in this turn of the loop, and after every
@@ -419,10 +406,6 @@ class Dispatcher:
                 if job.due > start.now:
                     self._await_due([job])
                     self._wake.set()
-                elif job.claim.word is not None:
-                    if not self._end_wait(job):
-                        ready.append(job)
-                        break
                 elif self._may_go(job, start):
                     queue.deficit -= 1
                     started = True
@@ -492,9 +475,9 @@ class Dispatcher:
         """The receiver of this name, if rows were for it recently."""
         return self._receivers.known(client_id, name)
 
-    def receivers_open(self) -> int:
-        """How many receivers of this node have a breaker that is open or half-open."""
-        return sum(not receiver.breaker.closed for _, receiver in self._receivers.all())
+    def held_back(self) -> Counter[ClientId]:
+        """How many receivers of each client have a breaker that is open or half-open."""
+        return Counter(client_id for client_id, receiver in self._receivers.all() if not receiver.breaker.closed)
 
     def judge(self, claim: Claim, client: ServedClient, receiver: "Receiver[Job]") -> Outcome | None:
         """The outcome of a row that need not be claimed: its receiver is held back beyond its due; else None."""

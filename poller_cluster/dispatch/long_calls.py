@@ -15,7 +15,7 @@ Their time-out decides, and not how long they take: what has begun can't be take
     end     leave()            also of rows that are given back
 
 Only claims are limited: a claimed row keeps its place until it has ended, whatever its destination says meanwhile.
-Notices are sent with their destination's time-out and count, but nothing holds them back here: their batches are few.
+Notices are no long calls: their time-out is at most `longest_other_seconds` (`notices.calls`).
 
 Pure apart from `on_free`. Every `now` is monotonic seconds.
 """
@@ -73,6 +73,11 @@ class LongCalls:
         """Long calls that are claimed, or whose claim is under way."""
         return self._taken
 
+    @property
+    def longest_other_seconds(self) -> float:
+        """The longest time-out of a call that is no long one."""
+        return self._settings.long_call_seconds
+
     def possible(self, client: ServedClient) -> bool:
         """Whether any call of this client may be long."""
         return client.longest_attempt_seconds > self._settings.long_call_seconds
@@ -109,7 +114,7 @@ class LongCalls:
 
     def enter(self, job: Job, client: ServedClient) -> None:
         """A row is claimed: it has a place if its call is a long one. The other events mean nothing for other rows."""
-        if job.claim.word is None and self.includes(job.claim.row, client):
+        if self.includes(job.claim.row, client):
             job.long = True
             self._of(client.client_id).outstanding += 1
             self._taken += 1

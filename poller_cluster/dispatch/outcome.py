@@ -99,7 +99,9 @@ def conclude(
         nothing_sent=result.nothing_sent,
         final=result.final,
         retry_after_seconds=result.retry_after_seconds,
-        due_ms=options.deadline_from(due_of(claim.row.schedule_id), first, row_due=claim.row.due),
+        due_ms=options.deadline_from(
+            due_of(claim.row.schedule_id), first, row_due=max(claim.row.due, result.started_at_ms)
+        ),
         now_ms=now,
         jitter=jitter(),
         at_most_once=options.at_most_once(settings),
@@ -178,7 +180,9 @@ def until_open_again(
         return None
     deadline_ms = round(options.retry_settings(settings.retry).deadline_seconds * 1000)
     first = claim.first_attempt_at
-    if at > options.deadline_from(due_of(row.schedule_id), first, row_due=row.due) + deadline_ms:
+    # A row that is deferred gets another instant: what it was held back for before counts, too.
+    held_ms = 0 if claim.waits is None else claim.waits.ms_of(RECEIVER_OPEN)
+    if at > options.deadline_from(due_of(row.schedule_id), first, row_due=row.due - held_ms) + deadline_ms:
         if not options.attempts_counted(row.attempt_base or 0):
             return None if row.is_retry_row else defer(claim, at=at, in_doubt=in_doubt, reason=RECEIVER_OPEN)
         return Outcome(

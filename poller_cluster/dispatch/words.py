@@ -4,7 +4,8 @@
     receiver-failed    a failed attempt: retried by policy, or failed for good
     awaiting           the deadline came before a word: the same
 
-Nothing is sent, so a row that an earlier owner may have handled is not in doubt: it ends as it would have there.
+Nothing is sent, so such a row is not claimed, and ends when it is due, whatever room its client has. One that an
+earlier owner may have handled is not in doubt: it ends as it would have there.
 """
 
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from poller_cluster.clients import ServedClient
 from poller_cluster.dispatch.job import Claim
 from poller_cluster.dispatch.outcome import read_decision
 from scheduler_service.domain.acknowledgements import ACCEPTED, ACKNOWLEDGED, NOT_ACKNOWLEDGED, RECEIVER_FAILED
-from scheduler_service.domain.ids import UnixMillis, due_of
+from scheduler_service.domain.ids import UnixMillis
 from scheduler_service.domain.options import NO_OPTIONS, ScheduleOptions, Undecodable, decode_options
 from scheduler_service.domain.retry import decide
 from scheduler_service.domain.schedules import Outcome, State
@@ -40,7 +41,8 @@ def end_of_wait(claim: Claim, client: ServedClient, *, now: int, jitter: Callabl
         nothing_sent=False,
         final=False,
         retry_after_seconds=None,
-        due_ms=options.deadline_from(due_of(row.schedule_id), claim.first_attempt_at, row_due=row.due),
+        # Neither the wait uses up the retries, nor that nobody was there, or the client held, when it was over.
+        due_ms=end,
         now_ms=end,
         jitter=jitter(),
         at_most_once=settings.in_doubt == "drop",

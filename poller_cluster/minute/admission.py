@@ -30,6 +30,7 @@ from poller_cluster.clients import ServedClient
 from poller_cluster.dispatch.job import Job
 from poller_cluster.dispatch.outcome import BEHIND_ITS_KEY, defer
 from poller_cluster.dispatch.receivers import Receiver, due_within, longest_due_in, part_for
+from poller_cluster.dispatch.words import end_of_wait
 from poller_cluster.minute.context import MinuteContext
 from poller_cluster.minute.flow_admission import FlowAdmission
 from poller_cluster.minute.long_admission import LongAdmission
@@ -129,6 +130,7 @@ class MinuteAdmission:
         self._clients = context.clients
         self._find_client = context.clients.get
         self._monotonic = context.runtime.clock.monotonic
+        self._fraction = context.runtime.randomness.fraction
         self._dispatcher = context.dispatcher
         self._row_window = context.limits.row_window
         self._counts = context.books.counts
@@ -176,9 +178,6 @@ class MinuteAdmission:
         self._long.begin(held, self._find_client(self._client_id))
 
     def judge(self, entry: PendingRow, now: int) -> Verdict:
-        if entry.word is not None:
-            # It calls nobody (`dispatch.words`), and it is the first of its key, if it has one.
-            return None
         row, known = entry.row, self._alike
         if known is not None and (row.due > known.due_until or (row.url != known.url and not _is_below(row, known))):
             known = None
@@ -213,6 +212,11 @@ class MinuteAdmission:
         if key is not None and is_run_key(key):
             self._order.started(key, entry.row.schedule_id, now, calling=True)
         return None
+
+    def end_of_word(self, entry: PendingRow, now: int) -> Outcome | None:
+        # It calls nobody, so no room counts, and it is the first of its key, if it has one.
+        client = self._find_client(self._client_id)
+        return None if client is None else end_of_wait(entry.claim(), client, now=now, jitter=self._fraction)
 
     def _judge_destination(self, entry: PendingRow, client: ServedClient) -> Verdict:
         """Before all else: a row that can't be called takes no place in a queue. Rows of one ordering key that are

@@ -12,7 +12,7 @@ from poller_cluster.minute.limits import MinuteLimits
 from poller_cluster.node_runtime import NodeRuntime
 from poller_cluster.notices.calls import NoticeCalls
 from poller_cluster.notices.ends import EndNotices
-from poller_cluster.notices.occurrences import Occurrences
+from poller_cluster.notices.node_events import NodeEvents
 from scheduler_service.domain.ids import ClientId, Partition
 from scheduler_service.domain.ports import ScheduleStore
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
@@ -29,7 +29,7 @@ class MinuteContext:
     clients: ServedClients
     dispatcher: Dispatcher
     notices: NoticeCalls
-    occurrences: Occurrences
+    node_events: NodeEvents
     fire_guard: CronFireGuard
     books: Bookkeeper
     limits: MinuteLimits

@@ -36,7 +36,7 @@ ALL = 1 << 30
 UNTIL_DUE: WaitQueue = (LATER, "")
 """The queue of rows that are not due: one for all keys."""
 
-Turn: TypeAlias = FlowPlace[Job] | Hold | Outcome | None
+FlowVerdict: TypeAlias = FlowPlace[Job] | Hold | Outcome | None
 """A place with room, None for a row without limits, or what becomes of the row instead of being claimed."""
 
 
@@ -74,7 +74,7 @@ class FlowAdmission:
         place.claiming()
         self._claiming.append(place)
 
-    def judge(self, entry: PendingRow, client: ServedClient, now_ms: int) -> Turn:
+    def judge(self, entry: PendingRow, client: ServedClient, now_ms: int) -> FlowVerdict:
         row, flow = entry.row, flow_of(entry.row.options)
         if self._now is None:
             self._now = self._dispatcher.flows.monotonic()

@@ -28,7 +28,7 @@ answers Stop. The shell sets LOST in any phase when the lease is lost.
 
     row:  waiting --(commit applied)--> claimed --(attempt ended)--> ended --(commit applied)--> recorded
            |  ^__(given back unsent)_______|                           ^
-           '--(deferred, or must not be called: ends unclaimed)--------'
+           '--(deferred, no call, or must not be called: ends unclaimed)'
 
 Why this is safe: see the docstring of `poller_cluster`."""
 
@@ -77,6 +77,8 @@ from scheduler_service.domain.verbs import CRON_STOPPED
 
 STRAYS_AT_ONCE = 100
 """Rows that a sweep reads by key in one request; all their columns are read, so they may be large."""
+WORD_AGAIN_MS = 1_000
+"""From one look to the next at a row that is due, is no call and can't be ended yet."""
 _WITH_FOLLOW_UP = (State.RETRYING, State.FAILED)
 
 
@@ -227,6 +229,8 @@ class PollerMinute:
         instants: list[int] = []
         if (oldest := self.rows.oldest_end()) is not None:
             instants.append(oldest + self.record_after_ms)
+        if (word := self.rows.next_word()) is not None:
+            instants.append(word if word > now else now + WORD_AGAIN_MS)
         if headroom > 0:
             lead_ms = min(self.settings.claim_lead_ms, self.claim_ahead_ms)
             instants += self.rows.claim_instants(now, lead_ms=lead_ms)
@@ -240,6 +244,9 @@ class PollerMinute:
 
     def _due_commit(self, now: int, headroom: int) -> OwnerCommit | None:
         self.rows.reconsider(self._admission, now)
+        if not self.draining:
+            # They take no place, so they wait for no room.
+            self.rows.end_words(now, self._admission.end_of_word)
         due = self.rows.next_due()
         claims_due = (
             headroom > 0 and due is not None and due <= now + min(self.settings.claim_lead_ms, self.claim_ahead_ms)

@@ -33,7 +33,7 @@ from collections.abc import Callable
 from scheduler_service.domain.acknowledgements import REASONS_OF_WORDS
 from scheduler_service.domain.ids import Minute, ScheduleId
 from scheduler_service.domain.options import Undecodable, decode_options, is_run_key
-from scheduler_service.domain.retry_rows import IN_DOUBT, MARK_REDELIVERY, SUPERSEDED, says_in_doubt
+from scheduler_service.domain.retry_rows import IN_DOUBT, MARK_REDELIVERY, SUPERSEDED, says_in_doubt, word_of
 from scheduler_service.domain.schedules import Outcome, Row, State
 
 QUEUED_IDS = 50_000
@@ -98,7 +98,9 @@ class OrderingKeys:
         key = row.ordering_key
         if key is None or not row.defined or row.reason == SUPERSEDED:
             return
-        self._awaits(row.schedule_id, awaiting=row.state == State.RETRYING and row.reason in REASONS_OF_WORDS)
+        if row.state is not None or row.options is not None:
+            # Without options nobody can say what a retry row is.
+            self._awaits(row.schedule_id, awaiting=_is_awaiting(row))
         if is_run_key(key) and not self._learn(key, row.schedule_id, _redelivered_at(row)):
             return
         if is_run_key(key) and _has_started(row):
@@ -137,7 +139,9 @@ class OrderingKeys:
 
     def _awaits(self, schedule_id: ScheduleId, *, awaiting: bool) -> None:
         if awaiting:
-            self._awaiting.add(schedule_id)
+            # Nothing waits for more rows than are queued.
+            if len(self._awaiting) < QUEUED_IDS:
+                self._awaiting.add(schedule_id)
         elif self._awaiting:
             self._awaiting.discard(schedule_id)
 
@@ -280,6 +284,13 @@ class OrderingKeys:
             if len(late) >= limit:
                 break
         return late[:limit]
+
+
+def _is_awaiting(row: Row) -> bool:
+    """Whether a receiver's word ends the schedule of this row: an original, or the retry row at the deadline."""
+    if row.state is None:
+        return row.is_retry_row and word_of(row.options) is not None
+    return row.state == State.RETRYING and row.reason in REASONS_OF_WORDS
 
 
 def _has_started(row: Row) -> bool:

@@ -1,7 +1,7 @@
 """The rows of one poller minute that have no recorded outcome yet, as its machine holds them. Pure bookkeeping."""
 
 import heapq
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sized
 from itertools import islice
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -20,7 +20,7 @@ class PendingRow:
     that were not perhaps called before, must also be checked before they are claimed. `found_at`: when it was found
     (Unix ms) if its minute had been read completely by then, else 0. Such a row may have been created in time and only
     its hint lost, so its lateness counts from then. `waited`: what it was held for, and its schedule before; None: for
-    nothing. `hold`: since when it is held, and why."""
+    nothing. `hold`: since when it is held, and why. `word`: of a row that is no call, and never claimed."""
 
     __slots__ = (
         "checked",
@@ -171,6 +171,8 @@ class PendingRows:
         self._found_before: dict[RowKey, int] = {}
         self._by_key: dict[RowKey, PendingRow] = {}
         self._waiting: list[tuple[RowKey, PendingRow]] = []
+        self._words: list[tuple[RowKey, PendingRow]] = []
+        """Waiting rows that are no calls: they are never claimed."""
         self.held: dict[WaitQueue, list[tuple[RowKey, PendingRow]]] = {}
         self.ended: dict[PendingRow, None] = {}
         self.unchecked: dict[RowKey, PendingRow] = {}
@@ -205,7 +207,7 @@ class PendingRows:
             self.unchecked[key] = entry
         if redelivery:
             self._on_the_wire[entry] = None
-        heapq.heappush(self._waiting, (key, entry))
+        heapq.heappush(self._waiting if entry.word is None else self._words, (key, entry))
 
     def forget(self, key: RowKey) -> PendingRow | None:
         entry = self._by_key.pop(key, None)
@@ -226,6 +228,7 @@ class PendingRows:
                 self.forget(key)
                 self._found_before[key] = entry.found_at
         self._waiting.clear()
+        self._words.clear()
         self.held.clear()
 
     def unchecked_by(self, horizon: int) -> tuple[Row, ...]:
@@ -269,6 +272,29 @@ class PendingRows:
                 self.end(entry, verdict, at=now)
         self.put_back(unchecked)
         return tuple(picked)
+
+    def end_words(self, now: int, end_of: Callable[[PendingRow, int], Outcome | None]) -> None:
+        """End the checked rows that are no calls and are due by `now`, as `end_of(row, now)` says; None: not yet."""
+        words, left = self._words, list[tuple[RowKey, PendingRow]]()
+        while words and words[0][0].due <= now:
+            first = heapq.heappop(words)
+            entry = first[1]
+            if not entry.waits:
+                continue
+            outcome = end_of(entry, now) if entry.checked else None
+            if outcome is None:
+                left.append(first)
+            else:
+                self.end(entry, outcome, at=now)
+        for each in left:
+            heapq.heappush(words, each)
+
+    def next_word(self) -> UnixMillis | None:
+        """Due of the earliest waiting row that is no call."""
+        words = self._words
+        while words and not words[0][1].waits:
+            heapq.heappop(words)
+        return words[0][0].due if words else None
 
     def held_for(self, kind: str) -> bool:
         """Whether rows are held in a queue of this kind."""
@@ -347,6 +373,9 @@ class PendingRows:
 class Admission(Judge, Protocol):
     """What a minute's machine asks before it claims a row (`minute.admission`), and informs of the rows that it reads
     and records."""
+
+    def end_of_word(self, entry: PendingRow, now: int) -> Outcome | None:
+        """The outcome of a due row that is no call. None: not yet."""
 
     def answered(self) -> None:
         """No claim is under way any more: the rows that were admitted are handed out, or wait again."""

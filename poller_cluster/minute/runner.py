@@ -330,7 +330,7 @@ class MinuteRun:
             self._context.books.counts.in_doubt += 1
         over_quota = self._handed_out > GUARANTEED_CALLS_PER_MINUTE
         if over_quota:
-            self._context.occurrences.quota_exceeded(self.client_id)
+            self._context.node_events.quota_exceeded(self.client_id)
         return Job(self, claim, claim.row.due, over_quota)
 
     def may_send(self) -> bool:

@@ -9,7 +9,7 @@ To its run a row looks as if the dispatcher had it: it gets one outcome, or is t
 """
 
 from collections.abc import Sequence
-from typing import Final, TypeAlias
+from typing import Final
 
 import msgspec
 
@@ -21,7 +21,7 @@ from poller_cluster.dispatch.outcome import defer
 from poller_cluster.dispatch.receivers import Receiver
 from poller_cluster.held_pollers import HeldPollers
 from poller_cluster.node_runtime import NodeRuntime
-from poller_cluster.notices.deadlines import LOOK_AGAIN_MS, Append, Deadlines, Looked
+from poller_cluster.notices.success_deadlines import LOOK_AGAIN_MS, Append, Looked, SuccessDeadlines
 from scheduler_service.domain.clients import ClientState
 from scheduler_service.domain.destinations import named_url, read_named_url
 from scheduler_service.domain.end_notices import EndNotice
@@ -30,8 +30,9 @@ from scheduler_service.domain.notices import (
     EVENTS_CLIENT,
     EVENTS_GONE,
     NOTICE_SCHEME,
-    Deadline,
-    Occurrence,
+    DeadlineContent,
+    EventContent,
+    NoticeContent,
     decode_notice,
     end_notice_body,
     notice_body,
@@ -62,8 +63,6 @@ SUBSCRIPTION_OVER: Final = "subscription-over"
 UNWANTED: Final = "unwanted"
 """The subscription wants none of the events any more."""
 _HEADERS: Final = encode_headers([("content-type", "application/json")])
-_Deferred: TypeAlias = tuple[str, int]
-"""Why, and after how many milliseconds to twice of them."""
 
 
 class _Sender:
@@ -110,7 +109,7 @@ class NoticeCalls:
         destinations: DestinationStore,
         runtime: NodeRuntime,
         append: Append,
-        deadlines: Deadlines,
+        deadlines: SuccessDeadlines,
     ) -> None:
         self._append = append
         self._deadlines = deadlines
@@ -154,7 +153,7 @@ class NoticeCalls:
             if client is None or not client.active:
                 for job in self._dispatcher.withdraw(sender):
                     key = job.claim.row.key
-                    outcome = self._later(sender.jobs[key].claim, (CLIENT_INACTIVE, HELD_MS), now=now)
+                    outcome = self._later(sender.jobs[key].claim, CLIENT_INACTIVE, HELD_MS)
                     self.ended(sender, key, outcome, now=now)
 
     def ended(self, sender: _Sender, key: RowKey, outcome: Outcome, *, now: int) -> None:
@@ -218,47 +217,76 @@ class NoticeCalls:
         """The row as a call of the client, or the outcome of one that is not to be called. Raises Undecodable,
         StoreUnavailable."""
         content = decode_notice(claim.row.body)
-        if isinstance(content, Occurrence):
+        if isinstance(content, EventContent):
+            if not await self._has_feed(content.client_id):
+                return self._skipped(claim, Looked.NO_FEED)
             await self._append(poller_of(claim.row.schedule_id), content.client_id, content.event)
             return _end(claim, State.DELIVERED, None, now=self._runtime.clock.wall_ms())
-        if isinstance(content, Deadline):
-            # A look that finds no schedule counts as an attempt, which the row of the next one names.
-            again = bool(claim.row.attempt_base)
-            looked = await self._deadlines.look(poller_of(claim.row.schedule_id), content, again=again)
-            now = self._runtime.clock.wall_ms()
-            if looked is Looked.AGAIN:
-                deferred = defer(claim, at=UnixMillis(now + LOOK_AGAIN_MS), in_doubt=False, reason=looked)
-                return msgspec.structs.replace(deferred, attempts=deferred.attempts + 1)
-            return _end(claim, State.DELIVERED if looked is Looked.TOLD else State.SKIPPED, looked, now=now)
-        now = self._runtime.clock.wall_ms()
+        if isinstance(content, DeadlineContent):
+            return await self._looked(claim, content)
         client = self._clients.get(content.client_id)
         if client is None:
             stored = await self._stored.read_client(content.client_id)
             if stored is None or stored.state is ClientState.DELETED:
-                return _end(claim, State.SKIPPED, SUBSCRIPTION_OVER, now=now)
-            return self._later(claim, (CLIENT_INACTIVE, UNKNOWN_MS), now=now)
+                return self._skipped(claim, SUBSCRIPTION_OVER)
+            return self._later(claim, CLIENT_INACTIVE, UNKNOWN_MS)
         if not client.active:
-            return self._later(claim, (CLIENT_INACTIVE, HELD_MS), now=now)
+            return self._later(claim, CLIENT_INACTIVE, HELD_MS)
         if isinstance(content, EndNotice):
-            named = read_named_url(content.url)
-            if named is not None and await self._is_unknown(client, named.name):
-                return self._later(claim, (DESTINATION_UNKNOWN, UNKNOWN_MS), now=now)
-            return _request(claim, client, content.url, end_notice_body(content))
+            return await self._end_notice(claim, client, content)
+        return await self._events_notice(claim, client, content)
+
+    async def _looked(self, claim: Claim, content: DeadlineContent) -> Outcome:
+        # A look that finds no schedule counts as an attempt, which the row of the next one names.
+        again = bool(claim.row.attempt_base)
+        looked = await self._deadlines.look(poller_of(claim.row.schedule_id), content, again=again)
+        now = self._runtime.clock.wall_ms()
+        if looked is Looked.AGAIN:
+            deferred = defer(claim, at=UnixMillis(now + LOOK_AGAIN_MS), in_doubt=False, reason=looked)
+            return msgspec.structs.replace(deferred, attempts=deferred.attempts + 1)
+        return _end(claim, State.DELIVERED if looked is Looked.TOLD else State.SKIPPED, looked, now=now)
+
+    async def _end_notice(self, claim: Claim, client: ServedClient, content: EndNotice) -> Row | Outcome:
+        """The end of a schedule, for the receiver that it names."""
+        named = read_named_url(content.url)
+        if named is not None and await self._is_unknown(client, named.name):
+            return self._later(claim, DESTINATION_UNKNOWN, UNKNOWN_MS)
+        return self._request(claim, client, content.url, end_notice_body(content))
+
+    async def _events_notice(self, claim: Claim, client: ServedClient, content: NoticeContent) -> Row | Outcome:
+        """Events of the feed, for a subscription."""
         subscription = await self._subscription(client, content.subscription)
         if subscription is None or not subscription.enabled:
-            return _end(claim, State.SKIPPED, SUBSCRIPTION_OVER, now=now)
+            return self._skipped(claim, SUBSCRIPTION_OVER)
         if await self._is_unknown(client, subscription.destination):
-            return self._later(claim, (DESTINATION_UNKNOWN, UNKNOWN_MS), now=now)
+            return self._later(claim, DESTINATION_UNKNOWN, UNKNOWN_MS)
         found = await self._events.read_events(
             content.client_id, content.place, after=content.first - 1, limit=content.last - content.first + 1
         )
         if not found:
-            return _end(claim, State.FAILED, EVENTS_GONE, now=now)
+            return _end(claim, State.FAILED, EVENTS_GONE, now=self._runtime.clock.wall_ms())
         wanted = [event for _, event in found if wants(subscription, event)]
         if not wanted:
-            return _end(claim, State.SKIPPED, UNWANTED, now=now)
+            return self._skipped(claim, UNWANTED)
         url = named_url(subscription.destination, "")
-        return _request(claim, client, url, notice_body(content.client_id, content.subscription, wanted))
+        return self._request(claim, client, url, notice_body(content.client_id, content.subscription, wanted))
+
+    async def _has_feed(self, client_id: ClientId) -> bool:
+        """Whether events are kept for the client. What this node does not know may have been switched on a moment
+        ago. Raises StoreUnavailable."""
+        if self._clients.has_feed(client_id):
+            return True
+        stored = await self._stored.read_client(client_id)
+        return stored is not None and stored.state is not ClientState.DELETED and stored.settings.event_feed
+
+    def _request(self, claim: Claim, client: ServedClient, url: str, body: bytes) -> Row:
+        """The row as the client's own call. It is none of its long calls: there may be a notice for each of its ends,
+        and nothing holds them back from the places of long calls."""
+        longest = self._dispatcher.long_calls.longest_other_seconds
+        options = _options(claim, client, url, longest_seconds=longest)
+        return msgspec.structs.replace(
+            claim.row, method="POST", url=url, headers=_HEADERS, body=body, options=options, label=None
+        )
 
     async def _subscription(self, client: ServedClient, name: str) -> Subscription | None:
         """As this node knows it; one that it does not know may have been made a moment ago."""
@@ -273,9 +301,12 @@ class NoticeCalls:
             return False
         return await self._destinations.read_destination(client.client_id, destination) is not None
 
-    def _later(self, claim: Claim, deferred: _Deferred, *, now: int) -> Outcome:
-        """Look again later, unless that is too late."""
-        why, after_ms = deferred
+    def _skipped(self, claim: Claim, why: str) -> Outcome:
+        return _end(claim, State.SKIPPED, why, now=self._runtime.clock.wall_ms())
+
+    def _later(self, claim: Claim, why: str, after_ms: int) -> Outcome:
+        """Look again after so many milliseconds to twice of them, unless that is too late."""
+        now = self._runtime.clock.wall_ms()
         begins, tried_ms = tried_for_ms(decode_options(claim.row.options), due=due_of(claim.row.schedule_id))
         at = now + round(after_ms * (1 + self._runtime.randomness.fraction()))
         if at > begins + tried_ms:
@@ -283,21 +314,17 @@ class NoticeCalls:
         return defer(claim, at=UnixMillis(at), in_doubt=False, reason=why)
 
 
-def _request(claim: Claim, client: ServedClient, url: str, body: bytes) -> Row:
-    """The row as the client's own call."""
-    return msgspec.structs.replace(
-        claim.row, method="POST", url=url, headers=_HEADERS, body=body, options=_options(claim, client, url), label=None
-    )
-
-
-def _options(claim: Claim, client: ServedClient, url: str) -> str:
+def _options(claim: Claim, client: ServedClient, url: str, *, longest_seconds: float) -> str:
     """Those of a call that is retried as its destination says, for a day at most, and is never skipped. A redelivery
     begins its retries again. Raises Undecodable."""
     stored = decode_options(claim.row.options)
     _, tried_ms = tried_for_ms(stored, due=due_of(claim.row.schedule_id))
-    seconds = min(client.settings_for(url).retry.deadline_seconds, tried_ms / 1000.0)
+    settings = client.settings_for(url)
+    seconds = min(settings.retry.deadline_seconds, tried_ms / 1000.0)
+    timeout = client.attempt_seconds(None, settings)
     options = ScheduleOptions(
         retry=RetryOverride(deadline_seconds=seconds),
+        timeout_seconds=longest_seconds if timeout > longest_seconds else None,
         skip_after_seconds=30.0 * DAY_MS / 1000.0,
         notice=True,
         redelivery=stored.redelivery,

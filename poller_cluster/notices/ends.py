@@ -24,8 +24,8 @@ from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
 ANSWERS_BYTES: Final = 33_554_432
 
-_End = tuple[ScheduleId, int]
-"""A schedule and the number of its last attempt."""
+_End = tuple[ScheduleId, int, int]
+"""A schedule, the number of its last attempt, and the fence of that: another owner may have made it, too."""
 
 
 class EndNotices:
@@ -44,7 +44,7 @@ class EndNotices:
         row = job.claim.row
         if result.answer is None or tells_of(row.options, outcome.state) is None:
             return
-        self._take(key := (row.schedule_id, outcome.attempts))
+        self._take(key := _end_of(row.schedule_id, outcome))
         self._answers[key] = result.answer
         self.kept_bytes += result.answer.size
         while self.kept_bytes > ANSWERS_BYTES:
@@ -53,7 +53,7 @@ class EndNotices:
     async def tell(self, definition: Definition, outcome: Outcome) -> None:
         """Tell of a recorded end; returns when its row is placed, or was before. Raises StoreUnavailable: repeat it."""
         url = tells_of(definition.options, outcome.state)
-        end = (definition.schedule_id, outcome.attempts)
+        end = _end_of(definition.schedule_id, outcome)
         if url is None:
             self._take(end)
             return
@@ -83,3 +83,7 @@ class EndNotices:
     def _take(self, end: _End) -> None:
         if (answer := self._answers.pop(end, None)) is not None:
             self.kept_bytes -= answer.size
+
+
+def _end_of(schedule_id: ScheduleId, outcome: Outcome) -> _End:
+    return schedule_id, outcome.attempts, outcome.fired_epoch or 0

@@ -275,7 +275,7 @@ METRICS: Final[tuple[Metric[Shown], ...]] = (
         "minutehand_receivers_open",
         Kind.GAUGE,
         "Receivers (one host as one client calls it) whose breaker is open.",
-        lambda shown: shown.node.dispatcher.receivers_open(),
+        lambda shown: shown.node.dispatcher.held_back().total(),
     ),
     Metric(
         "minutehand_flow_keys_held_back",

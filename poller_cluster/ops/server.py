@@ -6,6 +6,8 @@
     POST /undrain  take pollers again: 202; 409 for another incarnation, or one that is being stopped; needs the token
     POST /calls    what was called here within the last minute: 200; 409 for another incarnation; needs the token
     POST /destination  what became of a destination's calls here: 200; 409 for another incarnation; needs the token
+    POST /held-back    which of these clients have a receiver that gets no calls here, because it only failed, by their
+                   positions in the request: 200; 409 for another incarnation; needs the token
     GET  /livez    200 while the event loop turns
     GET  /readyz   200 while the node is trusted and takes pollers, else 503; the body says why (`runtime.health`)
     GET  /metrics  Prometheus
@@ -22,7 +24,7 @@ cluster's network (a NetworkPolicy, or a mesh that encrypts).
 import errno
 import hmac
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Protocol, TypeVar
 from uuid import UUID
@@ -136,6 +138,10 @@ class _OfDestination(_Meant, frozen=True):
     name: Annotated[str, Meta(max_length=64)]
 
 
+class _OfClients(_Meant, frozen=True):
+    client_ids: Annotated[list[Annotated[str, Meta(max_length=64)]], Meta(max_length=100)]
+
+
 _M = TypeVar("_M", bound=_Meant)
 _decode_hints = msgspec.json.Decoder(_Hints).decode
 
@@ -162,6 +168,9 @@ class CountedDestinations(Protocol):
 
     def figures(self, client_id: ClientId, name: str) -> NodeFigures:
         """Those of a client's destination; of one that was never called here, none."""
+
+    def held_back(self) -> Collection[ClientId]:
+        """The clients with a receiver that gets no calls from here, or few to try it, because it only failed."""
 
 
 class CallsCounted(Protocol):
@@ -217,6 +226,7 @@ class OpsServer:
         app.router.add_post("/undrain", self._undrain)
         app.router.add_post("/destination", self._show_destination)
         app.router.add_post("/calls", self._show_calls)
+        app.router.add_post("/held-back", self._show_held_back)
         app.router.add_get("/livez", self._live)
         app.router.add_get("/readyz", self._ready)
         app.router.add_get("/metrics", self._show_metrics)
@@ -278,6 +288,13 @@ class OpsServer:
         return web.Response(
             body=msgspec.json.encode(self._node.recent_calls.figures()), content_type="application/json"
         )
+
+    async def _show_held_back(self, request: web.Request) -> web.Response:
+        meant = await self._meant(request, _OfClients)
+        if isinstance(meant, web.Response):
+            return meant
+        held_back = self._node.destinations.held_back()
+        return web.json_response([at for at, one in enumerate(meant.client_ids) if one in held_back])
 
     async def _meant(self, request: web.Request, asked: type[_M]) -> _M | web.Response:
         """The request, if it is for exactly this incarnation, or the refusal."""

@@ -18,9 +18,10 @@ Every change of a client makes APIs drop their caches and nodes read all clients
 change by a route of scope `manage` has a budget beside this one: 20 changes at once and two a minute, at the default
 `client_budget_per_second`, and more in proportion to it.
 
-Routes without a key have no budget, and answer from memory. Where one has to read storage first, all callers together
-may do so ten times a second, and those of one address four times, so that one which guesses leaves the others more
-than half. Callers behind a proxy have one address.
+Receivers of a client, which send words without a key, have a budget beside that of its keys: neither uses up what the
+other has. Other routes without a key have no budget, and answer from memory. Where one has to read storage first, all
+callers together may do so ten times a second, and those of one address four times, so that one which guesses leaves the
+others more than half; what shows to be no guess is given back. Callers behind a proxy have one address.
 
 Creates have a rate instead (`api.rate_limit`): their routes cost 0, so only their long bodies count here. The default
 cost of a route is 1, so that new routes are bounded too. An administrator's requests count for the administrator, never
@@ -79,6 +80,8 @@ OPEN_READS_PER_SECOND: Final = 10
 OPEN_READS_PER_ADDRESS: Final = 4
 """Those of one address."""
 TOO_MANY: Final = "too-many-requests"
+RECEIVER: Final = "receiver"
+"""The name of a client's receivers as callers; they have no key."""
 
 
 class BodyCapacity:
@@ -179,6 +182,12 @@ class RequestBudget:
         if wait is not None:
             raise too_many("callers without a key have asked for too much of what is not in memory; retry later", 1)
 
+    def give_back_open_read(self, address: str) -> None:
+        """Undo a `take_open_read`."""
+        now = self._clock.monotonic()
+        self._addresses.owe(address, -1, rate=OPEN_READS_PER_ADDRESS, now=now)
+        self._open_reads.owe("", -1, rate=OPEN_READS_PER_SECOND, now=now)
+
     def owe(self, principal: Principal, cost: float) -> None:
         """Charge for work that is done already; the budget may go into debt."""
         whose, rate = self._of(principal)
@@ -208,8 +217,12 @@ class RequestBudget:
 
 
 def _whose(principal: Principal) -> str:
-    """The key of a caller's budget. No client's id has a space, so the two kinds can't collide."""
-    return f"administrator {principal.name}" if principal.client_id is None else principal.client_id
+    """The key of a caller's budget. No client's id has a space, so the kinds can't collide."""
+    if principal.client_id is None:
+        return f"administrator {principal.name}"
+    if principal.name == RECEIVER and principal.key_id is None:
+        return f"receivers of {principal.client_id}"
+    return principal.client_id
 
 
 def too_many(detail: str, seconds: int) -> Refusal:

@@ -22,7 +22,6 @@ from scheduler_service.api.rate_limit import RateLimit
 from scheduler_service.api.request_budget import BodyCapacity, RequestBudget
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.acknowledgements import ACKS_SINCE
-from scheduler_service.domain.deadlines import DEADLINES_SINCE
 from scheduler_service.domain.destinations import DESTINATIONS_SINCE
 from scheduler_service.domain.end_notices import END_NOTICES_SINCE
 from scheduler_service.domain.events import EVENTS_SINCE
@@ -53,6 +52,7 @@ from scheduler_service.domain.ports import (
 from scheduler_service.domain.quotas import PollerChooser
 from scheduler_service.domain.revisions import REVISED_SINCE
 from scheduler_service.domain.subscriptions import NOTICES_SINCE
+from scheduler_service.domain.success_deadlines import DEADLINES_SINCE
 from scheduler_service.domain.targets import NO_KINDS, TargetKinds
 from scheduler_service.domain.wires import WIRES_SINCE
 from scheduler_service.runtime.clock import Clock
@@ -85,6 +85,7 @@ from scheduler_service.usecases.destination_users import FindDestinationUsers
 from scheduler_service.usecases.destinations import Destinations
 from scheduler_service.usecases.explain_schedule import ExplainSchedule
 from scheduler_service.usecases.forecast import ShowForecast
+from scheduler_service.usecases.held_back import FindHeldBack
 from scheduler_service.usecases.idempotency import CreateIdempotently, RememberRequest, SeeCreated
 from scheduler_service.usecases.key_uses import RecordKeyUses
 from scheduler_service.usecases.keys import Keys
@@ -211,7 +212,7 @@ class ClientServices:
         self.pause = pausing.pause
         self.unpause = pausing.unpause
         self.change_own_settings = ChangeOwnSettings(change=change)
-        self.switch_feed_on = SwitchFeedOn(change=change, catalog=catalog)
+        self.switch_feed_on = SwitchFeedOn(change=change, store=clients)
         self.delete = DeleteClient(store=clients, change=change, keys=keys)
 
 
@@ -365,6 +366,7 @@ class ClusterServices:
             balances=storage.balances,
             loads=storage.minute_loads,
             destinations=storage.destinations,
+            held_back=FindHeldBack(members=members, nodes=nodes),
             clock=clock,
         )
         self.show = ShowCluster(members=members, clients=storage.clients, leases=leases, clock=clock)

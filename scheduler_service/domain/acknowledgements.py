@@ -149,6 +149,11 @@ def deadline_at(at: int, *, attempts: int) -> UnixMillis:
     return UnixMillis(at + (of_second - at) % 1000)
 
 
+def may_be_deadline(at: int, *, attempts: int) -> bool:
+    """Whether this instant can be the deadline of this attempt; of a thousand others one can, too."""
+    return deadline_at(at, attempts=attempts) == at
+
+
 def clear_of_deadlines(at: int) -> UnixMillis:
     """The first instant from `at` on that can't be a deadline."""
     return UnixMillis(at if at % 1000 < _OF_DEADLINES_MS else at + 1000 - at % 1000)
@@ -157,7 +162,7 @@ def clear_of_deadlines(at: int) -> UnixMillis:
 WordName = Literal["done", "failed", "extend"]
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class KeptWord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What a receiver has said of an attempt, as it is kept with it. `at`: Unix milliseconds. `data`: JSON, or
     empty."""
 

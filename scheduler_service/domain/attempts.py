@@ -11,7 +11,7 @@ gap, and of one that delivered after others only the end is known. Nodes older t
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from scheduler_service.domain.acknowledgements import ACCEPTED, NOT_ACKNOWLEDGED, RECEIVER_FAILED, Told
+from scheduler_service.domain.acknowledgements import ACCEPTED, NOT_ACKNOWLEDGED, RECEIVER_FAILED, KeptWord
 from scheduler_service.domain.books import AttemptRecord
 from scheduler_service.domain.ids import UnixMillis
 from scheduler_service.domain.schedules import Row, State
@@ -33,7 +33,7 @@ class AttemptShown:
     verb: str | None = None
     verb_ignored: str | None = None
     awaiting: bool = False
-    told: Told | None = None
+    word: KeptWord | None = None
 
     @property
     def snoozed(self) -> bool:
@@ -51,7 +51,7 @@ class AttemptShown:
         return State.DELIVERED if self.delivered else State.FAILED
 
 
-def attempts_of(row: Row, records: Iterable[AttemptRecord], words: Mapping[int, Told] | None) -> list[AttemptShown]:
+def attempts_of(row: Row, records: Iterable[AttemptRecord], words: Mapping[int, KeptWord] | None) -> list[AttemptShown]:
     """The attempts of a schedule: the recorded ones, and that which its original row tells of. `words`: what its
     receiver said of them; None: it may say nothing later."""
     shown = {each.attempt: _recorded(each) for each in records}
@@ -61,7 +61,7 @@ def attempts_of(row: Row, records: Iterable[AttemptRecord], words: Mapping[int, 
         number = row.attempts or 1
         recorded = shown.get(number)
         if recorded is None or not recorded.delivered:
-            shown[number] = replace(_success_of(row), told=None if recorded is None else recorded.told)
+            shown[number] = replace(_success_of(row), word=None if recorded is None else recorded.word)
     return [shown[number] for number in sorted(shown)]
 
 
@@ -80,18 +80,18 @@ def _success_of(row: Row) -> AttemptShown:
     )
 
 
-def _said(recorded: AttemptShown | None, number: int, row: Row, told: Told | None) -> AttemptShown:
+def _said(recorded: AttemptShown | None, number: int, row: Row, word: KeptWord | None) -> AttemptShown:
     """An attempt of which the receiver said something, or may have. One that it took by 202 was delivered only if it
     said so."""
     known = recorded or AttemptShown(attempt=number, delivered=False, status=ACCEPTED)
     if known.status != ACCEPTED or known.obeyed or (row.state == State.DELIVERED and row.attempts == number):
-        return replace(known, told=told)
+        return replace(known, word=word)
     awaiting = row.shown_state is State.AWAITING and row.attempts == number
-    delivered = told is not None and told.result == "done"
+    delivered = word is not None and word.result == "done"
     error = None if delivered or awaiting else NOT_ACKNOWLEDGED
-    if told is not None and told.result == "failed" and not awaiting:
+    if word is not None and word.result == "failed" and not awaiting:
         error = RECEIVER_FAILED
-    return replace(known, delivered=delivered, awaiting=awaiting, error=error, told=told)
+    return replace(known, delivered=delivered, awaiting=awaiting, error=error, word=word)
 
 
 def _recorded(attempt: AttemptRecord) -> AttemptShown:

@@ -7,7 +7,9 @@ from uuid import UUID
 
 import msgspec
 
+from scheduler_service.domain.events import Event, EventType, derived_event_id
 from scheduler_service.domain.ids import ClientId, UnixMillis, due_of, new_schedule_id
+from scheduler_service.domain.instants import format_instant
 from scheduler_service.runtime.randomness import Randomness
 
 AuditId = NewType("AuditId", UUID)
@@ -50,7 +52,7 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     """`audit_id` is the run's, shared by all its reports. The window is [window_start, window_end).
 
     `findings` counts them by kind, `shown` holds the first of them; `repaired` counts repairs by kind; `left_out` says
-    in sentences what was not audited.
+    in sentences what was not audited; `told` says that an event tells the client of these findings.
     """
 
     client_id: ClientId
@@ -62,6 +64,7 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     shown: tuple[AuditFinding, ...] = ()
     repaired: dict[str, int] = {}
     left_out: tuple[str, ...] = ()
+    told: bool = False
 
     @property
     def audited_at(self) -> UnixMillis:
@@ -83,6 +86,40 @@ def together(audits: Sequence[Audit]) -> Audit:
         findings=dict(findings),
         shown=(),
         repaired=dict(repaired),
+    )
+
+
+def unbalanced_event(audit: Audit) -> Event | None:
+    """What tells the client of the findings; None: there are none. Its id derives from what was found, not from the
+    window: an audit that finds the same again, such as a cron that is overdue hour after hour, tells nothing new."""
+    if not audit.findings:
+        return None
+    told = {
+        "from": format_instant(audit.window_start),
+        "to": format_instant(audit.window_end),
+        "findings": audit.findings,
+        "audit_id": str(audit.audit_id),
+    }
+    kind = EventType.BOOKS_UNBALANCED
+    found = msgspec.json.encode((sorted(audit.findings.items()), audit.shown)).decode()
+    return Event(
+        event_id=derived_event_id(audit.client_id, kind, found),
+        type=kind,
+        at=audit.audited_at,
+        data=msgspec.json.encode(told).decode(),
+    )
+
+
+def is_news(audit: Audit, earlier: Sequence[Audit]) -> bool:
+    """Whether the audit found anything of which no earlier report has told the client. Of findings beyond those that
+    reports show, only their numbers are compared."""
+    told = [one for one in earlier if one.told]
+    known = {finding for one in told for finding in one.shown}
+    if not known.issuperset(audit.shown):
+        return True
+    beyond = sum(audit.findings.values()) > len(audit.shown)
+    return beyond and not any(
+        all(count <= one.findings.get(kind, 0) for kind, count in audit.findings.items()) for one in told
     )
 
 

@@ -8,7 +8,7 @@ and may count rows that were called since but are not settled.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
@@ -30,6 +30,8 @@ class HeldBy(StrEnum):
     """Some of the pollers have no living owner."""
     DESTINATION_PAUSED = "destination-paused"
     """Calls to some destinations wait; those are deferred, and then not overdue."""
+    RECEIVER_OPEN = "receiver-open"
+    """Some receivers only failed, so nodes hold their calls back; those are deferred, and then not overdue."""
     QUOTA = "quota"
     """An overdue minute has more rows than are guaranteed."""
     RECOVERY = "recovery"
@@ -105,6 +107,12 @@ class ClientBacklog:
     late_policy: LatePolicy
     at_most_once: bool
     drain_seconds: int | None
+
+    @property
+    def with_open_receivers(self) -> "ClientBacklog":
+        """The same, where a node holds calls to some receiver back."""
+        found = {*self.held_by, HeldBy.RECEIVER_OPEN}
+        return replace(self, held_by=tuple(reason for reason in HeldBy if reason in found))
 
     @property
     def to_skip(self) -> int:

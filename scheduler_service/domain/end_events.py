@@ -10,7 +10,7 @@ from scheduler_service.domain.schedule_filters import destination_of
 from scheduler_service.domain.schedules import Definition, Outcome
 
 
-class EndTold(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class EndData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The data of an event of a schedule's end. Instants are RFC 3339."""
 
     due: str
@@ -28,7 +28,7 @@ class EndTold(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def event_of_end(definition: Definition, outcome: Outcome) -> Event:
     """The event of this end of a schedule, whose row is the original or the retry row of its last attempt."""
     mark = key_mark(definition.options)
-    told = EndTold(
+    data = EndData(
         due=format_instant(due_of(definition.schedule_id)),
         attempts=outcome.attempts,
         label=definition.label,
@@ -45,5 +45,5 @@ def event_of_end(definition: Definition, outcome: Outcome) -> Event:
         type=OF_STATE[outcome.state],
         at=outcome.finished_at or UnixMillis(definition.due),
         schedule_id=definition.schedule_id,
-        data=msgspec.json.encode(told).decode(),
+        data=msgspec.json.encode(data).decode(),
     )

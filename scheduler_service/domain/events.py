@@ -45,6 +45,7 @@ class EventType(StrEnum):
     DESTINATION_OPENED = "destination.opened"
     DESTINATION_CLOSED = "destination.closed"
     QUOTA_EXCEEDED = "quota.exceeded"
+    BOOKS_UNBALANCED = "books.unbalanced"
 
 
 OF_STATE: Final = {
@@ -73,7 +74,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Block(NamedTuple):
-    """Where a run of a track's events is stored. Blocks of a track are ordered by epoch, then by number."""
+    """Where consecutive events of a track are stored. Blocks of a track are ordered by epoch, then by number."""
 
     track: str
     epoch: int

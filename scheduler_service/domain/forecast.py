@@ -41,7 +41,7 @@ class MinuteForecast(NamedTuple):
         return self.rows + self.fires
 
 
-class Run(NamedTuple):
+class ForecastRun(NamedTuple):
     """Consecutive minutes that have calls, from `first` on."""
 
     first: Minute
@@ -73,14 +73,14 @@ class Forecast:
         """How many minutes have more calls."""
         return sum(minute.calls > calls for minute in self.minutes)
 
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[ForecastRun]:
         runs: list[tuple[Minute, list[int], list[int]]] = []
         for minute, rows, fires in self.minutes:
             if not runs or minute != runs[-1][0] + len(runs[-1][1]):
                 runs.append((minute, [], []))
             runs[-1][1].append(rows)
             runs[-1][2].append(fires)
-        return [Run(*run) for run in runs]
+        return [ForecastRun(*run) for run in runs]
 
 
 def forecast_minutes(rows: Mapping[Minute, int], fires: Mapping[Minute, int]) -> list[MinuteForecast]:

@@ -2,8 +2,8 @@
 
 A notice is a row of the built-in client `$events`, whose content is a `NoticeContent`: where in the client's feed its
 events are, not the events themselves. Its id derives from that place, so a repeated placement is the same row, and all
-its attempts carry the same `webhook-id`. Other rows of `$events` append events to feeds (`Occurrence`), or look whether
-a schedule has succeeded by its deadline (`Deadline`).
+its attempts carry the same `webhook-id`. Other rows of `$events` append events to feeds (`EventContent`), or look
+whether a schedule has succeeded by its deadline (`DeadlineContent`).
 """
 
 import hashlib
@@ -13,7 +13,6 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from scheduler_service.domain.clients import ClientSettings, RetrySettings
-from scheduler_service.domain.deadlines import LOOK_AFTER_MS, deadline_of
 from scheduler_service.domain.end_notices import EndNotice, answer_view
 from scheduler_service.domain.events import Block, Event, EventType
 from scheduler_service.domain.ids import (
@@ -30,6 +29,7 @@ from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.options import NO_HEADERS, NO_OPTIONS_TEXT, ScheduleOptions, Undecodable
 from scheduler_service.domain.schedules import Definition, Kind
 from scheduler_service.domain.subscriptions import ANY_EVENT, EventFilter, Subscription
+from scheduler_service.domain.success_deadlines import LOOK_AFTER_MS, deadline_of
 
 EVENTS_CLIENT: Final = ClientId("$events")
 """The built-in client whose rows are notices."""
@@ -78,7 +78,7 @@ class NoticeContent(msgspec.Struct, frozen=True, kw_only=True, tag="range", tag_
         return Block(self.track, self.epoch, self.block)
 
 
-class Occurrence(msgspec.Struct, frozen=True, kw_only=True, tag="event", tag_field="kind"):
+class EventContent(msgspec.Struct, frozen=True, kw_only=True, tag="event", tag_field="kind"):
     """The body of a row that tells of something else than the end of a schedule: its "call" appends the event to the
     client's feed."""
 
@@ -86,15 +86,16 @@ class Occurrence(msgspec.Struct, frozen=True, kw_only=True, tag="event", tag_fie
     event: Event
 
 
-class Deadline(msgspec.Struct, frozen=True, kw_only=True, tag="deadline", tag_field="kind"):
-    """The body of a row that looks whether this schedule was delivered by its deadline `by` (see `deadlines`)."""
+class DeadlineContent(msgspec.Struct, frozen=True, kw_only=True, tag="deadline", tag_field="kind"):
+    """The body of a row that looks whether this schedule was delivered by its success deadline `by` (see
+    `success_deadlines`)."""
 
     client_id: ClientId
     schedule_id: ScheduleId
     by: UnixMillis
 
 
-RowContent: TypeAlias = NoticeContent | Occurrence | EndNotice | Deadline
+RowContent: TypeAlias = NoticeContent | EventContent | EndNotice | DeadlineContent
 
 
 class _EventFacts(msgspec.Struct, frozen=True):
@@ -119,10 +120,10 @@ def notice_row(content: NoticeContent, *, due: UnixMillis, quota: int) -> Defini
     return _row(content, name, due=due, quota=quota, label=f"{content.client_id}/{content.subscription}")
 
 
-def occurrence_row(client_id: ClientId, event: Event, *, quota: int) -> Definition:
+def event_row(client_id: ClientId, event: Event, *, quota: int) -> Definition:
     """The row of `$events` that appends this event to the client's feed, due when it happened. The same event makes the
     same row."""
-    content = Occurrence(client_id=client_id, event=event)
+    content = EventContent(client_id=client_id, event=event)
     name = f"event {client_id} {event.event_id}"
     return _row(content, name, due=event.at, quota=min(quota, APPENDING_POLLERS), label=f"{client_id}/{event.type}")
 
@@ -146,7 +147,7 @@ def deadline_row_of(client_id: ClientId, key: RowKey, options: str | None) -> De
     """The same for an original row of this key."""
     if client_id == EVENTS_CLIENT or (by := deadline_of(options, due=key.due)) is None:
         return None
-    content = Deadline(client_id=client_id, schedule_id=key.schedule_id, by=by)
+    content = DeadlineContent(client_id=client_id, schedule_id=key.schedule_id, by=by)
     name = f"deadline {client_id} {key.schedule_id} {by}"
     due = UnixMillis(by + LOOK_AFTER_MS)
     return _row(content, name, due=due, quota=EVENTS_POLLERS, label=f"{client_id}/{EventType.OVERDUE}")

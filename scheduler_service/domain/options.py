@@ -100,7 +100,7 @@ class ScheduleOptions(msgspec.Struct, frozen=True, omit_defaults=True, gc=False)
     of it; `word`: of retry rows that are no call but the end of that wait, the reason of the pointer that names them
     (see `acknowledgements`). `on_success` and `on_failure`: where its delivery, or its failure, is told: a URL, or one
     that names a destination (`end_notices`). `succeed_within_seconds`: of schedules with a success deadline, so long
-    after the due (see `deadlines`)."""
+    after the due (see `success_deadlines`)."""
 
     retry: RetryOverride | None = None
     timeout_seconds: float | None = None
@@ -137,7 +137,7 @@ class ScheduleOptions(msgspec.Struct, frozen=True, omit_defaults=True, gc=False)
 
     def deadline_from(self, due: int, first_attempt_at: int | None, *, row_due: int = 0) -> int:
         """The instant that the retry deadline counts from. Neither a late first attempt uses up the retries, nor the
-        time that a receiver takes for acknowledged work: there it counts from the attempt's own row, due at
+        time that a receiver takes for acknowledged work: there it counts from the attempt's own instant, which is
         `row_due`."""
         if self.ack is not None:
             return row_due

@@ -27,6 +27,7 @@ REASONS: Final[Mapping[str, str]] = {
     "deadline": "failed; the next attempt would come too late",
     "destination-deleted": "failed; its destination does not exist any more",
     "undecodable": "failed; what is stored of it can't be read",
+    "events-gone": "failed; a notice of a subscription whose events are not kept any more",
     "internal": "failed; a fault of Minutehand's, which the log of the node tells",
     "cron-stopped": "ended, delivered or failed, with an answer by which its receiver stopped its cron",
     "late": "skipped by the late policy",

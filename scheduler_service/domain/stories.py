@@ -22,7 +22,6 @@ from typing import Final
 
 from scheduler_service.domain.acknowledgements import ACKNOWLEDGED, AWAITING, RECEIVER_FAILED
 from scheduler_service.domain.attempts import AttemptShown
-from scheduler_service.domain.deadlines import deadline_of, met
 from scheduler_service.domain.destinations import read_named_url
 from scheduler_service.domain.ids import ScheduleId, UnixMillis, due_of, is_schedule_id
 from scheduler_service.domain.options import tells_of
@@ -30,6 +29,7 @@ from scheduler_service.domain.reasons import REASONS
 from scheduler_service.domain.retry_rows import IN_DOUBT, REDELIVERY, key_mark
 from scheduler_service.domain.revisions import revision_of
 from scheduler_service.domain.schedules import Row, State
+from scheduler_service.domain.success_deadlines import deadline_of, met
 from scheduler_service.domain.verbs import SNOOZED
 from scheduler_service.domain.waits import CAUSES, LATE_MS, Wait, fired_by_of, read_waits
 

@@ -54,4 +54,5 @@ NO_KINDS: Final[TargetKinds] = MappingProxyType({})
 
 def unknown_kind(kind: str, kinds: TargetKinds) -> str:
     """The sentence for a kind that this process does not know."""
-    return f"there is no kind {kind!r} here: use one of {', '.join((HTTP, *sorted(kinds)))}"
+    offered = ", ".join((HTTP, *sorted(kinds)))
+    return f"there is no kind {kind!r} here: use one of {offered}; the operator adds kinds by targets.file"

@@ -5,8 +5,9 @@ for so far, in whole milliseconds by cause, and for an ordering key behind which
 
     node-1@1763836790000 waited ordering=1500/01a1fe8c-3c6a-8000-8000-1f6d8a5bd3c1,flow=200
 
-A row that nobody has called yet has nothing before the blank. Nothing acts on these texts: they are only shown.
-Programs that do not know them show or archive them as part of `fired_by`. There is at most one entry for each cause, so
+A row that nobody has called yet has nothing before the blank. These texts are shown; all that acts on them is the retry
+deadline of acknowledged work (`poller_cluster.dispatch.outcome`). Programs that do not know them show or archive them
+as part of `fired_by`. There is at most one entry for each cause, so
 their length is bounded.
 """
 
@@ -90,6 +91,10 @@ class Waits:
             self._ms[cause] = self._ms.get(cause, 0) + ms
             self._leg_ms += ms
             self._behind = behind or self._behind
+
+    def ms_of(self, cause: str) -> int:
+        """How long the schedule has waited for this cause."""
+        return self._ms.get(cause, 0)
 
     @property
     def leg_ms(self) -> int:

@@ -25,9 +25,10 @@
     named_destinations destination_users   which of them callbacks may name; what names one
     destination_figures                    what became of a destination's calls, asked of the nodes
     read_events subscriptions              a client's feed; which of its events are sent where
-    backlog open_minutes                   what is overdue; minutes that are not settled
+    backlog open_minutes held_back         what is overdue; unsettled minutes; whose receivers get no calls
     forecast minute_loads                  what is to come; what minutes hold
     clients keys signing_secrets           registration, suspension, deletion; bearer keys; signatures
+    revised_rows                           how clients, destinations and subscriptions are changed
     public_keys                            what anybody may know of a client's key pairs
     key_ring sealed_texts sealed_headers secret_encryption    secrets, headers and destinations at rest
     authenticate key_uses admission        who is calling, from memory; last uses of keys; may this client create now

@@ -31,8 +31,8 @@ from scheduler_service.domain.acknowledgements import (
     Ack,
     AckSettings,
     Address,
+    KeptWord,
     SignedAddress,
-    Told,
     WordName,
     clear_of_deadlines,
     deadline_at,
@@ -94,7 +94,7 @@ class _Known:
 
 class CheckAddress:
     """Whether an address was signed by one of its client's secrets. Guesses cost at most a read a second of each
-    client."""
+    client, and what its caller lets them cost of those that this process does not know."""
 
     def __init__(self, *, clients: ClientStore, encryption: SecretEncryption, clock: Clock) -> None:
         self._clients = clients
@@ -102,24 +102,33 @@ class CheckAddress:
         self._clock = clock
         self._known: OrderedDict[ClientId, _Known] = OrderedDict()
 
-    async def __call__(self, signed: SignedAddress) -> Address:
-        """Raises NoSuchAddress, SecretLocked, StoreUnavailable."""
+    async def __call__(
+        self, signed: SignedAddress, *, before_guess: Callable[[], None], no_guess: Callable[[], None]
+    ) -> Address:
+        """Before a client's secrets are read that are not known here, `before_guess()` may raise; `no_guess()` is told
+        if the address was right then. Raises NoSuchAddress, SecretLocked, StoreUnavailable."""
         client_id, now = signed.address.client_id, self._clock.monotonic()
         known = self._known.get(client_id)
+        unknown = known is None
+        if unknown:
+            before_guess()
         if known is None or now - known.read_at >= SECRETS_FRESH_SECONDS:
             known = await self._read(client_id)
         if not signed.signed_by(known.secrets) and now - known.read_at >= 1.0:
             known = await self._read(client_id)
         if not signed.signed_by(known.secrets):
             raise NoSuchAddress("no secret of the client signed this address")
-        if signed.address.expires_at < self._clock.wall_ms():
-            raise NoSuchAddress("this address has expired")
+        if unknown:
+            no_guess()
         return signed.address
 
     async def _read(self, client_id: ClientId) -> _Known:
         stored = await self._clients.list_secrets(client_id)
         active = active_secrets(stored, encryption=self._encryption, now=self._clock.wall_ms())
         known = _Known((*active.secrets, *active.private_keys), self._clock.monotonic())
+        if not known.secrets:
+            # Most likely there is no such client, and it must not take the place of one that is.
+            return known
         self._known[client_id] = known
         self._known.move_to_end(client_id)
         if len(self._known) > KNOWN_CLIENTS:
@@ -141,6 +150,10 @@ class AcknowledgeWork:
     async def __call__(self, address: Address, word: Word) -> Row:
         """The original with the word. Raises TooEarly, Conflict, NotFound; StoreUnavailable when it stays unknown
         whether the word counts: repeat it."""
+        # Before anything is judged by it or written: an instant from such a clock could be any.
+        self._writer.check_clock()
+        if address.expires_at < self._clock.wall_ms():
+            raise NoSuchAddress("this address has expired")
         partition, key = partition_of(address.client_id, address.schedule_id), key_of(address.schedule_id)
         looks = 0
         for _ in range(MAX_PARTITION_TURNS):
@@ -208,8 +221,10 @@ class AcknowledgeWork:
         return deadline_at(latest, attempts=row.attempts or 0)
 
     async def _free_instant(self, partition: Partition, row: Row) -> UnixMillis:
-        """Now, or the next instant that the schedule has never named: clocks differ."""
-        at = max(self._clock.wall_ms(), row.due + 1)
+        """Now, or the next instant that the schedule has never named: clocks differ. A clock that is ahead delays the
+        word no longer than until about the deadline."""
+        assert row.next_attempt_at is not None
+        at = max(min(self._clock.wall_ms(), row.next_attempt_at), row.due + 1)
         while True:
             at = clear_of_deadlines(at)
             key = retry_row_key(row.schedule_id, UnixMillis(at))
@@ -228,8 +243,8 @@ class AcknowledgeWork:
             if known is not None and known.result == word.result:
                 return
         at = UnixMillis(self._clock.wall_ms())
-        told = Told(result=word.result, at=at, reason=word.reason, data=word.data)
-        await self._attempts.record_word(client_id, schedule_id, address.attempt, told)
+        kept = KeptWord(result=word.result, at=at, reason=word.reason, data=word.data)
+        await self._attempts.record_word(client_id, schedule_id, address.attempt, kept)
 
 
 def _outcome(row: Row, at: UnixMillis | None, reason: str | None) -> Outcome:

@@ -12,10 +12,10 @@ beyond `MAX_DETAILED` the loads themselves are answered. What was found is kept 
 least ten seconds, so pages of it agree.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from scheduler_service.domain.backlogs import (
     SETTLING_MINUTES,
@@ -63,6 +63,9 @@ class _Pollers(NamedTuple):
         return [one for one, watermark in self.watermarks.items() if watermark < present - SETTLING_MINUTES]
 
 
+HeldBack: TypeAlias = Callable[[Sequence[ClientId]], Awaitable[Collection[ClientId]]]
+
+
 class ShowBacklog:
     """Concurrent callers for all clients share one look."""
 
@@ -75,8 +78,11 @@ class ShowBacklog:
         balances: BalanceStore,
         loads: MinuteLoadStore,
         destinations: DestinationStore,
+        held_back: HeldBack,
         clock: Clock,
     ) -> None:
+        """`held_back`: which of some clients have a receiver that nodes hold back."""
+        self._held_back = held_back
         self._members = members
         self._clients = clients
         self._open_minutes = open_minutes
@@ -90,7 +96,8 @@ class ShowBacklog:
         """Raises StoreUnavailable."""
         await self._members.known()
         pollers = await self._pollers(client)
-        return await self._detailed(pollers, CountBudget.of_clients(1), spare=await self._spare())
+        found = await self._detailed(pollers, CountBudget.of_clients(1), spare=await self._spare())
+        return (await self._with_open_receivers([found]))[0]
 
     async def of_all(self, *, after: tuple[int, ClientId] | None, limit: int) -> ClusterBacklog:
         """Up to `limit` clients with fewer overdue rows than `after` says, or as many and a later id; None: from the
@@ -123,9 +130,14 @@ class ShowBacklog:
             budget.give_back(part)
         for one, overdue in ranked[MAX_DETAILED:]:
             found.append(await self._told(one, overdue, fullest=0, spare=spare))
-        found = sorted((one for one in found if one.overdue.rows), key=rank)
+        found = await self._with_open_receivers(sorted((one for one in found if one.overdue.rows), key=rank))
         moving = sum(one.overdue.rows for one in found if one.drain_seconds is not None)
         return found, seconds_to_drain(moving, spare) if moving or not found else None
+
+    async def _with_open_receivers(self, found: Sequence[ClientBacklog]) -> list[ClientBacklog]:
+        asked = [one.client_id for one in found if one.overdue.rows][:MAX_DETAILED]
+        held_back = await self._held_back(asked)
+        return [one.with_open_receivers if one.client_id in held_back else one for one in found]
 
     async def _pollers(self, client: Client) -> _Pollers:
         living = {one.incarnation for one in self._members.members() if not one.state.ended}

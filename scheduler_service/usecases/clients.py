@@ -31,14 +31,12 @@ from scheduler_service.domain.preconditions import NO_PRECONDITION, Precondition
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.authenticate import Catalog
 from scheduler_service.usecases.keys import Keys
+from scheduler_service.usecases.revised_rows import Written, change_row
 from scheduler_service.usecases.signing_secrets import NewSecret, SigningSecrets
 
 WATERMARK_MARGIN_MINUTES = 1
 """A new poller's watermark is one minute before now, so that an API whose clock is behind ours creates no row in a
 minute that already counts as settled."""
-
-MAX_CLIENT_TURNS = 20
-"""Consecutive rejections after which a change fails: other callers keep changing this client."""
 
 Step: TypeAlias = Callable[[Client], Awaitable[Client]]
 """Answers the client as it should be. Raises to refuse."""
@@ -56,20 +54,17 @@ CRON_SETTINGS = ClientSettings(
 """A wake-up is retried for as long as settings allow, and need not be kept once it has ended."""
 
 
+async def with_feed(current: Client) -> Client:
+    """A step: the client has a feed."""
+    refuse_built_in(current)
+    return msgspec.structs.replace(current, settings=msgspec.structs.replace(current.settings, event_feed=True))
+
+
 class ChangeClient:
     """Change: the one way to change a client's row, for every verb.
 
-    A change is a function from the present client to the changed one. It is written on condition that the row was not
-    changed meanwhile:
-
-        applied  -> the changed client
-        rejected -> decide again from the current row
-        unknown  -> StoreUnavailable: it may have taken effect; every change here may be repeated
-
-    It is written, under the next revision, even where the client already is as requested. An earlier write without an
-    answer may still be in flight; it expects the previous revision, so it can't take effect afterwards. An earlier
-    change may also lack its announcement, which this one makes again. So an answer stays true, and all processes hear
-    of it.
+    A change is a function from the present client to the changed one. It is written as `revised_rows` says; after a
+    StoreUnavailable it may have taken effect, and every change here may be repeated.
 
     Applies steps to clients that are not deleted.
     """
@@ -107,8 +102,8 @@ class ChangeClient:
     ) -> Client:
         """Raises NotFound, PreconditionFailed unless the client already is as requested, StoreUnavailable, and what the
         step raises."""
-        current = await self._store.read_client(client_id)
-        for _ in range(MAX_CLIENT_TURNS):
+
+        async def write(current: Client | None) -> Written[Client]:
             if current is None or current.state is ClientState.DELETED:
                 raise NotFound(f"there is no client {client_id!r}")
             changed = await step(current)
@@ -120,14 +115,21 @@ class ChangeClient:
             wanted = msgspec.structs.replace(changed, revision=current.revision + 1)
             answer = await self._store.update_client(expected_revision=current.revision, client=wanted)
             self._catalog.forget()
-            match answer:
-                case Applied():
-                    return wanted
-                case Rejected(current=found):
-                    current = found
-                case Unknown():
-                    raise StoreUnavailable("storage did not say whether the client was changed; repeat the request")
-        raise StoreUnavailable("others keep changing this client; repeat the request")
+            return wanted, answer
+
+        before, changed = await change_row(await self._store.read_client(client_id), write, what="client")
+        if before is not None:
+            await self._keep_used_feed(before, changed)
+        return changed
+
+    async def _keep_used_feed(self, before: Client, changed: Client) -> None:
+        """Give the feed back if a subscription was made while it was switched off: this looks after its write, and who
+        makes one looks at the feed after theirs, so one of both sees the other. Raises Conflict then."""
+        try:
+            await self._check_feed_is_unused(before, changed.settings)
+        except Conflict:
+            await self(before.client_id, with_feed)
+            raise
 
 
 def refuse_built_in(client: Client) -> None:
@@ -329,20 +331,17 @@ class ChangeOwnSettings:
 class SwitchFeedOn:
     """Gives a client a feed, unless it has one."""
 
-    def __init__(self, *, change: ChangeClient, catalog: Catalog) -> None:
+    def __init__(self, *, change: ChangeClient, store: ClientStore) -> None:
         self._change = change
-        self._catalog = catalog
+        self._store = store
 
     async def __call__(self, client_id: ClientId) -> None:
         """Raises Conflict for built-in clients, NotFound, StoreUnavailable."""
-        if (await self._catalog.client(client_id)).settings.event_feed:
+        stored = await self._store.read_client(client_id)
+        if stored is not None and stored.settings.event_feed:
             return
 
-        async def step(current: Client) -> Client:
-            refuse_built_in(current)
-            return msgspec.structs.replace(current, settings=msgspec.structs.replace(current.settings, event_feed=True))
-
-        await self._change(client_id, step)
+        await self._change(client_id, with_feed)
 
 
 class DeleteClient:

@@ -40,7 +40,6 @@ from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.admission import AdmitCreates
 from scheduler_service.usecases.create_traces import CreateTraces
-from scheduler_service.usecases.named_destinations import no_such_destination
 from scheduler_service.usecases.schedule_request import (
     CallbackPolicy,
     Draft,
@@ -168,7 +167,13 @@ class CreateSchedules:
         late = {_asked(one) for one in judged if one.due == now}
         if len(late) > 1:
             turns = {asked: turn for turn, asked in enumerate(sorted(late))}
-            judged = [_due_at(one, now + turns[_asked(one)]) if one.due == now else one for one in judged]
+            for position, one in enumerate(judged):
+                if one.due == now:
+                    due, request = now + turns[_asked(one)], requests[position]
+                    if isinstance(one, Draft) and isinstance(request, ScheduleRequest):
+                        judged[position] = _moved(one, due, request, now=now)
+                    else:
+                        judged[position] = _due_at(one, due)
         created: list[Created] = []
         for start in range(0, len(judged), PIECE):
             if start:
@@ -208,7 +213,7 @@ class CreateSchedules:
         assert request.key is not None
         drawn = self._draft(client, request, now=now, point=point_of(f"{client.client_id}/{request.key}"))
         if latest is not None and drawn.due > latest:
-            drawn = _due_at(drawn, max(latest, now))
+            drawn = _moved(drawn, max(latest, now), request, now=now)
         return self._definition(client, drawn, self._chosen(client, drawn), now)
 
     async def chosen(self, client: Client, request: ScheduleRequest, once: OnceIds) -> Chosen:
@@ -257,7 +262,6 @@ class CreateSchedules:
 
     def _draft(self, client: Client, request: ScheduleRequest, *, now: int, point: int) -> Draft:
         self._policy.admit_ends(request)
-        named = bool(request.destinations)
         return draft(
             request,
             settings=client.settings,
@@ -265,7 +269,7 @@ class CreateSchedules:
             now=now,
             point=point,
             bounds=self._bounds,
-            check_destination=self._destinations.check(client.client_id) if named else no_such_destination,
+            check_destination=self._destinations.check(client.client_id),
             check_ack=no_ack if request.callback.ack is None else self._ack_rule(client.client_id),
         )
 
@@ -336,3 +340,12 @@ def _due_at(item: _Item, due: int) -> _Item:
     """The same, due at another instant."""
     asked = _asked(item)
     return item._replace(due=UnixMillis(due), nominal_due=asked if asked < due else None)
+
+
+def _moved(drawn: Draft, due: int, request: ScheduleRequest, *, now: int) -> Draft:
+    """The draft of this request, due at another instant."""
+    moved = _due_at(drawn, due)
+    if request.succeed_by is None:
+        return moved
+    # Its deadline is an instant, but is stored as so long after the due.
+    return moved._replace(options=redraft(request, due=moved.due, now=now).options)

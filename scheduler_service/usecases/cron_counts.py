@@ -27,7 +27,7 @@ from scheduler_service.domain.errors import Conflict
 from scheduler_service.domain.ids import ClientId, CronId
 from scheduler_service.domain.ports import CronStore
 from scheduler_service.runtime.clock import Clock
-from scheduler_service.usecases.reading_steps import Told
+from scheduler_service.usecases.reading_steps import HasRead
 
 PAGE = 1_000
 CREDIT_SECONDS = 60.0
@@ -72,14 +72,14 @@ class CronCounts:
         self._makes: dict[ClientId, _Makes] = {}
 
     @asynccontextmanager
-    async def reserve(self, client: Client, *, again: bool, told: Told) -> AsyncIterator[None]:
+    async def reserve(self, client: Client, *, again: bool, has_read: HasRead) -> AsyncIterator[None]:
         """Room for one more cron, which is created within this context. `again`: its id was deleted before and is still
-        stored. `told` hears what was read. Raises Conflict (too-many-crons), StoreUnavailable."""
+        stored. `has_read` hears what was read. Raises Conflict (too-many-crons), StoreUnavailable."""
         makes = self._makes.setdefault(client.client_id, _Makes())
         makes.asked += 1
         try:
             async with makes.turn:
-                await self._take(client, makes, again=again, told=told)
+                await self._take(client, makes, again=again, has_read=has_read)
                 makes.under_way += 1
                 makes.none.clear()
             try:
@@ -93,13 +93,13 @@ class CronCounts:
             if not makes.asked:
                 del self._makes[client.client_id]
 
-    async def _take(self, client: Client, makes: _Makes, *, again: bool, told: Told) -> None:
+    async def _take(self, client: Client, makes: _Makes, *, again: bool, has_read: HasRead) -> None:
         most = client.settings.max_crons
         credit = self._credits.get(client.client_id)
         # Used-up credit is renewed at once only if there was room; otherwise each refused create would cost a count.
         if credit is None or self._clock.monotonic() >= credit.until or credit.crons <= 0 < credit.headroom:
             await makes.none.wait()
-            credit = await self._counted(client, told)
+            credit = await self._counted(client, has_read)
         if credit.crons <= 0:
             raise Conflict("too-many-crons", f"this client has {most} crons, the most that it may have")
         if not again and credit.rows <= 0:
@@ -127,9 +127,9 @@ class CronCounts:
         else:
             del self._credits[client_id]
 
-    async def _counted(self, client: Client, told: Told) -> Credit:
+    async def _counted(self, client: Client, has_read: HasRead) -> Credit:
         most = client.settings.max_crons
-        live, rows = await self._count(client.client_id, most, told)
+        live, rows = await self._count(client.client_id, most, has_read)
         headroom, new = most - live, _most_rows(most) - rows
         seconds = CREDIT_SECONDS if min(headroom, new) > 0 else FULL_SECONDS
         if len(self._credits) >= REMEMBERED:
@@ -138,12 +138,12 @@ class CronCounts:
         self._credits[client.client_id] = credit
         return credit
 
-    async def _count(self, client_id: ClientId, most: int, told: Told) -> tuple[int, int]:
+    async def _count(self, client_id: ClientId, most: int, has_read: HasRead) -> tuple[int, int]:
         """How many crons are not deleted, and how many are stored; stops at one more than `most`."""
         live, rows, after = 0, 0, CronId("")
         while live <= most:
             marks = await self._crons.read_marks(client_id, after=after, limit=PAGE)
-            told(len(marks), 0)
+            has_read(len(marks), 0)
             live += sum(mark.state is not CronState.DELETED for mark in marks)
             rows += len(marks)
             if len(marks) < PAGE:

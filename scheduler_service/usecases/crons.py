@@ -54,7 +54,7 @@ from scheduler_service.usecases.authenticate import Catalog
 from scheduler_service.usecases.cron_counts import CronCounts
 from scheduler_service.usecases.cron_request import CronDraft, CronRequest, draft_cron
 from scheduler_service.usecases.end_receivers import named_destinations
-from scheduler_service.usecases.reading_steps import Told
+from scheduler_service.usecases.reading_steps import HasRead, uncounted
 from scheduler_service.usecases.schedule_request import CallbackPolicy
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
@@ -94,15 +94,15 @@ class ChangeCrons:
         cron_id: CronId,
         draft: CronDraft,
         *,
-        told: Told = lambda rows, size: None,
+        has_read: HasRead = uncounted,
         precondition: Precondition = NO_PRECONDITION,
     ) -> Changed:
-        """Create or replace; a paused cron stays paused. A repeat changes nothing. `told` hears what was read to count
-        the client's crons. Raises Conflict (too-many-crons), PreconditionFailed, StoreUnavailable."""
+        """Create or replace; a paused cron stays paused. A repeat changes nothing. `has_read` hears what was read to
+        count the client's crons. Raises Conflict (too-many-crons), PreconditionFailed, StoreUnavailable."""
         before = (await self._crons.read(client.client_id, [cron_id])).get(cron_id)
         reservation: AbstractAsyncContextManager[None] = nullcontext()
         if before is None or before.state is CronState.DELETED:
-            reservation = self._counts.reserve(client, again=before is not None, told=told)
+            reservation = self._counts.reserve(client, again=before is not None, has_read=has_read)
 
         def step(known: Cron | None, now: UnixMillis) -> Cron:
             if known is None or known.state is CronState.DELETED:
@@ -400,7 +400,7 @@ class RequestCrons:
         cron_id: CronId,
         request: CronRequest,
         *,
-        told: Told = lambda rows, size: None,
+        has_read: HasRead = uncounted,
         precondition: Precondition = NO_PRECONDITION,
     ) -> Changed:
         """As `ChangeCrons.put`. Raises Invalid, ContentTooLarge, Conflict (older-nodes) too."""
@@ -412,7 +412,7 @@ class RequestCrons:
         if request.callback.ack is not None:
             await self._destinations.look_at_kinds(client.client_id, [request.callback.destination])
         draft = self._draft(client, request)
-        return await self._change.put(client, cron_id, draft, told=told, precondition=precondition)
+        return await self._change.put(client, cron_id, draft, has_read=has_read, precondition=precondition)
 
     def faults(self, client: Client, request: CronRequest) -> list[FieldError]:
         """All faults of a request. Stores nothing."""

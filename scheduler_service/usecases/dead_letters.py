@@ -33,7 +33,7 @@ from scheduler_service.domain.schedules import Row
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
 from scheduler_service.usecases.cancel_schedules import NoSuchSchedule
-from scheduler_service.usecases.reading_steps import Told
+from scheduler_service.usecases.reading_steps import HasRead, uncounted
 from scheduler_service.usecases.redeliver import RedeliverResult, RedeliverSchedule
 from scheduler_service.usecases.redeliver_notices import EventsGone, RedeliverNotice
 
@@ -113,16 +113,16 @@ class ListDeadLetters:
         self._letters = letters
         self._schedules = schedules
 
-    async def page(self, client: Client, window: LetterWindow, *, told: Told = lambda rows, size: None) -> LetterPage:
+    async def page(self, client: Client, window: LetterWindow, *, has_read: HasRead = uncounted) -> LetterPage:
         """Its next letters, with their schedules. Raises StoreUnavailable."""
-        letters, following = await self.letters(client, window, told=told)
+        letters, following = await self.letters(client, window, has_read=has_read)
         rows = await self._rows(client, letters)
         return LetterPage([LetterShown(letter, rows.get(letter.schedule_id)) for letter in letters], following)
 
     async def letters(
-        self, client: Client, window: LetterWindow, *, told: Told = lambda rows, size: None
+        self, client: Client, window: LetterWindow, *, has_read: HasRead = uncounted
     ) -> tuple[list[DeadLetter], LetterKey | None]:
-        """The same without their schedules, and the key to continue after. `told` hears how many were read."""
+        """The same without their schedules, and the key to continue after. `has_read` hears how many were read."""
         start, limit = window.start, window.limit
         behind = LetterKey(UnixMillis(start - 1), _LAST_ID) if window.after is None else window.after
         found: list[DeadLetter] = []
@@ -137,7 +137,7 @@ class ListDeadLetters:
                 reads += pollers
                 page, read = await self._hour(client, Hour(hour), behind, limit + 1)
                 seen, more = seen + read, len(page) > limit
-                told(read, read * LETTER_BYTES)
+                has_read(read, read * LETTER_BYTES)
                 for letter in page:
                     if letter.failed_at >= window.end:
                         return found, None
@@ -191,9 +191,9 @@ class RedriveDeadLetters:
         self._redeliver = redeliver
         self._redeliver_notice = redeliver_notice
 
-    async def window(self, client: Client, window: LetterWindow, *, told: Told = lambda rows, size: None) -> Redriven:
+    async def window(self, client: Client, window: LetterWindow, *, has_read: HasRead = uncounted) -> Redriven:
         """After StoreUnavailable some of them are called again: repeat the same request."""
-        letters, following = await self._letters.letters(client, window, told=told)
+        letters, following = await self._letters.letters(client, window, has_read=has_read)
         done = await self.listed(client, [letter.key for letter in letters])
         return Redriven(done.results, following)
 
@@ -222,10 +222,10 @@ class AcknowledgeDeadLetters:
         self._clock = clock
 
     async def window(
-        self, client: Client, window: LetterWindow, *, by: str, told: Told = lambda rows, size: None
+        self, client: Client, window: LetterWindow, *, by: str, has_read: HasRead = uncounted
     ) -> Acknowledged:
         """After StoreUnavailable some of them are acknowledged: repeat the same request."""
-        letters, following = await self._letters.letters(client, window, told=told)
+        letters, following = await self._letters.letters(client, window, has_read=has_read)
         done = await self._acknowledge(letters, by)
         return Acknowledged(done.letters, done.changed, following)
 

@@ -3,10 +3,10 @@
 from typing import Protocol
 
 from scheduler_service.domain.clients import ClientSettings
-from scheduler_service.domain.deadlines import MAX_WITHIN_SECONDS
 from scheduler_service.domain.errors import FieldError
 from scheduler_service.domain.ids import DAY_MS, HOUR_MS
 from scheduler_service.domain.instants import format_instant, parse_instant
+from scheduler_service.domain.success_deadlines import MAX_WITHIN_SECONDS
 
 
 class AsksDeadline(Protocol):

@@ -31,7 +31,7 @@ from scheduler_service.domain.schedules import State
 from scheduler_service.domain.subscriptions import decode_subscription
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import WIDTH, concurrently
-from scheduler_service.usecases.reading_steps import FIRST_STEP_ROWS, Told, next_step
+from scheduler_service.usecases.reading_steps import FIRST_STEP_ROWS, HasRead, next_step, uncounted
 
 MAX_SEARCH_READS: Final = 1_000
 """Pages of crons, parts of the index, pages of rows and reads of their content, in all."""
@@ -90,12 +90,12 @@ class FindDestinationUsers:
         self._leases = leases
         self._clock = clock
 
-    async def __call__(self, client: Client, name: str, *, told: Told = lambda rows, size: None) -> Users:
-        """`told` hears of what was read. Raises StoreUnavailable."""
+    async def __call__(self, client: Client, name: str, *, has_read: HasRead = uncounted) -> Users:
+        """`has_read` hears of what was read. Raises StoreUnavailable."""
         found = Users()
         await self._find_subscriptions(client.client_id, name, found)
-        await self._find_crons(client.client_id, name, found, told)
-        await self._find_schedules(client, name, found, told)
+        await self._find_crons(client.client_id, name, found, has_read)
+        await self._find_schedules(client, name, found, has_read)
         return found
 
     async def _find_subscriptions(self, client_id: ClientId, name: str, found: Users) -> None:
@@ -106,11 +106,11 @@ class FindDestinationUsers:
             except Undecodable:
                 continue
 
-    async def _find_crons(self, client_id: ClientId, name: str, found: Users, told: Told) -> None:
+    async def _find_crons(self, client_id: ClientId, name: str, found: Users, has_read: HasRead) -> None:
         after: CronId | None = None
         while found.read_on():
             page = await self._crons.read_page(client_id, after=after, limit=CRONS_A_READ)
-            told(len(page), sum(cron.callback.size for cron in page))
+            has_read(len(page), sum(cron.callback.size for cron in page))
             found.crons += [
                 cron.cron_id
                 for cron in page
@@ -120,7 +120,7 @@ class FindDestinationUsers:
                 return
             after = page[-1].cron_id
 
-    async def _find_schedules(self, client: Client, name: str, found: Users, told: Told) -> None:
+    async def _find_schedules(self, client: Client, name: str, found: Users, has_read: HasRead) -> None:
         now = self._clock.wall_ms()
         leases = await self._leases.read_leases(client.client_id)
         first = Minute(min((lease.watermark for lease in leases), default=minute_of(now)))
@@ -129,29 +129,29 @@ class FindDestinationUsers:
             if not found.read_on():
                 return
             occupied = await self._schedules.occupied_over(client.client_id, first=begin, last=end)
-            told(HOURS_A_READ, 0)
+            has_read(HOURS_A_READ, 0)
             partitions = [
                 Partition(client.client_id, poller_id, minute) for minute in occupied for poller_id in occupied[minute]
             ]
             for at in range(0, len(partitions), WIDTH):
                 several = partitions[at : at + WIDTH]
-                await concurrently(lambda partition: self._search(partition, name, found, told), several)
+                await concurrently(lambda partition: self._search(partition, name, found, has_read), several)
 
-    async def _search(self, partition: Partition, name: str, found: Users, told: Told) -> None:
+    async def _search(self, partition: Partition, name: str, found: Users, has_read: HasRead) -> None:
         after: RowKey | None = None
         more = True
         while more:
             if not found.read_on():
                 return
             page = await self._schedules.review_page(partition, after=after, limit=ROWS_A_READ)
-            told(len(page.rows), 0)
+            has_read(len(page.rows), 0)
             waiting = [row.key for row in page.rows if row.created_at is not None and not _ended(row.state)]
-            await self._judge(partition, waiting, name, found, told)
+            await self._judge(partition, waiting, name, found, has_read)
             more = page.more and bool(page.rows)
             after = page.rows[-1].key if page.rows else None
 
     async def _judge(
-        self, partition: Partition, waiting: Sequence[RowKey], name: str, found: Users, told: Told
+        self, partition: Partition, waiting: Sequence[RowKey], name: str, found: Users, has_read: HasRead
     ) -> None:
         done = size = 0
         step = FIRST_STEP_ROWS
@@ -161,7 +161,7 @@ class FindDestinationUsers:
             several = waiting[done : done + step]
             content = await self._schedules.read_content(partition, several)
             read = sum(one.size for one in content.values())
-            told(0, read)
+            has_read(0, read)
             done, size = done + len(several), size + read
             step = next_step(step, done=done, read=size)
             for key, one in content.items():

@@ -1,10 +1,7 @@
 """Destinations of a client: put, shown, paused, resumed, deleted.
 
-    read -> decide -> write IF the revision is as read (rejected: decide again) -> announced to nodes
-
-As for clients, every change is written under the next revision, even if the destination is as requested already, so
-that no earlier unanswered write takes effect afterwards. The first revision of a destination is the instant of its
-creation, so that one that was deleted and made again repeats no revision.
+Changes are made as `revised_rows` says, and announced to nodes. The first revision of a destination is the instant of
+its creation, so that one that was deleted and made again repeats no revision.
 
 A client may have `MAX_DESTINATIONS`, with `MAX_DESTINATIONS_BYTES` together. Concurrent requests may all find room;
 each counts again after its write, and takes it back if that is too much: it deletes what it made, and puts the document
@@ -16,8 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from membership.conditional import Applied, Rejected, Unknown
-from membership.errors import StoreUnavailable
+from membership.conditional import Answer, Rejected, Unknown
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.destinations import (
     MAX_DESTINATIONS,
@@ -35,16 +31,12 @@ from scheduler_service.domain.preconditions import NO_PRECONDITION, Precondition
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.destination_request import DestinationRequest, draft_destination
 from scheduler_service.usecases.destination_users import MAX_NAMED, FindDestinationUsers, Users
-from scheduler_service.usecases.reading_steps import Told
+from scheduler_service.usecases.reading_steps import HasRead, uncounted
+from scheduler_service.usecases.revised_rows import MAX_REVISION_TURNS, Written, change_row, delete_row
 from scheduler_service.usecases.schedule_request import CallbackPolicy
 
-MAX_DESTINATION_TURNS = 20
-"""Consecutive rejections after which a change fails: other callers keep changing this destination."""
 SETTLED_MS = 60_000
 """What was written this long ago is not taken back any more: longer than a request takes, and clocks differ."""
-_NEVER = 0
-"""No destination has this revision."""
-
 Step: TypeAlias = Callable[[StoredDestination | None, UnixMillis], StoredDestination]
 """Answers the destination as it should be, but for its revision. Raises to refuse."""
 
@@ -117,10 +109,10 @@ class Destinations:
         document: Destination,
         *,
         precondition: Precondition = NO_PRECONDITION,
-        told: Told = lambda rows, size: None,
+        has_read: HasRead = uncounted,
     ) -> PutDestination:
-        """Create or replace; a paused destination stays paused. `document` was drafted; `told` hears of what was read
-        to find room for it. Raises Conflict (too-many-destinations, destinations-too-large, older-nodes),
+        """Create or replace; a paused destination stays paused. `document` was drafted; `has_read` hears of what was
+        read to find room for it. Raises Conflict (too-many-destinations, destinations-too-large, older-nodes),
         PreconditionFailed, StoreUnavailable."""
         client_id = client.client_id
         sealed = self._encryption.seal_destination(client_id, name, encode_destination(document))
@@ -128,7 +120,7 @@ class Destinations:
         if before is None:
             precondition.check(None)
             self._admit_new()
-        await self._check_room(client_id, name, sealed, before, told)
+        await self._check_room(client_id, name, sealed, before, has_read)
 
         def step(known: StoredDestination | None, now: UnixMillis) -> StoredDestination:
             if known is None:
@@ -143,7 +135,7 @@ class Destinations:
 
         known, stored = await self._change(client_id, name, before, step)
         try:
-            await self._check_room(client_id, name, sealed, known, told)
+            await self._check_room(client_id, name, sealed, known, has_read)
         except Conflict:
             await self._take_back(known, stored)
             raise
@@ -176,35 +168,28 @@ class Destinations:
         *,
         force: bool,
         precondition: Precondition = NO_PRECONDITION,
-        told: Told = lambda rows, size: None,
+        has_read: HasRead = uncounted,
     ) -> None:
-        """`force`: also where crons, subscriptions or waiting schedules name it. `told` hears of what the search for
-        them read. Raises NotFound, even where an earlier call deleted it, but announces the deletion once more before
-        that; Conflict (destination-in-use), PreconditionFailed, StoreUnavailable."""
+        """`force`: also where crons, subscriptions or waiting schedules name it. `has_read` hears of what the search
+        for them read. Raises NotFound, even where an earlier call deleted it, but announces the deletion once more
+        before that; Conflict (destination-in-use), PreconditionFailed, StoreUnavailable."""
         client_id = client.client_id
-        current = await self._store.read_destination(client_id, name)
-        revision = _NEVER if current is None else current.revision
         searched = force
-        for _ in range(MAX_DESTINATION_TURNS):
-            if current is not None:
-                precondition.check(str(current.revision))
-                if not searched:
-                    _refuse_used(name, await self._users(client, name, told=told))
-                    searched = True
-            answer = await self._store.delete_destination(client_id, name, expected_revision=revision)
-            self._named.forget(client_id)
-            match answer:
-                case Applied():
-                    return
-                case Rejected(current=None):
-                    precondition.check(None)
-                    raise _not_found(name)
-                case Rejected(current=found):
-                    assert found is not None
-                    current, revision = found, found.revision
-                case Unknown():
-                    raise StoreUnavailable("storage did not say whether the destination was deleted; repeat it")
-        raise StoreUnavailable("others keep changing this destination; repeat the request")
+
+        async def check(known: StoredDestination | None) -> None:
+            nonlocal searched
+            precondition.check(None if known is None else str(known.revision))
+            if known is None:
+                raise _not_found(name)
+            if not searched:
+                _refuse_used(name, await self._users(client, name, has_read=has_read))
+                searched = True
+
+        async def remove(revision: int) -> Answer[StoredDestination | None]:
+            return await self._delete(client_id, name, revision)
+
+        current = await self._store.read_destination(client_id, name)
+        await delete_row(current, check, remove, what="destination")
 
     async def _set(
         self,
@@ -232,26 +217,28 @@ class Destinations:
         self, client_id: ClientId, name: str, known: StoredDestination | None, step: Step
     ) -> tuple[StoredDestination | None, StoredDestination]:
         """What was stored before, and what is now."""
-        for _ in range(MAX_DESTINATION_TURNS):
+
+        async def write(known: StoredDestination | None) -> Written[StoredDestination]:
             wanted = step(known, UnixMillis(self._clock.wall_ms()))
-            expected = None if known is None else known.revision
-            if known is not None:
-                wanted = replace(wanted, revision=known.revision + 1)
-            answer = await self._store.put_destination(wanted, expected_revision=expected)
-            self._named.forget(client_id)
-            match answer:
-                case Applied():
-                    return known, wanted
-                case Rejected(current=found):
-                    known = found
-                case Unknown():
-                    raise StoreUnavailable(
-                        "storage did not say whether the destination was changed; repeat the request"
-                    )
-        raise StoreUnavailable("others keep changing this destination; repeat the request")
+            if known is None:
+                return wanted, await self._put(wanted, None)
+            wanted = replace(wanted, revision=known.revision + 1)
+            return wanted, await self._put(wanted, known.revision)
+
+        return await change_row(known, write, what="destination")
+
+    async def _put(self, wanted: StoredDestination, revision: int | None) -> Answer[StoredDestination | None]:
+        answer = await self._store.put_destination(wanted, expected_revision=revision)
+        self._named.forget(wanted.client_id)
+        return answer
+
+    async def _delete(self, client_id: ClientId, name: str, revision: int) -> Answer[StoredDestination | None]:
+        answer = await self._store.delete_destination(client_id, name, expected_revision=revision)
+        self._named.forget(client_id)
+        return answer
 
     async def _check_room(
-        self, client_id: ClientId, name: str, document: str, before: StoredDestination | None, told: Told
+        self, client_id: ClientId, name: str, document: str, before: StoredDestination | None, has_read: HasRead
     ) -> None:
         """Whether there is room for this document beside the others. What does not grow needs none, unless what it
         replaces is so young that it may be taken back. Raises Conflict."""
@@ -261,7 +248,7 @@ class Destinations:
             return
         others = [one for one in await self._store.list_destinations(client_id) if one.name != name]
         held = sum(one.size for one in others)
-        told(len(others), held)
+        has_read(len(others), held)
         if before is None and len(others) >= MAX_DESTINATIONS:
             raise Conflict("too-many-destinations", f"the client has {MAX_DESTINATIONS} destinations: delete one first")
         if held + size > MAX_DESTINATIONS_BYTES:
@@ -273,14 +260,13 @@ class Destinations:
 
     async def _take_back(self, before: StoredDestination | None, stored: StoredDestination) -> None:
         """Undo a write, unless another document has followed."""
-        client_id, name, present = stored.client_id, stored.name, stored
-        for _ in range(MAX_DESTINATION_TURNS):
+        present = stored
+        for _ in range(MAX_REVISION_TURNS):
             if before is None:
-                answer = await self._store.delete_destination(client_id, name, expected_revision=present.revision)
+                answer = await self._delete(stored.client_id, stored.name, present.revision)
             else:
                 wanted = replace(before, revision=present.revision + 1, paused_at=present.paused_at)
-                answer = await self._store.put_destination(wanted, expected_revision=present.revision)
-            self._named.forget(client_id)
+                answer = await self._put(wanted, present.revision)
             match answer:
                 case Rejected(current=found) if found is not None and _only_paused(present, found):
                     present = found

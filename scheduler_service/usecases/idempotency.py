@@ -18,7 +18,7 @@ import msgspec
 from membership.conditional import Applied, Rejected, Unknown
 from membership.errors import MinutehandError, StoreUnavailable
 from scheduler_service.domain.clients import Client
-from scheduler_service.domain.errors import FieldError, Invalid, KeyReused, NotFound
+from scheduler_service.domain.errors import Conflict, FieldError, Invalid, KeyReused, NotFound
 from scheduler_service.domain.idempotency import NOTHING, Kept, Keyed
 from scheduler_service.domain.ids import CronId, ScheduleId, UnixMillis, partition_of
 from scheduler_service.domain.options import with_trace_of
@@ -28,7 +28,7 @@ from scheduler_service.domain.retry_rows import definition_of, outcome_of
 from scheduler_service.domain.schedules import Definition, State
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
-from scheduler_service.usecases.create_schedules import Chosen, CreateSchedules
+from scheduler_service.usecases.create_schedules import Chosen, Created, CreateSchedules
 from scheduler_service.usecases.redeliver import RedeliverResult, RedeliverSchedule, may_be_deleted
 from scheduler_service.usecases.reschedule_schedule import Change, RescheduleResult, RescheduleSchedule
 from scheduler_service.usecases.resolve_schedule import Resolved, ResolveSchedule
@@ -170,7 +170,14 @@ class CreateIdempotently:
         """As `CreateSchedules.many`."""
         self._create.admit(client)
         now = self._clock.wall_ms()
-        created = await self._create.defined(client, requests, now=now)
+        created: Sequence[Created]
+        try:
+            created = await self._create.defined(client, requests, now=now)
+        except Conflict as error:
+            # Of nodes that do not know what is asked for: they may run only since it was accepted.
+            if (known := await self._remember.known(keyed)) is None:
+                raise
+            return await self._replayed(client, requests, known, refused=error)
         ids = [item.schedule_id if isinstance(item, Definition) else NOTHING for item in created]
         if any(id_ != NOTHING for id_ in ids):
             remembered = await self._remember(keyed, ids=ids, at=now)
@@ -182,7 +189,18 @@ class CreateIdempotently:
             if known is None:
                 return CreatedOnce(created, replayed=False)
             remembered = known
-        items = await self._created_again(client, requests, remembered)
+        return await self._replayed(client, requests, remembered)
+
+    async def _replayed(
+        self,
+        client: Client,
+        requests: Sequence[ScheduleRequest | Invalid],
+        remembered: Remembered,
+        *,
+        refused: Conflict | None = None,
+    ) -> CreatedOnce:
+        """`refused`: why nothing can be judged now."""
+        items = await self._created_again(client, requests, remembered, refused)
         lost = next((item for item in items if isinstance(item, StoreUnavailable)), None)
         if lost is not None and not any(isinstance(item, Resolved) for item in items):
             raise lost
@@ -270,21 +288,32 @@ class CreateIdempotently:
         return await self._see_created.whether(client, present, definition)
 
     async def _created_again(
-        self, client: Client, requests: Sequence[ScheduleRequest | Invalid], remembered: Remembered
+        self,
+        client: Client,
+        requests: Sequence[ScheduleRequest | Invalid],
+        remembered: Remembered,
+        refused: Conflict | None,
     ) -> list[Made]:
         async def item(asked: tuple[ScheduleRequest | Invalid, UUID]) -> tuple[Made]:
             # In a tuple, because `concurrently` must not take an error for a result; here errors are results.
-            return (await self._item_again(client, *asked, remembered),)
+            return (await self._item_again(client, *asked, remembered, refused),)
 
         answers = await concurrently(item, zip(requests, remembered.ids, strict=True))
         return [made for (made,) in answers]
 
     async def _item_again(
-        self, client: Client, request: ScheduleRequest | Invalid, schedule_id: UUID, remembered: Remembered
+        self,
+        client: Client,
+        request: ScheduleRequest | Invalid,
+        schedule_id: UUID,
+        remembered: Remembered,
+        refused: Conflict | None,
     ) -> Made:
         if isinstance(request, Invalid):
             return request
         if schedule_id == NOTHING:
+            if refused is not None:
+                return refused
             return await self._refused_again(client, request, remembered)
         definition = self._create.again(client, request, ScheduleId(schedule_id), now=remembered.at)
         try:

@@ -11,7 +11,7 @@ rows than asked for, even none, and still return a position to continue at:
 
 Rows are filtered by lean reads, without content, which may be long. The content of the rows that are returned, or that
 are filtered by it (`domain.schedule_filters`), is read afterwards, a few rows at a time because their length is
-unknown. `told` hears of every read as it is made, so that the caller can charge for it.
+unknown. `has_read` hears of every read as it is made, so that the caller can charge for it.
 
 A row that is looked through costs an API 4.3 to 4.6 ms of CPU for 1,000, whatever columns it is filtered by: building
 it, merging and judging. To judge the content of 1,000 rows costs 0.7 ms. What the driver takes to read them, and
@@ -44,7 +44,7 @@ from scheduler_service.domain.ports import ScheduleStore
 from scheduler_service.domain.schedule_filters import EVERY, ScheduleFilter
 from scheduler_service.domain.schedules import Content, Row
 from scheduler_service.runtime.concurrently import concurrently
-from scheduler_service.usecases.reading_steps import FIRST_STEP_ROWS, MAX_BYTES, Told, next_step
+from scheduler_service.usecases.reading_steps import FIRST_STEP_ROWS, MAX_BYTES, HasRead, next_step, uncounted
 
 MAX_PAGES = 20
 """Pages of rows that one call reads, beyond the first page of every poller of its current minute."""
@@ -146,13 +146,13 @@ class ListSchedules:
         limit: int,
         position: Position | None = None,
         consistency: ReadConsistency = "LOCAL_QUORUM",
-        told: Told = lambda rows, size: None,
+        has_read: HasRead = uncounted,
     ) -> Listing:
         """Up to `limit` rows from `position` on (None: from the window's start). Raises StoreUnavailable.
 
         `consistency` is for clients that only look; callers that act on the listing leave the default.
         """
-        return await self._list(window, limit, position, consistency, told, whole=True)
+        return await self._list(window, limit, position, consistency, has_read, whole=True)
 
     async def lean(
         self,
@@ -160,11 +160,11 @@ class ListSchedules:
         *,
         limit: int,
         position: Position | None = None,
-        told: Told = lambda rows, size: None,
+        has_read: HasRead = uncounted,
     ) -> Listing:
         """The same with lean rows (see `Row`), so the length of their content does not matter, unless it is filtered by
         that."""
-        return await self._list(window, limit, position, "LOCAL_QUORUM", told, whole=False)
+        return await self._list(window, limit, position, "LOCAL_QUORUM", has_read, whole=False)
 
     async def count(
         self,
@@ -172,16 +172,16 @@ class ListSchedules:
         *,
         position: Position | None = None,
         consistency: ReadConsistency = "LOCAL_QUORUM",
-        told: Told = lambda rows, size: None,
+        has_read: HasRead = uncounted,
     ) -> Counted:
         """How many rows there are from `position` on, counted as far as one call goes. Raises StoreUnavailable."""
         most = MAX_SEARCHED_ROWS if window.filter.reads_content else MAX_COUNTED_ROWS
         bounds = _Bounds(most, MAX_COUNTED_PAGES, MAX_COUNTED_ROWS)
-        scan = _Scan(self._schedules, window, bounds, consistency, told)
+        scan = _Scan(self._schedules, window, bounds, consistency, has_read)
         following = await scan.run(position)
         if not window.filter.reads_content:
             return Counted(len(scan.items), following)
-        items, last = await self._whole(scan.items, window.filter, most, consistency, told)
+        items, last = await self._whole(scan.items, window.filter, most, consistency, has_read)
         return Counted(len(items), following if last is None else last)
 
     async def _list(
@@ -190,16 +190,16 @@ class ListSchedules:
         limit: int,
         position: Position | None,
         consistency: ReadConsistency,
-        told: Told,
+        has_read: HasRead,
         *,
         whole: bool,
     ) -> Listing:
         most = MAX_SEARCHED_ROWS if window.filter.reads_content else limit
-        scan = _Scan(self._schedules, window, _Bounds(most, MAX_PAGES, MAX_LISTED_ROWS), consistency, told)
+        scan = _Scan(self._schedules, window, _Bounds(most, MAX_PAGES, MAX_LISTED_ROWS), consistency, has_read)
         following = await scan.run(position)
         if not (whole or window.filter.reads_content):
             return Listing(scan.items, following)
-        items, last = await self._whole(scan.items, window.filter, limit, consistency, told)
+        items, last = await self._whole(scan.items, window.filter, limit, consistency, has_read)
         return Listing(items, following if last is None else last)
 
     async def _whole(
@@ -208,7 +208,7 @@ class ListSchedules:
         filter_: ScheduleFilter,
         limit: int,
         consistency: ReadConsistency,
-        told: Told,
+        has_read: HasRead,
     ) -> tuple[list[Listed], Position | None]:
         """The rows with their content that the filter admits, and where to continue if they are as many as one answer
         may have, or what was read is too long. Rows deleted meanwhile are left out."""
@@ -217,7 +217,7 @@ class ListSchedules:
         step = FIRST_STEP_ROWS
         while done < len(lean):
             several = lean[done : done + step]
-            content = await self._content(several, consistency, told)
+            content = await self._content(several, consistency, has_read)
             for listed in several:
                 found = content.get((listed.partition, listed.row.key))
                 done += 1
@@ -231,7 +231,7 @@ class ListSchedules:
         return whole, None
 
     async def _content(
-        self, several: Sequence[Listed], consistency: ReadConsistency, told: Told
+        self, several: Sequence[Listed], consistency: ReadConsistency, has_read: HasRead
     ) -> dict[tuple[Partition, RowKey], Content]:
         keys: dict[Partition, list[RowKey]] = {}
         for listed in several:
@@ -239,7 +239,7 @@ class ListSchedules:
 
         async def read(partition: Partition) -> dict[tuple[Partition, RowKey], Content]:
             found = await self._schedules.read_content(partition, keys[partition], consistency=consistency)
-            told(0, sum(content.size for content in found.values()))
+            has_read(0, sum(content.size for content in found.values()))
             return {(partition, key): content for key, content in found.items()}
 
         together: dict[tuple[Partition, RowKey], Content] = {}
@@ -252,13 +252,13 @@ class _Scan:
     """One call: what it has found so far, and what it may still read."""
 
     def __init__(
-        self, schedules: ScheduleStore, window: Window, bounds: _Bounds, consistency: ReadConsistency, told: Told
+        self, schedules: ScheduleStore, window: Window, bounds: _Bounds, consistency: ReadConsistency, has_read: HasRead
     ) -> None:
         self._schedules = schedules
         self._consistency = consistency
         self._window = window
         self._limit = bounds.found
-        self._told = told
+        self._has_read = has_read
         self._pages = bounds.pages
         self._rows = bounds.rows
         self._hours = HOURS_PER_CALL
@@ -300,7 +300,7 @@ class _Scan:
         free = HOURS_PER_CALL - FREE_HOURS
         left = self._hours - (hour_of(last) - hour_of(first) + 1)
         if left < free:
-            self._told(ROWS_PER_HOUR * (min(self._hours, free) - left), 0)
+            self._has_read(ROWS_PER_HOUR * (min(self._hours, free) - left), 0)
         self._hours = left
         return await self._schedules.occupied(
             self._window.client_id, first=first, last=last, consistency=self._consistency
@@ -347,9 +347,9 @@ class _Scan:
             )
         except StoreUnavailable:
             # A read without an answer may have cost as much as a full page.
-            self._told(limit, 0)
+            self._has_read(limit, 0)
             raise
-        self._told(len(page.rows), 0)
+        self._has_read(len(page.rows), 0)
         self._pages -= 1
         self._rows -= len(page.rows)
         in_flight = page.header.in_flight

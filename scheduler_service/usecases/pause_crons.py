@@ -17,7 +17,7 @@ from scheduler_service.domain.ids import ClientId, CronId
 from scheduler_service.domain.ports import CronStore
 from scheduler_service.runtime.concurrently import concurrently
 from scheduler_service.usecases.crons import ChangeCrons
-from scheduler_service.usecases.reading_steps import Told
+from scheduler_service.usecases.reading_steps import HasRead, uncounted
 
 CRONS_READ = 1_000
 CRONS_CHANGED = 200
@@ -71,7 +71,7 @@ class PauseCrons:
         note: str | None,
         dry_run: bool,
         after: CronId | None,
-        told: Told = lambda rows, size: None,
+        has_read: HasRead = uncounted,
     ) -> ChangePage:
         """Finished crons are not paused (Conflict). Raises StoreUnavailable if the page can't be read."""
 
@@ -87,7 +87,7 @@ class PauseCrons:
                 return CronChange(found.cron_id, found.state, error=error)
             return CronChange(found.cron_id, found.state, cron)
 
-        found, following = await self._page(client.client_id, meant, after=after, told=told)
+        found, following = await self._page(client.client_id, meant, after=after, has_read=has_read)
         return ChangePage(await concurrently(one, found), following)
 
     async def resume(
@@ -97,7 +97,7 @@ class PauseCrons:
         *,
         dry_run: bool,
         after: CronId | None,
-        told: Told = lambda rows, size: None,
+        has_read: HasRead = uncounted,
     ) -> ChangePage:
         """Those that are paused, from now on. Raises StoreUnavailable if the page can't be read."""
 
@@ -111,7 +111,9 @@ class PauseCrons:
             except (NotFound, StoreUnavailable) as error:
                 return CronChange(found.cron_id, found.state, error=error)
 
-        found, following = await self._page(client.client_id, meant, after=after, told=told, states=(CronState.PAUSED,))
+        found, following = await self._page(
+            client.client_id, meant, after=after, has_read=has_read, states=(CronState.PAUSED,)
+        )
         return ChangePage(await concurrently(one, found), following)
 
     async def _page(
@@ -120,12 +122,12 @@ class PauseCrons:
         meant: Labelled,
         *,
         after: CronId | None,
-        told: Told,
+        has_read: HasRead,
         states: Sequence[CronState] = tuple(CronState),
     ) -> tuple[list[CronLabel], CronId | None]:
         """Those that are meant among the next crons, and the id to continue after."""
         read = await self._crons.read_labels(client_id, after=after, limit=CRONS_READ)
-        told(len(read), 0)
+        has_read(len(read), 0)
         found = [cron for cron in read if cron.state in states and meant.means(cron)]
         if len(found) > CRONS_CHANGED:
             found = found[:CRONS_CHANGED]

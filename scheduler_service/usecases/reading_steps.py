@@ -10,8 +10,12 @@ FIRST_STEP_ROWS: Final = 16
 """Rows whose content is read in the first step; the number doubles with each step while rows are short."""
 MAX_STEP_ROWS: Final = 128
 
-Told: TypeAlias = Callable[[int, int], None]
+HasRead: TypeAlias = Callable[[int, int], None]
 """Called with the number of rows read, and of bytes of content."""
+
+
+def uncounted(rows: int, size: int) -> None:
+    """Of a caller that charges nobody for what is read."""
 
 
 def next_step(step: int, *, done: int, read: int) -> int:

@@ -47,7 +47,7 @@ from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.admission import AdmitCreates
 from scheduler_service.usecases.filter_request import FilterRequest, asked_filter
 from scheduler_service.usecases.idempotency import RememberRequest
-from scheduler_service.usecases.reading_steps import Told
+from scheduler_service.usecases.reading_steps import HasRead, uncounted
 from scheduler_service.usecases.schedule_request import Instant
 
 ABANDONED_MS = 60_000
@@ -270,7 +270,7 @@ class ShowReconciliations:
         after: RowKey | None,
         limit: int,
         outcome: Seen | None = None,
-        told: Told = lambda rows, size: None,
+        has_read: HasRead = uncounted,
     ) -> ReconciledPage:
         """What was done to up to `limit` schedules after `after`, by due: those with this outcome, or all. One call
         reads a bounded number of minutes and schedules, so it may answer fewer, even none, and still a key to continue
@@ -287,7 +287,7 @@ class ShowReconciliations:
             while more:
                 most = max(limit + 1 - len(found), LEAST_READ)
                 page = await self._store.read_reconciled(client_id, reconciliation_id, minute, after=after, limit=most)
-                told(len(page), len(page) * RECONCILED_BYTES)
+                has_read(len(page), len(page) * RECONCILED_BYTES)
                 seen, more = seen + len(page), len(page) == most
                 for one in page:
                     if outcome in (None, one.outcome):

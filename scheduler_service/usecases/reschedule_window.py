@@ -31,7 +31,7 @@ from scheduler_service.domain.schedules import Row, State
 from scheduler_service.runtime.concurrently import concurrently
 from scheduler_service.usecases.idempotency import RememberRequest
 from scheduler_service.usecases.list_schedules import ListSchedules, Position, Window
-from scheduler_service.usecases.reading_steps import Told
+from scheduler_service.usecases.reading_steps import HasRead, uncounted
 from scheduler_service.usecases.reschedule_schedule import (
     RescheduleResult,
     RescheduleSchedule,
@@ -102,15 +102,15 @@ class RescheduleWindow:
         *,
         began_at: UnixMillis,
         position: Position | None,
-        told: Told = lambda rows, size: None,
+        has_read: HasRead = uncounted,
     ) -> Found:
         """The next page. Nothing is written. Raises StoreUnavailable."""
         wanted = window.filter.states or WAITING
         states = (*wanted, State.CANCELLED)
         looked_at = replace(window, filter=msgspec.structs.replace(window.filter, states=states))
-        page = await self._listing.lean(looked_at, limit=MAX_RESCHEDULED, position=position, told=told)
+        page = await self._listing.lean(looked_at, limit=MAX_RESCHEDULED, position=position, has_read=has_read)
         waiting = [one.row for one in page.items if not one.row.ended]
-        stay = await self._descendants(window.client_id, waiting, change, told)
+        stay = await self._descendants(window.client_id, waiting, change, has_read)
         since = [
             row
             for row in waiting
@@ -148,7 +148,7 @@ class RescheduleWindow:
         return outcomes
 
     async def _descendants(
-        self, client_id: ClientId, waiting: Sequence[Row], change: WindowReschedule, told: Told
+        self, client_id: ClientId, waiting: Sequence[Row], change: WindowReschedule, has_read: HasRead
     ) -> set[ScheduleId]:
         """Those that an ancestor became by this request, or of which others made what they are since."""
         found: set[ScheduleId] = set()
@@ -157,7 +157,7 @@ class RescheduleWindow:
             if not left:
                 break
             ancestors = await self._lean_rows(client_id, left.values())
-            told(len(ancestors), len(ancestors) * ANCESTOR_BYTES)
+            has_read(len(ancestors), len(ancestors) * ANCESTOR_BYTES)
             following: dict[ScheduleId, ScheduleId] = {}
             for schedule_id, ancestor_id in left.items():
                 ancestor = ancestors.get(ancestor_id)

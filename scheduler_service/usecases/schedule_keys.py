@@ -145,7 +145,6 @@ class ScheduleKeys:
         `CreateSchedules.admit` does, Invalid, ContentTooLarge, PreconditionFailed."""
         assert request.key is not None
         self._create.admit(client)
-        await self._create.look_up(client, [request])
         for turn in range(MAX_MOVES):
             key, present = await self._present(client.client_id, request.key, serial=turn > 0)
             # After the present one was read: what decides the chosen one later changes that, so the write below fails.
@@ -153,6 +152,7 @@ class ScheduleKeys:
                 return Unchanged(made)
             waits = present is not None and not present.row.ended
             precondition.check(_tag(present), absent=not waits)
+            await self._create.look_up(client, [request])
             new = self._new(client, request, key, present, chosen)
             if present is None or not waits:
                 if await self._take(new, key.taken):

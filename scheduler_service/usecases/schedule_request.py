@@ -28,7 +28,6 @@ from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
 from scheduler_service.domain.clients import AttemptSeconds, ClientSettings
 from scheduler_service.domain.crons import load_zone
 from scheduler_service.domain.crons.dst import Gap
-from scheduler_service.domain.deadlines import MAX_WITHIN_SECONDS
 from scheduler_service.domain.destinations import DESTINATION_PATTERN, MAX_PATH_LENGTH, named_url, path_fault
 from scheduler_service.domain.errors import FieldError, Invalid, InvalidRule
 from scheduler_service.domain.flows import Flow, FlowKey, FlowParallelism, FlowRate
@@ -51,6 +50,7 @@ from scheduler_service.domain.options import (
 from scheduler_service.domain.ports import SecretEncryption
 from scheduler_service.domain.schedule_keys import KEY_PATTERN
 from scheduler_service.domain.spread import MAX_SPREAD_SECONDS, offset_ms
+from scheduler_service.domain.success_deadlines import MAX_WITHIN_SECONDS
 from scheduler_service.domain.targets import NO_KINDS, TargetKinds
 from scheduler_service.usecases.deadline_request import faults_of_deadline, faults_of_succeed_by, stored_deadline
 from scheduler_service.usecases.end_receivers import EndReceivers, named_destinations, stored_receiver

@@ -19,7 +19,7 @@ retry row must itself point on, its original is moved first and the next retry r
 A client's create may ask for a stronger insert (`consistency`). Retry rows, and all reads that a decision rests on,
 keep the default.
 
-A schedule with a success deadline has a second row, which looks at it then (`domain.deadlines`). That is placed
+A schedule with a success deadline has a second row, which looks at it then (`domain.success_deadlines`). That is placed
 first, by the same rule, so a schedule that exists is watched, and a watch of none finds nothing. A row that is created
 to be `ended` at once has none.
 
@@ -40,10 +40,10 @@ from membership.identity import NodeIncarnation, PollerKey
 from membership.lease import start_of
 from membership.ports import LeaseStore
 from scheduler_service.domain.clients import WriteConsistency
-from scheduler_service.domain.deadlines import within_seconds
 from scheduler_service.domain.ids import (
     ClientId,
     Partition,
+    RowKey,
     ScheduleId,
     UnixMillis,
     key_of,
@@ -81,6 +81,7 @@ from scheduler_service.domain.schedules import (
     State,
     WriteRejection,
 )
+from scheduler_service.domain.success_deadlines import within_seconds
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.key_chain import KeyChain
@@ -93,6 +94,9 @@ FAR_MARGIN_MS = 5_000
 """Added to HINT_AHEAD_MS: rows of minutes that begin after both are still far when storage answers, as a rule."""
 STRANDED_AFTER_MS = 600_000
 """A row without an outcome this long after its minute's end is rescued if its poller is past that minute."""
+ORDERED_AHEAD_MS = 120_000
+"""A retry row of an ordering key that is due later than this is remembered for the poller's next owner, which reads all
+rows only of the minutes before."""
 MAX_PARTITION_TURNS = 50
 """Consecutive rejections after which a placement fails as unavailable: the partition is too contended."""
 
@@ -126,14 +130,23 @@ class ScheduleWriter:
     async def __call__(self, definition: Definition, *, consistency: WriteConsistency = "LOCAL_QUORUM") -> None:
         """Return when the row is durable and certain to be read by an owner. Raises StoreUnavailable,
         ContentTooLarge."""
-        self._check_clock()
+        self.check_clock()
         if (watch := deadline_row(definition)) is not None:
             await self(watch, consistency=consistency)
+        await self._remember_order(definition)
         await self._schedules.insert(definition, consistency=consistency)
         current = await self._acknowledged(definition, at=self._clock.wall_ms())
         while current is not None:
+            await self._remember_order(current)
             await self._schedules.insert(current)
             current = await self._acknowledged(current, at=self._clock.wall_ms())
+
+    async def _remember_order(self, definition: Definition) -> None:
+        """Before a row is placed that the poller's next owner must know, and would not look for so far ahead."""
+        if definition.kind is not Kind.RETRY_ROW or definition.ordering_key is None:
+            return
+        if definition.due > self._clock.wall_ms() + ORDERED_AHEAD_MS:
+            await self._schedules.mark_ordered(definition.partition)
 
     async def announce(self, definition: Definition) -> None:
         """Insert the row without its `created_at`: nobody calls it before another write has decided that it is created
@@ -154,7 +167,7 @@ class ScheduleWriter:
 
         Answers a function that gives the insert up, as `ScheduleStore.begin_insert` does. Raises what that does.
         """
-        self._check_clock()
+        self.check_clock()
         assert within_seconds(definition.options) is None, "its deadline must be placed first"
 
         def acknowledged(error: Exception | None) -> None:
@@ -338,7 +351,8 @@ class ScheduleWriter:
         """Send the owner of a schedule a hint that its original may have ended without it. Best effort."""
         self._hints.hint(partition_of(client_id, schedule_id), key_of(schedule_id))
 
-    def _check_clock(self) -> None:
+    def check_clock(self) -> None:
+        """Raises StoreUnavailable while this process's wall clock may be wrong."""
         if self._clock_doubted():
             raise StoreUnavailable("this process's clock is in doubt: the row's owner or another process must place it")
 
@@ -448,9 +462,18 @@ class ScheduleWriter:
             case Applied():
                 return True
             case Rejected(current=current):
-                return current.rows.get(key) == (str(outcome.state), outcome.next_attempt_at)
+                same = current.rows.get(key) == (str(outcome.state), outcome.next_attempt_at)
+                if same and outcome.state.ended and is_acknowledged(retry_row.options):
+                    return await self._ended_by(partition, key, outcome)
+                return same
             case Unknown(reason=reason):
                 raise StoreUnavailable(f"no answer about the original of a retry row: {reason}")
+
+    async def _ended_by(self, partition: Partition, key: RowKey, outcome: Outcome) -> bool:
+        """Whether the original, which has ended so, has this end and not a word's or a deadline's: both may fail."""
+        original = (await self._schedules.find_rows(partition, [key], serial=True)).get(key)
+        ended = None if original is None else outcome_of(original)
+        return ended is not None and (ended.finished_at, ended.last_error) == (outcome.finished_at, outcome.last_error)
 
     async def carry_over(self, partition: Partition, original: Row, retry_row: Row) -> None:
         """Carry the outcome of the retry row that an original names over to it, and place the retry row that this

@@ -27,7 +27,7 @@ from scheduler_service.domain.ports import CronStore
 from scheduler_service.domain.schedules import Row
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
-from scheduler_service.usecases.reading_steps import FIRST_STEP_ROWS, MAX_BYTES, Told, next_step
+from scheduler_service.usecases.reading_steps import FIRST_STEP_ROWS, MAX_BYTES, HasRead, next_step, uncounted
 from scheduler_service.usecases.resolve_schedule import ResolveSchedule
 
 
@@ -80,13 +80,13 @@ class ShowCrons:
         *,
         after: CronId | None,
         limit: int,
-        told: Told = lambda rows, size: None,
+        has_read: HasRead = uncounted,
         deleted: bool = False,
     ) -> CronPage:
         """Those that are not deleted, or with `deleted` all, in the order of their ids, as many as
         `reading_steps.MAX_BYTES` allows. Raises StoreUnavailable."""
         marks = await self._crons.read_marks(client_id, after=after, limit=limit)
-        told(len(marks), 0)
+        has_read(len(marks), 0)
         wanted = [mark.cron_id for mark in marks if deleted or mark.state is not CronState.DELETED]
         shown: list[Cron] = []
         done = read = 0
@@ -95,7 +95,7 @@ class ShowCrons:
             several = wanted[done : done + step]
             found = await self._crons.read(client_id, several)
             size = sum(cron.callback.size for cron in found.values())
-            told(0, size)
+            has_read(0, size)
             shown += (found[cron_id] for cron_id in several if cron_id in found)
             done, read = done + len(several), read + size
             if read >= MAX_BYTES and done < len(wanted):

@@ -1,20 +1,18 @@
 """Subscriptions of a client: put, shown, listed, deleted.
 
-    read -> decide -> write IF the revision is as read (rejected: decide again) -> announced to nodes
-
-As for destinations: every change is written under the next revision, the first revision is the instant of creation, and
-requests that find room at the same moment count again after their writes; one that made too many deletes what it made.
+Changes are made as `revised_rows` says, and announced to nodes. As for destinations, the first revision is the instant
+of creation, and requests that find room at the same moment count again after their writes; one that made too many
+deletes what it made.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Final, NamedTuple
+from functools import partial
+from typing import Annotated, NamedTuple
 
 import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
 
-from membership.conditional import Applied, Rejected, Unknown
-from membership.errors import StoreUnavailable
 from scheduler_service.domain.destinations import DESTINATION_PATTERN
 from scheduler_service.domain.errors import Conflict, FieldError, Invalid, NotFound
 from scheduler_service.domain.events import EventType
@@ -33,12 +31,9 @@ from scheduler_service.domain.subscriptions import (
 )
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.named_destinations import NamedDestinations
+from scheduler_service.usecases.revised_rows import Written, change_row, delete_row
 from scheduler_service.usecases.schedule_request import MAX_TEXT
 
-MAX_SUBSCRIPTION_TURNS: Final = 20
-"""Consecutive rejections after which a change fails: other callers keep changing this subscription."""
-_NEVER: Final = 0
-"""No subscription has this revision."""
 _Text = Annotated[str, Meta(max_length=MAX_TEXT)]
 
 
@@ -115,57 +110,49 @@ class Subscriptions:
         """Create or replace. Raises Invalid with every fault, Conflict (too-many-subscriptions, older-nodes),
         PreconditionFailed, StoreUnavailable."""
         document = await self._draft(client_id, request)
-        known = before = await self._store.read_subscription(client_id, name)
+        before = await self._store.read_subscription(client_id, name)
         if before is None:
             precondition.check(None)
             self._admit_new()
             await self._check_room(client_id, name)
         if document.enabled:
             await self._switch_on(client_id)
-        for _ in range(MAX_SUBSCRIPTION_TURNS):
+        text = encode_subscription(document)
+
+        async def write(known: StoredSubscription | None) -> Written[StoredSubscription]:
             now = UnixMillis(self._clock.wall_ms())
-            text = encode_subscription(document)
             if known is None:
                 precondition.check(None)
                 wanted = StoredSubscription(
                     client_id=client_id, name=name, document=text, revision=now, created_at=now, changed_at=now
                 )
-            else:
-                if known.document != text:
-                    # The answer to an equal request may have been lost, so a repeat is not refused.
-                    precondition.check(str(known.revision))
-                wanted = replace(known, document=text, revision=known.revision + 1, changed_at=now)
-            expected = None if known is None else known.revision
-            match await self._store.put_subscription(wanted, expected_revision=expected):
-                case Applied():
-                    if known is None:
-                        await self._take_back_beyond_room(wanted)
-                    return PutSubscription(ShownSubscription(wanted, document), created=known is None)
-                case Rejected(current=found):
-                    known = found
-                case Unknown():
-                    raise StoreUnavailable("storage did not say whether the subscription was changed; repeat it")
-        raise StoreUnavailable("others keep changing this subscription; repeat the request")
+                return wanted, await self._store.put_subscription(wanted, expected_revision=None)
+            if known.document != text:
+                # The answer to an equal request may have been lost, so a repeat is not refused.
+                precondition.check(str(known.revision))
+            wanted = replace(known, document=text, revision=known.revision + 1, changed_at=now)
+            return wanted, await self._store.put_subscription(wanted, expected_revision=known.revision)
+
+        known, stored = await change_row(before, write, what="subscription")
+        if known is None:
+            await self._take_back_beyond_room(stored)
+        if document.enabled:
+            # The feed may have been switched off since: who does that looks for subscriptions afterwards.
+            await self._switch_on(client_id)
+        return PutSubscription(ShownSubscription(stored, document), created=known is None)
 
     async def delete(self, client_id: ClientId, name: str, *, precondition: Precondition = NO_PRECONDITION) -> None:
         """Raises NotFound, even where an earlier call deleted it, but announces the deletion once more before that;
         PreconditionFailed, StoreUnavailable."""
+
+        async def check(known: StoredSubscription | None) -> None:
+            precondition.check(None if known is None else str(known.revision))
+            if known is None:
+                raise _not_found(name)
+
         current = await self._store.read_subscription(client_id, name)
-        for _ in range(MAX_SUBSCRIPTION_TURNS):
-            if current is not None:
-                precondition.check(str(current.revision))
-            revision = _NEVER if current is None else current.revision
-            match await self._store.delete_subscription(client_id, name, expected_revision=revision):
-                case Applied():
-                    return
-                case Rejected(current=None):
-                    precondition.check(None)
-                    raise _not_found(name)
-                case Rejected(current=found):
-                    current = found
-                case Unknown():
-                    raise StoreUnavailable("storage did not say whether the subscription was deleted; repeat it")
-        raise StoreUnavailable("others keep changing this subscription; repeat the request")
+        delete = partial(self._store.delete_subscription, client_id, name)
+        await delete_row(current, check, lambda revision: delete(expected_revision=revision), what="subscription")
 
     async def _draft(self, client_id: ClientId, request: SubscriptionRequest) -> Subscription:
         faults: list[FieldError] = []

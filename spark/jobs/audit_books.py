@@ -3,7 +3,7 @@
     clients, nodes, pollers -> how far each poller is settled
     occupied minutes -> rows -> counts, findings          first look
     what was found -> the same once more                  second look, a while later
-    Parquet, repair, a report for each client
+    Parquet, repair, a report for each client, `books.unbalanced` for those with findings and a feed
 
 Live traffic is never a finding. Rows change while they are read, so a row is judged only where its minute was settled
 before the reading began: owners are done there, and other writers (a late create, a redelivery, a cancel) write pointer
@@ -33,6 +33,7 @@ from scheduler_service.runtime.clock import Clock, SystemClock
 from scheduler_service.runtime.concurrently import concurrently
 from scheduler_service.runtime.randomness import Randomness, SystemRandomness
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
+from scheduler_service.usecases.tell_audits import tell_unbalanced
 from spark.io.files import refuse_existing, write_whole
 from spark.io.submitted import patient
 from spark.io.tables import PARTITION
@@ -140,7 +141,7 @@ def _run(context: Context, arguments: Namespace) -> Report:
         broken = _to_repair(audit_books, found) if arguments.repair else None
         return asyncio.run(_finish(context, audits, broken, every=not arguments.clients))
     except MinutehandError as error:
-        raise JobRefused(f"the report could not be stored: {error}") from error
+        raise JobRefused(f"the report could not be stored or told: {error}") from error
 
 
 def _clients(context: Context, wanted: Sequence[str]) -> DataFrame:
@@ -264,17 +265,23 @@ def _to_repair(audit_books: _AuditBooks, found: DataFrame) -> list[Broken]:
 
 
 async def _finish(context: Context, audits: Sequence[Audit], broken: Sequence[Broken] | None, *, every: bool) -> Report:
-    """Repair if requested, and store the reports. `every`: the run is over all clients, so that APIs can show the state
-    of the books (`usecases.storage_probes.WatchAudits`)."""
+    """Repair if requested, store the reports, and then tell the clients: an event names a report that can be read.
+    `every`: the run is over all clients, so that APIs can show the state of the books
+    (`usecases.storage_probes.WatchAudits`)."""
     storage = await open_storage(patient(context.storage))
+    clock, randomness = SystemClock(), SystemRandomness()
     try:
         if broken:
             done: dict[ClientId, dict[str, int]] = {}
             for audit in audits:
                 mine = [one for one in broken if one.partition.client_id == audit.client_id]
-                done[audit.client_id] = await repair(storage, mine, clock=SystemClock(), randomness=SystemRandomness())
+                done[audit.client_id] = await repair(storage, mine, clock=clock, randomness=randomness)
             audits = [msgspec.structs.replace(audit, repaired=done[audit.client_id]) for audit in audits]
         await concurrently(storage.audits.insert, [*audits, *([together(audits)] if every else [])])
+        writer = unhinted_writer(storage, clock=clock, randomness=randomness)
+        told = await tell_unbalanced(audits, clients=storage.clients, reports=storage.audits, writer=writer)
+        if told:
+            context.say(f"Told {len(told):,} clients of findings (books.unbalanced).")
     finally:
         await storage.close()
     return _report(audits)

@@ -28,6 +28,7 @@ LONG = (
     "test_secured.py",
     "test_demo.py",
     "test_upgrade.py",
+    "test_pages.py",
 )
 """Files whose tests take minutes: if begun last, they would run alone."""
 FIGURES = "figures"

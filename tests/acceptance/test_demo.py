@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import IO, Any
 
 import httpx
 import pytest
@@ -36,12 +36,12 @@ ROOT = Path(__file__).parents[2]
 
 
 @contextmanager
-def demo(directory: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """A running `minutehand demo`, killed at the end if it still runs."""
+def demo(directory: Path, *arguments: str, output: IO[str] | int = subprocess.PIPE) -> Iterator[subprocess.Popen[str]]:
+    """A running `minutehand demo`, killed at the end if it still runs. `output`: where it prints."""
     process = subprocess.Popen(
         [sys.executable, "-m", "minutehand", "demo", "--dir", str(directory), "--heap-mb", "512", *arguments],
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
+        stdout=output,
         stderr=subprocess.PIPE,
         text=True,
         env=clean_environment(os.environ),

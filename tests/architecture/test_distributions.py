@@ -166,6 +166,7 @@ def test_the_sdk_alone_is_one_package_and_no_command(wheels: Mapping[str, Wheel]
 OF_EXTRAS = (
     "minutehand/ingest/",
     "minutehand/local/",
+    "minutehand/tracing/otlp.py",
     "minutehand/wiring_ingest.py",
     "poller_cluster/delivery/targets/kafka/",
     "spark/",
@@ -203,7 +204,8 @@ def test_the_command_works_with_what_is_declared_and_the_sdk_elsewhere(
 
 
 def test_what_is_imported_is_declared(wheels: Mapping[str, Wheel]) -> None:
-    """All except the jobs', those for Kafka and those for local use: they have extras, as public keys in the SDK."""
+    """All except the jobs', those for Kafka, for spans and for local use: they have extras, as public keys in the
+    SDK."""
     origins = packages_distributions()
     sdk, server = (needed(wheels[name].metadata.get_all("Requires-Dist", []), extra="ed25519") for name in PROJECTS)
     undeclared = {

@@ -24,6 +24,9 @@ def values(tree: ast.Module) -> Iterator[ast.expr]:
                 yield from (keyword.value for keyword in node.keywords if keyword.arg == "reason")
                 position = _POSITION.get(name, len(node.args))
                 yield from node.args[position : position + 1]
+                # Of the ends of notices only failures are shown, as dead letters.
+                if name == "_end" and [ast.unparse(state) for state in node.args[1:2]] == ["State.FAILED"]:
+                    yield node.args[2]
             case ast.FunctionDef(name="_reason"):
                 yield from (each.value for each in ast.walk(node) if isinstance(each, ast.Return) and each.value)
             case ast.arguments():

@@ -19,7 +19,7 @@ BY_LIBRARIES = {
     # the Cassandra driver
     "new_authenticator", "deserialize", "on_up", "on_down", "on_add", "on_remove",
     # httptools, h2, aiohttp, prometheus_client
-    "on_message_begin", "on_headers_complete", "on_body", "on_message_complete", "_receive_frame", "handle_error",
+    "on_message_begin", "on_headers_complete", "on_message_complete", "_receive_frame", "handle_error",
     "describe",
     # a test that compares the list with the logs
     "ACTIONS",

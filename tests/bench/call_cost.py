@@ -52,7 +52,7 @@ from poller_cluster.minute.limits import MinuteLimits
 from poller_cluster.minute.machine import PollerMinute
 from poller_cluster.minute.runner import MinuteRun
 from poller_cluster.node_runtime import NodeRuntime
-from poller_cluster.notices.occurrences import Occurrences
+from poller_cluster.notices.node_events import NodeEvents
 from poller_cluster.settings import BackgroundSettings, MinuteSettings
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.flows import Flow
@@ -256,7 +256,7 @@ class Bench:
             clients=self._clients,
             dispatcher=self.dispatcher,
             notices=cast(Any, None),
-            occurrences=Occurrences(clients=self._clients, writer=cast(Any, None), runtime=runtime),
+            node_events=NodeEvents(clients=self._clients, writer=cast(Any, None), runtime=runtime),
             fire_guard=cast(Any, None),
             books=books,
             limits=MinuteLimits(self._settings),

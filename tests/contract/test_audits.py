@@ -40,6 +40,7 @@ async def test_audits_come_back_as_they_were(storage: Storage, names: Names) -> 
         ),
         repaired={"requeued": 1},
         left_out=("one sentence.",),
+        told=True,
     )
     for _ in range(2):
         await storage.audits.insert(full)

@@ -8,7 +8,7 @@ import pytest
 
 from cql.storage import Storage
 from membership.conditional import APPLIED, Rejected
-from scheduler_service.domain.acknowledgements import Told
+from scheduler_service.domain.acknowledgements import KeptWord
 from scheduler_service.domain.books import (
     NO_STAMP,
     AttemptRecord,
@@ -156,8 +156,8 @@ async def test_failed_attempts_of_one_schedule(storage: Storage, names: Names) -
 async def test_words_are_beside_the_records_of_attempts(storage: Storage, names: Names) -> None:
     client = names.client()
     one, other = definition(client, tail=1).schedule_id, definition(client, tail=2).schedule_id
-    first = Told(result="extend", at=UnixMillis(START), reason="more to do")
-    second = Told(result="done", at=UnixMillis(START + 1), data=b'{"rows":[3,"\xc3\xa9"]}')
+    first = KeptWord(result="extend", at=UnixMillis(START), reason="more to do")
+    second = KeptWord(result="done", at=UnixMillis(START + 1), data=b'{"rows":[3,"\xc3\xa9"]}')
     await storage.attempts.record_word(client, one, 1, first)
     assert await storage.attempts.read(client, one) == [], "a word alone is no record of an attempt"
     record = AttemptRecord(

@@ -307,6 +307,18 @@ async def test_many_hours_of_the_index_are_read_with_one_request(storage: Storag
         await reads.occupied_over(client, first=begin, last=Minute(last + 1))
 
 
+async def test_minutes_are_remembered_for_their_order(storage: Storage, names: Names) -> None:
+    client, schedules = names.client(), storage.schedules
+    for poller_id, offset in ((1, 7), (1, 70), (1, 7), (1, 0), (2, 9)):
+        await schedules.mark_ordered(Partition(client, PollerId(poller_id), Minute(MINUTE + offset)))
+    assert await schedules.ordered_after(client, PollerId(1), Minute(MINUTE)) == [MINUTE + 7, MINUTE + 70]
+    assert await schedules.ordered_after(client, PollerId(1), Minute(MINUTE + 70)) == []
+    assert await schedules.ordered_after(names.client("-other"), PollerId(1), Minute(MINUTE)) == []
+    await schedules.delete_partition(Partition(client, PollerId(1), Minute(MINUTE + 7)))
+    assert await schedules.ordered_after(client, PollerId(1), Minute(MINUTE)) == [MINUTE + 70]
+    assert await schedules.ordered_after(client, PollerId(2), Minute(MINUTE)) == [MINUTE + 9]
+
+
 async def test_the_index_names_occupied_pollers_by_minute(storage: Storage, names: Names) -> None:
     client = names.client()
     for offset, poller_id in ((0, 0), (30_000, 0), (0, 7), (60_000, 1), (3_600_000, 2), (-60_000, 3)):

@@ -8,11 +8,11 @@ import pytest_asyncio
 
 from cql.storage import Storage
 from membership.conditional import Applied
-from poller_cluster.notices.deadlines import Deadlines, Looked
+from poller_cluster.notices.success_deadlines import Looked, SuccessDeadlines
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.events import Event
 from scheduler_service.domain.ids import ClientId, PollerId, UnixMillis
-from scheduler_service.domain.notices import Deadline, deadline_row, decode_notice
+from scheduler_service.domain.notices import DeadlineContent, deadline_row, decode_notice
 from scheduler_service.domain.options import ScheduleOptions, encode_options
 from scheduler_service.domain.schedules import Content, Definition, Outcome, OwnerCommit, RowRevision, RowWrite, State
 from scheduler_service.runtime.randomness import SystemRandomness
@@ -43,7 +43,7 @@ class Watched:
             randomness=SystemRandomness(),
             hints=_NoHints(),
         )
-        self.deadlines = Deadlines(
+        self.deadlines = SuccessDeadlines(
             resolve=ResolveSchedule(schedules=storage.schedules, writer=self.writer),
             clients=storage.clients,
             destinations=storage.destinations,
@@ -59,7 +59,7 @@ class Watched:
         self.told.append(event)
 
     async def look(self, *, again: bool = False) -> Looked:
-        deadline = Deadline(client_id=self.one.client_id, schedule_id=self.one.schedule_id, by=self.by)
+        deadline = DeadlineContent(client_id=self.one.client_id, schedule_id=self.one.schedule_id, by=self.by)
         return await self.deadlines.look(PollerId(0), deadline, again=again)
 
     async def record(self, state: State, at: int) -> None:
@@ -106,7 +106,7 @@ async def test_both_rows_are_placed(watched: Watched, together: bool) -> None:
     watch = deadline_row(watched.one)
     assert watch is not None
     found = await watched.storage.schedules.find_rows(watch.partition, [watch.key])
-    assert decode_notice(found[watch.key].body) == Deadline(
+    assert decode_notice(found[watch.key].body) == DeadlineContent(
         client_id=watched.one.client_id, schedule_id=watched.one.schedule_id, by=watched.by
     )
     assert watched.one.key in await watched.storage.schedules.find_rows(watched.one.partition, [watched.one.key])

@@ -68,6 +68,9 @@ CASES = {
     "MinutehandBacklogGrows": Case(
         {"minutehand_backlog_rows": grows(100)}, {"minutehand_backlog_rows": grows(-100, start=50_000)}
     ),
+    "MinutehandBacklogStays": Case(
+        {"minutehand_backlog_rows": grows(-1, start=5_000)}, {"minutehand_backlog_rows": grows(-200, start=50_000)}
+    ),
     "MinutehandOverQuota": Case(
         {"minutehand_over_quota_rows_total": grows(30)}, {"minutehand_over_quota_rows_total": grows(10)}
     ),

@@ -1,7 +1,7 @@
 """Receivers of a simulated world that take calls by 202, and say later what became of them."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from membership.errors import MinutehandError, StoreUnavailable
@@ -9,7 +9,9 @@ from scheduler_service.domain.acknowledgements import Ack, Address
 from scheduler_service.domain.clients import ClientSettings, RetrySettings, SigningSecret
 from scheduler_service.domain.errors import Conflict
 from scheduler_service.domain.ids import ClientId, ScheduleId, UnixMillis
+from scheduler_service.domain.options import decode_options
 from scheduler_service.domain.schedules import Row, State
+from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.acknowledge import AcknowledgeWork, TooEarly, Word
 from tests.simulation.creates import CreateRecord
 from tests.simulation.receivers import Call
@@ -40,30 +42,48 @@ def address_of(call: Call) -> Address:
     )
 
 
+class Said(NamedTuple):
+    """A word that counts, or may: one that got no answer may count as well. `until_ms`: of `extend`, how long the
+    receiver has then."""
+
+    address: Address
+    result: str
+    taken: bool
+    until_ms: int = 0
+
+
 @dataclass
 class Words:
     """Sends receivers' words through the API of the world, and remembers which were taken."""
 
     world: World
-    taken: list[tuple[Address, str]] = field(default_factory=list)
+    said: list[Said] = field(default_factory=list)
 
-    async def say(self, call: Call, result: str, **more: Any) -> Row | MinutehandError:
-        """One request; its error, if it was not taken."""
+    @property
+    def taken(self) -> list[Said]:
+        return [one for one in self.said if one.taken]
+
+    async def say(self, call: Call, result: str, clock: Clock | None = None, **more: Any) -> Row | MinutehandError:
+        """One request; its error, if it was not taken. `clock`: of the process that takes it, if not the API's."""
         world = self.world
         acknowledge = AcknowledgeWork(
             schedules=world.api_storage.schedules,
             attempts=world.api_storage.attempts,
             writer=world.writer,
-            clock=world.api_clock,
+            clock=clock or world.api_clock,
         )
         address = address_of(call)
+        now, within = (clock or world.api_clock).wall_ms(), more.get("within_seconds") or 0
+        until = now + round(1000 * within) if result == "extend" else 0
         try:
             row = await acknowledge(address, Word(result, **more))  # type: ignore[arg-type]
         except (StoreUnavailable, TooEarly, Conflict) as error:
             world.note("api", f"{result} of {address.schedule_id} attempt {call.attempt}: {error!r}")
+            if isinstance(error, StoreUnavailable):
+                self.said.append(Said(address, result, False))
             return error
         world.note("api", f"{result} of {address.schedule_id} attempt {call.attempt} is taken")
-        self.taken.append((address, result))
+        self.said.append(Said(address, result, True, until))
         return row
 
     async def insist(self, call: Call, result: str, **more: Any) -> Row | Conflict:
@@ -76,6 +96,30 @@ class Words:
 
     def check(self, asked: CreateRecord, row: Row) -> None:
         """What was taken counts, and what was not does not."""
-        of_it = [(address, result) for address, result in self.taken if address.schedule_id == asked.schedule_id]
-        if any(result == "done" for _, result in of_it) and row.state != State.DELIVERED:
+        done = [one for one in self._of(asked) if one.result == "done"]
+        if any(one.taken for one in done) and row.state != State.DELIVERED:
             raise self.world.violation(f"{asked.schedule_id}: done was taken, and it is {row.state}")
+        if row.state == State.DELIVERED and not any(one.address.attempt == row.attempts for one in done):
+            raise self.world.violation(
+                f"{asked.schedule_id} is delivered, and nobody said so of attempt {row.attempts}"
+            )
+        letters = [one for one in self.world.memory.rows("dead_letters") if one["schedule_id"] == asked.schedule_id]
+        if len(letters) > (row.state == State.FAILED):
+            raise self.world.violation(f"{asked.schedule_id} is {row.state} and has {len(letters)} dead letters")
+        self._check_time(asked, row)
+
+    def _check_time(self, asked: CreateRecord, row: Row) -> None:
+        """No attempt is taken for failed while its receiver has time, unless that said so."""
+        ack = decode_options(row.options).ack
+        assert ack is not None
+        ends = [call.at_ms for call in asked.calls[1:]]
+        ends += [row.finished_at] if row.state == State.FAILED and row.finished_at is not None else []
+        for call, ended_ms in zip(asked.calls, ends, strict=False):
+            of_it = [one for one in self._of(asked) if one.address == address_of(call)]
+            until = max(call.at_ms + 1000 * ack.within_seconds, *(one.until_ms for one in of_it if one.taken), 0)
+            redone = any(later.attempt == call.attempt for later in asked.calls if later is not call)
+            if ended_ms < until and not redone and not any(one.result == "failed" for one in of_it):
+                raise self.world.violation(f"{asked.schedule_id}: attempt {call.attempt} had time until {until}")
+
+    def _of(self, asked: CreateRecord) -> list[Said]:
+        return [one for one in self.said if one.address.schedule_id == asked.schedule_id]

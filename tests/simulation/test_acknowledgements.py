@@ -1,34 +1,22 @@
-"""Receivers take calls by 202 and say later what became of them, whatever happens to nodes and APIs meanwhile."""
+"""Receivers take calls by 202 and say later what became of them, whatever happens to nodes and APIs meanwhile. More
+scenes are in `ack_scenes`, which `test_ack_plants` runs."""
 
 import asyncio
 
 import pytest
 
-from membership.errors import StoreUnavailable
 from scheduler_service.domain.acknowledgements import Ack
-from scheduler_service.domain.clients import RetrySettings
+from scheduler_service.domain.clients import ClientState, RetrySettings
 from scheduler_service.domain.errors import Conflict
 from scheduler_service.domain.schedules import Row, State
-from scheduler_service.usecases.acknowledge import TooEarly
 from scheduler_service.usecases.cancel_schedules import Cancelled, InFlight
+from tests.simulation.ack_scenes import awaiting, row_of
 from tests.simulation.acknowledgements import ACK, Words, shop
 from tests.simulation.creates import CreateRecord
-from tests.simulation.faults import INSERTS, FaultPlan
+from tests.simulation.faults import FaultPlan
 from tests.simulation.feeds import FeedReader
+from tests.simulation.sim_clock import SimClock
 from tests.simulation.world import World, simulate
-
-
-async def found(world: World, asked: CreateRecord) -> Row:
-    row = await world.row_of(asked)
-    assert row is not None
-    return row
-
-
-async def awaiting(world: World, *, after: float = 6.0) -> CreateRecord:
-    asked = await world.create("shop", world.now_ms() + 3_000, ack=ACK)
-    await world.advance(after)
-    assert (await found(world, asked)).shown_state is State.AWAITING
-    return asked
 
 
 def test_done_delivers_within_a_second_without_another_call() -> None:
@@ -38,7 +26,7 @@ def test_done_delivers_within_a_second_without_another_call() -> None:
         await world.advance(20)
         assert isinstance(await words.say(asked.calls[0], "done", data=b'{"rows":3}'), Row)
         await world.advance(1)
-        row = await found(world, asked)
+        row = await row_of(world, asked)
         assert (row.state, row.reason, row.attempts) == ("delivered", "acknowledged", 1)
         await world.advance(120)
         await world.settle_down()
@@ -55,7 +43,7 @@ def test_no_word_in_time_is_a_failed_attempt_that_is_called_again() -> None:
         asked = await awaiting(world)
         await world.advance(300)
         await world.settle_down()
-        row = await found(world, asked)
+        row = await row_of(world, asked)
         assert (row.state, row.reason, row.last_error) == ("failed", "exhausted", "not-acknowledged")
         assert [call.attempt for call in asked.calls] == [1, 2, 3]
         apart = [later.at_ms - earlier.at_ms for earlier, later in zip(asked.calls, asked.calls[1:], strict=False)]
@@ -75,7 +63,7 @@ def test_failed_is_retried_at_once_and_the_word_of_the_attempt_before_is_refused
         assert isinstance(await words.say(asked.calls[1], "done"), Row)
         await world.advance(90)
         await world.settle_down()
-        assert (await found(world, asked)).state == "delivered"
+        assert (await row_of(world, asked)).state == "delivered"
 
     simulate(scenario)
 
@@ -90,21 +78,7 @@ def test_a_receiver_that_asks_for_more_time_is_called_once() -> None:
         assert isinstance(await words.say(asked.calls[0], "done"), Row)
         await world.advance(90)
         await world.settle_down()
-        assert (await found(world, asked)).state == "delivered"
-        assert len(asked.calls) == 1
-
-    simulate(scenario)
-
-
-def test_a_word_that_is_faster_than_the_record_of_its_202_is_to_be_repeated() -> None:
-    async def scenario(world: World) -> None:
-        words = await shop(world)
-        world.receiver.latency_seconds = 4.0
-        asked = await world.create("shop", world.now_ms() + 3_000, ack=ACK)
-        await world.advance(4.0)
-        assert isinstance(await words.say(asked.calls[0], "done"), TooEarly)
-        assert isinstance(await words.insist(asked.calls[0], "done"), Row)
-        await world.settle_down()
+        assert (await row_of(world, asked)).state == "delivered"
         assert len(asked.calls) == 1
 
     simulate(scenario)
@@ -134,7 +108,7 @@ def test_at_most_once_is_never_called_twice(word: str | None) -> None:
             assert isinstance(await words.say(asked.calls[0], word), Row)
         await world.advance(120)
         await world.settle_down()
-        row = await found(world, asked)
+        row = await row_of(world, asked)
         assert (row.state, row.reason) == (
             ("delivered", "acknowledged") if word == "done" else ("failed", "at-most-once")
         )
@@ -164,7 +138,7 @@ def test_a_cancel_after_done_was_taken_is_refused_however_long_that_is_not_recor
         assert isinstance(await world.cancel(asked), InFlight)
         world.add_node("b")
         await world.settle_down()
-        words.check(asked, await found(world, asked))
+        words.check(asked, await row_of(world, asked))
 
     simulate(scenario)
 
@@ -184,85 +158,37 @@ def test_the_node_that_called_is_killed(word: str | None, before_word: bool) -> 
         await world.advance(5)
         world.add_node("b")
         await world.advance(30)
-        row = await found(world, asked)
+        row = await row_of(world, asked)
         assert row.shown_state is {"done": State.DELIVERED}.get(word or "", State.AWAITING)
         await world.advance(100)
         if word in ("failed", None):
             assert asked.calls[1].attempt == 2
             assert asked.calls[1].fence > asked.calls[0].fence
         await world.settle_down(within=600)
-        words.check(asked, await found(world, asked))
+        words.check(asked, await row_of(world, asked))
 
     simulate(scenario)
 
 
-def test_of_an_attempt_made_twice_only_the_word_to_the_newer_caller_counts() -> None:
-    """The first node is killed before it records the 202; the next one makes the same attempt under its own fence."""
+def test_the_next_owner_keeps_rows_behind_a_deadline_hours_ahead_waiting() -> None:
+    """The minute of the first row is settled long ago: only its deadline's row tells of it."""
 
-    async def scenario(world: World) -> None:
-        words = await shop(world, names="a")
-        asked = await world.create("shop", world.now_ms() + 3_000, ack=ACK)
-        while not asked.calls:
-            await world.advance(0.005)
-        await world.kill("a")
-        world.add_node("b")
-        await world.advance(40)
-        first, second = asked.calls
-        assert (first.attempt, second.attempt) == (1, 1)
-        assert first.fence < second.fence
-        assert isinstance(await words.say(first, "done"), Conflict)
-        assert (await found(world, asked)).shown_state is State.AWAITING
-        assert isinstance(await words.say(second, "done"), Row)
-        await world.settle_down()
-        words.check(asked, await found(world, asked))
-
-    simulate(scenario)
-
-
-def test_of_two_words_at_the_same_moment_one_is_taken() -> None:
     async def scenario(world: World) -> None:
         words = await shop(world)
-        asked = await awaiting(world)
-        saying = [asyncio.ensure_future(words.say(asked.calls[0], word)) for word in ("done", "failed")]
-        await world.advance(3)
-        taken = [isinstance(said.result(), Row) for said in saying]
-        assert sorted(taken) == [False, True]
-        await world.advance(2)
-        row = await found(world, asked)
-        assert (row.state == "delivered") is taken[0]
-
-    simulate(scenario)
-
-
-def test_rows_of_its_ordering_key_wait_until_it_has_ended() -> None:
-    async def scenario(world: World) -> None:
-        words = await shop(world)
-        now, long = world.now_ms(), Ack(within_seconds=3_600)
-        first = await world.create("shop", now + 3_000, ack=long, ordering_key="k")
+        first = await world.create("shop", world.now_ms() + 3_000, ack=Ack(within_seconds=7_200), ordering_key="k")
         world.receiver.script = lambda call: 202 if call.schedule_id == str(first.schedule_id) else 200
-        behind = [await world.create("shop", now + 4_000 + 10 * n, ordering_key="k") for n in range(3)]
+        await world.advance(300)
+        await world.kill("a")
+        await world.advance(30)
+        world.add_node("b")
+        await world.advance(60)
+        behind = [await world.create("shop", world.now_ms() + 4_000 + 10 * n, ordering_key="k") for n in range(3)]
         await world.advance(400)
         assert not any(each.calls for each in behind)
         assert isinstance(await words.say(first.calls[0], "done"), Row)
         await world.advance(70)
         assert all(each.calls for each in behind)
         await world.settle_down()
-
-    simulate(scenario)
-
-
-def test_a_word_whose_process_dies_before_it_places_its_row_counts_at_the_deadline() -> None:
-    async def scenario(world: World) -> None:
-        words = await shop(world)
-        asked = await awaiting(world)
-        world.api_connection.plan = FaultPlan(hook=lambda kind, items: "refuse" if items[0][0] in INSERTS else None)
-        assert isinstance(await words.say(asked.calls[0], "done"), StoreUnavailable)
-        await world.advance(10)
-        assert (await found(world, asked)).shown_state is State.AWAITING
-        await world.advance(70)
-        await world.settle_down()
-        assert (await found(world, asked)).state == "delivered"
-        assert len(asked.calls) == 1
 
     simulate(scenario)
 
@@ -309,7 +235,105 @@ async def talk(world: World, words: Words, asked: list[CreateRecord]) -> None:
         called = [each for each in asked if each.calls]
         if called:
             call = world.rng.choice(world.rng.choice(called).calls)
-            await words.say(call, world.rng.choice(("done", "done", "failed", "extend")))
+            word = world.rng.choice(("done", "done", "failed", "extend"))
+            within = world.rng.choice((1.0, 10.0, 90.0)) if word == "extend" else None
+            await words.say(call, word, within_seconds=within)
+
+
+def test_a_word_counts_at_once_while_its_client_has_no_room_for_calls() -> None:
+    async def scenario(world: World) -> None:
+        words = await shop(world, max_in_flight=2)
+        asked = await awaiting(world)
+        world.receiver.latency_seconds = 25
+        for number in range(20):
+            await world.create("shop", world.now_ms() + 1_000 + 10 * number)
+        await world.advance(8)
+        assert isinstance(await words.say(asked.calls[0], "done"), Row)
+        await world.advance(1)
+        assert (await row_of(world, asked)).state == "delivered"
+
+    simulate(scenario)
+
+
+@pytest.mark.parametrize("waits", [0, 300], ids=["in-time", "after-the-deadline"])
+def test_a_word_to_a_suspended_client_is_recorded_when_it_is_resumed(waits: int) -> None:
+    async def scenario(world: World) -> None:
+        words = await shop(world)
+        asked = await awaiting(world)
+        await world.change_client("shop", state=ClientState.SUSPENDED)
+        await world.advance(5)
+        await world.advance(waits)
+        assert isinstance(await words.say(asked.calls[0], "done"), Row)
+        await world.advance(600)
+        assert (await row_of(world, asked)).shown_state is State.AWAITING
+        await world.change_client("shop", state=ClientState.ACTIVE)
+        await world.settle_down()
+        words.check(asked, await row_of(world, asked))
+        assert len(asked.calls) == 1
+
+    simulate(scenario)
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+def test_a_clock_that_is_hours_off_delays_a_word_until_the_deadline_at_most(hours: int) -> None:
+    async def scenario(world: World) -> None:
+        words = await shop(world)
+        asked = await awaiting(world)
+        world.api_clock = SimClock(skew_ms=hours * 3_600_000)
+        assert isinstance(await words.say(asked.calls[0], "done"), Row)
+        await world.advance(65)
+        assert (await row_of(world, asked)).state == "delivered"
+
+    simulate(scenario)
+
+
+BRIEF = RetrySettings(base_seconds=2, max_attempts=3, deadline_seconds=300)
+
+
+@pytest.mark.parametrize("held", [True, False], ids=["suspended", "nodes-away"])
+def test_a_wait_that_is_over_long_before_anybody_may_end_it_has_its_retries_left(held: bool) -> None:
+    async def scenario(world: World) -> None:
+        await shop(world, retry=BRIEF)
+        asked = await awaiting(world)
+        if held:
+            await world.change_client("shop", state=ClientState.SUSPENDED)
+            await world.advance(1_000)
+            await world.change_client("shop", state=ClientState.ACTIVE)
+        else:
+            await world.kill("a")
+            await world.advance(1_000)
+            world.add_node("b")
+        await world.advance(60)
+        assert [call.attempt for call in asked.calls] == [1, 2]
+
+    simulate(scenario)
+
+
+def test_a_first_call_that_an_outage_delays_has_its_retries_left() -> None:
+    async def scenario(world: World) -> None:
+        await shop(world, retry=BRIEF)
+        world.receiver.script = lambda call: 500
+        asked = await world.create("shop", world.now_ms() + 30_000, ack=ACK)
+        await world.kill("a")
+        await world.advance(1_000)
+        world.add_node("b")
+        await world.advance(60)
+        assert [call.attempt for call in asked.calls] == [1, 2, 3]
+        assert (await row_of(world, asked)).reason == "exhausted"
+
+    simulate(scenario)
+
+
+def test_calls_held_back_from_a_receiver_that_only_fails_end_by_their_deadline() -> None:
+    async def scenario(world: World) -> None:
+        await shop(world, retry=BRIEF)
+        world.receiver.script = lambda call: 500
+        for number in range(60):
+            await world.create("shop", world.now_ms() + 3_000 + 100 * number, ack=ACK)
+        await world.advance(900)
+        assert world.unfinished() == []
+
+    simulate(scenario)
 
 
 def test_a_feed_tells_of_ends_that_reached_their_originals() -> None:

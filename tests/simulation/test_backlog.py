@@ -1,11 +1,13 @@
 """The backlog beside the truth: during an outage of all nodes, and while nodes work through it."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from membership.settings import MembershipSettings
 from scheduler_service.domain.backlogs import ClientBacklog, HeldBy
 from scheduler_service.domain.clients import ClientSettings, LatePolicy
-from scheduler_service.domain.ids import minute_of
+from scheduler_service.domain.ids import ClientId, minute_of
 from scheduler_service.usecases import open_minutes
 from scheduler_service.usecases.backlog import ShowBacklog
 from scheduler_service.usecases.members import WatchMembers
@@ -36,8 +38,12 @@ class Watched:
             balances=storage.balances,
             loads=storage.minute_loads,
             destinations=storage.destinations,
+            held_back=self.held_back,
             clock=world.api_clock,
         )
+
+    async def held_back(self, client_ids: Sequence[ClientId]) -> set[ClientId]:
+        return {one for node in self.world.nodes.values() for one in node.node.destinations.held_back()}
 
     async def advance(self, seconds: int) -> None:
         for _ in range(seconds):

@@ -161,7 +161,7 @@ def test_a_dead_receiver_that_moves_is_called_soon() -> None:
         for number in range(200):
             await world.create("shop", base + 2_000 + 500 * number, url=CRM)
         await world.advance(60)
-        assert world.nodes["a"].node.dispatcher.receivers_open() == 1
+        assert world.nodes["a"].node.dispatcher.held_back() == {"shop": 1}
         await world.destinations.put("crm", url=NEW)
         changed = world.now_ms()
         await world.advance(20)

@@ -7,6 +7,7 @@ from poller_cluster.minute.machine import PollerMinute
 from scheduler_service.domain.client_bounds import ClientBounds
 from scheduler_service.domain.clients import ClientSettings
 from scheduler_service.domain.ids import ClientId, minute_of
+from scheduler_service.domain.notices import EVENTS_CLIENT
 from scheduler_service.domain.schedules import State
 from tests.simulation.receivers import Call
 from tests.simulation.world import World, simulate
@@ -83,6 +84,29 @@ def test_without_the_share_they_would_delay_the_rest(monkeypatch: pytest.MonkeyP
         assert long_called(world) > PLACES // 2
         assert latest(world, "shop") > 1_000 or len([c for c in world.receiver.calls if c.client_id == "shop"]) < 200
         world.receiver.takes = lambda call: None
+
+    simulate(scenario, bounds=BOUNDS)
+
+
+def test_notices_to_receivers_that_hang_are_not_long_calls() -> None:
+    """A schedule's end is one notice, so there may be as many as calls."""
+
+    async def scenario(world: World) -> None:
+        base = await begin(world)
+        await world.add_client(EVENTS_CLIENT, quota=4)
+        world.receiver.takes = lambda call: None
+        world.receiver.script = lambda call: "timeout" if "long" in call.url else 200
+        await world.advance(10)
+        for number in range(3 * PLACES):
+            told = f"http://long-{number % 20}.test/"
+            await world.create("shop", base + 13_000, timeout_seconds=10, told=told)
+        await world.advance(120)
+        assert long_called(world) > PLACES // 2
+        assert world.nodes["a"].node.dispatcher.long_calls.taken == 0
+        for number in range(60):
+            await world.create("shop", world.now_ms() + 1_000 * number, timeout_seconds=10)
+        await world.advance(90)
+        assert latest(world, "shop") < 40_000
 
     simulate(scenario, bounds=BOUNDS)
 

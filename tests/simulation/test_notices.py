@@ -11,7 +11,7 @@ import pytest
 
 from cql.events import CqlEventStore
 from membership.errors import StoreUnavailable
-from poller_cluster.notices import occurrences
+from poller_cluster.notices import node_events
 from poller_cluster.notices.collector import NoticeCollector
 from scheduler_service.domain.clients import ClientSettings, ClientState, LatePolicy, RetrySettings
 from scheduler_service.domain.events import PlacedEvent
@@ -254,7 +254,7 @@ def late_notices_are_skipped(patch: pytest.MonkeyPatch) -> None:
 
 
 def what_notices_open_is_told(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(occurrences, "is_notice", lambda job: False)
+    patch.setattr(node_events, "is_notice", lambda job: False)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Success deadlines: each schedule that was not delivered in time is told of, whatever kept it, and no other."""
 
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,12 +10,12 @@ import pytest
 
 from cql.connection import Item
 from membership.errors import StoreUnavailable
-from poller_cluster.notices import deadlines
-from poller_cluster.notices.deadlines import Deadlines, Looked
-from scheduler_service.domain import deadlines as rules
+from poller_cluster.notices import success_deadlines
+from poller_cluster.notices.success_deadlines import Looked, SuccessDeadlines
+from scheduler_service.domain import success_deadlines as rules
 from scheduler_service.domain.clients import ClientSettings, ClientState, RetrySettings
 from scheduler_service.domain.ids import ClientId, PollerId
-from scheduler_service.domain.notices import EVENTS_CLIENT, EVENTS_POLLERS, Deadline, deadline_row
+from scheduler_service.domain.notices import EVENTS_CLIENT, EVENTS_POLLERS, DeadlineContent, deadline_row
 from scheduler_service.domain.schedules import Definition, State
 from scheduler_service.usecases import schedule_writer
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
@@ -253,6 +254,31 @@ def test_a_schedule_that_is_never_made_is_looked_for_twice() -> None:
     simulate(orphan)
 
 
+async def many_at_once(world: World) -> None:
+    """Hundreds of schedules of one client become overdue within a second."""
+    await watched(world)
+    await world.destinations.put("crm", url="https://crm.test/")
+    await world.destinations.pause("crm")
+    asked = await load(world, 300, seconds=1, url="destination://crm")
+    reads = Counter[str]()
+
+    def count(kind: str, items: Sequence[Item]) -> None:
+        reads.update(name for name, _ in items)
+
+    for node in world.nodes.values():
+        node.connection.plan.hook = count
+    await world.advance(60.0)
+    world.heal()
+    assert len(await agree(world, asked)) == 300
+    assert max(reads["clients.read"], reads["destinations.read"]) < 30
+    await world.destinations.resume("crm")
+    await world.settle_down()
+
+
+def test_many_overdue_schedules_of_a_client_share_what_is_read_of_it() -> None:
+    simulate(many_at_once)
+
+
 async def tortured(world: World) -> None:
     """Nodes are killed, paused, cut off and lose answers; receivers fail for some, the client is held for a while."""
     world.faults_planted = True
@@ -299,21 +325,21 @@ def the_schedule_comes_first(patch: pytest.MonkeyPatch) -> None:
 
 
 def an_absent_schedule_is_given_up(patch: pytest.MonkeyPatch) -> None:
-    look = Deadlines.look
-    patch.setattr(Deadlines, "look", lambda self, *looked, again: look(self, *looked, again=True))
+    look = SuccessDeadlines.look
+    patch.setattr(SuccessDeadlines, "look", lambda self, *looked, again: look(self, *looked, again=True))
 
 
 def no_look_is_remembered(patch: pytest.MonkeyPatch) -> None:
-    look = Deadlines.look
+    look = SuccessDeadlines.look
     patch.setattr(
-        Deadlines, "look", lambda self, poller_id, deadline, again: look(self, poller_id, deadline, again=False)
+        SuccessDeadlines, "look", lambda self, poller_id, deadline, again: look(self, poller_id, deadline, again=False)
     )
 
 
 def a_held_client_is_not_told(patch: pytest.MonkeyPatch) -> None:
-    look = Deadlines.look
+    look = SuccessDeadlines.look
 
-    async def plant(self: Deadlines, poller_id: PollerId, deadline: Deadline, *, again: bool) -> Looked:
+    async def plant(self: SuccessDeadlines, poller_id: PollerId, deadline: DeadlineContent, *, again: bool) -> Looked:
         client = await self._clients.read_client(ClientId(deadline.client_id))
         return (
             Looked.NO_FEED
@@ -321,15 +347,15 @@ def a_held_client_is_not_told(patch: pytest.MonkeyPatch) -> None:
             else await look(self, poller_id, deadline, again=again)
         )
 
-    patch.setattr(Deadlines, "look", plant)
+    patch.setattr(SuccessDeadlines, "look", plant)
 
 
 def any_success_is_in_time(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(deadlines, "met", lambda row, by: row.state in (State.DELIVERED, State.CANCELLED))
+    patch.setattr(success_deadlines, "met", lambda row, by: row.state in (State.DELIVERED, State.CANCELLED))
 
 
 def a_cancelled_one_counts(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(deadlines, "met", lambda row, by: row.state == State.DELIVERED)
+    patch.setattr(success_deadlines, "met", lambda row, by: row.state == State.DELIVERED)
 
 
 def it_is_looked_at_right_then(patch: pytest.MonkeyPatch) -> None:
@@ -341,15 +367,15 @@ def an_outage_is_not_told(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_answer_is_taken_for_one(patch: pytest.MonkeyPatch) -> None:
-    look = Deadlines.look
+    look = SuccessDeadlines.look
 
-    async def plant(self: Deadlines, poller_id: PollerId, deadline: Deadline, *, again: bool) -> Looked:
+    async def plant(self: SuccessDeadlines, poller_id: PollerId, deadline: DeadlineContent, *, again: bool) -> Looked:
         try:
             return await look(self, poller_id, deadline, again=again)
         except StoreUnavailable:
             return Looked.MET
 
-    patch.setattr(Deadlines, "look", plant)
+    patch.setattr(SuccessDeadlines, "look", plant)
 
 
 async def unanswered(world: World) -> None:

@@ -89,7 +89,7 @@ def test_calls_wait_without_an_attempt_until_it_is_back(state: str) -> None:
         shown = sum(node.destinations.figures(ClientId("shop"), "orders").token_failures for node in nodes)
         assert len(server.asked_at) - 2 <= shown <= len(server.asked_at)
         assert sum(sum(node.books.counts.token_fetches.values()) for node in nodes) == shown
-        assert all(node.node.dispatcher.receivers_open() == 0 for node in world.nodes.values())
+        assert all(node.node.dispatcher.held_back().total() == 0 for node in world.nodes.values())
         server.state = "up"
         back = world.now_ms()
         await world.settle_down(within=300)

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cql.storage import Storage, open_storage
-from minutehand.client import Callback, ClientScope, Retry, Schedule
+from minutehand.client import Callback, ClientScope, Event, Retry, Schedule
 from scheduler_service.domain.audits import EVERY_CLIENT, standing_findings
 from scheduler_service.domain.ids import (
     ClientId,
@@ -133,12 +133,13 @@ def test_an_audit_finds_what_was_done_to_the_rows_and_nothing_else(
     cluster.start_api()
     cluster.start_node("n1")
     shop = Shop(spark, cluster)
-    key = cluster.register(SHOP, poller_quota=POLLERS)
+    key = cluster.register(SHOP, poller_quota=POLLERS, event_feed=True)
     cluster.await_owners({"n1"}, pollers=POLLERS)
     with cluster.client(SHOP, key) as client:
         called = live_a_little(shop, client)
         clean = shop.audit()
         assert findings(clean) == {}
+        assert not [line for line in shop.said if line.startswith("Told")]
         (told,) = clean["clients"]
         assert told["counts"]["delivered"] >= len(called) + 2
         assert told["counts"]["cancelled"] == 1
@@ -173,11 +174,28 @@ def test_an_audit_finds_what_was_done_to_the_rows_and_nothing_else(
         assert {one.kind: one.schedule_id for one in audits[1].shown} == wanted
         assert (audits[0].start, audits[0].end) == tuple(shop.window.values())
 
+        event = await_unbalanced(client)
+        assert event.data["findings"] == dict.fromkeys(wanted, 1)
+        assert event.data["audit_id"] == damaged["audit_id"]
+        assert (event.data["from"], event.data["to"]) == (damaged["from"], damaged["to"])
+
         assert shop.store(lambda storage: storage.audits.read_page(EVERY_CLIENT)) == [], "no run was over all clients"
         everybody = shop.audit(clients=[])
         (stored,) = shop.store(lambda storage: storage.audits.read_page(EVERY_CLIENT))
         assert str(stored.audit_id) == everybody["audit_id"]
         assert standing_findings([stored]) == sum(sum(one["findings"].values()) for one in everybody["clients"]) > 0
+
+
+def await_unbalanced(client: ClientScope) -> Event:
+    """The event of the findings: the first audit tells them, and none of those that find some of them again."""
+    deadline = time.monotonic() + 120
+    while True:
+        feed = client.events(after="earliest", follow=False)
+        if told := [event for event in feed if event.type == "books.unbalanced"]:
+            (event,) = told
+            return event
+        assert time.monotonic() < deadline, "the findings were not told"
+        time.sleep(0.5)
 
 
 def live_a_little(shop: Shop, client: ClientScope) -> list[Schedule]:

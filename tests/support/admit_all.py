@@ -21,6 +21,9 @@ class AdmitAll:
     def again(self, queue: WaitQueue, first: PendingRow, now: int) -> Again:
         return Again(0)
 
+    def end_of_word(self, entry: PendingRow, now: int) -> Outcome | None:
+        return None
+
     def answered(self) -> None:
         return
 

@@ -3,7 +3,7 @@
 import asyncio
 import random
 import uuid
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -131,6 +131,8 @@ class RecordedNodes:
     last: set[str] = field(default_factory=set)
     figures: dict[tuple[str, ClientId, str], NodeFigures] = field(default_factory=dict)
     calls: dict[str, CallFigures] = field(default_factory=dict)
+    held: dict[str, set[str]] = field(default_factory=dict)
+    """The clients that each node holds back."""
 
     async def drain(self, incarnation: NodeIncarnation, *, address: str, force: bool) -> None:
         self._reach(incarnation, address)
@@ -151,6 +153,12 @@ class RecordedNodes:
     async def call_figures(self, incarnation: NodeIncarnation, *, address: str) -> CallFigures:
         self._reach(incarnation, address)
         return self.calls.get(incarnation.node_id, NO_CALLS)
+
+    async def held_back(
+        self, incarnation: NodeIncarnation, client_ids: Sequence[ClientId], *, address: str
+    ) -> Sequence[ClientId]:
+        self._reach(incarnation, address)
+        return [one for one in client_ids if one in self.held.get(incarnation.node_id, ())]
 
     def _reach(self, incarnation: NodeIncarnation, address: str) -> None:
         if incarnation.node_id in self.silent:

@@ -116,7 +116,7 @@ def minute_context(
         clients=served,
         dispatcher=judging,
         notices=unused,
-        occurrences=unused,
+        node_events=unused,
         fire_guard=unused,
         books=Bookkeeper(balances=unused, dead_letters=unused, attempts=unused, clock=runtime.clock, spawn=no_task),
         limits=MinuteLimits(settings),

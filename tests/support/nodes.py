@@ -1,6 +1,6 @@
 """Nodes, as the API sees them in storage."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -78,6 +78,9 @@ class UnaskedNode:
 
     def figures(self, client_id: ClientId, name: str) -> NodeFigures:
         raise AssertionError("it was asked for figures")
+
+    def held_back(self) -> Collection[ClientId]:
+        raise AssertionError("it was asked who is held back")
 
     def hinted(self, hints: Sequence[tuple[Partition, RowKey | None]]) -> None:
         raise AssertionError("it was told of rows")

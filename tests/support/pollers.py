@@ -195,7 +195,7 @@ class PollerBench:
             clients=clients,
             dispatcher=self.jobs,
             notices=unused,
-            occurrences=unused,
+            node_events=unused,
             fire_guard=CronFireGuard(crons=self.storage.crons, schedules=schedules),
             books=books,
             limits=MinuteLimits(MinuteSettings()),

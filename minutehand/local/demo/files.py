@@ -190,11 +190,12 @@ class DemoDirectory:
 
     def write_settings(self, plan: DemoPlan) -> None:
         """Write the file that API and nodes are started with, and remember the ports. Loopback receivers are allowed:
-        the demo's is one."""
+        the demo's is one. Receivers may acknowledge long work."""
         tables: dict[str, dict[str, Any]] = {
             "cluster": {"token": plan.token},
             "cassandra": {"port": plan.cassandra_port},
             "api": {"admin_key": plan.admin_key, "port": plan.api_port},
+            "acknowledgements": {"base_url": plan.api_url},
             "network": {"allow": ("127.0.0.0/8", "::1/128")},
             "logging": {"format": "json"},
         }

@@ -30,7 +30,8 @@ class Arrival:
 
 
 class DemoReceiver:
-    """Listens on loopback. Answers 204 to verified callbacks and 401 to others; `on_arrival` is called for both."""
+    """Listens on loopback. Answers 204 to verified callbacks and 401 to others; `on_arrival` is called for both. A
+    callback with an address for words is taken by 202: somebody who watches says what became of it."""
 
     def __init__(self, *, port: int, secret: str, on_arrival: Callable[[Arrival], None]) -> None:
         self._port = port
@@ -74,4 +75,4 @@ class DemoReceiver:
         self._verified.add(callback.webhook_id)
         self._changed.set()
         self._on_arrival(Arrival(at, body, callback, None))
-        return web.Response(status=204)
+        return web.Response(status=204 if callback.ack_url is None else 202)

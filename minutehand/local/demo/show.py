@@ -26,6 +26,7 @@ PATIENCE_SECONDS = 45.0
 FROM_KAFKA = "from Kafka"
 TO_KAFKA = "to Kafka"
 KEEP_FOR_CURL = timedelta(minutes=10)
+SHOWN_BODY = 300
 _POLL_SECONDS = 0.5
 
 Say = Callable[[str], None]
@@ -229,8 +230,10 @@ class DemoShow:
             self._from_kafka.set()
         again = " again (it may have come before)" if callback.redelivery else ""
         attempt = f" attempt {callback.attempt}" if (callback.attempt or 1) > 1 else ""
-        body = arrival.body.decode(errors="replace")[:60]
+        body = arrival.body.decode(errors="replace")[:SHOWN_BODY]
         self._say(f"  {at}  {lateness * 1000:+7.1f} ms  signature right  {body}{attempt}{again}")
+        if callback.ack_url is not None:
+            self._say(f"      answered 202; it awaits a word at {callback.ack_url}")
 
 
 def shell_lines(state: DemoState, *, settings: Path) -> list[str]:

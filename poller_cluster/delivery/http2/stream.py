@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, Generic, TypeVar
 
-from poller_cluster.delivery.answer import End
+from poller_cluster.delivery.answer import AnswerBody, End
 from scheduler_service.domain.end_notices import ANSWER_BYTES
 from scheduler_service.domain.verbs import OF_SUCCESSES
 
@@ -22,27 +22,20 @@ _VALUE: Final = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
 Header = tuple[bytes, bytes]
 
 
-class Stream(Generic[A]):
+class Stream(AnswerBody, Generic[A]):
     """`number`: its id on the connection, 0 before it was written. `attempt`: None once that has ended. `on_kept`: the
     connection had brought an answer before. `heard_at_start`: the connection's `heard` when the request was written.
 
-    `status`: 0 until the final head. `end`: why nothing more is read. `unacknowledged`: bytes not yet given back to its
-    window. `left`: what may still come, as `session` counts it. `unsent`: the rest of the body; `outstanding`: bytes of
-    it that the receiver has not given back to the window. `fed`: something of an answer came. `refused`: the receiver
-    says that it did not process the request.
+    `status`: 0 until the final head. `unacknowledged`: bytes not yet given back to its window. `left`: what may still
+    come, as `session` counts it. `unsent`: the rest of the body; `outstanding`: bytes of it that the receiver has not
+    given back to the window. `fed`: something of an answer came. `refused`: the receiver says that it did not process
+    the request.
     """
 
     __slots__ = (
-        "_body_bytes",
-        "_excerpt_bytes",
         "_headers",
         "_interim",
-        "_keeps",
-        "_kept_bytes",
-        "_pieces",
-        "_response_bytes",
         "attempt",
-        "end",
         "fed",
         "heard_at_start",
         "left",
@@ -69,8 +62,8 @@ class Stream(Generic[A]):
     ) -> None:
         self.attempt: A | None = attempt
         self.number = self.status = self.heard_at_start = self.unacknowledged = self.outstanding = 0
-        self.end: End | None = None
-        self.on_kept = self.fed = self.refused = False
+        self.end = None
+        self.on_kept = self.fed = self.refused = self._unasked = False
         self.left = response_bytes + framing_bytes
         self.unsent: memoryview | None = None
         self._response_bytes = response_bytes
@@ -78,7 +71,7 @@ class Stream(Generic[A]):
         self._keeps = observed or kept
         self._kept_bytes = ANSWER_BYTES if kept else excerpt_bytes
         self._headers: list[Header] = []
-        self._pieces: list[bytes] = []
+        self._kept = bytearray()
         self._body_bytes = self._interim = 0
 
     def hear_head(self, headers: Sequence[Header]) -> None:
@@ -105,15 +98,6 @@ class Stream(Generic[A]):
             if self._interim > _MOST_INTERIM:
                 self.end = "too-long"
 
-    def hear_body(self, piece: bytes) -> None:
-        if self.end is not None:
-            return
-        if self._keeps and self._body_bytes < self._kept_bytes:
-            self._pieces.append(piece[: self._kept_bytes - self._body_bytes])
-        self._body_bytes += len(piece)
-        if self._body_bytes > self._response_bytes:
-            self.end = "too-long"
-
     def hear_end(self, end: End) -> None:
         if self.end is None:
             self.end = end
@@ -130,22 +114,7 @@ class Stream(Generic[A]):
 
     def forget(self) -> None:
         """Drop headers and excerpt."""
-        self._headers, self._pieces = [], []
-
-    @property
-    def excerpt(self) -> str:
-        """The beginning of the body; kept only for statuses of 300 and above and for observed attempts."""
-        return self.body[: self._excerpt_bytes].decode(errors="replace")
-
-    @property
-    def body(self) -> bytes:
-        """What is kept of the body."""
-        return b"".join(self._pieces)
-
-    @property
-    def cut(self) -> bool:
-        """Whether the body had more than is kept of it, or broke off."""
-        return self.end != "complete" or self._body_bytes > self._kept_bytes
+        self._headers, self._kept = [], bytearray()
 
     def fields(self) -> list[tuple[str, str]]:
         """The headers of the final answer; kept when the excerpt is."""

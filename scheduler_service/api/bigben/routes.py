@@ -272,7 +272,7 @@ async def register_tenant(context: RequestContext) -> web.Response:
     config = await context.body(_CONFIG, lambda wrong: _config_faults(wrong, settings))
     tenant, request = read_config(config, settings)
     name = destination_name(tenant)
-    put = await destinations.put(client, name, destinations.draft(client, request), told=context.has_read)
+    put = await destinations.put(client, name, destinations.draft(client, request), has_read=context.has_read)
     context.record(tenant=tenant, destination=name, revision=put.shown.stored.revision)
     return await list_tenants(context)
 

@@ -43,7 +43,7 @@ async def create_cron(context: RequestContext, client: Client, asked: AskedSched
         raise Invalid([*asked.faults, *as_written(asked, crons.faults(client, request))])
     cron_id = CronId(str(context.services.randomness.uuid4()))
     try:
-        changed = await crons.put(client, cron_id, request, told=context.has_read)
+        changed = await crons.put(client, cron_id, request, has_read=context.has_read)
     except Invalid as invalid:
         raise Invalid(as_written(asked, invalid.errors)) from None
     context.record(cron_id=cron_id, revision=changed.cron.revision)
@@ -150,7 +150,7 @@ async def _crons(context: RequestContext, client: Client) -> AsyncIterator[Cron]
     after: CronId | None = None
     while True:
         page = await context.services.crons.show.page(
-            client.client_id, after=after, limit=MAX_CRONS, told=context.has_read, deleted=True
+            client.client_id, after=after, limit=MAX_CRONS, has_read=context.has_read, deleted=True
         )
         for cron in page.items:
             if _is_ours(cron.cron_id):

@@ -127,7 +127,7 @@ async def goscheduler_list_schedules(context: RequestContext, apps: Apps) -> web
             limit=asked.size - len(rows),
             position=position,
             consistency=client.settings.read_consistency,
-            told=context.has_read,
+            has_read=context.has_read,
         )
         rows += (listed.row for listed in page.items)
         position = page.next

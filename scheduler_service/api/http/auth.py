@@ -29,7 +29,7 @@ def authorize(access: Access, scope: Scope | None, principal: Principal, client_
             raise Forbidden("only the configured administrator's key may make and revoke administrators' keys")
         return
     if client_id is not None and client_id != principal.client_id:
-        raise NotFound("there is nothing that this key may see")
+        raise NotFound(f"this key is of the client {principal.client_id!r}, and sees nothing else")
     if access in (Access.ADMIN, Access.CONFIGURED_ADMIN):
         raise Forbidden("this needs an administrator's key")
     if scope is not None and principal.scope is not None and not principal.scope.includes(scope):

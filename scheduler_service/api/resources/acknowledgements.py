@@ -10,7 +10,7 @@ from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.decoding import Body
 from scheduler_service.api.http.route import RequestContext, Route, json_response
 from scheduler_service.api.problems import Refusal
-from scheduler_service.api.request_budget import TOO_MANY
+from scheduler_service.api.request_budget import RECEIVER, TOO_MANY
 from scheduler_service.api.schemas import Instant, ScheduleStateName
 from scheduler_service.domain.acknowledgements import (
     LONGEST_ACK_SECONDS,
@@ -58,11 +58,16 @@ async def acknowledge(context: RequestContext) -> web.Response:
     signed = read_token(token) if len(token) <= MAX_TOKEN else None
     if signed is None:
         raise NotFound("there is no such address")
-    address = await services.check_address(signed)
+    budget, remote = services.request_budget, context.request.remote or "unknown"
+    address = await services.check_address(
+        signed,
+        before_guess=lambda: budget.take_open_read(remote),
+        no_guess=lambda: budget.give_back_open_read(remote),
+    )
     client = await services.catalog.client(address.client_id)
-    # From here on the client pays, whose receiver this is.
-    context.principal = Principal("receiver", client_id=client.client_id, client=client)
-    services.request_budget.take(context.principal, COST)
+    # From here on the budget of this client's receivers counts.
+    context.principal = Principal(RECEIVER, client_id=client.client_id, client=client)
+    budget.take(context.principal, COST)
     request = await context.body(_BODY, _faults)
     if faults := _faults(request):
         raise Invalid(faults)

@@ -71,8 +71,9 @@ class BacklogView(msgspec.Struct, frozen=True, kw_only=True):
     """Pollers with unsettled minutes beyond those that are being called."""
     held_by: list[HeldByName]
     """Why it is not called, or not faster: the client is suspended, or paused; pollers have no living owner (no-owner);
-    calls to some destination are paused, which are not overdue; a minute has more than the quota guarantees (quota);
-    nodes are working through it (recovery)."""
+    calls to some destination are paused, or held back because their receiver only failed (receiver-open), and such
+    calls are not overdue; a minute has more than the quota guarantees (quota); nodes are working through it
+    (recovery)."""
     late_policy: LatePolicy
     """That of the client's settings. Schedules and crons may have their own."""
     to_skip: int

@@ -92,7 +92,7 @@ async def pause_crons(context: RequestContext) -> web.Response:
         note=request.note,
         dry_run=request.dry_run,
         after=_after(context, request.cursor),
-        told=context.has_read,
+        has_read=context.has_read,
     )
     return _answered(context, request, page, CronState.PAUSED)
 
@@ -106,7 +106,7 @@ async def resume_crons(context: RequestContext) -> web.Response:
         Labelled(label=request.label, note=request.note),
         dry_run=request.dry_run,
         after=_after(context, request.cursor),
-        told=context.has_read,
+        has_read=context.has_read,
     )
     return _answered(context, request, page, CronState.ACTIVE)
 

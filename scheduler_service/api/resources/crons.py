@@ -180,7 +180,7 @@ async def put_cron(context: RequestContext) -> web.Response:
     precondition = precondition_of(context.request)
     rate = context.services.rate_limit.take(client)
     request = await context.body(_REQUEST, lambda wrong: crons.faults(client, wrong))
-    changed = await crons.put(client, cron_id, request, told=context.has_read, precondition=precondition)
+    changed = await crons.put(client, cron_id, request, has_read=context.has_read, precondition=precondition)
     context.record(revision=changed.cron.revision)
     view = cron_view(changed.cron, client, context.services.encryption, now=context.services.clock.wall_ms())
     headers = {**etag_header(changed.cron.revision), **rate}
@@ -198,7 +198,7 @@ async def list_crons(context: RequestContext) -> web.Response:
     client = context.client
     asked = read_cron_listing(client.client_id, context.query())
     page = await context.services.crons.show.page(
-        client.client_id, after=asked.after, limit=asked.limit, told=context.has_read
+        client.client_id, after=asked.after, limit=asked.limit, has_read=context.has_read
     )
     now = context.services.clock.wall_ms()
     views = []

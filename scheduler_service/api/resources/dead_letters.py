@@ -212,7 +212,7 @@ def read_letter_ids(texts: Sequence[str]) -> dict[str, LetterKey]:
 async def list_dead_letters(context: RequestContext) -> web.Response:
     client = context.client
     asked, filters = read_letter_listing(client.client_id, context.query(), now=context.services.clock.wall_ms())
-    page = await context.services.dead_letters.list.page(client, asked, told=context.has_read)
+    page = await context.services.dead_letters.list.page(client, asked, has_read=context.has_read)
     views = [letter_view(shown) for shown in page.items]
     return json_response(Items(views, letter_cursor(client.client_id, asked, filters, page.next)))
 
@@ -232,7 +232,7 @@ async def redeliver_dead_letters(context: RequestContext) -> web.Response:
         cursor = None
     else:
         asked, filters = selected
-        done = await redrive.window(client, asked, told=context.has_read)
+        done = await redrive.window(client, asked, has_read=context.has_read)
         context.spend(len(done.results))
         items = [redriven_item(letter_id(key), result) for key, result in done.results]
         cursor = letter_cursor(client.client_id, asked, filters, done.next)
@@ -271,7 +271,7 @@ async def acknowledge_dead_letters(context: RequestContext) -> web.Response:
         cursor = None
     else:
         asked, filters = selected
-        done = await acknowledge.window(client, asked, by=by, told=context.has_read)
+        done = await acknowledge.window(client, asked, by=by, has_read=context.has_read)
         context.spend(len(done.letters) / ACKNOWLEDGED_PER_UNIT)
         items = [acknowledged_item(letter_id(letter.key), letter) for letter in done.letters]
         cursor = letter_cursor(client.client_id, asked, filters, done.next)

@@ -42,7 +42,7 @@ async def put_destination(context: RequestContext) -> web.Response:
     if request.certificate is not None:
         context.spend(cost_of_key(request.certificate.key))
     document = destinations.draft(client, request)
-    put = await destinations.put(client, name, document, precondition=precondition, told=context.has_read)
+    put = await destinations.put(client, name, document, precondition=precondition, has_read=context.has_read)
     context.record(revision=put.shown.stored.revision)
     headers = etag_header(put.shown.stored.revision)
     if not put.created:
@@ -84,7 +84,7 @@ async def delete_destination(context: RequestContext) -> web.Response:
     if faults:
         raise Invalid(faults)
     await context.services.destinations.delete(
-        context.client, name, force=force, precondition=precondition_of(context.request), told=context.has_read
+        context.client, name, force=force, precondition=precondition_of(context.request), has_read=context.has_read
     )
     context.record(forced=str(force).lower())
     return no_content()

@@ -13,9 +13,9 @@ from scheduler_service.api.http.route import RequestContext, Route, json_respons
 from scheduler_service.api.schemas import Instant
 from scheduler_service.domain.clients import Scope
 from scheduler_service.domain.errors import FieldError, Invalid
-from scheduler_service.domain.forecast import LONGEST_DAYS, Forecast, MinuteForecast, Run
-from scheduler_service.domain.ids import DAY_MS, MAX_DUE, Minute, minute_of, minute_start
-from scheduler_service.domain.instants import format_instant, window_faults
+from scheduler_service.domain.forecast import LONGEST_DAYS, Forecast, ForecastRun, MinuteForecast
+from scheduler_service.domain.ids import DAY_MS, Minute, minute_of, minute_start
+from scheduler_service.domain.instants import LAST_INSTANT, format_instant, window_faults
 
 _FROM: Final = instant_parameter("from", "The first instant whose minute is shown. Left out: now.")
 _TO: Final = instant_parameter(
@@ -76,7 +76,8 @@ def read_forecast(query: Mapping[str, str], *, now: int) -> tuple[Minute, Minute
     if faults:
         raise Invalid(faults)
     first = now if start is None else start
-    last = min(first + DAY_MS, MAX_DUE) if end is None else end
+    # Minutes after the last year of rules have no rows, and the end of the very last one can't be told.
+    last = min(first + DAY_MS if end is None else end, LAST_INSTANT)
     if faults := window_faults(first, last, longest_days=LONGEST_DAYS):
         raise Invalid(faults)
     return minute_of(first), minute_of(last - 1)
@@ -101,7 +102,7 @@ def _peak_view(peak: MinuteForecast) -> ForecastPeakView:
     return ForecastPeakView(minute=format_instant(minute_start(peak.minute)), calls=peak.calls)
 
 
-def _run_view(run: Run) -> ForecastRunView:
+def _run_view(run: ForecastRun) -> ForecastRunView:
     start = format_instant(minute_start(run.first))
     return ForecastRunView(start=start, rows=list(run.rows), fires=list(run.fires))
 

@@ -274,7 +274,7 @@ async def list_reconciled_schedules(context: RequestContext) -> web.Response:
         after=asked.after,
         limit=asked.limit,
         outcome=asked.outcome,
-        told=context.has_read,
+        has_read=context.has_read,
     )
     cursor = reconciled_cursor(client_id, reconciliation_id, asked, page.next)
     return json_response(Items([reconciled_schedule_view(one) for one in page.items], cursor))

@@ -227,7 +227,7 @@ async def reschedule_schedules(context: RequestContext) -> web.Response:
     asked = read_request(client, request, now=began or now, key=None if keyed is None else keyed.key)
     began_at = asked.began_at or began or await window.begin(keyed, at=now)
     found = await window.find(
-        asked.window, asked.change, began_at=began_at, position=asked.position, told=context.has_read
+        asked.window, asked.change, began_at=began_at, position=asked.position, has_read=context.has_read
     )
     headers: Mapping[str, str] = context.services.rate_limit.take(client, len(found.schedules))
     outcomes = await window.reschedule(client, found.schedules, asked.change)

@@ -102,7 +102,7 @@ async def list_schedules(context: RequestContext) -> web.Response:
         limit=asked.limit,
         position=asked.position,
         consistency=context.client.settings.read_consistency,
-        told=context.has_read,
+        has_read=context.has_read,
     )
     encryption = context.services.encryption
     views = [schedule_view(client_id, listed.row, encryption, in_flight=listed.in_flight) for listed in found.items]
@@ -118,7 +118,7 @@ async def count_schedules(context: RequestContext) -> web.Response:
         window,
         position=None if asked.cursor is None else asked.cursor.position,
         consistency=context.client.settings.read_consistency,
-        told=context.has_read,
+        has_read=context.has_read,
     )
     count = counted.count + (0 if asked.cursor is None else asked.cursor.counted)
     if counted.next is None:

@@ -189,7 +189,7 @@ async def cancel_schedules(context: RequestContext) -> web.Response:
         texts: Sequence[str] = request.schedule_ids or ()
     else:
         found = await context.services.schedules.list.lean(
-            asked.window, limit=asked.limit, position=asked.position, told=context.has_read
+            asked.window, limit=asked.limit, position=asked.position, has_read=context.has_read
         )
         texts = [str(listed.row.schedule_id) for listed in found.items if not listed.row.ended]
         context.record(start=asked.window.start, end=asked.window.end)

@@ -14,11 +14,10 @@ from scheduler_service.api.schemas import (
     ScheduleReason,
     ScheduleView,
 )
-from scheduler_service.domain.acknowledgements import Told, WordName
+from scheduler_service.domain.acknowledgements import KeptWord, WordName
 from scheduler_service.domain.attempts import AttemptShown
 from scheduler_service.domain.books import LetterKey
 from scheduler_service.domain.crons.row import CronCallback, CronOptions
-from scheduler_service.domain.deadlines import deadline_of
 from scheduler_service.domain.destinations import read_named_url
 from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId, poller_of
@@ -34,6 +33,7 @@ from scheduler_service.domain.options import (
 )
 from scheduler_service.domain.ports import SecretEncryption
 from scheduler_service.domain.schedules import Definition, Row, State
+from scheduler_service.domain.success_deadlines import deadline_of
 from scheduler_service.domain.trial_calls import Exchange, Preview
 from scheduler_service.domain.verbs import SNOOZED
 from scheduler_service.usecases.dead_letters import LetterShown
@@ -279,16 +279,16 @@ def attempt_view(attempt: AttemptShown) -> AttemptView:
         excerpt=attempt.excerpt,
         verb=attempt.verb,
         verb_ignored=attempt.verb_ignored,
-        acknowledgement=None if attempt.told is None else _acknowledgement_view(attempt.told),
+        acknowledgement=None if attempt.word is None else _acknowledgement_view(attempt.word),
     )
 
 
-def _acknowledgement_view(told: Told) -> AcknowledgementView:
+def _acknowledgement_view(word: KeptWord) -> AcknowledgementView:
     return AcknowledgementView(
-        result=told.result,
-        at=format_instant(told.at),
-        reason=told.reason,
-        data=msgspec.Raw(told.data or b"null"),
+        result=word.result,
+        at=format_instant(word.at),
+        reason=word.reason,
+        data=msgspec.Raw(word.data or b"null"),
     )
 
 

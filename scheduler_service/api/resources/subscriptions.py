@@ -15,6 +15,7 @@ from scheduler_service.domain.clients import Scope
 from scheduler_service.domain.errors import NotFound
 from scheduler_service.domain.ids import CronId
 from scheduler_service.domain.instants import format_instant
+from scheduler_service.domain.notices import ON
 from scheduler_service.domain.subscriptions import SUBSCRIPTION_PATTERN
 from scheduler_service.usecases.subscriptions import ShownSubscription, SubscriptionRequest
 
@@ -79,8 +80,8 @@ async def delete_subscription(context: RequestContext) -> web.Response:
 def _name(context: RequestContext) -> str:
     """The name in the path. A text that can't be a subscription's name is 404."""
     name = context.path("subscription")
-    if _NAME.fullmatch(name) is None:
-        raise NotFound(f"a subscription's name matches {SUBSCRIPTION_PATTERN}")
+    if _NAME.fullmatch(name) is None or name.startswith(ON):
+        raise NotFound(f"a subscription's name matches {SUBSCRIPTION_PATTERN}, and does not begin with {ON}")
     return name
 
 

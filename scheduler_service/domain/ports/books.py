@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from membership.conditional import Answer
-from scheduler_service.domain.acknowledgements import Told
+from scheduler_service.domain.acknowledgements import KeptWord
 from scheduler_service.domain.books import AttemptRecord, DeadLetter, LetterKey, MinuteBalance
 from scheduler_service.domain.ids import (
     ClientId,
@@ -37,10 +37,10 @@ class AttemptStore(Protocol):
     async def read(self, client_id: ClientId, schedule_id: ScheduleId) -> Sequence[AttemptRecord]:
         """Those of one schedule, by attempt number."""
 
-    async def record_word(self, client_id: ClientId, schedule_id: ScheduleId, attempt: int, told: Told) -> None:
+    async def record_word(self, client_id: ClientId, schedule_id: ScheduleId, attempt: int, word: KeptWord) -> None:
         """Keep what a receiver said of this attempt; it replaces what it had said before."""
 
-    async def read_words(self, client_id: ClientId, schedule_id: ScheduleId) -> Mapping[int, Told]:
+    async def read_words(self, client_id: ClientId, schedule_id: ScheduleId) -> Mapping[int, KeptWord]:
         """What receivers have said of one schedule's attempts, by attempt number."""
 
 

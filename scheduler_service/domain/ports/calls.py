@@ -1,5 +1,6 @@
 """Calls to nodes and receivers."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from membership.identity import NodeIncarnation
@@ -32,6 +33,12 @@ class NodePorts(Protocol):
 
     async def call_figures(self, incarnation: NodeIncarnation, *, address: str) -> CallFigures:
         """What was called there within the last minute. Raises NodeUnreachable."""
+
+    async def held_back(
+        self, incarnation: NodeIncarnation, client_ids: Sequence[ClientId], *, address: str
+    ) -> Sequence[ClientId]:
+        """Those of these clients, a hundred at most, with a receiver that this node holds back because it only failed.
+        Raises NodeUnreachable."""
 
 
 class TrialCaller(Protocol):

@@ -120,6 +120,13 @@ class ScheduleStore(Protocol):
         """Write a partition's index row, for an external update that may be the first to write there. Raises
         StoreUnavailable."""
 
+    async def mark_ordered(self, partition: Partition) -> None:
+        """Remember that this minute has rows of ordering keys that `ordered_after` must find. May be repeated; deleted
+        with the partition."""
+
+    async def ordered_after(self, client_id: ClientId, poller_id: PollerId, minute: Minute) -> Sequence[Minute]:
+        """The remembered minutes of this poller after `minute`, in order."""
+
     async def occupied(
         self, client_id: ClientId, *, first: Minute, last: Minute, consistency: ReadConsistency = "LOCAL_QUORUM"
     ) -> Mapping[Minute, Sequence[PollerId]]:

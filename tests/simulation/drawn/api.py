@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from itertools import cycle
 from typing import Any, Protocol, TypeVar
 
@@ -70,6 +70,11 @@ class _Ports:
         raise NodeUnreachable(f"{incarnation} does not answer")
 
     async def call_figures(self, incarnation: NodeIncarnation, *, address: str) -> CallFigures:
+        raise NodeUnreachable(f"{incarnation} does not answer")
+
+    async def held_back(
+        self, incarnation: NodeIncarnation, client_ids: Sequence[ClientId], *, address: str
+    ) -> Sequence[ClientId]:
         raise NodeUnreachable(f"{incarnation} does not answer")
 
     async def undrain(self, incarnation: NodeIncarnation, *, address: str) -> None:

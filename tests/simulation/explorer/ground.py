@@ -108,7 +108,7 @@ class Ground:
             clients=unused,
             dispatcher=unused,
             notices=unused,
-            occurrences=unused,
+            node_events=unused,
             fire_guard=CronFireGuard(crons=unused, schedules=schedules),
             books=books,
             limits=MinuteLimits(MinuteSettings()),

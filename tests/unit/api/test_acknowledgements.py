@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler_service.domain.acknowledgements import ACKS_SINCE, AckSettings
+from scheduler_service.domain.acknowledgements import ACKS_SINCE, PATH, AckSettings, Address, address_token
 from scheduler_service.domain.ids import ClientId, ScheduleId, UnixMillis
 from scheduler_service.domain.schedules import Outcome, State
 from scheduler_service.domain.targets import JudgedTarget
@@ -64,6 +64,19 @@ async def test_a_schedule_that_waits_for_its_receivers_word_is_shown_listed_and_
     assert (attempt["outcome"], attempt["acknowledgement"]) == ("awaiting", None)
     reply = await api.send("DELETE", f"/v1/clients/shop/schedules/{schedule_id}", key=key)
     assert reply.status == 200
+
+
+async def test_nothing_is_judged_or_written_by_a_clock_that_is_in_doubt(api: ApiHarness, key: str) -> None:
+    schedule_id = await awaited(api, key)
+    paths = [await address(api, schedule_id), await address(api, schedule_id, expires_at=UnixMillis(1))]
+    api.clock.trusted = False
+    for path in paths:
+        for word in ("done", "failed", "extend"):
+            reply = await say(api, path, result=word)
+            assert (reply.status, reply.headers["Retry-After"]) == (503, "1"), reply.body
+    api.clock.trusted = True
+    assert (await shown(api, key, schedule_id))["reason"] == "awaiting"
+    assert [(await say(api, path, result="done")).status for path in paths] == [200, 404]
 
 
 @pytest.mark.parametrize(("word", "reason"), [("done", "acknowledged"), ("failed", "receiver-failed")])
@@ -217,3 +230,33 @@ async def test_a_cron_hands_its_ack_to_its_runs(api: ApiHarness, key: str) -> No
     run = await api.send("POST", "/v1/clients/shop/crons/work:trigger", key=key)
     assert run.status in (200, 201, 202), run.body
     assert (await shown(api, key, run.json["schedule_id"]))["callback"]["ack"] == {"within_seconds": 60}
+
+
+async def test_neither_words_nor_the_clients_requests_use_up_what_the_other_has() -> None:
+    async with ApiHarness(client_budget_per_second=10, acknowledgements=AckSettings(base_url=BASE)) as api:
+        key = await api.register("shop")
+        first, second = await awaited(api, key), await awaited(api, key)
+        path = await address(api, first)
+        assert (await say(api, path, result="done")).status == 200
+        flood = [(await say(api, path, result="done")).status for _ in range(40)]
+        assert flood[-1] == 429
+        assert (await api.send("DELETE", f"/v1/clients/shop/schedules/{second}", key=key)).status == 200
+        api.clock.advance(60)
+        third = await awaited(api, key)
+        rule = {"expression": "* * * * *", "timezone": "UTC"}
+        previews = [(await api.send("POST", "/v1/crons:preview", key=key, json=rule)).status for _ in range(40)]
+        assert previews[-1] == 429
+        assert (await say(api, await address(api, third), result="done")).status == 200
+
+
+async def test_guessed_addresses_cost_few_reads_and_keep_no_word_out(api: ApiHarness, key: str) -> None:
+    schedule_id = await awaited(api, key)
+    path = await address(api, schedule_id)
+    statuses = []
+    for number in range(100):
+        guessed = Address(ClientId(f"guess-{number}"), schedule_id, 1, 1, UnixMillis(1 << 47))
+        statuses.append((await say(api, PATH + address_token(guessed, bytes(32)), result="done")).status)
+    assert statuses == [404] * 40 + [429] * 60
+    api.clock.advance(1)
+    for _ in range(50):
+        assert (await say(api, path, result="done")).status == 200

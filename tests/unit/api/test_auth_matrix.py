@@ -125,6 +125,7 @@ async def test_another_clients_path_is_like_one_that_is_not_there(api: ApiHarnes
     without_id = [{**reply.json, "request_id": ""} for reply in (there, not_there)]
     assert without_id[0] == without_id[1]
     assert b"private" not in there.body
+    assert "'shop'" in there.json["detail"], "a caller who has mistaken the client, or the key, sees whose key it is"
     assert [api.connection.rows(table) for table in api.connection.tables] == before
 
 

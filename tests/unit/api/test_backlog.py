@@ -174,6 +174,24 @@ async def test_what_holds_it_and_how_long_it_takes(api: ApiHarness, nodes: Nodes
     assert (await api.send("GET", BACKLOG, key=key)).json == found, "a suspended client sees it too"
 
 
+async def test_receivers_that_nodes_hold_back_are_told_where_something_is_overdue(
+    api: ApiHarness, nodes: Nodes
+) -> None:
+    for client in ("shop", "other", "idle"):
+        await api.register(client, quota=1)
+    await nodes.beat(*[await nodes.add(name) for name in ("a", "b", "silent")], seconds=2)
+    api.nodes.silent = {"silent"}
+    api.nodes.held = {"a": {"idle"}, "b": {"shop", "idle"}}
+    for client in ("shop", "other", "idle"):
+        await behind(nodes, 10, client=client)
+    await put(api, PRESENT - 9, 1)
+    await put(api, PRESENT - 9, 1, client="other")
+    every = {one["client_id"]: one["held_by"] for one in (await shown(api, CLUSTER))["items"]}
+    assert every == {"shop": ["no-owner", "receiver-open"], "other": ["no-owner"]}
+    assert (await shown(api))["held_by"] == ["no-owner", "receiver-open"]
+    assert (await shown(api, "/v1/clients/idle/backlog"))["held_by"] == ["no-owner"]
+
+
 async def test_which_rows_the_late_policy_will_skip(api: ApiHarness, nodes: Nodes) -> None:
     settings = {"late_policy": {"kind": "skip", "after_seconds": 900}, "in_doubt": "drop"}
     body = {"poller_quota": 1, "settings": settings}

@@ -14,7 +14,7 @@ from scheduler_service.api.resources.events import COMMENT_SECONDS, READS_PER_UN
 from scheduler_service.domain.event_cursors import FeedCursor, decode_feed_cursor, encode_feed_cursor
 from scheduler_service.domain.events import Block, Event, Position, derived_event_id, track_of, track_of_built_in
 from scheduler_service.domain.ids import ClientId, Minute, PollerId, UnixMillis
-from scheduler_service.domain.notices import APPENDING_POLLERS, EVENTS_CLIENT, occurrence_row
+from scheduler_service.domain.notices import APPENDING_POLLERS, EVENTS_CLIENT, event_row
 from scheduler_service.usecases.read_events import MAX_TRACKS
 from tests.support.api import NOW, ApiHarness, Reply
 
@@ -171,7 +171,7 @@ async def test_looks_are_charged_by_their_reads(api: ApiHarness, monkeypatch: py
 async def test_a_feed_of_all_tracks_is_read_whatever_the_quota_of_built_in_pollers(api: ApiHarness) -> None:
     await feed(api, quota=MAX_TRACKS)
     events = [Event(event_id=UUID(int=n), type="quota.exceeded", at=UnixMillis(NOW)) for n in range(2_000)]
-    built_in = {occurrence_row(SHOP, event, quota=5_000).poller_id for event in events}
+    built_in = {event_row(SHOP, event, quota=5_000).poller_id for event in events}
     assert built_in == set(range(APPENDING_POLLERS)), "all are used, and no others"
     tracks = [track_of(PollerId(n)) for n in range(MAX_TRACKS)] + [
         track_of_built_in(EVENTS_CLIENT, n) for n in built_in

@@ -102,6 +102,8 @@ async def test_against_guarantees_and_capacity_of_one_and_of_all(api: ApiHarness
         ({"from": "yesterday"}, "/from"),
         ({"to": "2026-11-21T09:29:00Z"}, "/to"),
         ({"from": "2026-11-21T09:29:00Z", "to": "2026-12-22T09:30:00Z"}, "/to"),
+        ({"from": "9999-12-31T23:59:59Z"}, "/to"),
+        ({"from": "9999-12-31T23:58:59Z", "to": "9999-12-31T23:59:59Z"}, "/to"),
     ],
 )
 @pytest.mark.parametrize("path", [FORECAST, CLUSTER])

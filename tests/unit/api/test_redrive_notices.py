@@ -12,8 +12,8 @@ from scheduler_service.domain.notices import (
     EVENTS_CLIENT,
     NoticeContent,
     end_notice_row,
+    event_row,
     notice_row,
-    occurrence_row,
 )
 from scheduler_service.domain.schedules import Definition, Outcome, Row, State
 from scheduler_service.usecases.clients import create_built_in_clients
@@ -101,5 +101,5 @@ async def test_no_client_reaches_anothers_notice(shop: ApiHarness, key: str) -> 
 
 
 async def test_other_rows_of_the_built_in_client_are_not_redelivered(shop: ApiHarness, key: str) -> None:
-    letter = await failed(shop, occurrence_row(ClientId("shop"), EVENT, quota=16))
+    letter = await failed(shop, event_row(ClientId("shop"), EVENT, quota=16))
     assert await redrive(shop, key, letter_ids=[letter]) == [(letter, 404, None, None)]

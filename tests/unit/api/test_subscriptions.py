@@ -55,6 +55,12 @@ async def test_faults_are_named(shop: ApiHarness, asked: dict[str, Any], pointer
     assert [fault["pointer"] for fault in refused.json["errors"]] == [pointer]
 
 
+@pytest.mark.parametrize("name", ["on_failure", "on_", "Upper", "a" * 64, "a%20b"])
+async def test_a_name_that_is_none_or_that_of_schedules_own_notices_is_not_found(shop: ApiHarness, name: str) -> None:
+    for method, body in (("PUT", {"destination": "book"}), ("GET", None), ("DELETE", None)):
+        assert (await shop.send(method, f"{BASE}/{name}", json=body)).status == 404
+
+
 async def test_there_is_room_for_a_bounded_number_also_at_the_same_moment(shop: ApiHarness) -> None:
     replies = await asyncio.gather(*(put(shop, f"s{number}") for number in range(MAX_SUBSCRIPTIONS + 3)))
     kept = {one["name"] for one in (await shop.send("GET", BASE)).json["items"]}
@@ -89,6 +95,35 @@ async def test_a_key_reaches_its_own_client_and_needs_the_scope(shop: ApiHarness
     refused = await shop.send("PUT", f"{BASE}/x", key=reader, json={"destination": "book"})
     assert refused.status == 403
     assert (await shop.send("GET", BASE, key=reader)).status == 200
+
+
+@pytest.mark.parametrize("first", ["subscribed", "switched-off"])
+async def test_a_subscription_that_is_made_as_the_feed_is_switched_off_keeps_its_feed(
+    shop: ApiHarness, monkeypatch: pytest.MonkeyPatch, first: str
+) -> None:
+    """Either request has decided before the other one writes."""
+    settings = "/v1/clients/shop/settings"
+    await shop.send("PATCH", settings, json={"event_feed": True})
+    store: Any = shop.storage.clients if first == "subscribed" else shop.storage.subscriptions
+    method = "update_client" if first == "subscribed" else "put_subscription"
+    write, others = getattr(store, method), list[Reply]()
+
+    async def other_first(*args: Any, **more: Any) -> Any:
+        monkeypatch.undo()
+        if first == "subscribed":
+            others.append(await put(shop))
+        else:
+            others.append(await shop.send("PATCH", settings, json={"event_feed": False}))
+        return await write(*args, **more)
+
+    monkeypatch.setattr(store, method, other_first)
+    if first == "subscribed":
+        refused = await shop.send("PATCH", settings, json={"event_feed": False})
+        assert (others[0].status, refused.status) == (201, 409)
+        assert refused.json["type"] == "/problems/feed-in-use"
+    else:
+        assert ((await put(shop)).status, others[0].status) == (201, 200)
+    assert (await shop.send("GET", "/v1/clients/shop")).json["settings"]["event_feed"] is True
 
 
 async def test_a_feed_that_subscriptions_send_from_is_not_switched_off(shop: ApiHarness) -> None:

@@ -5,10 +5,10 @@ from uuid import UUID
 
 import pytest
 
-from scheduler_service.domain.deadlines import DEADLINES_SINCE, LOOK_AFTER_MS
 from scheduler_service.domain.ids import ScheduleId
 from scheduler_service.domain.instants import format_instant
-from scheduler_service.domain.notices import EVENTS_CLIENT, Deadline, decode_notice
+from scheduler_service.domain.notices import EVENTS_CLIENT, DeadlineContent, decode_notice
+from scheduler_service.domain.success_deadlines import DEADLINES_SINCE, LOOK_AFTER_MS
 from tests.support.api import NOW, ApiHarness, callback, schedule
 from tests.support.nodes import Nodes
 
@@ -33,7 +33,7 @@ def deadlines(api: ApiHarness) -> list[tuple[ScheduleId, int]]:
     for row in api.connection.rows("schedules"):
         if row["client_id"] == EVENTS_CLIENT:
             content = decode_notice(row["body"])
-            assert isinstance(content, Deadline)
+            assert isinstance(content, DeadlineContent)
             found.append((content.schedule_id, int(content.by)))
     return sorted(found, key=lambda one: one[1])
 
@@ -153,6 +153,22 @@ async def test_a_cron_shows_it_and_its_triggered_run_has_it(api: ApiHarness, key
     run = await api.send("POST", f"{CLIENT}/crons/nightly:trigger", key=key)
     schedule_id = ScheduleId(UUID(run.json["schedule_id"]))
     assert [one[0] for one in deadlines(api)] == [schedule_id]
+
+
+async def test_an_instant_stays_where_the_due_is_moved(api: ApiHarness, key: str) -> None:
+    """By the `latest` of a key, and by the order of a batch's items that were due in the past."""
+    await feed_on(api)
+    by = format_instant(NOW + 400_000)
+    put = {"latest": format_instant(NOW + 90_000)}
+    await api.send("PUT", f"{SCHEDULES}/by-key/mine", key=key, json=schedule(due=format_instant(DUE), **put))
+    later = schedule(due=format_instant(NOW + 300_000), **put, succeed_by=by)
+    moved = await api.send("PUT", f"{SCHEDULES}/by-key/mine", key=key, json=later)
+    assert (moved.json["due"], moved.json["succeed_by"]) == (put["latest"], by), moved.body
+    items = [schedule(due=format_instant(NOW - ago), succeed_by=by) for ago in (3_000, 2_000, 1_000)]
+    made = await api.send("POST", f"{SCHEDULES}:batch", key=key, json={"items": items})
+    shown = [item["schedule"] for item in made.json["items"]]
+    assert [one["due"] for one in shown] == [format_instant(NOW + turn) for turn in range(3)]
+    assert [one["succeed_by"] for one in shown] == [by] * 3
 
 
 async def test_an_update_gives_another_deadline_or_none(api: ApiHarness, key: str) -> None:

@@ -1,5 +1,6 @@
 """Parses answers from their bytes: the status, the end, and the bounds."""
 
+import tracemalloc
 from itertools import pairwise
 from sys import getsizeof
 from typing import Any
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poller_cluster.delivery.answer import Answer, KnownAnswers, retry_after_seconds
+from scheduler_service.domain.end_notices import ANSWER_BYTES
 
 RESPONSE_BYTES, FRAMING_BYTES = 1_000, 2_000
 WALL_MS = 1_795_253_400_000
@@ -411,3 +413,17 @@ def test_the_body_of_a_kept_answer_is_kept_whole_up_to_its_bound(status: int) ->
     made = answer(observed=False)
     feed(made, head + b"20\r\n\r\n" + b"a" * 20)
     assert made.body == (b"" if status == 200 else b"a" * 10)
+
+
+def test_a_kept_body_in_tens_of_thousands_of_chunks_takes_no_more_room_than_its_bytes() -> None:
+    made = Answer(response_bytes=ANSWER_BYTES, framing_bytes=6 * ANSWER_BYTES, excerpt_bytes=10)
+    made.begin(bodiless=False, observed=False, kept=True)
+    feed(made, CHUNKED)
+    tracemalloc.start()
+    try:
+        feed(made, *[b"2\r\nxy\r\n" * 1_000] * 32)
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert made.body == b"xy" * 32_000
+    assert held < 2 * ANSWER_BYTES

@@ -342,6 +342,7 @@ def test_the_written_settings_are_good_ones(directory: DemoDirectory) -> None:
     assert (settings.api.admin_key, settings.cluster.token) == (plan.admin_key, plan.token)
     assert settings.network.check_url(plan.receiver_url) is None
     assert settings.network.check_url("http://10.0.0.1/") is not None
+    assert settings.api.acknowledgements.base_url == plan.api_url, "callbacks with `ack` are refused"
 
 
 def test_other_systems_programs_are_served_where_the_demo_was_asked_to(directory: DemoDirectory) -> None:
@@ -380,13 +381,16 @@ class Heard:
         (self.port,) = free_ports(1)
         self.receiver = DemoReceiver(port=self.port, secret=SECRET, on_arrival=self.arrivals.append)
 
-    async def call(self, body: bytes, *, id_: str = "the-id", secret: str = SECRET, due_ms: int = 0) -> tuple[int, str]:
+    async def call(
+        self, body: bytes, *, id_: str = "the-id", secret: str = SECRET, due_ms: int = 0, ack_url: str | None = None
+    ) -> tuple[int, str]:
         timestamp = int(time.time())
         headers = {
             "webhook-id": id_,
             "webhook-timestamp": str(timestamp),
             "webhook-signature": sign([base64.b64decode(secret[6:])], id_, timestamp, body),
             "Minutehand-Due": format_instant(due_ms),
+            **({} if ack_url is None else {"Minutehand-Ack-Url": ack_url}),
         }
         url = f"http://127.0.0.1:{self.port}/callbacks"
         async with aiohttp.ClientSession() as session, session.post(url, data=body, headers=headers) as answer:
@@ -415,6 +419,13 @@ async def test_the_receiver_tells_verified_callbacks_from_others(heard: Heard) -
     assert "no signature matches" in wrong.refusal
     assert await heard.receiver.await_verified({"the-id"}, seconds=0) == set()
     assert await heard.receiver.await_verified({"the-id", "forged"}, seconds=0) == {"forged"}
+
+
+async def test_a_callback_that_may_be_acknowledged_later_is_taken_by_202(heard: Heard) -> None:
+    assert await heard.call(b"{}", ack_url="http://127.0.0.1:1/a") == (202, "")
+    (arrival,) = heard.arrivals
+    assert arrival.callback is not None
+    assert arrival.callback.ack_url == "http://127.0.0.1:1/a"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -81,6 +81,18 @@ def test_all_clients_against_the_capacity_of_the_nodes(
     assert capsys.readouterr().out.splitlines()[2].split()[5:] == ["#" * 20, "|"]
 
 
+@pytest.mark.parametrize("columns", [60, 80])
+def test_bars_fit_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], columns: int
+) -> None:
+    for name, value in {"TTY_COMPATIBLE": "1", "TERM": "xterm", "COLUMNS": str(columns)}.items():
+        monkeypatch.setenv(name, value)
+    run(monkeypatch, "forecast shop")
+    _, *chart_lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()][:3]
+    assert all(line.startswith("2026-11-21 ") and "|" in line for line in chart_lines), "a field a line"
+    assert max(map(len, chart_lines)) <= columns
+
+
 def test_one_document_for_programs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     run(monkeypatch, "forecast shop --json")
     said = json.loads(capsys.readouterr().out)

@@ -30,6 +30,10 @@ class Node(UnaskedNode):
     refuses: Exception | None = None
     stopping: bool = False
     counted: NodeFigures = COUNTED
+    held: set[ClientId] = field(default_factory=set)
+
+    def held_back(self) -> set[ClientId]:
+        return self.held
 
     def figures(self, client_id: ClientId, name: str) -> NodeFigures:
         return self.counted if (client_id, name) == ("shop", "billing") else NO_FIGURES
@@ -108,6 +112,14 @@ async def test_a_node_tells_what_became_of_a_destinations_calls(node: Node) -> N
         await ports.destination_figures(
             NodeIncarnation(NodeId("a"), IncarnationNumber(6)), shop, "billing", address=node.address
         )
+
+
+async def test_a_node_tells_which_clients_have_a_receiver_that_gets_no_calls(node: Node) -> None:
+    ports, asked = HttpNodePorts(token=TOKEN), [ClientId(f"{'x' * 60}{number:02}") for number in range(100)]
+    node.held = {asked[7], asked[99], ClientId("other")}
+    assert await ports.held_back(INCARNATION, asked, address=node.address) == [asked[7], asked[99]]
+    with pytest.raises(NodeUnreachable, match="answered 400"):
+        await ports.held_back(INCARNATION, [*asked, ClientId("one-more")], address=node.address)
 
 
 async def test_another_process_at_the_address_does_nothing(node: Node) -> None:

@@ -136,6 +136,27 @@ def test_a_pipe_gets_a_row_a_line(
     assert all(whole in row for whole in (*WHOLE, AUDITED["problem"]))
 
 
+@pytest.mark.parametrize("command", ["audit-log", "schedules get shop 01"])
+def test_a_pipe_gets_no_blanks_at_the_end_of_a_line(
+    script: Script, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    answer = {"items": [AUDITED, {**AUDITED, "request_id": "-"}]} if command == "audit-log" else SCHEDULE
+    script.answers = [httpx.Response(200, json=answer)]
+    assert failures.run(command.split()) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert len(printed) > 2
+    assert [line for line in printed if line != line.rstrip()] == []
+
+
+def test_the_window_of_an_audited_action_is_shown_as_instants(
+    script: Script, capsys: pytest.CaptureFixture[str]
+) -> None:
+    details = {"start": 1795858019000, "end": 1795858020000, "cancelled": 3}
+    script.answers = [httpx.Response(200, json={"items": [{**AUDITED, "details": details}]})]
+    assert failures.run(["audit-log"]) == 0
+    assert "start=2026-11-28 09:26:59.000Z, end=2026-11-28 09:27:00.000Z, cancelled=3" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("width", [36, 24, 23, 14, 13, 8, 3, 1])
 @pytest.mark.parametrize("command", ["audit-log", "schedules get shop 01"])
 def test_nothing_is_lost_on_a_terminal_of_few_columns(

@@ -7,13 +7,13 @@ import pytest
 
 from minutehand.ingest.plans import (
     Plan,
-    Stretch,
+    Portion,
     body_of,
     fingerprint_of,
     ids_under,
     items_of,
     left_of,
-    next_stretch,
+    next_portion,
     plan_within,
     read_plan,
 )
@@ -49,20 +49,20 @@ C, K, P = create(), Cancel("k"), poison("x")
 
 
 @pytest.mark.parametrize(
-    ("readings", "stretch"),
+    ("readings", "portion"),
     [
-        ([C], Stretch(1, False)),
-        ([C, C, K, C], Stretch(2, False)),
-        ([K, K, C], Stretch(2, True)),
-        ([P, C, P, K], Stretch(3, False)),
-        ([P, P], Stretch(2, False)),
-        ([C] * 10, Stretch(3, False)),
-        ([K] * 10, Stretch(3, True)),
+        ([C], Portion(1, False)),
+        ([C, C, K, C], Portion(2, False)),
+        ([K, K, C], Portion(2, True)),
+        ([P, C, P, K], Portion(3, False)),
+        ([P, P], Portion(2, False)),
+        ([C] * 10, Portion(3, False)),
+        ([K] * 10, Portion(3, True)),
     ],
 )
-def test_stretches_are_of_one_kind_and_bounded(readings: list[Reading], stretch: Stretch) -> None:
-    assert next_stretch(readings, most_items=3, most_bytes=1 << 20) == stretch
-    assert next_stretch([C, C], most_items=3, most_bytes=1) == Stretch(1, False), "at least one"
+def test_portiones_are_of_one_kind_and_bounded(readings: list[Reading], portion: Portion) -> None:
+    assert next_portion(readings, most_items=3, most_bytes=1 << 20) == portion
+    assert next_portion([C, C], most_items=3, most_bytes=1) == Portion(1, False), "at least one"
 
 
 def test_overdue_creates_are_due_from_the_oldest_on_in_their_order() -> None:

@@ -99,7 +99,7 @@ async def test_without_a_token_they_are_deferred_without_an_attempt(bench: Token
         assert (outcome.state, outcome.attempts, outcome.first_attempt_at) == (State.RETRYING, 0, None)
         assert outcome.next_attempt_at is not None
         assert FIRST_REFETCH_SECONDS * 500 <= outcome.next_attempt_at - NOW <= 2 * FIRST_REFETCH_SECONDS * 1000
-    assert bench.dispatcher.receivers_open() == 0
+    assert bench.dispatcher.held_back().total() == 0
     assert bench.dispatcher.headroom(SHOP) > 0
 
 

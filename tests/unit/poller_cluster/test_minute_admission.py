@@ -55,6 +55,9 @@ class Judge:
     def judge(self, entry: PendingRow, now: int) -> Verdict:
         return self.verdicts.get(entry.row)
 
+    def end_of_word(self, entry: PendingRow, now: int) -> Outcome | None:
+        return None
+
     def again(self, queue: WaitQueue, first: PendingRow, now: int) -> Again:
         self.told.append(("again", first.row))
         return Again(self.free, self.due_by)

@@ -263,3 +263,23 @@ def test_the_runs_before_another_one_are_those_that_started_then_those_that_wait
     found = poller.keys.runs_ahead(RUNS, last.schedule_id, limit=2)
     assert found == [started.schedule_id, waiting.schedule_id]
     assert poller.keys.runs_ahead(RUNS, started.schedule_id, limit=2) == []
+
+
+def test_rows_that_await_a_word_take_no_more_memory_than_those_that_are_queued(
+    poller: Poller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Receivers may take a week, and any number of keys may wait for them."""
+    monkeypatch.setattr(ordering, "QUEUED_IDS", 3)
+    waiting = [
+        with_state(
+            keyed(number, number, key=f"order-{number}"), State.RETRYING, reason="awaiting", next_attempt_at=at(99)
+        )
+        for number in range(10)
+    ]
+    for each in waiting:
+        poller.keys.read(each)
+    assert [poller.keys.awaiting(f"order-{number}") for number in range(10)] == [True] * 3 + [False] * 7
+    assert len(poller.keys._awaiting) == 3
+    for each in waiting:
+        poller.keys.recorded(each, outcome())
+    assert not poller.keys._awaiting

@@ -47,7 +47,7 @@ def judge(crons: Crons, clock: ManualClock) -> CronCounts:
 async def take(counts: CronCounts, most: int, *, again: bool = False) -> list[int]:
     """Take one; returns how many rows were read, page by page."""
     rows: list[int] = []
-    async with counts.reserve(client(most), again=again, told=lambda read, size: rows.append(read)):
+    async with counts.reserve(client(most), again=again, has_read=lambda read, size: rows.append(read)):
         return rows
 
 

@@ -278,7 +278,11 @@ def test_what_is_for_http_alone_is_refused_by_name() -> None:
 @pytest.mark.parametrize(
     ("request_", "pointer", "said"),
     [
-        ({"kind": "bus", "target": {}}, "/kind", "there is no kind 'bus' here: use one of http, box"),
+        (
+            {"kind": "bus", "target": {}},
+            "/kind",
+            "there is no kind 'bus' here: use one of http, box; the operator adds kinds by targets.file",
+        ),
         ({"kind": "box"}, "/target", "is required for kind box"),
         ({"kind": "box", "target": {"name": "a" * 16_384}}, "/target", "is longer than 16384 bytes"),
         ({"kind": "http", "target": {"name": "a"}, "url": URL}, "/target", "is only for other kinds than http"),

@@ -241,7 +241,7 @@ LONG = b"x" * 60_000
 async def test_what_a_filter_leaves_out_is_not_read_whole(world: ApiHarness, read: Read) -> None:
     await insert(world, (definition(NOW + offset, body=LONG) for offset in range(600)))
     listing = await ListSchedules(schedules=world.storage.schedules)(
-        window(labels=("none",)), limit=1000, told=read.told
+        window(labels=("none",)), limit=1000, has_read=read.told
     )
     assert listing.items == []
     assert listing.next is None
@@ -252,7 +252,7 @@ async def test_what_a_filter_leaves_out_is_not_read_whole(world: ApiHarness, rea
 async def test_the_bytes_that_are_read_are_bounded_and_reported(world: ApiHarness, read: Read) -> None:
     made = await insert(world, (definition(NOW + offset, offset % 3, body=LONG) for offset in range(200)))
     list_all = ListSchedules(schedules=world.storage.schedules)
-    listing = await list_all(window(), limit=1000, told=read.told)
+    listing = await list_all(window(), limit=1000, has_read=read.told)
     assert [listed.row.schedule_id for listed in listing.items] == [one.schedule_id for one in made[:70]]
     assert read.size <= reading_steps.MAX_BYTES + reading_steps.FIRST_STEP_ROWS * len(LONG)
     assert read.size <= read.told_size <= 1.01 * read.size, "URLs and headers are told, too"
@@ -262,7 +262,7 @@ async def test_the_bytes_that_are_read_are_bounded_and_reported(world: ApiHarnes
 async def test_long_rows_behind_many_short_ones_are_read_a_step_at_a_time(world: ApiHarness, read: Read) -> None:
     lengths = [b""] * 240 + [LONG] * 400
     made = await insert(world, (definition(NOW + number, body=body) for number, body in enumerate(lengths)))
-    listing = await ListSchedules(schedules=world.storage.schedules)(window(), limit=1000, told=read.told)
+    listing = await ListSchedules(schedules=world.storage.schedules)(window(), limit=1000, has_read=read.told)
     assert read.size <= reading_steps.MAX_BYTES + reading_steps.MAX_STEP_ROWS * len(LONG)
     assert read.longest <= KEYS_PER_READ * len(LONG)
     assert len(listing.items) == 310
@@ -296,7 +296,7 @@ async def test_an_unanswered_page_is_reported_in_full(world: ApiHarness, monkeyp
     monkeypatch.setattr(type(world.storage.schedules), "read_page", away)
     with pytest.raises(StoreUnavailable):
         await ListSchedules(schedules=world.storage.schedules)(
-            window(), limit=1000, told=lambda rows, size: told.append((rows, size))
+            window(), limit=1000, has_read=lambda rows, size: told.append((rows, size))
         )
     assert told == [(list_schedules.LISTED_AT_ONCE, 0)]
 
@@ -351,7 +351,7 @@ async def test_content_is_filtered_page_by_page(world: ApiHarness, monkeypatch: 
 async def test_only_rows_that_are_admitted_otherwise_are_read_whole(world: ApiHarness, read: Read) -> None:
     made = await insert(world, (definition(NOW + number, body=LONG, label=str(number % 50)) for number in range(500)))
     asked = window(host="receiver.example", labels=("7",))
-    listing = await ListSchedules(schedules=world.storage.schedules)(asked, limit=1000, told=read.told)
+    listing = await ListSchedules(schedules=world.storage.schedules)(asked, limit=1000, has_read=read.told)
     assert [listed.row.schedule_id for listed in listing.items] == [one.schedule_id for one in made[7::50]]
     assert 10 * len(LONG) <= read.size < 11 * len(LONG)
     assert read.size <= read.told_size
@@ -360,7 +360,7 @@ async def test_only_rows_that_are_admitted_otherwise_are_read_whole(world: ApiHa
 async def test_a_search_of_long_rows_reads_a_bounded_number_of_bytes_and_goes_on(world: ApiHarness, read: Read) -> None:
     made = await insert(world, (definition(NOW + offset, body=LONG) for offset in range(200)))
     list_all = ListSchedules(schedules=world.storage.schedules)
-    listing = await list_all(window(host="none.example"), limit=10, told=read.told)
+    listing = await list_all(window(host="none.example"), limit=10, has_read=read.told)
     assert listing.items == []
     assert listing.next == Position(made[69].due, made[69].schedule_id)
     assert read.size <= reading_steps.MAX_BYTES + reading_steps.FIRST_STEP_ROWS * len(LONG)
@@ -412,7 +412,7 @@ async def test_parts_of_a_count_are_together_what_a_listing_has(
 
 async def test_a_count_of_lean_rows_reads_no_content(world: ApiHarness, read: Read) -> None:
     await insert(world, (definition(NOW + offset, body=LONG, label="a") for offset in range(600)))
-    counted = await ListSchedules(schedules=world.storage.schedules).count(window(labels=("a",)), told=read.told)
+    counted = await ListSchedules(schedules=world.storage.schedules).count(window(labels=("a",)), has_read=read.told)
     assert (counted.count, counted.next) == (600, None)
     assert (read.size, read.told_rows) == (0, 600)
 
@@ -432,7 +432,7 @@ async def test_an_empty_year_is_gone_through_a_week_at_a_time(
     told = list[int]()
     year = window(NOW, NOW + days * DAY_MS)
     listing = await ListSchedules(schedules=world.storage.schedules)(
-        year, limit=10, told=lambda rows, size: told.append(rows)
+        year, limit=10, has_read=lambda rows, size: told.append(rows)
     )
     assert listing.items == []
     assert listing.next == Position(minute_start((minute_of(NOW) // 60 + list_schedules.HOURS_PER_CALL) * 60))
@@ -445,5 +445,5 @@ async def test_an_empty_year_is_gone_through_a_week_at_a_time(
 
 async def test_a_listing_reports_the_rows_it_read(world: ApiHarness, read: Read) -> None:
     await insert(world, [definition(NOW + 1), definition(NOW + 86_399_999)])
-    listing = await ListSchedules(schedules=world.storage.schedules)(window(), limit=10, told=read.told)
+    listing = await ListSchedules(schedules=world.storage.schedules)(window(), limit=10, has_read=read.told)
     assert (len(listing.items), listing.next, read.told_rows) == (2, None, 2)

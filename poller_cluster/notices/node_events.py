@@ -19,7 +19,7 @@ from poller_cluster.notices.calls import is_notice
 from scheduler_service.domain.events import Event, EventType, derived_event_id
 from scheduler_service.domain.ids import MINUTE_MS, ClientId, UnixMillis
 from scheduler_service.domain.instants import format_instant
-from scheduler_service.domain.notices import EVENTS_CLIENT, occurrence_row
+from scheduler_service.domain.notices import EVENTS_CLIENT, event_row
 from scheduler_service.domain.schedules import Definition
 from scheduler_service.runtime.backoff import Backoff
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
@@ -31,7 +31,7 @@ UNDER_WAY: Final = 1_000
 """Events that wait for storage; others that happen meanwhile are not told."""
 
 
-class Occurrences:
+class NodeEvents:
     """What one node tells."""
 
     def __init__(self, *, clients: ServedClients, writer: ScheduleWriter, runtime: NodeRuntime) -> None:
@@ -80,7 +80,7 @@ class Occurrences:
             schedule_id=fire.schedule_id,
             data=msgspec.json.encode(told).decode(),
         )
-        await self._writer(occurrence_row(client_id, event, quota=events.quota))
+        await self._writer(event_row(client_id, event, quota=events.quota))
 
     def _tell_in_minute(self, client_id: ClientId, kind: EventType, *told: str, data: dict[str, Any]) -> None:
         if not self._clients.has_feed(client_id):
@@ -107,7 +107,7 @@ class Occurrences:
                 events = self._clients.get(EVENTS_CLIENT)
                 if events is not None:
                     try:
-                        await self._writer(occurrence_row(client_id, event, quota=events.quota))
+                        await self._writer(event_row(client_id, event, quota=events.quota))
                     except MinutehandError:
                         pass
                     else:

@@ -10,18 +10,21 @@ from enum import StrEnum
 from typing import Final, TypeAlias
 
 from scheduler_service.domain.clients import Client, ClientState
-from scheduler_service.domain.deadlines import Standing, deadline_of, met, overdue_event
 from scheduler_service.domain.destinations import read_named_url
 from scheduler_service.domain.events import Event
 from scheduler_service.domain.ids import ClientId, PollerId
-from scheduler_service.domain.notices import Deadline
+from scheduler_service.domain.notices import DeadlineContent
 from scheduler_service.domain.ports import ClientStore, DestinationStore
 from scheduler_service.domain.schedules import Row
+from scheduler_service.domain.success_deadlines import Standing, deadline_of, met, overdue_event
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.resolve_schedule import ResolveSchedule
+from scheduler_service.usecases.shared_looks import SharedLooks
 
 LOOK_AGAIN_MS: Final = 30_000
 """When a schedule that is not there is looked for again: its row is placed after that of its deadline."""
+SAME_SECONDS: Final = 0.5
+"""How long what is read of a client, or of a destination, holds for further looks."""
 Append: TypeAlias = Callable[[PollerId, ClientId, Event], Awaitable[None]]
 """Appends an event to a client's feed, in the track of this poller of `$events`. Raises StoreUnavailable: repeat it."""
 
@@ -42,8 +45,8 @@ class Looked(StrEnum):
     """There is no such schedule yet: look again."""
 
 
-class Deadlines:
-    """Those that one node looks at."""
+class SuccessDeadlines:
+    """Looks of one node."""
 
     def __init__(
         self,
@@ -59,8 +62,10 @@ class Deadlines:
         self._destinations = destinations
         self._append = append
         self._clock = clock
+        self._same = SharedLooks(clock)
+        """Of many schedules of a client that are overdue at once, the client and its destinations are read once."""
 
-    async def look(self, poller_id: PollerId, deadline: Deadline, *, again: bool) -> Looked:
+    async def look(self, poller_id: PollerId, deadline: DeadlineContent, *, again: bool) -> Looked:
         """Look at the schedule, and tell if it is overdue; returns when the event is stored. `again`: an earlier look
         has not found it, as is stored with the deadline's row. Raises StoreUnavailable."""
         client_id, schedule_id = deadline.client_id, deadline.schedule_id
@@ -72,7 +77,7 @@ class Deadlines:
             return Looked.MOVED
         if met(row, deadline.by):
             return Looked.MET
-        client = await self._clients.read_client(client_id)
+        client = await self._same.look(client_id, lambda: self._clients.read_client(client_id), keep=_a_moment)
         if client is None or client.state is ClientState.DELETED or not client.settings.event_feed:
             return Looked.NO_FEED
         standing = Standing(
@@ -88,8 +93,16 @@ class Deadlines:
         named = read_named_url(row.url or "")
         if named is None or row.ended:
             return False
-        stored = await self._destinations.read_destination(client_id, named.name)
+        stored = await self._same.look(
+            (client_id, named.name),
+            lambda: self._destinations.read_destination(client_id, named.name),
+            keep=_a_moment,
+        )
         return stored is not None and stored.paused_at is not None
+
+
+def _a_moment(_: object) -> float:
+    return SAME_SECONDS
 
 
 def _held(client: Client) -> str | None:

@@ -5,7 +5,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler_service.domain.deadlines import (
+from scheduler_service.domain.events import EventType
+from scheduler_service.domain.ids import ClientId, UnixMillis
+from scheduler_service.domain.notices import EVENTS_CLIENT, DeadlineContent, deadline_row, decode_notice, wants
+from scheduler_service.domain.options import ScheduleOptions, encode_options
+from scheduler_service.domain.retry_rows import retry_row_of
+from scheduler_service.domain.schedule_keys import KeyMark
+from scheduler_service.domain.schedules import Definition, Row
+from scheduler_service.domain.subscriptions import EventFilter, Subscription
+from scheduler_service.domain.success_deadlines import (
     LOOK_AFTER_MS,
     TOLD_LATE_MS,
     Standing,
@@ -15,11 +23,6 @@ from scheduler_service.domain.deadlines import (
     why,
     within_seconds,
 )
-from scheduler_service.domain.ids import ClientId, UnixMillis
-from scheduler_service.domain.notices import EVENTS_CLIENT, Deadline, deadline_row, decode_notice
-from scheduler_service.domain.options import ScheduleOptions, encode_options
-from scheduler_service.domain.retry_rows import retry_row_of
-from scheduler_service.domain.schedules import Definition, Row
 from tests.contract.builders import definition
 
 SHOP = ClientId("shop")
@@ -50,7 +53,7 @@ def test_the_row_derives_from_schedule_and_deadline() -> None:
     assert made == deadline_row(watched)
     assert made is not None
     assert (made.client_id, made.due) == (EVENTS_CLIENT, BY + LOOK_AFTER_MS)
-    assert decode_notice(made.body) == Deadline(client_id=SHOP, schedule_id=ONE.schedule_id, by=BY)
+    assert decode_notice(made.body) == DeadlineContent(client_id=SHOP, schedule_id=ONE.schedule_id, by=BY)
     other = deadline_row(msgspec.structs.replace(watched, options='{"succeed_within_seconds":2}'))
     assert other is not None
     assert other.schedule_id != made.schedule_id
@@ -108,3 +111,30 @@ def test_the_event_says_if_nodes_were_late(after_ms: int, late: float | None) ->
     again = overdue_event(SHOP, row(), deadline=BY, standing=FREE)
     assert again.event_id == event.event_id
     assert overdue_event(SHOP, row(), deadline=UnixMillis(BY + 1), standing=FREE).event_id != event.event_id
+
+
+@pytest.mark.parametrize(
+    ("asked", "wanted"),
+    [
+        ({}, True),
+        ({"label": "orders"}, True),
+        ({"label": "Orders"}, False),
+        ({"key_prefix": "order-"}, True),
+        ({"key_prefix": "order-170"}, False),
+        ({"cron_id": "nightly"}, True),
+        ({"cron_id": "weekly"}, False),
+        ({"destination": "crm"}, True),
+        ({"destination": "book"}, False),
+        ({"label": "orders", "key_prefix": "order-", "cron_id": "nightly", "destination": "crm"}, True),
+        ({"label": "orders", "destination": "book"}, False),
+    ],
+)
+def test_the_event_has_what_filters_of_subscriptions_ask_for(asked: dict[str, Any], wanted: bool) -> None:
+    key = KeyMark(name="order-17", revision=1, put_at=UnixMillis(1), kept_days=9)
+    options = encode_options(ScheduleOptions(succeed_within_seconds=1.5, key=key))
+    late = row(options=options, label="orders", cron_id="nightly", url="destination://crm/pay")
+    event = overdue_event(SHOP, late, deadline=BY, standing=FREE)
+    for types, sent in (((), wanted), ((EventType.OVERDUE,), wanted), ((EventType.FAILED,), False)):
+        assert wants(Subscription(destination="book", events=types, filter=EventFilter(**asked)), event) is sent
+    bare = overdue_event(SHOP, row(url="https://a.example/"), deadline=BY, standing=FREE)
+    assert wants(Subscription(destination="book", filter=EventFilter(**asked)), bare) is (not asked)

@@ -35,7 +35,7 @@ TOLD_LATE_MS: Final = 10_000
 _MARK: Final = '"succeed_within_seconds":'
 
 
-class OverdueTold(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class OverdueData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The data of `schedule.overdue`. Instants are RFC 3339. `reason`: what the schedule waits for, one of `WHY`, or a
     cause of waits (`waits.CAUSES`), or why it ended; `text` says it for people, where it is known.
     `told_late_seconds`: how long after `succeed_by` the nodes were able to tell it, if they were not in time."""
@@ -134,7 +134,7 @@ def overdue_event(client_id: ClientId, row: Row, *, deadline: UnixMillis, standi
     """The event of a schedule that has missed its deadline. The same deadline makes the same id."""
     mark = key_mark(row.options)
     late_ms, reason = standing.now - deadline, why(row, standing)
-    told = OverdueTold(
+    data = OverdueData(
         due=format_instant(due_of(row.schedule_id)),
         succeed_by=format_instant(deadline),
         state=row.shown_state,
@@ -156,5 +156,5 @@ def overdue_event(client_id: ClientId, row: Row, *, deadline: UnixMillis, standi
         type=EventType.OVERDUE,
         at=UnixMillis(standing.now),
         schedule_id=ScheduleId(row.schedule_id),
-        data=msgspec.json.encode(told).decode(),
+        data=msgspec.json.encode(data).decode(),
     )

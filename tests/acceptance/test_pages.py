@@ -1,0 +1,88 @@
+"""Every line of the pages for users runs as it is printed, against a demo and with the variables that it prints."""
+
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.acceptance.test_demo import START_SECONDS, demo
+from tests.support.pages import INTERRUPTED, ROOT, blocks, run_python, run_shell
+
+SHOWN = {
+    "README.md": (r'"state":"cancelled"',),
+    "docs/using.md": (r"\bwhpk_", r"outcome +delivered: the receiver answered 204", r"unpause_client"),
+    "docs/how-to/get-notices.md": (r"state +enabled",),
+    "docs/how-to/follow-events.md": (r'"type":"schedule.delivered"', r"schedule\.delivered", r"event: begin"),
+    "docs/how-to/know-what-is-overdue.md": (r"schedule\.overdue .*reason=receiver",),
+    "docs/how-to/long-work.md": (r'"state":"awaiting"', r"delivered .* done "),
+    "docs/how-to/answer-a-call.md": (r"< webhook-delivery: abort-message", r"failed .* 489 .* not-again"),
+    "docs/how-to/why-was-it-late.md": (r"that attempt delivered it", r'"verdict":"'),
+    "docs/how-to/forecast.md": (r'"guaranteed_per_minute":4000', r"\d\d:\d\d +[\d,]+ +#+ +\|"),
+    "docs/how-to/after-an-outage.md": (r"action +report", r'"action":"skip"'),
+    "docs/how-to/trace-calls.md": (r'"state":"scheduled"',),
+}
+"""What the lines of each page print in the end."""
+TOLD = {
+    "docs/how-to/get-notices.md": (r'"subscription":"failures".*"type":"schedule.failed"', r'"on":"success"'),
+    "docs/how-to/long-work.md": (r"answered 202; it awaits a word at http",),
+}
+"""What the demo shows of it."""
+ENDLESS = {"docs/how-to/follow-events.md"}
+"""Their program is interrupted."""
+NOT_RUN = {"docs/how-to/trace-calls.md"}
+"""Their program needs a package of OpenTelemetry that is not among ours."""
+TOLD_SECONDS = 90.0
+"""A notice whose hint is lost on a busy machine is sent after the end of its minute."""
+
+
+class Running(NamedTuple):
+    """`variables`: those of the lines that begin with `export`. `log`: all that the demo prints."""
+
+    variables: dict[str, str]
+    log: Path
+
+    def await_line(self, pattern: str, *, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while re.search(pattern, said := self.log.read_text(encoding="utf-8")) is None:
+            assert time.monotonic() < deadline, f"the demo does not say {pattern}:\n{said}"
+            time.sleep(0.2)
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    directory = tmp_path_factory.mktemp("pages")
+    found = Running({}, directory / "demo.log")
+    with found.log.open("w", encoding="utf-8") as output, demo(directory / "demo", output=output):
+        found.await_line("The next demo goes on with", seconds=START_SECONDS)
+        found.variables.update(
+            re.findall(r"^  export (\w+)=(.*)$", found.log.read_text(encoding="utf-8"), re.MULTILINE)
+        )
+        yield found
+
+
+@pytest.mark.parametrize("page", SHOWN)
+def test_its_lines_do_what_the_page_says(page: str, running: Running, tmp_path: Path) -> None:
+    ran = run_shell(page, running.variables, tmp_path, demo_log=running.log)
+    assert ran.code == 0, ran.said
+    assert [pattern for pattern in SHOWN[page] if re.search(pattern, ran.said) is None] == [], ran.said
+    for pattern in TOLD.get(page, ()):
+        running.await_line(pattern, seconds=TOLD_SECONDS)
+
+
+@pytest.mark.parametrize("page", SHOWN)
+def test_its_program_runs(page: str, running: Running, tmp_path: Path) -> None:
+    if page in NOT_RUN:
+        compile("\n".join(blocks(page, "python")), page, "exec")
+        return
+    ran = run_python(page, running.variables, tmp_path)
+    assert ran.code == (INTERRUPTED if page in ENDLESS else 0), ran.said
+    if page in ENDLESS:
+        assert re.match(r"20\d\d-.* schedule\.\w+ ", ran.said), ran.said
+
+
+def test_no_page_is_forgotten() -> None:
+    pages = {path.relative_to(ROOT).as_posix(): path for path in (ROOT / "README.md", *ROOT.glob("docs/**/*.md"))}
+    assert {name for name in pages if re.search(r"\$(API|CLIENT)\b", "".join(blocks(name, "sh")))} == set(SHOWN)
