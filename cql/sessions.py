@@ -4,9 +4,9 @@ import msgspec
 
 from cql.connection import Connection
 from scheduler_service.domain.ids import UnixMillis
-from scheduler_service.domain.sessions import OfConfiguredKey, OfKey, Session
+from scheduler_service.domain.sessions import Owner, Session
 
-_decode = msgspec.json.Decoder(OfKey | OfConfiguredKey).decode
+_decode = msgspec.json.Decoder(Owner).decode
 
 
 class CqlSessionStore:

@@ -83,6 +83,7 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
             settings=api,
             clock_limit_ms=settings.membership.clock_limit_ms,
             kinds=kinds,
+            rights=settings.console.rights,
             traces=traces,
         )
         await create_built_in_clients(services.clients.register)

@@ -51,6 +51,7 @@ from scheduler_service.domain.ports import (
 )
 from scheduler_service.domain.quotas import PollerChooser
 from scheduler_service.domain.revisions import REVISED_SINCE
+from scheduler_service.domain.sessions import NO_RIGHTS, Rights
 from scheduler_service.domain.subscriptions import NOTICES_SINCE
 from scheduler_service.domain.success_deadlines import DEADLINES_SINCE
 from scheduler_service.domain.targets import NO_KINDS, TargetKinds
@@ -429,9 +430,11 @@ def build_services(
     clock_limit_ms: int,
     kinds: TargetKinds = NO_KINDS,
     traces: CreateTraces | None = None,
+    rights: Rights = NO_RIGHTS,
 ) -> ApiServices:
     """The use cases of one process over one storage. `clock_limit_ms`: creates are refused at this clock offset.
-    `kinds`: what destinations may be beside http. `traces` None: creates are not traced."""
+    `kinds`: what destinations may be beside http. `traces` None: creates are not traced. `rights`: those of people
+    whom an OpenID provider knows."""
     clients = storage.clients
     catalog = Catalog(store=clients, clock=clock, bounds=settings.clients)
     keys = Keys(store=clients, catalog=catalog, clock=clock, randomness=randomness)
@@ -499,7 +502,9 @@ def build_services(
         catalog=catalog,
         key_uses=key_uses,
         authenticate=authenticate,
-        sessions=Sessions(store=storage.sessions, authenticate=authenticate, clock=clock, randomness=randomness),
+        sessions=Sessions(
+            store=storage.sessions, authenticate=authenticate, clock=clock, randomness=randomness, rights=rights
+        ),
         audit_log=AuditActions(store=storage.audit_log, clock=clock, randomness=randomness),
         rate_limit=RateLimit(clock=clock),
         request_budget=RequestBudget(settings=settings, clock=clock),

@@ -9,6 +9,8 @@ SECURE: Final = "__Host-minutehand"
 """Browsers take a cookie of this name from this host by HTTPS only: no neighbour and nobody on the way can set it."""
 PLAIN: Final = "minutehand"
 SAID: Final = "minutehand-said"
+_LOGIN: Final = "minutehand-oidc"
+_LOGIN_SECONDS: Final = 600
 _SAID_SECONDS: Final = 30
 
 
@@ -18,6 +20,7 @@ class Cookies:
     def __init__(self, *, secure: bool) -> None:
         self._secure = secure
         self._name = SECURE if secure else PLAIN
+        self._login = f"__Host-{_LOGIN}" if secure else _LOGIN
 
     def token_of(self, request: web.Request) -> str | None:
         """The token of a session, ended or not."""
@@ -49,3 +52,21 @@ class Cookies:
 
     def forget_said(self, response: web.Response) -> None:
         response.del_cookie(SAID, path="/console", secure=self._secure, httponly=True, samesite="Strict")
+
+    def keep_login(self, response: web.Response, begun: str) -> None:
+        """What a login elsewhere was begun with. Browsers send it when they come back from there, so it is lax."""
+        response.set_cookie(
+            self._login,
+            begun,
+            path="/",
+            max_age=_LOGIN_SECONDS,
+            httponly=True,
+            samesite="Lax",
+            secure=self._secure,
+        )
+
+    def kept_login(self, request: web.Request) -> str:
+        return request.cookies.get(self._login, "")
+
+    def forget_login(self, response: web.Response) -> None:
+        response.del_cookie(self._login, path="/", secure=self._secure, httponly=True, samesite="Lax")

@@ -27,6 +27,7 @@ from scheduler_service.console import (
     trial_pages,
 )
 from scheduler_service.console.cookies import Cookies
+from scheduler_service.console.openid_pages import BACK, BEGIN, OpenIdPages
 from scheduler_service.console.pages import LOGIN, LOGOUT, PAGE_HEADERS, PageHandler, page, problem_page
 from scheduler_service.console.rendering import static_file
 from scheduler_service.console.sessions import LoginPages
@@ -62,7 +63,17 @@ def routes_of(login: LoginPages) -> tuple[Route, ...]:
         _open("GET", LOGIN, login.show_login, "Ask for a key"),
         _open("POST", LOGIN, login.log_in, "Exchange a key for a session"),
         _open("GET", "/console/static/{static_version}/{static_name}", get_static, "A file that pages load"),
+        *_openid_routes(login.openid),
         *(one.behind(login.cookies) for one in (_page("POST", LOGOUT, login.log_out, "End the session"), *PAGES)),
+    )
+
+
+def _openid_routes(pages: OpenIdPages | None) -> tuple[Route, ...]:
+    if pages is None:
+        return ()
+    return (
+        _open("GET", BEGIN, pages.begin_oidc, "Log in at the OpenID provider"),
+        _open("GET", BACK, pages.end_oidc, "Come back from there"),
     )
 
 

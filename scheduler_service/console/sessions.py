@@ -4,6 +4,7 @@ from aiohttp import web
 
 from scheduler_service.api.http.route import RequestContext
 from scheduler_service.console.cookies import Cookies
+from scheduler_service.console.openid_pages import BEGIN, OpenIdPages
 from scheduler_service.console.pages import (
     LOGIN,
     PAGE_HEADERS,
@@ -24,11 +25,13 @@ class LoginPages:
 
     def __init__(self, settings: ConsoleSettings, *, tls: bool) -> None:
         self.cookies = Cookies(secure=tls if settings.https is None else settings.https)
+        self.openid = None if settings.oidc_issuer is None else OpenIdPages(settings, self.cookies)
+        self._elsewhere = None if self.openid is None else BEGIN
 
     async def show_login(self, context: RequestContext) -> web.Response:
         if await visitor_of(context, self.cookies) is not None:
             return redirect(own_page(context.request.query.get("next")) or "/console")
-        return _login_page(context, next_=context.request.query.get("next"))
+        return self._page(next_=context.request.query.get("next"))
 
     async def log_in(self, context: RequestContext) -> web.Response:
         form = await read_form(context.request)
@@ -36,7 +39,7 @@ class LoginPages:
         try:
             begun = await context.services.sessions.begin(form.get("key", ""))
         except Unauthenticated:
-            return _login_page(context, next_=form.get("next"), wrong="This key is not known, or has ended.")
+            return self._page(next_=form.get("next"), wrong="This key is not known, or has ended.")
         response = redirect(own_page(form.get("next")) or "/console")
         seconds = (begun.expires_at - context.services.clock.wall_ms()) // 1000
         self.cookies.give_token(response, begun.token, seconds=seconds)
@@ -51,7 +54,7 @@ class LoginPages:
         self.cookies.take_token(response)
         return response
 
-
-def _login_page(context: RequestContext, *, next_: str | None, wrong: str | None = None) -> web.Response:
-    text = environment().get_template("login.html").render(next=own_page(next_), wrong=wrong)
-    return web.Response(body=text.encode(), status=403 if wrong else 200, headers=PAGE_HEADERS)
+    def _page(self, *, next_: str | None, wrong: str | None = None) -> web.Response:
+        values = {"next": own_page(next_), "wrong": wrong, "elsewhere": self._elsewhere}
+        text = environment().get_template("login.html").render(values)
+        return web.Response(body=text.encode(), status=403 if wrong else 200, headers=PAGE_HEADERS)

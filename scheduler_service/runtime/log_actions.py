@@ -7,7 +7,8 @@ ACTIONS = {
     # Processes.
     "config-loaded": "A process starts: its version, its configuration file, the names of its variables.",
     "api-listening": "An API accepts requests.",
-    "console-login": "A key was exchanged for a session of the console.",
+    "console-login": "A key, or a login at the OpenID provider, was exchanged for a session of the console.",
+    "console-login-refused": "A login at the OpenID provider was refused: why.",
     "api-stopped": "An API has answered its requests, and ends.",
     "process-started": "One of several processes was started.",
     "process-ended": "One of several processes ended by itself; it is restarted after a pause. Its own lines say why.",

@@ -276,6 +276,10 @@ class Authenticate:
         stored = await self._catalog.key(key_id)
         return await self._of_good_key(stored) if self._is_good(stored, secret) and stored is not None else None
 
+    async def client(self, client_id: ClientId) -> Client:
+        """Raises NotFound, StoreUnavailable."""
+        return await self._catalog.client(client_id)
+
     async def of_key(self, key_id: str) -> Principal | None:
         """The principal of a stored key whose secret was checked before; None: it is not good any more. Raises
         StoreUnavailable."""

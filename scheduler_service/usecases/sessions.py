@@ -1,7 +1,8 @@
 """Sessions of the console: a key is exchanged for a token that only the console takes.
 
-    begin     a key  ->  a token of 256 random bits; its hash is stored, with the id of the key
-    each page a token -> the principal of that key, if the session has not ended and the key is good now
+    begin     a key, or a person of the OpenID provider -> a token of 256 random bits; its hash is stored, with the
+              id of the key, or who the person is
+    each page a token -> the principal of that key or person, if the session has not ended and they are good now
     end       the row is deleted
 
 A session may do what its key may, no more and no longer: a key that expires or is revoked ends its sessions within the
@@ -13,12 +14,22 @@ import hashlib
 import hmac
 from typing import Final, NamedTuple
 
+from scheduler_service.domain.errors import NotFound
 from scheduler_service.domain.ids import UnixMillis
 from scheduler_service.domain.ports import SessionStore
-from scheduler_service.domain.sessions import SESSION_MS, OfConfiguredKey, OfKey, Session
+from scheduler_service.domain.sessions import (
+    NO_RIGHTS,
+    SESSION_MS,
+    OfConfiguredKey,
+    OfKey,
+    OfOidc,
+    Owner,
+    Rights,
+    Session,
+)
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
-from scheduler_service.usecases.authenticate import Authenticate, Principal
+from scheduler_service.usecases.authenticate import Authenticate, Forbidden, Principal
 
 TOKEN_BYTES: Final = 32
 
@@ -40,25 +51,46 @@ class Visitor(NamedTuple):
 
 
 class Sessions:
-    """Begins, finds and ends sessions."""
+    """Begins, finds and ends sessions. `rights`: those of people whom an OpenID provider knows."""
 
     def __init__(
-        self, *, store: SessionStore, authenticate: Authenticate, clock: Clock, randomness: Randomness
+        self,
+        *,
+        store: SessionStore,
+        authenticate: Authenticate,
+        clock: Clock,
+        randomness: Randomness,
+        rights: Rights = NO_RIGHTS,
     ) -> None:
         self._store = store
         self._authenticate = authenticate
         self._clock = clock
         self._randomness = randomness
+        self._rights = rights
 
     async def begin(self, key: str) -> Begun:
         """Raises Unauthenticated, StoreUnavailable."""
         principal = await self._authenticate(f"Bearer {key.strip()}")
-        token = self._randomness.secret_bytes(TOKEN_BYTES).hex()
+        token = self._new_token()
+        owner = OfConfiguredKey(self._proof(token)) if principal.key_id is None else OfKey(principal.key_id)
+        return await self._begin(token, owner, principal)
+
+    async def begin_for(self, person: OfOidc) -> Begun:
+        """`person`: as a checked token of the provider names them. Raises Forbidden for one without rights,
+        StoreUnavailable."""
+        principal = await self._of_person(person)
+        if principal is None:
+            raise Forbidden("no right of this installation is yours: ask an operator")
+        return await self._begin(self._new_token(), person, principal)
+
+    async def _begin(self, token: str, owner: Owner, principal: Principal) -> Begun:
         now = UnixMillis(self._clock.wall_ms())
         expires_at = UnixMillis(min(now + SESSION_MS, principal.expires_at or now + SESSION_MS))
-        owner = OfConfiguredKey(self._proof(token)) if principal.key_id is None else OfKey(principal.key_id)
         await self._store.insert_session(Session(_hash(token), owner, now, expires_at))
         return Begun(token, principal, expires_at)
+
+    def _new_token(self) -> str:
+        return self._randomness.secret_bytes(TOKEN_BYTES).hex()
 
     async def find(self, token: str) -> Visitor | None:
         """None: there is no such session any more. Raises StoreUnavailable."""
@@ -72,12 +104,25 @@ class Sessions:
         """Repeatable. Raises StoreUnavailable."""
         await self._store.delete_session(_hash(token))
 
-    async def _principal(self, owner: OfKey | OfConfiguredKey, token: str) -> Principal | None:
+    async def _principal(self, owner: Owner, token: str) -> Principal | None:
         match owner:
             case OfKey(key_id):
                 return await self._authenticate.of_key(key_id)
             case OfConfiguredKey(proof):
                 return self._authenticate.admin if hmac.compare_digest(proof, self._proof(token)) else None
+            case OfOidc():
+                return await self._of_person(owner)
+
+    async def _of_person(self, person: OfOidc) -> Principal | None:
+        """None: the configuration gives them no right any more, or their client is deleted."""
+        right, name = self._rights.of(person), f"oidc:{person.subject}"
+        if right is None or right.client_id is None:
+            return None if right is None else Principal(name)
+        try:
+            client = await self._authenticate.client(right.client_id)
+        except NotFound:
+            return None
+        return Principal(name, client.client_id, client, scope=right.scope)
 
     def _proof(self, token: str) -> bytes:
         return hmac.digest(self._authenticate.admin_hash, token.encode(), "sha256")

@@ -5,7 +5,7 @@ import pytest
 from cql.session import Session as CqlSession
 from cql.storage import Storage
 from scheduler_service.domain.ids import UnixMillis
-from scheduler_service.domain.sessions import OfConfiguredKey, OfKey, Session
+from scheduler_service.domain.sessions import OfConfiguredKey, OfKey, OfOidc, Owner, Session
 from scheduler_service.runtime.randomness import SystemRandomness
 from tests.support.cassandra import select_text
 
@@ -14,13 +14,17 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 BEGUN = UnixMillis(1_795_253_400_123)
 
 
-def session(owner: OfKey | OfConfiguredKey | None = None, *, milliseconds: int = 8 * 3_600_000) -> Session:
+def session(owner: Owner | None = None, *, milliseconds: int = 8 * 3_600_000) -> Session:
     token_hash = SystemRandomness().secret_bytes(32)
     return Session(token_hash, owner or OfKey("0a1b2c3d"), BEGUN, UnixMillis(BEGUN + milliseconds))
 
 
-@pytest.mark.parametrize("owner", [OfKey("0a1b2c3d"), OfConfiguredKey(bytes(range(256)))], ids=lambda one: type(one))
-async def test_a_session_comes_back_whole(storage: Storage, owner: OfKey | OfConfiguredKey) -> None:
+@pytest.mark.parametrize(
+    "owner",
+    [OfKey("0a1b2c3d"), OfConfiguredKey(bytes(range(256))), OfOidc("https://login.example", "Änn", ("ops", "ü"))],
+    ids=lambda one: type(one),
+)
+async def test_a_session_comes_back_whole(storage: Storage, owner: Owner) -> None:
     one, other = session(owner), session()
     assert await storage.sessions.read_session(one.token_hash) is None
     await storage.sessions.insert_session(one)

@@ -262,9 +262,11 @@ class ApiHarness:
         clock: ManualClock | None = None,
         kinds: TargetKinds = NO_KINDS,
         traces: CreateTraces | None = None,
+        console: ConsoleSettings | None = None,
         **settings: Any,
     ) -> None:
         self.clock = clock or ManualClock()
+        self.console = console or ConsoleSettings()
         self.hints = RecordedHints()
         self.nodes = RecordedNodes()
         self.trial_calls = trial_calls or RecordedTrialCalls()
@@ -289,10 +291,10 @@ class ApiHarness:
             clock_limit_ms=MembershipSettings().clock_limit_ms,
             kinds=kinds,
             traces=traces,
+            rights=self.console.rights,
         )
         age = self.settings.metrics_max_age_seconds
         self.exposition = Exposition(registry or CollectorRegistry(), clock=self.clock, max_age_seconds=age)
-        self.console = ConsoleSettings()
         self.server: ApiServer | None = None
         self._session: aiohttp.ClientSession | None = None
 

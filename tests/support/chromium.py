@@ -79,7 +79,8 @@ class Tab:
     def transferred(self) -> int:
         """Bytes that came for the pages since the last call, headers included."""
         answers, self.answers[:] = list(self.answers), []
-        sizes = [one.request.sizes() for one in answers]
+        # A stream of events has no size before it ends.
+        sizes = [one.request.sizes() for one in answers if not one.url.partition("?")[0].endswith("/stream")]
         return sum(one["responseBodySize"] + one["responseHeadersSize"] for one in sizes)
 
 

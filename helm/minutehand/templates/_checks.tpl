@@ -49,6 +49,8 @@
   "ops.advertised_host" $pod
   "goscheduler.key" (printf $secret "secrets.keys")
   "goscheduler.key_file" (printf $file "secrets.keys")
+  "console.oidc_client_secret" (printf $secret "secrets.keys")
+  "console.oidc_client_secret_file" (printf $file "secrets.keys")
   "api.admin_key" (printf $secret "secrets.keys")
   "api.admin_key_file" (printf $file "secrets.keys")
   "api.tls_cert_file" (printf $file "secrets.apiTls")

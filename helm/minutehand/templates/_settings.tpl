@@ -28,6 +28,9 @@ and component; the result is a JSON list of dicts of volume, secret, and items (
 {{- with $secrets.keys.goschedulerKey -}}
 {{- $keys = append $keys (dict "key" . "path" "goscheduler-key" "variable" "GOSCHEDULER_KEY_FILE") -}}
 {{- end -}}
+{{- with $secrets.keys.oidcClientSecret -}}
+{{- $keys = append $keys (dict "key" . "path" "oidc-client-secret" "variable" "CONSOLE_OIDC_CLIENT_SECRET_FILE") -}}
+{{- end -}}
 {{- end -}}
 {{- if has .component (list "api" "node") -}}
 {{- $keys = append $keys (dict "key" $secrets.keys.clusterToken "path" "cluster-token" "variable" "CLUSTER_TOKEN_FILE") -}}
