@@ -10,7 +10,7 @@ from typing import Final
 
 from markupsafe import Markup, escape
 
-WIDTH: Final = 720
+CHART_WIDTH: Final = 720
 HEIGHT: Final = 160
 _BELOW: Final = 18
 _ROOM: Final = HEIGHT - _BELOW - 6
@@ -50,18 +50,20 @@ class Bars:
 def svg(bars: Bars) -> Markup:
     """A picture that is as wide as its room, 720 to 160."""
     count = max(len(bars.values), 1)
-    step = WIDTH / count
+    step = CHART_WIDTH / count
     width = max(step * 0.8, min(step, 1.0))
-    parts = [f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(bars.title)}">']
+    parts = [f'<svg class="chart" viewBox="0 0 {CHART_WIDTH} {HEIGHT}" role="img" aria-label="{escape(bars.title)}">']
     for at, bar in enumerate(bars.values):
         parts += _stack(bars, bar, at * step + (step - width) / 2, width, at)
     if bars.line is not None and bars.line[1] <= bars.top:
         y = HEIGHT - _BELOW - bars.line[1] / bars.top * _ROOM
-        parts.append(f'<line class="limit" x1="0" x2="{WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        parts.append(f'<text x="{WIDTH}" y="{max(y - 3, 10):.1f}" text-anchor="end">{escape(bars.line[0])}</text>')
-    parts.append(f'<line class="ground" x1="0" x2="{WIDTH}" y1="{HEIGHT - _BELOW}" y2="{HEIGHT - _BELOW}"/>')
+        parts.append(f'<line class="limit" x1="0" x2="{CHART_WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        parts.append(
+            f'<text x="{CHART_WIDTH}" y="{max(y - 3, 10):.1f}" text-anchor="end">{escape(bars.line[0])}</text>'
+        )
+    parts.append(f'<line class="ground" x1="0" x2="{CHART_WIDTH}" y1="{HEIGHT - _BELOW}" y2="{HEIGHT - _BELOW}"/>')
     for at, text in bars.marks:
-        x = min(max((at + 0.5) * step, 14), WIDTH - 14)
+        x = min(max((at + 0.5) * step, 14), CHART_WIDTH - 14)
         parts.append(f'<text x="{x:.1f}" y="{HEIGHT - 4}" text-anchor="middle">{escape(text)}</text>')
     return Markup("".join([*parts, "</svg>"]))  # noqa: S704 - all texts are escaped above
 

@@ -56,9 +56,6 @@ class CallFigures(msgspec.Struct, frozen=True, kw_only=True):
         return sum(self.lateness)
 
 
-NO_CALLS: Final = CallFigures()
-
-
 def merged(figures: Iterable[CallFigures]) -> CallFigures:
     """The figures of several nodes together. A node that counts in other bounds is left out."""
     per_second, lateness = 0.0, [0] * (len(LATENESS_BOUNDS) + 1)

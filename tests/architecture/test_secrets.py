@@ -14,6 +14,7 @@ CONSTANT_TIME = "hmac.compare_digest"
 WHERE = {
     "scheduler_service/usecases/authenticate.py": 2,
     "scheduler_service/api/goscheduler/callers.py": 1,
+    "scheduler_service/console/openid_pages.py": 1,
     "scheduler_service/console/pages.py": 1,
     "scheduler_service/usecases/sessions.py": 1,
     "poller_cluster/ops/server.py": 1,

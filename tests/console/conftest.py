@@ -67,7 +67,7 @@ class Shop:
 
 @pytest.fixture(scope="session")
 def installed() -> None:
-    if not CHROMIUM.exists():
+    if CHROMIUM is None:
         pytest.skip(MISSING)
 
 

@@ -24,7 +24,7 @@ from scheduler_service.api.services import ApiServices, build_services
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.console.routes import console_wire
 from scheduler_service.console.settings import ConsoleSettings
-from scheduler_service.domain.call_figures import NO_CALLS, CallFigures
+from scheduler_service.domain.call_figures import CallFigures
 from scheduler_service.domain.destination_figures import NO_FIGURES, NodeFigures
 from scheduler_service.domain.errors import Conflict, NodeUnreachable
 from scheduler_service.domain.ids import ClientId, Partition, RowKey
@@ -152,7 +152,7 @@ class RecordedNodes:
 
     async def call_figures(self, incarnation: NodeIncarnation, *, address: str) -> CallFigures:
         self._reach(incarnation, address)
-        return self.calls.get(incarnation.node_id, NO_CALLS)
+        return self.calls.get(incarnation.node_id, CallFigures())
 
     async def held_back(
         self, incarnation: NodeIncarnation, client_ids: Sequence[ClientId], *, address: str

@@ -1,17 +1,18 @@
 """A real browser: the distribution's Chromium, driven by Playwright."""
 
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Literal
 
 import httpx
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, Response, sync_playwright
 
-CHROMIUM = Path("/usr/bin/chromium")
-MISSING = f"there is no {CHROMIUM}: the console is NOT tested in a browser (apt-get install chromium)"
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+"""Where the distribution put it; None: it has none."""
+MISSING = "there is no Chromium: the console is NOT tested in a browser (apt-get install chromium)"
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",

@@ -64,6 +64,7 @@ NAVIGATION: Final = {
         "how-to/know-what-is-overdue",
         "how-to/why-was-it-late",
         "how-to/forecast",
+        "how-to/look-at-the-console",
         "how-to/trace-calls",
         "how-to/after-an-outage",
         "how-to/move-from-goscheduler",
@@ -136,6 +137,7 @@ def write_pages() -> list[str]:
         path = PAGES / page
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+    shutil.copytree(DOCS / "images", PAGES / "images")
     return faults
 
 

@@ -56,7 +56,7 @@ class ScriptedProvider:
         return jwt.encode({"alg": "RS256", "kid": "1"}, dict(claims), other)
 
     def signed_by_the_public_key(self, claims: Mapping[str, Any]) -> str:
-        """Whoever takes a public key for a shared secret takes this."""
+        """A verifier that takes a public key for a shared secret takes this."""
         secret = OctKey.import_key(self.key.as_pem(private=False))
         return jwt.encode({"alg": "HS256", "kid": "1"}, dict(claims), secret)
 
