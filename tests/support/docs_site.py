@@ -102,6 +102,7 @@ NAVIGATION: Final = {
 _REST_HEADING: Final = re.compile(
     r'(?:<h2 id="(?P<chapter>[^"]+)">|<section[^>]* id="(?P<section>[^"]+)">\s*<h3>)(?P<text>.*?)</h[23]>'
 )
+_IMAGE: Final = re.compile(r"!\[([^\]]*)\]\(([^)\s#:]+)\)")
 LOADED: Final = {"icon", "preload", "stylesheet"}
 """Relations of links that make a page load the target."""
 _LINK: Final = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s#:]+)(#[^)\s]*)?\)")
@@ -159,7 +160,14 @@ def _led(text: str, page: str, sources: Mapping[str, str], faults: list[str]) ->
             return words
         return f"[{words}]({posixpath.relpath(pages[named], posixpath.dirname(page) or '.')}{anchor})"
 
-    return _LINK.sub(lead, text)
+    def picture(found: re.Match[str]) -> str:
+        named = posixpath.normpath(posixpath.join(posixpath.dirname(source), found[2]))
+        if not (ROOT / named).exists():
+            faults.append(f"{source}: there is no picture {found[2]}")
+        copied = posixpath.relpath(named, DOCS.name)
+        return f"![{found[1]}]({posixpath.relpath(copied, posixpath.dirname(page) or '.')})"
+
+    return _LINK.sub(lead, _IMAGE.sub(picture, text))
 
 
 def _contents(caption: str, pages: Any) -> str:

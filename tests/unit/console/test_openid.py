@@ -119,7 +119,8 @@ async def test_a_changed_configuration_holds_for_sessions_under_way(world: World
             cookie = f"minutehand={session.cookies['minutehand'].value}"
             assert (await wire.send("GET", "/console/cluster", cookie=cookie)).status == status
             await wire.close()
-    async with ApiHarness(stores=world.api.storage, clock=world.api.clock) as without:
+    moved = ConsoleSettings(oidc_issuer="https://login.example", **SETTINGS)
+    async with ApiHarness(stores=world.api.storage, clock=world.api.clock, console=moved) as without:
         wire = Wire(without)
         assert (await wire.send("GET", "/console/cluster", cookie=cookie)).status == 303
         await wire.close()
