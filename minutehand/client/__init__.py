@@ -127,6 +127,7 @@ from minutehand.client._outcomes import (
     RescheduleItem,
     TrialCallTimes,
 )
+from minutehand.client._overdue_rate import OverdueRate
 from minutehand.client._reconciliations import (
     ReconciledHour,
     ReconciledSchedule,
@@ -234,6 +235,7 @@ __all__ = [
     "NotFound",
     "Overdue",
     "OverdueAges",
+    "OverdueRate",
     "OwnSettings",
     "Page",
     "Poller",
