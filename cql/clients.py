@@ -15,6 +15,7 @@ from membership.errors import StoreUnavailable
 from scheduler_service.domain.clients import ApiKey, Client, ClientSettings, ClientState, Scope, SigningSecret
 from scheduler_service.domain.destinations import StoredDestination
 from scheduler_service.domain.ids import ClientId
+from scheduler_service.domain.overdue_rates import OVERDUE_RATE
 from scheduler_service.domain.ports import CatalogPart
 from scheduler_service.domain.subscriptions import StoredSubscription
 from scheduler_service.runtime.concurrently import concurrently
@@ -22,7 +23,7 @@ from scheduler_service.runtime.concurrently import concurrently
 _CATALOG = "clients"
 _ADMINISTRATORS = "*"
 _DEFAULTS = ClientSettings()
-_LATER_SETTINGS = ("flows", "receiver_verbs", "event_feed")
+_LATER_SETTINGS = ("flows", "receiver_verbs", "event_feed", "overdue_per_second")
 """Stored only where they are used, because a program that does not know one can't read a client that has it."""
 _TRIES = 3
 
@@ -73,6 +74,18 @@ class CqlClientStore:
         for (changes,) in await self._connection.select("catalog.read", (_CATALOG,)):
             return int(changes)
         return 0
+
+    async def read_overdue_rate(self) -> float | None:
+        for (per_second,) in await self._connection.select("cluster_rates.read", (OVERDUE_RATE,)):
+            return None if per_second is None else float(per_second)
+        return None
+
+    async def set_overdue_rate(self, per_second: float | None) -> None:
+        if per_second is None:
+            await self._connection.write("cluster_rates.delete", (OVERDUE_RATE,))
+        else:
+            await self._connection.write("cluster_rates.set", (OVERDUE_RATE, per_second))
+        await self.announce()
 
     async def announce(self) -> None:
         """Signal a change, again if no answer came: a change that no cache learns of is worse than two signals."""

@@ -165,12 +165,13 @@ async def _create_built_in_clients(
             store=storage.clients,
             leases=storage.leases,
             catalog=catalog,
-            # No built-in client has a feed, so it does not matter whether all nodes append events.
+            # No built-in client has a feed or an overdue rate, so it does not matter what all nodes know.
             change=ChangeClient(
                 store=storage.clients,
                 catalog=catalog,
                 subscriptions=storage.subscriptions,
                 admit_feed=lambda: None,
+                admit_rate=lambda: None,
             ),
             secrets=secrets,
             clock=clock,

@@ -13,7 +13,8 @@ those positions."""
 
 import asyncio
 import math
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from membership.errors import StoreUnavailable
@@ -37,12 +38,16 @@ from scheduler_service.domain.ids import (
     minute_of,
     minute_start,
 )
+from scheduler_service.domain.overdue_rates import OVERDUE_AFTER_MS
 
 PREFETCH_MS = 5_000
 STAGGER_MS = 3_000
 RETRY_PAUSE_SECONDS = 0.5
 FIRST_EPOCH = 1
 """Under this epoch nobody has owned a poller before."""
+HELD_BACK_MINUTES = 2
+"""Minutes of a client in recovery that hold back rows for an overdue rate: no further ones are begun meanwhile. They
+need no place among those of the node, so they delay no other client."""
 FAULT_PAUSE_SECONDS = 30.0
 """From an unhandled exception in a minute to the next try."""
 
@@ -141,6 +146,10 @@ class HeldPoller:
     def wake(self) -> None:
         """Let all runs step again."""
         for run in self.runs.values():
+            run.wake()
+
+    def wake_minute(self, minute: Minute) -> None:
+        if (run := self.runs.get(minute)) is not None:
             run.wake()
 
     def abandon(self) -> None:
@@ -307,7 +316,7 @@ class ClientPollers:
             return RETRY_PAUSE_SECONDS
         late = [poller for poller in self.pollers.values() if not poller.entered]
         if late:
-            await self._look_up(late, Minute(self._swept + 1), self._entered)
+            await self._look_up(late, self._first_on_time(), self._entered)
             for poller in late:
                 poller.entered = True
                 poller.order.changed()
@@ -330,6 +339,14 @@ class ClientPollers:
             await self._sweep(Minute(self._swept + 1))
             return 0.0
         return (min(next_enter, next_sweep) - now) / 1000.0
+
+    def _first_on_time(self) -> Minute:
+        """The first minute that a poller enters when it is granted. Under an overdue rate recovery may take long, so it
+        is left no minutes with rows that are not overdue."""
+        client, first = self._context.clients.get(self.client_id), Minute(self._swept + 1)
+        if not self._context.dispatcher.overdue_calls.limited(client):
+            return first
+        return min(first, minute_of(self._clock.wall_ms() - OVERDUE_AFTER_MS))
 
     async def _look_up(
         self, pollers: Sequence[HeldPoller], first: Minute, last: Minute, *, were_empty: bool = False
@@ -478,6 +495,14 @@ class ClientPollers:
             except StoreUnavailable:
                 await self._recovery_wake.wait(RETRY_PAUSE_SECONDS)
 
+    async def _overdue_room(self) -> None:
+        """Wait while enough minutes hold back rows for an overdue rate."""
+        while sum(run.past and run.holds_overdue for run in self._runs()) >= HELD_BACK_MINUTES:
+            await self._recovery_wake.wait(RETRY_PAUSE_SECONDS)
+
+    def _runs(self) -> Iterator[MinuteRun]:
+        return chain.from_iterable(poller.runs.values() for poller in self.pollers.values())
+
     async def _recover_chunk(self, recoveries: Sequence[RecoveryRange], first: Minute, last: Minute) -> None:
         async with self._budget.slot(self.client_id):
             occupied = await self._context.schedules.occupied(self.client_id, first=first, last=last)
@@ -488,6 +513,7 @@ class ClientPollers:
             poller = self.pollers.get(recovery.poller_id)
             if poller is None or poller.recovery is not recovery or poller.draining:
                 continue
+            await self._overdue_room()
             await places.acquire(self.client_id)
             place = Once(lambda: places.release(self.client_id))
             task = None if poller.knows(minute) else self._start(poller, minute, past=True, on_rest=place)
@@ -497,6 +523,7 @@ class ClientPollers:
                     continue
             else:
                 task.add_done_callback(place)
+                task.add_done_callback(lambda _: self._recovery_wake.set())
             recovery.at = Minute(minute + 1)
             poller.order.changed()
         # The rest of the chunk is empty. A poller granted again meanwhile has another range, and starts over.

@@ -2,7 +2,7 @@
 
 After a change of a client, secret or destination its writer increments the catalogue's revision:
 
-    every second     compare the revision; if it changed, read the whole catalogue, part by part
+    every second     compare the revision; if it changed, read the whole catalogue, part by part, and the overdue rate
     CATALOG_SECONDS    read the whole catalogue once, evenly spread over that time, whatever the revision says
 
 So a change is known within a few seconds, and within a minute if the increment was lost: the writer died before it, it
@@ -98,6 +98,9 @@ class ServedClient:
 class ServedClients:
     """The clients that this node knows. `on_change` is called after every refresh that found a change, `on_confirmed`
     for a client whose destinations were read for `surely_without`."""
+
+    overdue_rate: float | None = None
+    """The overdue rate of all clients together."""
 
     def __init__(
         self,
@@ -256,6 +259,9 @@ class ServedClients:
             )
         self._read += 1
         if self._after is None:
+            rate = await self._store.read_overdue_rate()
+            self._changed = self._changed or rate != self.overdue_rate
+            self.overdue_rate = rate
             self._parts, self._read = self._read, 0
         return self._after is None
 

@@ -18,6 +18,10 @@ class HeldPollers(Protocol):
     def share(self, client_id: ClientId) -> float:
         """The part of the quota's pollers that are held, above 0 and at most 1; 1 while that is not known."""
 
+    def share_of_all(self) -> float:
+        """The part of the pollers of all clients' quotas that are held, without those of built-in clients: at most 1,
+        and over all nodes at most 1."""
+
     def wake(self, client_id: ClientId) -> None:
         """Rows of this client that were not claimed for lack of room, of the client or their receiver, may be
         claimed now."""

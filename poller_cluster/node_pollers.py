@@ -32,6 +32,7 @@ class NodePollers:
         self._draining = draining
         self._pollers: dict[ClientId, ClientPollers] = {}
         self._shares: dict[ClientId, float] = {}
+        self._share_of_all: float | None = None
 
     # Clients come, go and change.
 
@@ -53,15 +54,21 @@ class NodePollers:
     def grant(self, client_id: ClientId, poller_id: PollerId, *, epoch: int, start: Minute) -> None:
         """Hold a poller of a client that was begun."""
         self._pollers[client_id].grant(poller_id, epoch=epoch, start=start)
-        self._shares.pop(client_id, None)
+        self._held_others(client_id)
 
     def revoke(self, client_id: ClientId, poller_id: PollerId) -> None:
         self._pollers[client_id].revoke(poller_id)
+        self._held_others(client_id)
+
+    def _held_others(self, client_id: ClientId) -> None:
+        """Other pollers of this client are held than before."""
         self._shares.pop(client_id, None)
+        self._share_of_all = None
 
     def clients_changed(self) -> None:
         """Quotas or states of clients may be others than before."""
         self._shares.clear()
+        self._share_of_all = None
         for pollers in self._pollers.values():
             self._follow_state(pollers)
 
@@ -101,6 +108,17 @@ class NodePollers:
             held = sum(poller_id < client.quota for poller_id in pollers.pollers)
             share = self._shares[client_id] = min(max(held, 1) / max(client.quota, 1), 1.0)
         return share
+
+    def share_of_all(self) -> float:
+        if self._share_of_all is None:
+            quotas = {one.client_id: one.quota for one in self._clients.all() if not one.record.built_in}
+            held = sum(
+                poller_id < quotas.get(pollers.client_id, 0)
+                for pollers in self._pollers.values()
+                for poller_id in pollers.pollers
+            )
+            self._share_of_all = held / max(sum(quotas.values()), 1)
+        return self._share_of_all
 
     def wake(self, client_id: ClientId) -> None:
         pollers = self._pollers.get(client_id)

@@ -103,6 +103,7 @@ TREE = {
     "cluster": _Entry("cluster", "Watch the nodes and what they own."),
     "balance": _Entry("balance", "Show what became of a client's schedules, minute by minute."),
     "backlog": _Entry("backlog", "Show what is overdue, and why."),
+    "overdue-rate": _Entry("overdue_rate", "Say how fast overdue calls are made."),
     "forecast": _Entry("forecast", "Show what minutes ahead are to call."),
     "audit-log": _Entry("audit_log", "Show what administrators and clients changed."),
     "usage": _Entry("usage", "Show what a client used, day by day."),

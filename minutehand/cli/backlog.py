@@ -1,6 +1,6 @@
 """`minutehand backlog`: what is overdue, of a client or of all."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -79,8 +79,14 @@ def _line(one: "Backlog") -> Sequence[object]:
         f"{one.pollers_behind} of {one.pollers}",
         f"{one.to_skip:,}",
         _time(one.drain_seconds),
-        ", ".join(one.held_by) or None,
+        ", ".join(_held_by(one)) or None,
     )
+
+
+def _held_by(one: "Backlog") -> Iterator[str]:
+    for reason in one.held_by:
+        rate = one.overdue_per_second if reason == "overdue-rate" else None
+        yield reason if rate is None else f"{reason} ({rate:g}/s)"
 
 
 def _rows(overdue: "Overdue") -> str:

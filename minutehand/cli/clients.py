@@ -91,6 +91,15 @@ WriteConsistency = Annotated[
         show_default=False,
     ),
 ]
+OverduePerSecond = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        help="Calls a second of those that are more than a minute late, as after an outage; 0: as many as limits "
+        "permit. [default: unchanged]",
+        show_default=False,
+    ),
+]
 
 
 @app.command(epilog="Example: minutehand clients register shop --poller-quota 2 --retention-days 14")
@@ -109,6 +118,7 @@ def register(
     max_crons: MaxCrons = None,
     read_consistency: ReadConsistency = None,
     write_consistency: WriteConsistency = None,
+    overdue_per_second: OverduePerSecond = None,
     url: Url = DEFAULT_URL,
     key: KeyText = None,
     as_json: AsJson = False,
@@ -130,7 +140,9 @@ def register(
         "read_consistency": read_consistency,
         "write_consistency": write_consistency,
     }
-    options = {name: value for name, value in given.items() if value is not None}
+    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if overdue_per_second is not None:
+        options["overdue_per_second"] = overdue_per_second or None
     changes = {} if settings is None else _object(settings, "--settings")
     with connect(url, key) as api:
         _show(_register(api, client_id, poller_quota, {**changes, **options}), as_json)

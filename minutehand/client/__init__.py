@@ -127,6 +127,7 @@ from minutehand.client._outcomes import (
     RescheduleItem,
     TrialCallTimes,
 )
+from minutehand.client._overdue_rate import OverdueRate
 from minutehand.client._recent_calls import CallingClient, LateCalls, RecentCalls
 from minutehand.client._reconciliations import (
     ReconciledHour,
@@ -237,6 +238,7 @@ __all__ = [
     "NotFound",
     "Overdue",
     "OverdueAges",
+    "OverdueRate",
     "OwnSettings",
     "Page",
     "Poller",

@@ -41,7 +41,8 @@ class BacklogPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
 class Backlog(msgspec.Struct, frozen=True, kw_only=True):
     """What of a client is overdue. `held_by`: why it is not called, or not faster. `late_policy`, `at_most_once`: by
-    the client's settings; `to_skip` rows will be skipped by that policy. `drain_seconds`: until nothing is overdue, as
+    the client's settings; `to_skip` rows will be skipped by that policy. `overdue_per_second`: the overdue
+    rate in force, of the client or of all clients. `drain_seconds`: until nothing is overdue, as
     estimated; None: nothing is called."""
 
     client_id: str
@@ -52,6 +53,7 @@ class Backlog(msgspec.Struct, frozen=True, kw_only=True):
     late_policy: BacklogPolicy
     to_skip: int
     at_most_once: bool
+    overdue_per_second: float | None = None
     drain_seconds: int | None = None
 
     @property

@@ -52,7 +52,8 @@ class ClientSettings(TypedDict, total=False):
     `max_in_flight` and `create_rate_per_second` None: 100 for each poller. The rate applies to each API process, with a
     burst of ten seconds' worth. `read_consistency` LOCAL_ONE answers from one replica: faster, perhaps stale.
     `write_consistency` EACH_QUORUM answers a create when every data centre has it: slower, and refused while one is
-    unreachable.
+    unreachable. `overdue_per_second`: calls a second of those that are more than a minute late, over all nodes; None:
+    as many as limits permit.
     """
 
     retry: RetrySettings
@@ -73,6 +74,7 @@ class ClientSettings(TypedDict, total=False):
     read_consistency: Literal["LOCAL_QUORUM", "LOCAL_ONE"]
     write_consistency: Literal["LOCAL_QUORUM", "EACH_QUORUM"]
     event_feed: bool
+    overdue_per_second: float | None
 
 
 class OwnSettings(TypedDict, total=False):

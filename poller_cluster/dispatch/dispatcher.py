@@ -19,13 +19,10 @@ A ready row whose receiver has no room (see `receivers`) is parked, so that rows
 whose receiver is held back ends at once without an attempt: it is requeued (`defer`), and so is one that can't be
 prepared yet (`preparation`), or whose destination is paused (`named_rows`). One whose token is being fetched is parked.
 Everything that a destination says is taken at the start of the attempt, as the node knows it then.
-
-A client of which this node has held no poller for as long as a breaker may be open (`breaker_longest_seconds`) is
-forgotten, so that limits and breakers outlast a poller that moves away and back.
 """
 
 import asyncio
-from collections import Counter, OrderedDict, deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -39,9 +36,11 @@ from poller_cluster.dispatch.due_clock import DueClock
 from poller_cluster.dispatch.flows import FlowPlace, Flows, TooManyFlows
 from poller_cluster.dispatch.job import Claim, Job, Turn
 from poller_cluster.dispatch.lateness import Doubts, explained
+from poller_cluster.dispatch.left_clients import LeftClients
 from poller_cluster.dispatch.long_calls import LongCalls
 from poller_cluster.dispatch.named_rows import NamedRows
 from poller_cluster.dispatch.outcome import conclude, heeded, held_back_until
+from poller_cluster.dispatch.overdue_calls import OverdueCalls
 from poller_cluster.dispatch.preparation import Preparation
 from poller_cluster.dispatch.ready_rows import ClientRows, ReadyRows, RowsByDue, claim_rows, engine_part
 from poller_cluster.dispatch.receivers import ROUNDING, Receiver, Receivers, due_within
@@ -108,9 +107,15 @@ class Dispatcher:
         )
         self.long_calls = LongCalls(settings, capacity=lambda: engine.capacity, on_free=pollers.wake)
         self._named_rows = NamedRows()
-        self._remember_seconds = settings.breaker_longest_seconds
-        self._left: OrderedDict[ClientId, float] = OrderedDict()
-        """Clients that have left this node, with the time at which they may be forgotten, the earliest first."""
+        self.overdue_calls = OverdueCalls(
+            clock=runtime.clock,
+            share=pollers.share,
+            share_of_all=pollers.share_of_all,
+            rate_of_all=lambda: clients.overdue_rate,
+            held_back=lambda client_id: self._held_for(client_id).overdue,
+            judged_at=due_clock.earliest,
+        )
+        self._left = LeftClients(remember_seconds=settings.breaker_longest_seconds, forget=self._forget)
         self._parked: dict[Receiver[Job], None] = {}
         self._held_share = pollers.share
         self._positions = pollers.positions
@@ -199,6 +204,7 @@ class Dispatcher:
 
     def _enter(self, job: Job, client: ServedClient) -> None:
         self.long_calls.enter(job, client)
+        self.overdue_calls.enter(job)
         if (flow := flow_of(job.claim.row.options)) is None:
             return
         # With too many keys it was not claimed, unless the rules have changed since.
@@ -219,23 +225,12 @@ class Dispatcher:
 
     def left(self, client_id: ClientId) -> None:
         """This node holds no poller of the client any more."""
-        self._left[client_id] = self._clock.monotonic() + self._remember_seconds
-        self._left.move_to_end(client_id)
+        self._left.add(client_id, self._clock.monotonic())
         self._wake.set()
 
-    def _forget_left(self) -> float | None:
-        """Forget clients whose time has come; returns the seconds until the next one's."""
-        now = self._clock.monotonic()
-        while self._left:
-            client_id, at = next(iter(self._left.items()))
-            if at > now:
-                return at - now
-            del self._left[client_id]
-            if not self._positions(client_id) and not self._forget(client_id, now):
-                self._left[client_id] = now + self._remember_seconds
-        return None
-
     def _forget(self, client_id: ClientId, now: float) -> bool:
+        if self._positions(client_id):
+            return True
         held = self._held.get(client_id)
         if (held is not None and held.taken) or not self.flows.forget(client_id, now=now):
             return False
@@ -243,6 +238,7 @@ class Dispatcher:
             return False
         self._held.pop(client_id, None)
         self.long_calls.forget(client_id)
+        self.overdue_calls.forget(client_id)
         self._preparation.tokens.forget(client_id)
         return True
 
@@ -279,6 +275,7 @@ class Dispatcher:
             job.flow.released(self._clock.monotonic())
             job.flow = None
         self.long_calls.leave(job)
+        self.overdue_calls.leave(job)
         if held.gained_headroom():
             self._has_room(held)
 
@@ -309,7 +306,7 @@ class Dispatcher:
             if (tick := self.flows.next_tick()) is not None:
                 delay = max(tick - self._clock.monotonic(), SHORTEST_PAUSE_SECONDS)
                 pause = delay if pause is None else min(pause, delay)
-            if self._left and (delay := self._forget_left()) is not None:
+            if self._left and (delay := self._left.forget(self._clock.monotonic())) is not None:
                 pause = delay if pause is None else min(pause, delay)
             await self._wake.wait(pause)
 
@@ -523,6 +520,7 @@ class Dispatcher:
         if job.flow is not None:
             job.flow.started(start.monotonic)
         self.long_calls.started(job)
+        self.overdue_calls.started(job)
         self._engine.start_attempt(
             prepared.request,
             lambda result: self._attempt_done(held, job, prepared, result, generation),
@@ -538,6 +536,7 @@ class Dispatcher:
         if job.flow is not None:
             job.flow.ended(self._clock.monotonic())
         if result.error == "not-trusted" and result.nothing_sent:
+            self.overdue_calls.not_sent(job)
             self._make_ready(job)
             self._wake.set()
             job.owner.queued_again()

@@ -17,7 +17,7 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
 
     `redelivery`: an earlier owner may have called already. Of a retry row, `first_attempt_at`, `last_status` and
     `last_error` are the schedule's. `found_at` and `waits` (there `waited`): see `PendingRow`. `word`: it is no call,
-    but says or awaits a receiver's word (`dispatch.words`).
+    but says or awaits a receiver's word (`dispatch.words`). `overdue`: its call counts for the overdue rates.
     """
 
     row: Row
@@ -28,6 +28,7 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     found_at: int = 0
     waits: Waits | None = None
     word: str | None = None
+    overdue: bool = False
 
 
 class ClaimingRun(Protocol):
@@ -54,7 +55,8 @@ class ClaimingRun(Protocol):
 class Job(msgspec.Struct, eq=False):
     """One claimed row, which `owner` may take back until its attempt starts. `over_quota`: beyond what its poller is
     guaranteed in this minute. `called`: it has waited for its receiver or flow, and its turn there has come. `long`: it
-    has a place among the long calls. `fired_by`: what is recorded as such of a late call; None: the incarnation alone.
+    has a place among the long calls. `overdue`: it has a token of an overdue rate, and has not started.
+    `fired_by`: what is recorded as such of a late call; None: the incarnation alone.
     `parked_for`: what it was parked for last, at `parked_at`."""
 
     owner: ClaimingRun
@@ -65,6 +67,7 @@ class Job(msgspec.Struct, eq=False):
     receiver: "Receiver[Job] | None" = None
     flow: "FlowPlace[Job] | None" = None
     long: bool = False
+    overdue: bool = False
     fired_by: str | None = None
     parked_for: str | None = None
     parked_at: int = 0

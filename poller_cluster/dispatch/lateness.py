@@ -14,7 +14,7 @@ import msgspec
 from poller_cluster.dispatch.job import Job
 from poller_cluster.dispatch.request import Prepared, Sender
 from scheduler_service.domain.schedules import Outcome
-from scheduler_service.domain.waits import LATE_MS, Waits
+from scheduler_service.domain.waits import LATE_MS, OVERDUE_RATE_HELD, Waits
 
 STRETCHES_KEPT = 16
 """Of each kind; older ones are forgotten, and with them the cause of calls that are later than those."""
@@ -50,14 +50,17 @@ class Stretches:
 
 
 class Hindered(Protocol):
-    """A client, as its rows are: `inactive`, when it was suspended or paused, and `full`, when it had no room for
-    further claims."""
+    """A client, as its rows are: `inactive`, when it was suspended or paused, `full`, when it had no room for further
+    claims, and `overdue`, when overdue rows were held back by a rate."""
 
     @property
     def inactive(self) -> Stretches: ...
 
     @property
     def full(self) -> Stretches: ...
+
+    @property
+    def overdue(self) -> Stretches: ...
 
 
 class Doubts:
@@ -103,11 +106,14 @@ def explained(
     due = row.due
     late = now - due
     if late > LATE_MS and late - waits.leg_ms > LEAST_REST_MS:
+        # Its minute may have waited for a place in recovery meanwhile; as a row it was held for a part of that.
+        overdue_ms = client.overdue.within(due, now) - waits.ms_of(OVERDUE_RATE_HELD)
         created = 0 if row.is_retry_row else max(row.created_at or 0, claim.found_at) - due
         for cause, ms in (
             ("trust", doubts.trust.within(due, now)),
             ("clock", doubts.clock.within(due, now)),
             ("client-inactive", client.inactive.within(due, now)),
+            (OVERDUE_RATE_HELD, overdue_ms if claim.overdue else 0),
             ("late-create", created),
             ("takeover", job.owner.began_ms - due),
             ("quota", late if job.over_quota else 0),

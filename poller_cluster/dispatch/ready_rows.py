@@ -48,14 +48,25 @@ class ReadyRows:
 
 class ClientRows:
     """The counts of one client's claimed rows. `tell_at`: rows were not claimed for lack of room, and may be once no
-    more than this many are taken. `full`: when there was no room; `inactive`: when the client's calls were held."""
+    more than this many are taken. `full`: when there was no room; `inactive`: when the client's calls were held;
+    `overdue`: when overdue ones were held back by a rate."""
 
-    __slots__ = ("client_id", "full", "inactive", "on_the_wire", "outstanding", "queues", "reserved", "tell_at")
+    __slots__ = (
+        "client_id",
+        "full",
+        "inactive",
+        "on_the_wire",
+        "outstanding",
+        "overdue",
+        "queues",
+        "reserved",
+        "tell_at",
+    )
 
     def __init__(self, client_id: ClientId, turns: "Sequence[deque[ReadyRows]]") -> None:
         self.client_id = client_id
         self.tell_at: int | None = None
-        self.full, self.inactive = Stretches(), Stretches()
+        self.full, self.inactive, self.overdue = Stretches(), Stretches(), Stretches()
         self.on_the_wire = 0
         self.outstanding = 0
         self.reserved = 0

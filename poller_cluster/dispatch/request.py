@@ -129,11 +129,8 @@ def prepare(
         return unsent(claim, State.FAILED, "in-doubt", now, epoch, sender)
     attempts_before = row.attempt_base or 0
     due = due_of(row.schedule_id)
-    skip_after = options.skip_after_ms(settings.late_policy)
-    if skip_after is not None and attempts_before == 0 and not in_doubt:
-        late_ms = (now if judged_at is None else judged_at) - max(due, claim.found_at)
-        if late_ms > skip_after:
-            return unsent(claim, State.SKIPPED, "late", now, epoch, sender)
+    if not in_doubt and _is_too_late(claim, options, settings, judged_at=now if judged_at is None else judged_at):
+        return unsent(claim, State.SKIPPED, "late", now, epoch, sender)
     try:
         headers = decode_headers(open_headers(client.client_id, row.headers or ""))
     except Undecodable:
@@ -244,6 +241,26 @@ def _called(destination: ServedDestination, row: Row, path: str) -> tuple[str, s
         cloudevents=destination.cloudevents is not None,
     )
     return "POST", destination.url, call
+
+
+def _is_too_late(claim: Claim, options: ScheduleOptions, settings: ClientSettings, *, judged_at: int) -> bool:
+    """Whether a row that is not in doubt is skipped by its late policy."""
+    skip_after = options.skip_after_ms(settings.late_policy)
+    if skip_after is None or claim.row.attempt_base:
+        return False
+    return judged_at - max(due_of(claim.row.schedule_id), claim.found_at) > skip_after
+
+
+def will_be_skipped(claim: Claim, client: ServedClient, *, judged_at: int) -> bool:
+    """Whether the row, if it is prepared now, is skipped by its late policy. `judged_at` as in `prepare`."""
+    try:
+        options = decode_options(claim.row.options)
+    except Undecodable:
+        return False
+    settings = client.settings_for(claim.row.url)
+    if claim.redelivery or options.in_doubt:
+        return False
+    return _is_too_late(claim, options, settings, judged_at=judged_at)
 
 
 def _over(shared: Headers, own: Headers) -> Headers:

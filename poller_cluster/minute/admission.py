@@ -6,6 +6,7 @@ behind a head that is retried later, take no room from others and let their minu
 
     behind its key   held while the head is under way or comes within `HOLD_MS`; deferred until after the head's next
                      attempt if that is later, or if this minute holds as many rows of the key as `_may_hold` allows
+    overdue          held while the overdue rate of its client, or of all, has no token (`minute.overdue_admission`)
     no room for its  held while its turn comes soon, else deferred (`minute.flow_admission`)
     flow key
     order not known  if no known row of its key is before it, held, however many rows of other keys are held; deferred
@@ -35,12 +36,14 @@ from poller_cluster.minute.context import MinuteContext
 from poller_cluster.minute.flow_admission import FlowAdmission
 from poller_cluster.minute.long_admission import LongAdmission
 from poller_cluster.minute.ordering import OrderingKeys
+from poller_cluster.minute.overdue_admission import OverdueAdmission
 from poller_cluster.minute.rows import (
     FLOW,
     HOST,
     KEY,
     LATER,
     LONG,
+    OVERDUE,
     RUN,
     UNKNOWN,
     Again,
@@ -109,6 +112,9 @@ class JudgedFor(Protocol):
     def knows_order(self, minute: Minute) -> bool:
         """Whether all rows were read that may stand before a row of this minute in the wait queue of its key."""
 
+    def wake_minute(self, minute: Minute) -> None:
+        """Let the run of this minute step again, if there is one."""
+
 
 class MinuteAdmission:
     """The `Admission` of one run of a minute."""
@@ -146,6 +152,13 @@ class MinuteAdmission:
             settings=settings,
             row_window=context.limits.row_window,
         )
+        self._overdue = OverdueAdmission(
+            client_id=client_id,
+            minute=minute,
+            dispatcher=context.dispatcher,
+            wall_ms=context.runtime.clock.wall_ms,
+            wake_minute=poller.wake_minute,
+        )
         self._claiming: dict[Receiver[Job], int] = {}
         self._held_behind: dict[str, int] = {}
         self._free_behind = 0
@@ -159,6 +172,7 @@ class MinuteAdmission:
         """The run is over."""
         self.whole_read()
         self.answered()
+        self._overdue.closed()
         self._unknown.clear()
 
     def answered(self) -> None:
@@ -167,6 +181,7 @@ class MinuteAdmission:
         self._claiming.clear()
         self._flows.answered()
         self._long.answered()
+        self._overdue.answered()
 
     def begin(self, held: Mapping[WaitQueue, Sized]) -> None:
         self._held_behind = {key: len(rows) - 1 for (kind, key), rows in held.items() if kind == KEY and rows}
@@ -175,9 +190,20 @@ class MinuteAdmission:
         self._free_first = third - len(self._held_behind)
         self._alike = None
         self._flows.begin(held)
-        self._long.begin(held, self._find_client(self._client_id))
+        client = self._find_client(self._client_id)
+        self._long.begin(held, client)
+        self._overdue.begin(held, client)
 
     def judge(self, entry: PendingRow, now: int) -> Verdict:
+        if entry.row.due > self._overdue.due_by or not self._overdue.needs_token(entry, now):
+            return self._judge(entry, now)
+        if (hold := self._overdue.refused(entry)) is not None:
+            return hold
+        if (verdict := self._judge(entry, now)) is None:
+            self._overdue.claiming(entry)
+        return verdict
+
+    def _judge(self, entry: PendingRow, now: int) -> Verdict:
         row, known = entry.row, self._alike
         if known is not None and (row.due > known.due_until or (row.url != known.url and not _is_below(row, known))):
             known = None
@@ -333,6 +359,8 @@ class MinuteAdmission:
             free = self._order.ahead(key, first.row.schedule_id) == 0
             return Again(ALL if free or now >= first.row.due else 0)
         client = self._find_client(self._client_id)
+        if kind == OVERDUE:
+            return self._overdue.again(client)
         if kind in (FLOW, LATER):
             return self._flows.again(queue, first, client, now)
         if client is None:

@@ -10,7 +10,7 @@ from scheduler_service.domain.ids import MAX_DUE, RowKey, ScheduleId, UnixMillis
 from scheduler_service.domain.retry_rows import DESTINATION_PAUSED, LATE_CREATE, REDELIVERY, word_of
 from scheduler_service.domain.revisions import newer
 from scheduler_service.domain.schedules import Outcome, Row, RowWrite, State, SweptRow
-from scheduler_service.domain.waits import Waits
+from scheduler_service.domain.waits import OVERDUE_RATE_HELD, Waits
 
 _FRACTIONS = 1024
 
@@ -20,7 +20,8 @@ class PendingRow:
     that were not perhaps called before, must also be checked before they are claimed. `found_at`: when it was found
     (Unix ms) if its minute had been read completely by then, else 0. Such a row may have been created in time and only
     its hint lost, so its lateness counts from then. `waited`: what it was held for, and its schedule before; None: for
-    nothing. `hold`: since when it is held, and why. `word`: of a row that is no call, and never claimed."""
+    nothing. `hold`: since when it is held, and why. `word`: of a row that is no call, and never claimed. `overdue`: its
+    claim takes a token of an overdue rate."""
 
     __slots__ = (
         "checked",
@@ -33,6 +34,7 @@ class PendingRow:
         "key",
         "last",
         "outcome",
+        "overdue",
         "redelivery",
         "row",
         "waited",
@@ -53,6 +55,7 @@ class PendingRow:
         self.last: tuple[int | None, str | None] = (None, None)
         self.waited: Waits | None = None
         self.hold: tuple[int, Hold] | None = None
+        self.overdue = False
         self.word = word_of(row.options) if row.is_retry_row else None
 
     @property
@@ -67,7 +70,14 @@ class PendingRow:
 
     def claim(self) -> Claim:
         return Claim(
-            self.row, self.redelivery, self.first_attempt_at, *self.last, self.found_at, self.waited, self.word
+            self.row,
+            self.redelivery,
+            self.first_attempt_at,
+            *self.last,
+            self.found_at,
+            self.waited,
+            self.word,
+            self.overdue,
         )
 
     def revise(self, row: Row) -> None:
@@ -107,7 +117,16 @@ class PendingRow:
 
 WaitQueue: TypeAlias = tuple[str, str]
 """The queue that rows are held in: its kind and its name."""
-KEY, RUN, HOST, FLOW, LATER, LONG, UNKNOWN = "key", "run", "host", "flow", "later", "long", "unknown"
+KEY, RUN, HOST, FLOW, LATER, LONG, UNKNOWN, OVERDUE = (
+    "key",
+    "run",
+    "host",
+    "flow",
+    "later",
+    "long",
+    "unknown",
+    "overdue",
+)
 """The kinds of queues."""
 CAUSE_OF = {
     KEY: "ordering",
@@ -117,6 +136,7 @@ CAUSE_OF = {
     LATER: "flow",
     LONG: "long-calls",
     UNKNOWN: "destination-unknown",
+    OVERDUE: OVERDUE_RATE_HELD,
 }
 """What rows in them wait for (`domain.waits`)."""
 
@@ -326,6 +346,7 @@ class PendingRows:
 
     def put_back(self, entries: Iterable[PendingRow]) -> None:
         for entry in entries:
+            entry.overdue = False
             heapq.heappush(self._waiting, (entry.key, entry))
 
     def claimed(self, entries: Collection[PendingRow]) -> None:

@@ -16,7 +16,7 @@ from poller_cluster.dispatch.job import Claim, Job
 from poller_cluster.minute.context import MinuteContext
 from poller_cluster.minute.follow_up_runner import FollowUpRunner
 from poller_cluster.minute.machine import PollerMinute
-from poller_cluster.minute.rows import KEY, Admission
+from poller_cluster.minute.rows import KEY, OVERDUE, Admission
 from poller_cluster.minute.steps import (
     CheckRows,
     FollowUp,
@@ -61,11 +61,12 @@ class MinuteRun:
         past: bool = False,
         on_rest: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_rest`: nothing is left to do but to await long calls, so the minute needs no place in recovery."""
+        """`on_rest`: nothing is left to do but to await long calls, or room for overdue ones, so the minute needs no
+        place in recovery."""
         self.machine = machine
         self._on_rest = on_rest
         self.client_id, self.epoch = machine.partition.client_id, machine.epoch
-        self._past = past
+        self.past = past
         self._admission = admission
         self._context = context
         self._limits = context.limits
@@ -97,6 +98,11 @@ class MinuteRun:
     def _calls(self) -> Dispatcher | NoticeCalls:
         """Where claimed rows go."""
         return self._context.notices if self.client_id == EVENTS_CLIENT else self._context.dispatcher
+
+    @property
+    def holds_overdue(self) -> bool:
+        """Whether it holds back rows for an overdue rate."""
+        return self.machine.rows.held_for(OVERDUE)
 
     def wake(self) -> None:
         """A condition that the machine waits for may have changed: room, trust, the client's state."""
@@ -170,7 +176,7 @@ class MinuteRun:
                 case Wait() if self._more and machine.rows.held_for(KEY) and self._admission.wants_whole_read():
                     await self._read_for_order()
                 case Wait(until=until):
-                    if machine.only_long_calls:
+                    if machine.only_long_calls or self.holds_overdue:
                         self._on_rest()
                     await self._wake.wait(None if until is None else (until - self._clock.wall_ms()) / 1000.0)
                 case _:
@@ -203,7 +209,7 @@ class MinuteRun:
             self._backoff.reset()
 
     def _slot(self) -> AbstractAsyncContextManager[None]:
-        return self._context.runtime.budget.slot(self.machine.partition.client_id) if self._past else nullcontext()
+        return self._context.runtime.budget.slot(self.machine.partition.client_id) if self.past else nullcontext()
 
     async def _ask(self, step: Step) -> None:
         machine, schedules = self.machine, self._context.schedules

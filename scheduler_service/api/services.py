@@ -26,6 +26,7 @@ from scheduler_service.domain.destinations import DESTINATIONS_SINCE
 from scheduler_service.domain.end_notices import END_NOTICES_SINCE
 from scheduler_service.domain.events import EVENTS_SINCE
 from scheduler_service.domain.ids import ClientId
+from scheduler_service.domain.overdue_rates import OVERDUE_RATES_SINCE
 from scheduler_service.domain.ports import (
     AttemptStore,
     AuditLogStore,
@@ -95,6 +96,7 @@ from scheduler_service.usecases.members import WatchMembers
 from scheduler_service.usecases.minute_loads import KeepMinuteLoads
 from scheduler_service.usecases.named_destinations import CachedDestinations
 from scheduler_service.usecases.open_minutes import FindOpenMinutes
+from scheduler_service.usecases.overdue_rate import ClusterOverdueRate
 from scheduler_service.usecases.pause_crons import PauseCrons
 from scheduler_service.usecases.public_keys import ShowPublicKeys
 from scheduler_service.usecases.read_events import ReadEvents
@@ -197,10 +199,15 @@ class ClientServices:
         secrets: SigningSecrets,
         clock: Clock,
         admit_feed: Callable[[], None],
+        admit_rate: Callable[[], None],
     ) -> None:
         clients = storage.clients
         change = ChangeClient(
-            store=clients, catalog=catalog, subscriptions=storage.subscriptions, admit_feed=admit_feed
+            store=clients,
+            catalog=catalog,
+            subscriptions=storage.subscriptions,
+            admit_feed=admit_feed,
+            admit_rate=admit_rate,
         )
         suspension = SuspendClient(change=change)
         self.show = ShowClients(store=clients)
@@ -356,7 +363,15 @@ class BookServices:
 class ClusterServices:
     """Nodes and the pollers that they own."""
 
-    def __init__(self, *, storage: StoragePorts, members: WatchMembers, nodes: NodePorts, clock: Clock) -> None:
+    def __init__(
+        self,
+        *,
+        storage: StoragePorts,
+        members: WatchMembers,
+        nodes: NodePorts,
+        clock: Clock,
+        admit_rate: Callable[[], None],
+    ) -> None:
         leases = storage.leases
         draining = DrainNode(members=members, nodes=nodes)
         open_minutes = FindOpenMinutes(members=members, leases=leases, schedules=storage.schedules)
@@ -370,6 +385,7 @@ class ClusterServices:
             held_back=FindHeldBack(members=members, nodes=nodes),
             clock=clock,
         )
+        self.overdue_rate = ClusterOverdueRate(store=storage.clients, admit_rate=admit_rate)
         self.show = ShowCluster(members=members, clients=storage.clients, leases=leases, clock=clock)
         self.pollers = ShowPollers(members=members, open_minutes=open_minutes, clock=clock)
         self.destination_figures = ShowDestinationFigures(members=members, nodes=nodes)
@@ -486,6 +502,7 @@ def build_services(
         has_feed=catalog.has_feed,
         traces=traces,
     )
+    admit_rate = AdmitKnown(members, since=OVERDUE_RATES_SINCE, older="keep to no overdue rate")
     client_services = ClientServices(
         storage=storage,
         catalog=catalog,
@@ -493,6 +510,7 @@ def build_services(
         secrets=secrets,
         clock=clock,
         admit_feed=AdmitKnown(members, since=EVENTS_SINCE, older="append no events"),
+        admit_rate=admit_rate,
     )
     authenticate = Authenticate(catalog=catalog, uses=key_uses, clock=clock, admin_key=settings.admin_key)
     return ApiServices(
@@ -553,7 +571,7 @@ def build_services(
         ),
         books=BookServices(storage=storage, clock=clock),
         events=EventServices(storage=storage, clock=clock),
-        cluster=ClusterServices(storage=storage, members=members, nodes=nodes, clock=clock),
+        cluster=ClusterServices(storage=storage, members=members, nodes=nodes, clock=clock, admit_rate=admit_rate),
         forecast=ShowForecast(
             members=members, clients=clients, crons=storage.crons, loads=storage.minute_loads, clock=clock
         ),

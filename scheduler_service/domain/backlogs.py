@@ -34,6 +34,8 @@ class HeldBy(StrEnum):
     """Some receivers only failed, so nodes hold their calls back; those are deferred, and then not overdue."""
     QUOTA = "quota"
     """An overdue minute has more rows than are guaranteed."""
+    OVERDUE_RATE = "overdue-rate"
+    """An operator limits how many are called a second."""
     RECOVERY = "recovery"
     """Living nodes are working through it."""
 
@@ -96,7 +98,8 @@ class Overdue:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientBacklog:
     """`behind`: how many of its pollers have unsettled minutes beyond those just called. `late_policy`, `at_most_once`:
-    of its settings, which schedules and crons may override. `drain_seconds`: until nothing is overdue, as estimated;
+    of its settings, which schedules and crons may override. `overdue_per_second`: the overdue rate in force, its own or
+    that of all clients, whichever is lower. `drain_seconds`: until nothing is overdue, as estimated;
     None while nothing is called."""
 
     client_id: ClientId
@@ -106,6 +109,7 @@ class ClientBacklog:
     held_by: Sequence[HeldBy]
     late_policy: LatePolicy
     at_most_once: bool
+    overdue_per_second: float | None
     drain_seconds: int | None
 
     @property
@@ -132,17 +136,26 @@ class ClusterBacklog:
 
 
 def held_by(
-    client: Client, *, unowned: bool, destinations_paused: bool, fullest: int, guaranteed: int, behind: int
+    client: Client,
+    *,
+    unowned: bool,
+    destinations_paused: bool,
+    fullest: int,
+    guaranteed: int,
+    behind: int,
+    overdue_per_second: float | None,
 ) -> tuple[HeldBy, ...]:
     """`unowned`: whether pollers that are behind have no living owner. `fullest`: rows of its fullest overdue
     minute."""
+    recovers = behind > 0 and not client.calls_held and not unowned
     found = {
         HeldBy.CLIENT_SUSPENDED: client.state is ClientState.SUSPENDED,
         HeldBy.CLIENT_PAUSED: client.paused,
         HeldBy.NO_OWNER: unowned,
         HeldBy.DESTINATION_PAUSED: destinations_paused,
         HeldBy.QUOTA: fullest > guaranteed,
-        HeldBy.RECOVERY: behind > 0 and not client.calls_held and not unowned,
+        HeldBy.OVERDUE_RATE: recovers and overdue_per_second is not None,
+        HeldBy.RECOVERY: recovers,
     }
     return tuple(reason for reason, holds in found.items() if holds)
 
@@ -153,10 +166,22 @@ def estimated_rows(load: int | None, *, occupied: int, mean: float) -> int:
     return round(mean) if load is None else round(load / occupied)
 
 
-def seconds_to_drain(rows: int, per_minute: float) -> int | None:
+def seconds_to_drain(rows: int, per_minute: float, *, overdue_per_second: float | None) -> int | None:
     if rows == 0:
         return 0
+    if overdue_per_second is not None:
+        per_minute = min(per_minute, 60 * overdue_per_second)
     return round(rows * 60 / per_minute) if per_minute >= 1 else None
+
+
+def seconds_to_drain_all(
+    clients: Sequence[ClientBacklog], *, per_minute: float, overdue_per_second: float | None
+) -> int | None:
+    """Until none of these clients has anything overdue: no sooner than the one with a rate that takes longest."""
+    rows = sum(one.overdue.rows for one in clients)
+    together = seconds_to_drain(rows, per_minute, overdue_per_second=overdue_per_second)
+    limited = [one.drain_seconds or 0 for one in clients if one.overdue_per_second is not None]
+    return None if together is None else max(together, *limited, 0)
 
 
 def oldest_of_each(

@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from scheduler_service.domain.flows import FlowRules
 from scheduler_service.domain.ids import ClientId, UnixMillis
+from scheduler_service.domain.overdue_rates import OverdueRate
 from scheduler_service.domain.verbs import VERBS, Verb
 
 CLIENT_ID_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,62}$"
@@ -187,6 +188,13 @@ class ClientSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
             "Each end then costs a further small write. Schedules that end before it is on are not told of."
         ),
     ] = False
+    overdue_per_second: Annotated[
+        OverdueRate | None,
+        Meta(
+            description="Calls a second, over all nodes, of those that are more than a minute late, as after an "
+            "outage. So a receiver that comes back is spared. Null: as fast as limits permit."
+        ),
+    ] = None
 
     def effective(self, *, poller_quota: int) -> "ClientSettings":
         """These settings, with those that derive from the quota filled in."""

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 
 LATE_MS: Final = 1_000
 """A call that starts no later than this after its due is on time."""
+OVERDUE_RATE_HELD: Final = "overdue-rate"
 CAUSES: Final[Mapping[str, str]] = {
     "ordering": "an earlier call of its ordering key had not ended",
     "flow": "the limits of its flow key were reached",
@@ -34,6 +35,7 @@ CAUSES: Final[Mapping[str, str]] = {
     "trust": "its node could not be sure to be alone, and called nothing",
     "clock": "its node's clock was in doubt",
     "in-flight": "the client had as many calls under way as it may have",
+    OVERDUE_RATE_HELD: "overdue calls were made at the rate that an administrator has set",
     "quota": "the minute had more calls than its quota guarantees, and those were called first",
     "node": "its node was busy, or storage was slow",
 }

@@ -115,6 +115,7 @@ ACTIONS = {
     "signing-secret-created": "A signing secret was created.",
     "signing-secret-deleted": "A signing secret was deleted.",
     "trial-call-sent": "A trial call was sent.",
+    "overdue-rate-changed": "An administrator said how fast overdue calls of all clients are made.",
     "node-drain-asked": "An administrator asked a node to drain.",
     "node-undrain-asked": "An administrator asked a draining node to take pollers again.",
     # Work.

@@ -26,11 +26,13 @@ from scheduler_service.domain.backlogs import (
     held_by,
     oldest_of_each,
     seconds_to_drain,
+    seconds_to_drain_all,
     sum_of,
 )
 from scheduler_service.domain.clients import GUARANTEED_CALLS_PER_MINUTE, Client, ClientState
 from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId, minute_of
 from scheduler_service.domain.minute_loads import ALL_CLIENTS, LOADS_KEPT_MS, loads_of
+from scheduler_service.domain.overdue_rates import rate_in_force
 from scheduler_service.domain.ports import (
     BalanceStore,
     ClientStore,
@@ -66,6 +68,14 @@ class _Pollers(NamedTuple):
 HeldBack: TypeAlias = Callable[[Sequence[ClientId]], Awaitable[Collection[ClientId]]]
 
 
+class _Most(NamedTuple):
+    """Calls a minute that live nodes are sized for beyond those that are due about now; calls a second by the overdue
+    rate of all clients."""
+
+    per_minute: float
+    overdue: float | None
+
+
 class ShowBacklog:
     """Concurrent callers for all clients share one look."""
 
@@ -96,7 +106,7 @@ class ShowBacklog:
         """Raises StoreUnavailable."""
         await self._members.known()
         pollers = await self._pollers(client)
-        found = await self._detailed(pollers, CountBudget.of_clients(1), spare=await self._spare())
+        found = await self._detailed(pollers, CountBudget.of_clients(1), most=await self._most())
         return (await self._with_open_receivers([found]))[0]
 
     async def of_all(self, *, after: tuple[int, ClientId] | None, limit: int) -> ClusterBacklog:
@@ -122,17 +132,19 @@ class ShowBacklog:
         loads = await concurrently(partial(self._by_loads, present=present), behind, width=READS_AT_ONCE)
         # Built-in clients' rows have no loads: without a look at their minutes they would be missing.
         ranked = sorted(zip(behind, loads, strict=True), key=lambda one: (not one[0].client.built_in, -one[1].rows))
-        budget, spare, found = CountBudget.of_clients(FACTOR_OF_ALL), await self._spare(), list[ClientBacklog]()
+        budget, most, found = CountBudget.of_clients(FACTOR_OF_ALL), await self._most(), list[ClientBacklog]()
         detailed = ranked[:MAX_DETAILED]
         for at, (one, _) in enumerate(detailed):
             part = budget.take(len(detailed) - at)
-            found.append(await self._detailed(one, part, spare=spare))
+            found.append(await self._detailed(one, part, most=most))
             budget.give_back(part)
         for one, overdue in ranked[MAX_DETAILED:]:
-            found.append(await self._told(one, overdue, fullest=0, spare=spare))
+            found.append(await self._told(one, overdue, fullest=0, most=most))
         found = await self._with_open_receivers(sorted((one for one in found if one.overdue.rows), key=rank))
-        moving = sum(one.overdue.rows for one in found if one.drain_seconds is not None)
-        return found, seconds_to_drain(moving, spare) if moving or not found else None
+        moving = [one for one in found if one.drain_seconds is not None]
+        if found and not moving:
+            return found, None
+        return found, seconds_to_drain_all(moving, per_minute=most.per_minute, overdue_per_second=most.overdue)
 
     async def _with_open_receivers(self, found: Sequence[ClientBacklog]) -> list[ClientBacklog]:
         asked = [one.client_id for one in found if one.overdue.rows][:MAX_DETAILED]
@@ -145,10 +157,10 @@ class ShowBacklog:
         watermarks = {poller_id: self._open_minutes.watermark(row) for poller_id, row in rows.items()}
         return _Pollers(client, watermarks, frozenset(one for one, row in rows.items() if row.owner not in living))
 
-    async def _spare(self) -> float:
-        """Calls a minute that live nodes are sized for beyond those that are due about now."""
+    async def _most(self) -> _Most:
         capacity = self._members.capacity_per_minute()
-        return capacity - await self._due_now(ALL_CLIENTS, minute_of(self._clock.wall_ms()))
+        spare = capacity - await self._due_now(ALL_CLIENTS, minute_of(self._clock.wall_ms()))
+        return _Most(spare, await self._clients.read_overdue_rate())
 
     async def _due_now(self, name: ClientId, present: Minute) -> float:
         first, last = Minute(present - 2), Minute(present + 2)
@@ -167,12 +179,12 @@ class ShowBacklog:
         first = max(first, minute_of(self._clock.wall_ms() - LOADS_KEPT_MS))
         return loads_of(await self._loads.read(client_id, first=first, last=present), first=first, last=present)
 
-    async def _detailed(self, pollers: _Pollers, budget: CountBudget, *, spare: float) -> ClientBacklog:
+    async def _detailed(self, pollers: _Pollers, budget: CountBudget, *, most: _Most) -> ClientBacklog:
         now = self._clock.wall_ms()
         present, client_id = minute_of(now), pollers.client.client_id
         first = min(pollers.watermarks.values(), default=Minute(present + 1))
         if first > present:
-            return await self._told(pollers, Overdue(), fullest=0, spare=spare)
+            return await self._told(pollers, Overdue(), fullest=0, most=most)
         found = await self._open_minutes.find(client_id, pollers.watermarks, present=present, balances=self._balances)
         loads = await self._read_loads(client_id, first, present)
         overdue = Overdue(minutes=sum(map(len, found.minutes.values())), cut=found.read_until < present)
@@ -195,9 +207,9 @@ class ShowBacklog:
                 overdue.estimate(minute, present, rows)
         open_minutes = {minute for own in found.minutes.values() for minute in own}
         fullest = max((loads.get(minute, 0) for minute in open_minutes), default=0)
-        return await self._told(pollers, overdue, fullest=fullest, spare=spare)
+        return await self._told(pollers, overdue, fullest=fullest, most=most)
 
-    async def _told(self, pollers: _Pollers, overdue: Overdue, *, fullest: int, spare: float) -> ClientBacklog:
+    async def _told(self, pollers: _Pollers, overdue: Overdue, *, fullest: int, most: _Most) -> ClientBacklog:
         client = pollers.client
         present = minute_of(self._clock.wall_ms())
         behind = pollers.behind(present)
@@ -206,9 +218,10 @@ class ShowBacklog:
         if overdue.rows:
             paused = any(one.paused_at for one in await self._destinations.list_destinations(client.client_id))
         unowned = any(one in pollers.unowned for one in behind)
-        rate = 0.0
+        overdue_rate = None if client.built_in else rate_in_force(client.settings.overdue_per_second, most.overdue)
+        per_minute = 0.0
         if not client.calls_held and not pollers.unowned:
-            rate = min(guaranteed - await self._due_now(client.client_id, present), spare)
+            per_minute = min(guaranteed - await self._due_now(client.client_id, present), most.per_minute)
         return ClientBacklog(
             client_id=client.client_id,
             overdue=overdue,
@@ -221,10 +234,12 @@ class ShowBacklog:
                 fullest=fullest,
                 guaranteed=guaranteed,
                 behind=len(behind),
+                overdue_per_second=overdue_rate,
             ),
+            overdue_per_second=overdue_rate,
             late_policy=client.settings.late_policy,
             at_most_once=client.settings.in_doubt == "drop",
-            drain_seconds=seconds_to_drain(overdue.rows, rate),
+            drain_seconds=seconds_to_drain(overdue.rows, per_minute, overdue_per_second=overdue_rate),
         )
 
 

@@ -76,15 +76,21 @@ class ChangeClient:
         catalog: Catalog,
         subscriptions: SubscriptionStore,
         admit_feed: Callable[[], None],
+        admit_rate: Callable[[], None],
     ) -> None:
-        """`admit_feed()` raises Conflict (older-nodes) while nodes run that append no events."""
+        """`admit_feed()` raises Conflict (older-nodes) while nodes run that append no events, `admit_rate()` while some
+        keep to no overdue rate."""
         self._store = store
         self._subscriptions = subscriptions
         self._catalog = catalog
         self._admit_feed = admit_feed
+        self._admit_rate = admit_rate
 
-    def check_feed(self, before: ClientSettings, wanted: ClientSettings) -> None:
-        """Raises Conflict where a feed would begin that older nodes leave gaps in."""
+    def check_known(self, before: ClientSettings, wanted: ClientSettings) -> None:
+        """Raises Conflict where a feed would begin that older nodes leave gaps in, or an overdue rate that they would
+        not keep to."""
+        if wanted.overdue_per_second is not None and before.overdue_per_second is None:
+            self._admit_rate()
         if wanted.event_feed and not before.event_feed:
             self._admit_feed()
 
@@ -107,7 +113,7 @@ class ChangeClient:
             if current is None or current.state is ClientState.DELETED:
                 raise NotFound(f"there is no client {client_id!r}")
             changed = await step(current)
-            self.check_feed(current.settings, changed.settings)
+            self.check_known(current.settings, changed.settings)
             await self._check_feed_is_unused(current, changed.settings)
             if changed != current:
                 # The answer to an equal request may have been lost, so a repeat is not refused.
@@ -190,7 +196,7 @@ class RegisterClient:
         known = await self._store.read_client(client_id)
         if known is None:
             precondition.check(None)
-            self._change.check_feed(ClientSettings(), wanted)
+            self._change.check_known(ClientSettings(), wanted)
             if client_id.startswith("$"):
                 raise NotFound(f"there is no built-in client {client_id!r}")
             await self._create_pollers(client_id, range(poller_quota))

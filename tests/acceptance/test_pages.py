@@ -34,8 +34,9 @@ ENDLESS = {"docs/how-to/follow-events.md"}
 """Their program is interrupted."""
 NOT_RUN = {"docs/how-to/trace-calls.md"}
 """Their program needs a package of OpenTelemetry that is not among ours."""
-TOLD_SECONDS = 90.0
-"""A notice whose hint is lost on a busy machine is sent after the end of its minute."""
+TOLD_SECONDS = 170.0
+"""The first subscription holds from the next minute on, and a notice whose hint is lost on a busy machine is sent after
+the end of its minute."""
 
 
 class Running(NamedTuple):

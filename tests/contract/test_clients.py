@@ -47,6 +47,7 @@ async def test_a_client_comes_back_whole(storage: Storage, names: Names) -> None
         hosts={"a.example": HostLimit(max_in_flight=3)},
         late_policy=LatePolicy(kind="skip", after_seconds=30),
         in_doubt="drop",
+        overdue_per_second=2.5,
     )
     one = client(names.client(), settings=settings)
     assert await storage.clients.read_client(one.client_id) is None
@@ -189,6 +190,13 @@ async def test_an_announcement_moves_the_revision(storage: Storage) -> None:
     assert await storage.clients.catalog_revision() > before
 
 
+async def test_the_overdue_rate_of_all_clients(storage: Storage) -> None:
+    """The last one set stays; taking away what is not there changes nothing."""
+    for rate in (None, 0.1, 250.5, None, None):
+        await storage.clients.set_overdue_rate(rate)
+        assert await storage.clients.read_overdue_rate() == rate
+
+
 async def test_the_revision_changes_with_every_change(storage: Storage, names: Names) -> None:
     one = names.client()
     seen = [await storage.clients.catalog_revision()]
@@ -208,7 +216,9 @@ async def test_the_revision_changes_with_every_change(storage: Storage, names: N
     await note()
     await storage.clients.delete_secret(one, "s")
     await note()
-    assert len(set(seen)) == 7
+    await storage.clients.set_overdue_rate(5.0)
+    await note()
+    assert len(set(seen)) == 8
     assert await storage.clients.catalog_revision() == seen[-1]
 
 

@@ -69,7 +69,7 @@ async def test_an_empty_keyspace_gets_the_snapshot_which_the_migrations_equal(se
     assert await run(settings, load_migrations()) == await run(snapshot) == every
     replayed = await tables_of(settings)
     assert replayed == await tables_of(snapshot)
-    assert len(replayed) == 33
+    assert len(replayed) == 35
     assert await run(snapshot) == []
 
 

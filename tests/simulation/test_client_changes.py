@@ -37,7 +37,11 @@ class Administration:
         self.store = storage.clients
         catalog = Catalog(store=self.store, clock=clock)
         change = ChangeClient(
-            store=self.store, catalog=catalog, subscriptions=storage.subscriptions, admit_feed=lambda: None
+            store=self.store,
+            catalog=catalog,
+            subscriptions=storage.subscriptions,
+            admit_feed=lambda: None,
+            admit_rate=lambda: None,
         )
         self.keys = Keys(store=self.store, catalog=catalog, clock=clock, randomness=randomness)
         self.secrets = SigningSecrets(store=self.store, encryption=NoEncryption(), clock=clock, randomness=randomness)

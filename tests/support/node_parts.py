@@ -10,7 +10,9 @@ from poller_cluster.background_budget import BackgroundBudget
 from poller_cluster.bookkeeping import Bookkeeper
 from poller_cluster.clients import ServedClient, ServedClients
 from poller_cluster.dispatch.dispatcher import Dispatcher
+from poller_cluster.dispatch.lateness import Stretches
 from poller_cluster.dispatch.long_calls import LongCalls
+from poller_cluster.dispatch.overdue_calls import OverdueCalls
 from poller_cluster.minute.context import MinuteContext
 from poller_cluster.minute.limits import MinuteLimits
 from poller_cluster.minute.ordering import OrderingKeys
@@ -84,6 +86,9 @@ class GivenPollers:
     def share(self, client_id: ClientId) -> float:
         return 1.0
 
+    def share_of_all(self) -> float:
+        return 1.0
+
     def wake(self, client_id: ClientId) -> None:
         self.woken.append(client_id)
 
@@ -99,6 +104,20 @@ class GivenOrder:
     def knows_order(self, minute: Minute) -> bool:
         return self.known
 
+    def wake_minute(self, minute: Minute) -> None:
+        pass
+
+
+def overdue_calls(clock: Clock, *, share: float = 1.0, rate_of_all: float | None = None) -> OverdueCalls:
+    return OverdueCalls(
+        clock=clock,
+        share=lambda client_id: share,
+        share_of_all=lambda: share,
+        rate_of_all=lambda: rate_of_all,
+        held_back=lambda client_id: Stretches(),
+        judged_at=clock.wall_ms,
+    )
+
 
 def minute_context(
     settings: MinuteSettings, *, clients: Sequence[ServedClient], dispatcher: Dispatcher | None = None
@@ -107,7 +126,8 @@ def minute_context(
     unused: Any = None
     runtime, served = node_runtime(ManualClock()), GivenClients(lambda: clients)
     judging: Any = dispatcher or SimpleNamespace(
-        long_calls=LongCalls(ReceiverSettings(), capacity=lambda: 100, on_free=lambda client_id: None)
+        long_calls=LongCalls(ReceiverSettings(), capacity=lambda: 100, on_free=lambda client_id: None),
+        overdue_calls=overdue_calls(runtime.clock),
     )
     return MinuteContext(
         runtime=runtime,

@@ -28,11 +28,11 @@ from scheduler_service.domain.schedules import Definition, Outcome, Row
 from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from tests.simulation.sim_clock import SimClock
-from tests.support.api import SeededRandomness
+from tests.support.api import ManualClock, SeededRandomness
 from tests.support.budgets import budget
 from tests.support.memory import InMemoryConnection
 from tests.support.minutes import CLIENT, DELIVERED, MINUTE, POLLER
-from tests.support.node_parts import GivenClients, node_runtime
+from tests.support.node_parts import GivenClients, node_runtime, overdue_calls
 from tests.support.virtual_loop import run_virtual, virtual_loop
 
 T = TypeVar("T")
@@ -50,6 +50,7 @@ class Jobs(Dispatcher):
         self.seen: list[Job] = []
         self.limit = 100
         self.long_calls = LongCalls(ReceiverSettings(), capacity=lambda: 100, on_free=lambda client_id: None)
+        self.overdue_calls = overdue_calls(ManualClock())
         self.reserved = 0
         self.doubts = Doubts(wall_ms=lambda: self.now(), trusted=lambda: True)
         self.now: Callable[[], int] = lambda: 0

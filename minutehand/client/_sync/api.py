@@ -24,6 +24,7 @@ from minutehand.client._models import (
     NewAdminKey,
 )
 from minutehand.client._outcomes import AuditEntry
+from minutehand.client._overdue_rate import OverdueRate, get_overdue_rate, remove_overdue_rate, set_overdue_rate
 from minutehand.client._recent_calls import RecentCalls, get_cluster_calls
 from minutehand.client._retries import DEFAULT_DEADLINE_SECONDS, DEFAULT_RETRIES, Limits
 from minutehand.client._runtime import Runtime, SystemRuntime
@@ -90,6 +91,19 @@ class Minutehand:
     def backlog(self, *, cursor: str | None = None, page_size: int | None = None) -> ClusterBacklog:
         """What is overdue of all clients, and the clients that have most of it (20). For administrators."""
         return self.perform(get_cluster_backlog(cursor=cursor, page_size=page_size))
+
+    def overdue_rate(self) -> OverdueRate:
+        """How many overdue calls of all clients are made a second. For administrators."""
+        return self.perform(get_overdue_rate())
+
+    def set_overdue_rate(self, per_second: float) -> OverdueRate:
+        """Limit how many calls a second are made, over all nodes and clients, of those that are more than a minute
+        late. For administrators."""
+        return self.perform(set_overdue_rate(per_second))
+
+    def remove_overdue_rate(self) -> None:
+        """Let overdue calls be made as fast as limits permit. For administrators."""
+        self.perform(remove_overdue_rate())
 
     def audit_log(
         self,

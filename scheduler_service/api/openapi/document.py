@@ -59,6 +59,7 @@ TAGS: Final[Mapping[str, str]] = {
     "audit-log": "What administrators did, and clients about themselves, and when.",
     "forecast": "What each minute ahead is to call.",
     "backlog": "What is overdue.",
+    "overdue-rate": "How fast overdue calls are made.",
     "cluster": "The nodes that make the calls.",
     "service": "Probes, metrics and this document.",
     "callback": "The request that a receiver gets.",

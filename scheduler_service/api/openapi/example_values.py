@@ -353,6 +353,7 @@ BACKLOG: Final = {
     "late_policy": {"kind": "fire", "after_seconds": 0.0},
     "to_skip": 0,
     "at_most_once": False,
+    "overdue_per_second": None,
     "drain_seconds": None,
 }
 AUDITED: Final = {"from": "2026-11-21T00:00:00Z", "to": "2026-11-22T00:00:00Z", "limit": "50"}

@@ -342,6 +342,9 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         query={"limit": "20"},
         answer={"overdue": of.OVERDUE, "clients": 1, "drain_seconds": None, "items": [of.BACKLOG], "next_cursor": None},
     ),
+    "get_overdue_rate": Example(answer={"overdue_per_second": None}),
+    "put_overdue_rate": Example(request={"overdue_per_second": 50.0}, answer={"overdue_per_second": 50.0}),
+    "delete_overdue_rate": Example(),
     "drain_node": Example(answer={"node_id": "node-a", "incarnation": 7, "state": "draining"}),
     "undrain_node": Example(answer={"node_id": "node-a", "incarnation": 7, "state": "live"}),
     "list_pollers": Example(

@@ -72,16 +72,20 @@ class BacklogView(msgspec.Struct, frozen=True, kw_only=True):
     held_by: list[HeldByName]
     """Why it is not called, or not faster: the client is suspended, or paused; pollers have no living owner (no-owner);
     calls to some destination are paused, or held back because their receiver only failed (receiver-open), and such
-    calls are not overdue; a minute has more than the quota guarantees (quota); nodes are working through it
-    (recovery)."""
+    calls are not overdue; a minute has more than the quota guarantees (quota); nodes keep to
+    an overdue rate (overdue-rate); nodes are working through it (recovery)."""
     late_policy: LatePolicy
     """That of the client's settings. Schedules and crons may have their own."""
     to_skip: int
     """How many of the rows that policy will skip."""
     at_most_once: bool
     """Whether calls in doubt are dropped, by the client's settings."""
+    overdue_per_second: float | None
+    """Calls a second of those that are more than a minute late, by the client's overdue rate or that of all clients,
+    whichever is lower; null: as fast as limits permit."""
     drain_seconds: int | None
-    """Until nothing is overdue, if nodes call what is guaranteed beyond what becomes due; null: nothing is called."""
+    """Until nothing is overdue, if nodes call what is guaranteed beyond what becomes due, within the overdue rate;
+    null: nothing is called."""
 
 
 class ClusterBacklogView(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,6 +124,7 @@ def backlog_view(backlog: ClientBacklog) -> BacklogView:
         late_policy=backlog.late_policy,
         to_skip=backlog.to_skip,
         at_most_once=backlog.at_most_once,
+        overdue_per_second=backlog.overdue_per_second,
         drain_seconds=backlog.drain_seconds,
     )
 

@@ -22,7 +22,8 @@ class CatalogPart(NamedTuple):
 
 
 class ClientStore(Protocol):
-    """Clients, keys, signing secrets, and the catalog revision, which changes with each of them."""
+    """Clients, keys, signing secrets, the overdue rate of all clients together, and the catalog revision, which changes
+    with each of them."""
 
     async def read_client(self, client_id: ClientId) -> Client | None: ...
 
@@ -41,6 +42,13 @@ class ClientStore(Protocol):
 
     async def catalog_revision(self) -> int:
         """Changes whenever a client, key, secret or destination changed: a cheap read for processes that cache them."""
+
+    async def read_overdue_rate(self) -> float | None:
+        """The cluster's overdue rate in calls a second; None: there is none."""
+
+    async def set_overdue_rate(self, per_second: float | None) -> None:
+        """Set the cluster's overdue rate; None: there is to be none. Of concurrent ones the last stays, and it may be
+        repeated. Bumps the catalog revision after it was stored."""
 
     async def announce(self) -> None:
         """Change the revision for an earlier change whose writer may have died before it did so."""

@@ -113,6 +113,7 @@ async def test_all_clients_are_read_in_parts_and_again_evenly_over_a_round() -> 
         "signing_secrets.part": 5,
         "destinations.part": 5,
         "subscriptions.part": 5,
+        "cluster_rates.read": 1,
     }
     for _ in range(3):
         bench.connection.reads.clear()

@@ -25,6 +25,7 @@ PREPARED: Any = Prepared(request=cast("Any", None), options=NO_OPTIONS, settings
 class Client:
     inactive: Stretches = field(default_factory=Stretches)
     full: Stretches = field(default_factory=Stretches)
+    overdue: Stretches = field(default_factory=Stretches)
 
 
 class Late:
