@@ -102,6 +102,9 @@ def test_the_demo_from_its_first_start_to_its_second(tmp_path: Path) -> None:
                 trust_env=False,
             )
             assert answer.status_code == 200
+            with httpx.Client(base_url=state["api_url"], trust_env=False, follow_redirects=True) as browser:
+                first_page = browser.post("/console/login", data={"key": key})
+                assert (first_page.status_code, "Log out" in first_page.text) == (200, True)
         corner = [str(ROOT / "examples" / "own_corner.py"), "--url", state["api_url"], "--client", state["client_id"]]
         tour = subprocess.run(
             [sys.executable, *corner, "--key", state["client_key"]], capture_output=True, text=True, timeout=150

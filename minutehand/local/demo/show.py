@@ -169,7 +169,7 @@ class DemoShow:
         ]
 
     async def _invite(self, api: AsyncMinutehand, state: DemoState) -> None:
-        """Print three requests that work when pasted."""
+        """Print the console's address with what to log in by, and three requests that work when pasted."""
         callback = Callback(url=self._plan.receiver_url, json={"order": 0})
         later = await api.client(CLIENT_ID).schedules.create(callback, due=datetime.now(UTC) + KEEP_FOR_CURL)
         schedules = f"{self._plan.api_url}/v1/clients/{CLIENT_ID}/schedules"
@@ -182,6 +182,10 @@ class DemoShow:
                     "For another shell, so that curl, the examples and `minutehand` reach this demo:",
                     "",
                     *(f"  {line}" for line in shell_lines(state, settings=self._directory.settings)),
+                    "",
+                    f"In a browser: {self._plan.api_url}/console",
+                    f"  as the client, log in with the key {state.client_key}",
+                    f"  as the administrator, with the key {state.admin_key}",
                     "",
                     "Try (create one that is due in ten seconds; look at one that is due in ten minutes; cancel it):",
                     "",
