@@ -112,7 +112,11 @@ Ordering keys (`minute.ordering`): rows of one key share a poller and start one 
 24. A new owner does not know its predecessor's wait queues. It starts no row with a key before it has read what may
     stand before it: every unsettled minute up to the row's own, and the retry rows that the predecessor placed in later
     minutes (`minute.order_ahead`). That is complete, since an unfinished schedule always has its newest row or pointer
-    in an unsettled minute.
+    in an unsettled minute. So the head of a key may be in a minute that recovery has yet to reach, and a minute in
+    which all that is left waits for such heads must not hold up recovery: it is at rest, and gives its place back.
+    Rows held for room keep the place, since room comes by itself. The minutes at rest of a node are bounded
+    (`background_budget.MINUTES_AT_REST`); beyond the bound, rows behind their heads are deferred, so their minutes
+    settle.
 25. The order is by due among the rows that exist when the minute of the later one is read, 5 s before it begins. A row
     created later than that for an earlier instant starts when it is found. The order is that of starts and recorded
     ends; a receiver may still get the redelivery of a call whose owner died before recording its end, but never after

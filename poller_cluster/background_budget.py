@@ -14,7 +14,8 @@ past gives up is theirs.
 
 Clients take turns, so one with a long past does not delay another's. A minute in recovery lasts much longer than a
 request (until its calls were made), hence such minutes have separate places (`minutes`), of which one client gets at
-most half; their reads take slots like all others.
+most half; their reads take slots like all others. A minute that has nothing left to do but to wait for others is *at
+rest*, and lets another have its place (`MinutePlace`).
 
 Never ask for a slot while holding one: with one slot left that is a deadlock.
 """
@@ -36,6 +37,9 @@ FIRST_SHARE = 0.25
 """Part of the slots at the start: storage may be cold, and all other nodes may have just started too."""
 BAD_SHARE = 0.01
 FIRST_PAUSE_SECONDS = 0.1
+MINUTES_AT_REST = 60
+"""Past minutes of a node that may have given their place back before their end; one client gets half of them at most.
+More: fewer rows are deferred while a long past is recovered. Fewer: more room in memory for the minutes that run."""
 
 
 class BackgroundPace:
@@ -197,8 +201,25 @@ class BackgroundBudget:
         self.pace = BackgroundPace(settings, now=clock.monotonic())
         self.slots = Turns(places=lambda: self.pace.size, may_start=self._may_start)
         self.minutes = Turns(places=lambda: minutes_at_once, per_client=lambda: minutes_per_client(minutes_at_once))
+        self._at_rest: Counter[ClientId] = Counter()
         self._rests_until = 0.0
         self._timer: Timer | None = None
+
+    async def minute_place(self, client_id: ClientId) -> "MinutePlace":
+        """Wait for a place for a minute in recovery."""
+        await self.minutes.acquire(client_id)
+        return MinutePlace(self, client_id)
+
+    def may_rest(self, client_id: ClientId) -> bool:
+        """Whether one more minute of this client may give its place back before its end."""
+        most_at_rest = minutes_per_client(MINUTES_AT_REST)
+        return self._at_rest.total() < MINUTES_AT_REST and self._at_rest[client_id] < most_at_rest
+
+    def rests(self, client_id: ClientId, by: int) -> None:
+        """The number of this client's minutes at rest changed by `by`."""
+        self._at_rest[client_id] += by
+        if not self._at_rest[client_id]:
+            del self._at_rest[client_id]
 
     def observe(self, seconds: float, answered: bool) -> None:
         """A request to storage of any kind has ended. `answered` is False also for an answer that decides nothing."""
@@ -228,6 +249,41 @@ class BackgroundBudget:
     def _rested(self) -> None:
         self._timer = None
         self.slots.hand_out()
+
+
+class MinutePlace:
+    """The place of one minute in recovery. A minute that is at rest gives it back before its end, and then counts as
+    one at rest until it ends, whether it works again or not."""
+
+    __slots__ = ("_at_rest", "_budget", "_client_id", "_over")
+
+    def __init__(self, budget: BackgroundBudget, client_id: ClientId) -> None:
+        self._budget = budget
+        self._client_id = client_id
+        self._at_rest = self._over = False
+
+    @property
+    def may_rest(self) -> bool:
+        """Whether it was given back already, or may be. A minute that rests nevertheless gives it back all the same:
+        no more of them do than there are places."""
+        return self._at_rest or self._budget.may_rest(self._client_id)
+
+    def rest(self) -> None:
+        """The minute is at rest. Does nothing the second time."""
+        if not (self._at_rest or self._over):
+            self._at_rest = True
+            self._budget.rests(self._client_id, 1)
+            self._budget.minutes.release(self._client_id)
+
+    def end(self) -> None:
+        """The minute has ended, or was not started. Does nothing the second time."""
+        if self._over:
+            return
+        self._over = True
+        if self._at_rest:
+            self._budget.rests(self._client_id, -1)
+        else:
+            self._budget.minutes.release(self._client_id)
 
 
 class Slot:

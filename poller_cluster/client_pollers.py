@@ -19,6 +19,7 @@ from typing import Any
 
 from membership.errors import StoreUnavailable
 from membership.signal import Signal
+from poller_cluster.background_budget import MinutePlace
 from poller_cluster.minute.admission import MinuteAdmission
 from poller_cluster.minute.context import MinuteContext
 from poller_cluster.minute.machine import PollerMinute
@@ -50,20 +51,6 @@ HELD_BACK_MINUTES = 2
 need no place among those of the node, so they delay no other client."""
 FAULT_PAUSE_SECONDS = 30.0
 """From an unhandled exception in a minute to the next try."""
-
-
-class Once:
-    """Does something the first time that it is called."""
-
-    __slots__ = ("_act",)
-
-    def __init__(self, act: Callable[[], None]) -> None:
-        self._act: Callable[[], None] | None = act
-
-    def __call__(self, *_: object) -> None:
-        act, self._act = self._act, None
-        if act is not None:
-            act()
 
 
 class HeldPoller:
@@ -139,9 +126,10 @@ class HeldPoller:
     def knows_order(self, minute: Minute) -> bool:
         if not (self.looked_ahead and self.entered) or self.draining:
             return False
-        if not self.recovery.done and self.recovery.at <= minute:
-            return False
-        return all(read > minute for read in self.order.reading)
+        return not self.awaits_recovery(minute) and all(read > minute for read in self.order.reading)
+
+    def awaits_recovery(self, minute: Minute) -> bool:
+        return not self.recovery.done and self.recovery.at <= minute
 
     def wake(self) -> None:
         """Let all runs step again."""
@@ -180,6 +168,10 @@ class HeldPoller:
         self.recovery = RecoveryRange(self.poller_id, start, Minute(swept + 1))
         self.entered = False
         self.settled = {minute for minute in self.settled if minute > swept}
+
+
+def _ended(place: MinutePlace) -> Callable[[object], None]:
+    return lambda task: place.end()
 
 
 class ClientPollers:
@@ -428,16 +420,20 @@ class ClientPollers:
         poller: HeldPoller,
         minute: Minute,
         *,
-        past: bool = False,
+        place: MinutePlace | None = None,
         was_empty: bool = False,
-        on_rest: Callable[[], None] = lambda: None,
     ) -> "asyncio.Task[object] | None":
-        """`on_rest`: see `MinuteRun`. `was_empty`: the poller had no rows here when the minute was entered, so all its
-        rows were created since."""
+        """`place`: that of a minute in recovery. `was_empty`: the poller had no rows here when the minute was entered,
+        so all its rows were created since."""
         if poller.draining or self.pollers.get(poller.poller_id) is not poller or self.suspended:
             return None
         admission = MinuteAdmission(
-            client_id=self.client_id, minute=minute, poller=poller, settings=self._settings, context=self._context
+            client_id=self.client_id,
+            minute=minute,
+            poller=poller,
+            settings=self._settings,
+            context=self._context,
+            may_rest=(lambda: True) if place is None else (lambda: place.may_rest),
         )
         machine = PollerMinute(
             partition=Partition(self.client_id, poller.poller_id, minute),
@@ -447,7 +443,13 @@ class ClientPollers:
             events=self._context.feeds(self.client_id),
         )
         machine.rows.all_found = was_empty
-        run = MinuteRun(machine=machine, context=self._context, admission=admission, past=past, on_rest=on_rest)
+        run = MinuteRun(
+            machine=machine,
+            context=self._context,
+            admission=admission,
+            past=place is not None,
+            on_rest=(lambda: None) if place is None else place.rest,
+        )
         poller.runs[minute] = run
         work = self._run_minute(poller, minute, run, admission)
         task = self._spawn(work, name=f"minute {self.client_id}/{poller.poller_id} {minute}")
@@ -508,21 +510,19 @@ class ClientPollers:
             occupied = await self._context.schedules.occupied(self.client_id, first=first, last=last)
         if not self._trusted():
             return
-        places = self._budget.minutes
         for minute, recovery in found(recoveries, occupied):
             poller = self.pollers.get(recovery.poller_id)
             if poller is None or poller.recovery is not recovery or poller.draining:
                 continue
             await self._overdue_room()
-            await places.acquire(self.client_id)
-            place = Once(lambda: places.release(self.client_id))
-            task = None if poller.knows(minute) else self._start(poller, minute, past=True, on_rest=place)
+            place = await self._budget.minute_place(self.client_id)
+            task = None if poller.knows(minute) else self._start(poller, minute, place=place)
             if task is None:
-                place()
+                place.end()
                 if not poller.knows(minute):
                     continue
             else:
-                task.add_done_callback(place)
+                task.add_done_callback(_ended(place))
                 task.add_done_callback(lambda _: self._recovery_wake.set())
             recovery.at = Minute(minute + 1)
             poller.order.changed()

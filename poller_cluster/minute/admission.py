@@ -5,7 +5,9 @@ key or a host) may have moved; or deferred unclaimed: then the next commit reque
 behind a head that is retried later, take no room from others and let their minute settle.
 
     behind its key   held while the head is under way or comes within `HOLD_MS`; deferred until after the head's next
-                     attempt if that is later, or if this minute holds as many rows of the key as `_may_hold` allows
+                     attempt if that is later, or if this minute holds as many rows of the key as `_may_hold` allows,
+                     or if it is in recovery and may not rest (`background_budget.MinutePlace`): it would keep its
+                     place, and recovery would not reach the minute of the head
     overdue          held while the overdue rate of its client, or of all, has no token (`minute.overdue_admission`)
     no room for its  held while its turn comes soon, else deferred (`minute.flow_admission`)
     flow key
@@ -24,7 +26,7 @@ behind a head that is retried later, take no room from others and let their minu
                      known: held until it is certain that it is gone, since it may just have been made
 """
 
-from collections.abc import Mapping, Sized
+from collections.abc import Callable, Mapping, Sized
 from typing import Protocol
 
 from poller_cluster.clients import ServedClient
@@ -115,6 +117,9 @@ class JudgedFor(Protocol):
     def wake_minute(self, minute: Minute) -> None:
         """Let the run of this minute step again, if there is one."""
 
+    def awaits_recovery(self, minute: Minute) -> bool:
+        """Whether recovery has not begun this minute and all older ones."""
+
 
 class MinuteAdmission:
     """The `Admission` of one run of a minute."""
@@ -127,7 +132,10 @@ class MinuteAdmission:
         poller: JudgedFor,
         settings: MinuteSettings,
         context: MinuteContext,
+        may_rest: Callable[[], bool] = lambda: True,
     ) -> None:
+        """`may_rest`: whether the minute may be kept waiting for the head of a key."""
+        self._may_rest = may_rest
         self._client_id = client_id
         self._minute = minute
         self._poller = poller
@@ -283,6 +291,9 @@ class MinuteAdmission:
                 comes_at = min(comes_at, now + LOOK_MS)
         else:
             comes_at = now + HOLD_MS
+        if rank and not self._may_rest():
+            # Recovery goes on before it comes back.
+            comes_at = max(comes_at, now + LOOK_MS)
         may_hold = self._may_hold_first(row, now) if rank == 0 else comes_at <= now + HOLD_MS and self._may_hold(key)
         first = order.first_of(key) if rank else None
         if may_hold:
@@ -422,6 +433,9 @@ class MinuteAdmission:
         self._counts.recorded(self._client_id, row, outcome)
         if row.ordering_key is not None:
             self._order.recorded(row, outcome)
+
+    def waits_for_others(self) -> bool:
+        return self._poller.knows_order(self._minute) or self._poller.awaits_recovery(self._minute)
 
     def wants_whole_read(self) -> bool:
         return self._minute in self._order.reading

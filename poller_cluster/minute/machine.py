@@ -139,9 +139,15 @@ class PollerMinute:
         return self.rows.claimed_count > len(self.long_calls)
 
     @property
-    def only_long_calls(self) -> bool:
-        """Whether every row was read, and nothing is left to do but to await long calls."""
-        return self._scan.done and bool(self.long_calls) and self.window_taken == 0 and not self.follow_ups
+    def at_rest(self) -> bool:
+        """Asked while the step is Wait: whether nothing is left to do but to await long calls that are under way, and
+        what other minutes do for the rows held for their keys. A row that is held for room keeps a minute at work."""
+        if not self.rows or self.busy or self.rows.ended or self.follow_ups:
+            return False
+        behind_keys = self.rows.behind_keys()
+        if behind_keys + len(self.long_calls) < len(self.rows):
+            return False
+        return self._admission.waits_for_others() if behind_keys else self._scan.done
 
     @property
     def write_unanswered(self) -> bool:

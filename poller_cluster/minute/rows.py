@@ -320,6 +320,10 @@ class PendingRows:
         """Whether rows are held in a queue of this kind."""
         return any(queue[0] == kind for queue in self.held)
 
+    def behind_keys(self) -> int:
+        """How many waiting rows are held in the queues of their keys."""
+        return sum(entry.waits for queue, rows in self.held.items() if queue[0] == KEY for _, entry in rows)
+
     def reconsider(self, judge: Judge, now: int) -> None:
         """Put back those held rows that are to be judged again."""
         if not self.held:
@@ -424,6 +428,10 @@ class Admission(Judge, Protocol):
 
     def recorded(self, row: Row, outcome: Outcome) -> None:
         """An outcome of ours was recorded."""
+
+    def waits_for_others(self) -> bool:
+        """Whether rows held for their keys wait for other rows to end, or for recovery to begin older minutes, and not
+        only for a read that is under way."""
 
     def wants_whole_read(self) -> bool:
         """Whether rows held for their keys wait for the partition to be read to its end."""

@@ -61,10 +61,11 @@ class MinuteRun:
         past: bool = False,
         on_rest: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_rest`: nothing is left to do but to await long calls, or room for overdue ones, so the minute needs no
-        place in recovery."""
+        """`on_rest`: nothing is left to do but to wait for others (`PollerMinute.at_rest`), or for room for overdue
+        calls, so the minute needs no place in recovery. Called once, and only if `past`."""
         self.machine = machine
         self._on_rest = on_rest
+        self._rested = not past
         self.client_id, self.epoch = machine.partition.client_id, machine.epoch
         self.past = past
         self._admission = admission
@@ -176,7 +177,8 @@ class MinuteRun:
                 case Wait() if self._more and machine.rows.held_for(KEY) and self._admission.wants_whole_read():
                     await self._read_for_order()
                 case Wait(until=until):
-                    if machine.only_long_calls or self.holds_overdue:
+                    if not self._rested and (machine.at_rest or self.holds_overdue):
+                        self._rested = True
                         self._on_rest()
                     await self._wake.wait(None if until is None else (until - self._clock.wall_ms()) / 1000.0)
                 case _:

@@ -167,7 +167,7 @@ def test_long_calls_of_a_takeover_leave_the_places_of_recovery(planted: bool, mo
     """Many past minutes have a long call in doubt. A planted bug: each keeps its place in recovery until it ends, so
     what else was left comes minutes later."""
     if planted:
-        monkeypatch.setattr(PollerMinute, "only_long_calls", property(lambda self: False))
+        monkeypatch.setattr(PollerMinute, "at_rest", property(lambda self: False))
 
     async def scenario(world: World) -> None:
         base = await begin(world)

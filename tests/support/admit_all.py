@@ -48,6 +48,9 @@ class AdmitAll:
     def recorded(self, row: Row, outcome: Outcome) -> None:
         return
 
+    def waits_for_others(self) -> bool:
+        return True
+
     def wants_whole_read(self) -> bool:
         return False
 

@@ -107,6 +107,9 @@ class GivenOrder:
     def wake_minute(self, minute: Minute) -> None:
         pass
 
+    def awaits_recovery(self, minute: Minute) -> bool:
+        return not self.known
+
 
 def overdue_calls(clock: Clock, *, share: float = 1.0, rate_of_all: float | None = None) -> OverdueCalls:
     return OverdueCalls(

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from poller_cluster.background_budget import WINDOW_SECONDS, BackgroundBudget, minutes_per_client
+from poller_cluster.background_budget import MINUTES_AT_REST, WINDOW_SECONDS, BackgroundBudget, minutes_per_client
 from poller_cluster.settings import BackgroundSettings
 from scheduler_service.domain.ids import ClientId
 from tests.simulation.sim_clock import SimClock
@@ -165,5 +165,45 @@ def test_a_clients_backlog_of_minutes_leaves_room_for_anothers() -> None:
         assert sum(task.done() for task in waiting) == 3
         for task in waiting:
             task.cancel()
+
+    on_bench(scenario)
+
+
+def test_a_minute_at_rest_gives_its_place_back_once_and_counts_until_it_ends() -> None:
+    async def scenario(bench: Bench) -> None:
+        first = await bench.budget.minute_place(HOG)
+        await bench.budget.minute_place(HOG)
+        third = asyncio.ensure_future(bench.budget.minute_place(HOG))
+        await virtual_loop().advance(0)
+        assert not third.done()
+        for _ in range(2):
+            first.rest()
+        await virtual_loop().advance(0)
+        assert (third.done(), bench.budget.minutes.held) == (True, 2)
+        for _ in range(2):
+            first.end()
+        first.rest()
+        assert bench.budget.minutes.held == 2
+        third.result().end()
+        assert bench.budget.minutes.held == 1
+
+    on_bench(scenario)
+
+
+def test_minutes_at_rest_are_bounded_for_a_client_and_for_the_node() -> None:
+    async def scenario(bench: Bench) -> None:
+        resting = []
+        for client in (HOG, OTHER):
+            for _ in range(MINUTES_AT_REST // 2):
+                place = await bench.budget.minute_place(client)
+                assert place.may_rest
+                place.rest()
+                resting.append(place)
+            assert not bench.budget.may_rest(client)
+            assert resting[-1].may_rest
+        assert not bench.budget.may_rest(ClientId("third"))
+        resting[0].end()
+        assert bench.budget.may_rest(HOG)
+        assert bench.budget.may_rest(ClientId("third"))
 
     on_bench(scenario)

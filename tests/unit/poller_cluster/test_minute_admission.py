@@ -71,6 +71,9 @@ class Judge:
     def recorded(self, row: Row, outcome: Outcome) -> None:
         self.told.append(("recorded", outcome.state))
 
+    def waits_for_others(self) -> bool:
+        return True
+
     def wants_whole_read(self) -> bool:
         return False
 
