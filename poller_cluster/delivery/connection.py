@@ -26,6 +26,21 @@ _READ = 65_536
 _BEHIND_BYTES: Final = 1_024
 """Bound on TLS's own messages (key updates and answers to them) that wait behind unsent bytes."""
 
+KEEP_ALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPALIVE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 6))
+"""Options of TCP: seconds, and at last a number of probes. The system asks a receiver that has sent nothing for thirty
+seconds whether it is there, and gives up after a minute without an answer. A machine that vanishes says nothing, and a
+call may wait for ten minutes. Networks that drop connections on which nothing is said for a minute keep these, and
+interruptions of up to a minute end no call. On macOS the first option has the second name. Bytes that the receiver has
+not acknowledged are sent again by the system's own rule, which is longer."""
+
+
+def probes() -> tuple[tuple[int, int], ...]:
+    """Those of `KEEP_ALIVE` that this system has: numbers of options, and their values."""
+    return tuple((getattr(socket, name), value) for name, value in KEEP_ALIVE if hasattr(socket, name))
+
+
+_PROBES: Final = probes()
+
 
 def receive(sock: socket.socket) -> bytes | None:
     """The bytes available: b"" if the connection ended or broke, None if there are none yet."""
@@ -108,6 +123,9 @@ class Connection(Generic[A]):
         """Begin to connect; `on_connected` follows. Raises OSError if it fails at once."""
         self._sock.setblocking(False)
         self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in _PROBES:
+            self._sock.setsockopt(socket.IPPROTO_TCP, option, value)
         with contextlib.suppress(BlockingIOError):
             self._sock.connect((self.key.address, self.key.port))
         self._loop.add_writer(self.descriptor, self._connected)

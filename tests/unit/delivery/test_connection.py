@@ -1,4 +1,5 @@
-"""A connection whose receiver reads nothing while TLS has much to send."""
+"""Connections on real sockets: what they ask of the system, and one whose receiver reads nothing while TLS has much to
+send."""
 
 import asyncio
 import socket
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 
 from poller_cluster.delivery.answer import Answer
-from poller_cluster.delivery.connection import Connection
+from poller_cluster.delivery.connection import KEEP_ALIVE, Connection, probes
 from poller_cluster.delivery.pool import PoolKey
 from poller_cluster.delivery.target import Target
 from tests.support.turns import until
@@ -39,6 +40,10 @@ class Tls:
 class Events:
     def __init__(self) -> None:
         self.lost = 0
+        self.connected = False
+
+    def on_connected(self, connection: Any, error: OSError | None) -> None:
+        self.connected = error is None
 
     def on_lost(self, connection: Any) -> None:
         self.lost += 1
@@ -54,20 +59,48 @@ def peer() -> Iterator[tuple[socket.socket, socket.socket]]:
         yield ours, theirs
 
 
-def secured(ours: socket.socket, events: Any) -> Connection[Any]:
-    loop = asyncio.get_running_loop()
-    connection: Connection[Any] = Connection(
+def connection_on(sock: socket.socket, events: Any, *, address: str = "192.0.2.1", port: int = 443) -> Connection[Any]:
+    return Connection(
         events=events,
-        loop=loop,
-        sock=ours,
-        key=PoolKey("shop", Target("https", "h", 443, None), "192.0.2.1"),
+        loop=asyncio.get_running_loop(),
+        sock=sock,
+        key=PoolKey("shop", Target("https", "h", port, None), address),
         attempt=None,
         opened_at=0.0,
         answer=Answer(response_bytes=10_000, framing_bytes=10_000, excerpt_bytes=10),
     )
+
+
+def secured(ours: socket.socket, events: Any) -> Connection[Any]:
+    connection = connection_on(ours, events)
     connection.tls = Tls()  # type: ignore[assignment]
-    loop.add_reader(ours.fileno(), connection._read)
+    asyncio.get_running_loop().add_reader(ours.fileno(), connection._read)
     return connection
+
+
+async def test_the_system_asks_whether_a_silent_receiver_is_there() -> None:
+    """A machine that vanishes is noticed within two minutes, and one that is silent for a minute costs no call."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        ours, events = socket.socket(), Events()
+        connection = connection_on(ours, events, address="127.0.0.1", port=listener.getsockname()[1])
+        connection.connect()
+        await until(lambda: events.connected)
+        assert ours.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) != 0
+        here = [(getattr(socket, name), value) for name, value in KEEP_ALIVE if hasattr(socket, name)]
+        assert [(option, ours.getsockopt(socket.IPPROTO_TCP, option)) for option, _ in here] == here
+        connection.close()
+    idle, _, interval, probes = (value for _, value in KEEP_ALIVE)
+    assert idle < 60 <= interval * probes
+    assert idle + interval * probes < 120
+
+
+@pytest.mark.parametrize("systems", [set(), {"TCP_KEEPALIVE"}], ids=["none", "macos"])
+def test_a_system_without_these_options_needs_none(systems: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, _ in KEEP_ALIVE:
+        monkeypatch.delattr(socket, name, raising=False)
+        if name in systems:
+            monkeypatch.setattr(socket, name, 16, raising=False)
+    assert probes() == tuple((16, 30) for _ in systems)
 
 
 async def make_it_say(connection: Any, theirs: socket.socket, times: int) -> None:
