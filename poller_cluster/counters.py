@@ -23,7 +23,9 @@ from scheduler_service.domain.targets import HTTP
 from scheduler_service.runtime.busiest import Busiest
 from scheduler_service.runtime.metrics import Distribution
 
-DURATION_BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_SHORT: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5)
+DURATION_BOUNDS: Final = (*_SHORT, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+"""Seconds. The longest time-out that an operator may allow is the last."""
 GUARANTEED: Final = "guaranteed"
 BEYOND: Final = "beyond"
 DEFERRED: Final = "deferred"

@@ -5,7 +5,7 @@ from typing import Any, get_args
 import pytest
 from msgspec import structs
 
-from poller_cluster.counters import BEYOND, CODE_CLASSES, DEFERRED, GUARANTEED, CallCounts
+from poller_cluster.counters import BEYOND, CODE_CLASSES, DEFERRED, DURATION_BOUNDS, GUARANTEED, CallCounts
 from poller_cluster.delivery.result import AttemptError
 from poller_cluster.dispatch.job import Job
 from scheduler_service.domain.crons.row import CRON_CLIENT
@@ -48,6 +48,14 @@ def test_an_attempt_has_one_class(status: int | None, error: AttemptError | None
     counts.attempt_made(job(), result(status, error=error))
     assert {name: count for name, count in counts.attempts.items() if count} == {("http", kind): 1}
     assert counts.durations["http"].count == 1
+
+
+def test_a_long_calls_duration_is_told_from_that_of_one_that_takes_a_minute() -> None:
+    counts = CallCounts()
+    for seconds in (60.0, 61.0, 299.0, 600.0, 601.0):
+        counts.attempt_made(job(), structs.replace(result(), duration_seconds=seconds))
+    shown = dict(zip((*DURATION_BOUNDS, None), counts.durations["http"].counts, strict=True))
+    assert {bound: one for bound, one in shown.items() if one} == {60.0: 1, 120.0: 1, 300.0: 1, 600.0: 1, None: 1}
 
 
 def test_attempts_are_counted_by_the_kind_of_what_was_called() -> None:
