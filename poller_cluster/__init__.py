@@ -101,6 +101,11 @@ Fairness and limits (`dispatch.dispatcher`, `dispatch.receivers`, `minute.admiss
 22. A host that fails repeatedly gets no calls for a while. Its rows are deferred: requeued like a retry, with no
     attempt counted, by the same commit that would have claimed them. So their minute settles, and a cancel finds them
     unclaimed. A row whose retry deadline would pass meanwhile fails; but no row fails without one attempt.
+45. Overdue rows are claimed at the overdue rate of their client and of all clients (`dispatch.overdue_calls`,
+    `minute.overdue_admission`): each node has the part of it that it has of their pollers. A row without a token is
+    held unclaimed and without a write, in memory that is not that of rows on time: recovery begins no further minute of
+    a client while two hold such rows, and they give up their places among the node's minutes in recovery. A row uses
+    its token up when its claim is followed by a call. Retried and deferred rows count by their new due.
 
 Ordering keys (`minute.ordering`): rows of one key share a poller and start one at a time, by due.
 
@@ -207,6 +212,8 @@ What is not guaranteed
   before and after a change of the quota that moved their key to another poller, until those of the old poller have
   ended (crons place theirs in the old one until they are put again); rows that a node of an older version calls.
 - A reconciliation skips rows inserted behind its scan.
+- Punctuality under an overdue rate for rows with an ordering key: by rule 24 they wait until recovery has begun every
+  older minute of their poller, which takes as long as the rate makes it.
 
 On failure
 ----------

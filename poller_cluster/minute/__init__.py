@@ -1,10 +1,12 @@
 """One poller's minute on its node: read, claimed, called, recorded, swept and settled.
 
-Overview -------- `machine` decides (pure, with `rows`, `partition`, `follow_ups` and `steps`) and `runner` carries out
-its steps. `admission` says which rows may be claimed (`flow_admission`: of those with a flow key), `ordering` which row
-of an ordering key is next (`order_ahead` reads what a new owner must know for that), and `follow_up_runner` carries out
-the follow-ups of outcomes in other partitions. `context` is what a node's minutes share, `limits` what bounds them
-together.
+Overview
+--------
+`machine` decides (pure, with `rows`, `partition`, `follow_ups` and `steps`) and `runner` carries out its steps.
+`admission` says which rows may be claimed (`flow_admission`: of those with a flow key; `overdue_admission`: of overdue
+ones), `ordering` which row of an ordering key is next (`order_ahead` reads what a new owner must know for that), and
+`follow_up_runner` carries out the follow-ups of outcomes in other partitions. `context` is what a node's minutes
+share, `limits` what bounds them together.
 
 States
 ------
