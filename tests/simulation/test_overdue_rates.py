@@ -74,3 +74,91 @@ async def after_an_outage(world: World) -> None:
 
 def test_overdue_calls_keep_to_the_rate_and_delay_nobody() -> None:
     simulate(after_an_outage)
+
+
+async def set_rate(world: World, client: str, rate: float | None) -> float:
+    """Returns when the change was made."""
+    await world.change_client(client, settings=limited(rate))
+    await world.truth.clients.announce()
+    return world.now_ms()
+
+
+async def two_nodes_share(world: World) -> None:
+    await world.add_client("shop", quota=4)
+    await world.add_client("bank", quota=4)
+    await world.truth.clients.set_overdue_rate(2 * RATE)
+    await outage(world, "shop", "bank", each_minute=120)
+    for name in "ab":
+        world.add_node(name)
+    back = world.now_ms()
+    fresh = [*await on_time(world, "shop", seconds=200), *await on_time(world, "bank", seconds=200)]
+    await world.advance(240)
+    check_rate(overdue_calls(world, "shop", "bank"), 2 * RATE, start=back + 30_000, end=back + 230_000)
+    for name in ("shop", "bank"):
+        assert len(overdue_calls(world, name)) >= RATE * 0.5 * 200
+    assert latest(fresh) < 1_000
+
+
+def test_nodes_share_the_rate_of_all_clients() -> None:
+    simulate(two_nodes_share)
+
+
+async def changed_and_removed(world: World) -> None:
+    await world.add_client("shop", quota=2, settings=limited())
+    back = await outage(world, "shop", each_minute=120)
+    world.add_node("a")
+    await world.advance_to(back + 100_000)
+    check_rate(overdue_calls(world, "shop"), RATE, start=back + 30_000, end=back + 100_000)
+    changed = await set_rate(world, "shop", 3 * RATE)
+    await world.advance(80)
+    check_rate(
+        overdue_calls(world, "shop", since=changed + 10_000), 3 * RATE, start=changed + 10_000, end=changed + 80_000
+    )
+    removed = await set_rate(world, "shop", None)
+    await world.advance(60)
+    assert len(overdue_calls(world, "shop", since=removed)) > 60 * 3 * RATE * 1.5
+    await world.settle_down(within=600.0)
+
+
+def test_a_rate_that_changes_while_it_holds_rows_back_is_kept_at_once() -> None:
+    simulate(changed_and_removed)
+
+
+async def owner_killed(world: World) -> None:
+    await world.add_client("shop", quota=2, settings=limited())
+    back = await outage(world, "shop", each_minute=120, seconds=900)
+    world.add_node("a")
+    await world.advance_to(back + 60_000)
+    await world.kill("a")
+    world.add_node("b")
+    killed = world.now_ms()
+    await world.advance(90)
+    calls = overdue_calls(world, "shop")
+    begun = next(call.at_ms for call in calls if call.at_ms > killed)
+    check_rate([c for c in calls if c.at_ms >= begun], RATE, start=begun + 10_000, end=killed + 90_000)
+    await world.settle_down(within=600.0)
+    assert all(one.calls for one in world.asked.values())
+
+
+def test_the_next_owner_goes_on_at_the_same_rate() -> None:
+    simulate(owner_killed)
+
+
+async def keys_wait_for_recovery(world: World) -> None:
+    await world.add_client("shop", settings=limited())
+    outage_seconds = 600
+    back = await outage(world, "shop", seconds=outage_seconds)
+    world.add_node("a")
+    base = back + 5_000
+    keyed = [await world.create("shop", base + 2_000 * number, ordering_key="k") for number in range(60)]
+    fresh = await on_time(world, "shop", seconds=120)
+    await world.advance(180)
+    assert latest(fresh) < 1_000
+    drained = outage_seconds / RATE
+    assert all(one.calls for one in keyed)
+    assert max(one.calls[0].at_ms for one in keyed) - back < 1_000 * max(drained + 20, 125)
+    assert latest(keyed[-20:]) < 1_000
+
+
+def test_rows_with_an_ordering_key_wait_for_recovery_at_most() -> None:
+    simulate(keys_wait_for_recovery)
