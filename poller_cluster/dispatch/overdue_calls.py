@@ -126,7 +126,7 @@ class OverdueCalls:
         """Clients with waiting minutes, in the order of their turns."""
         self._timer: tuple[float, Timer] | None = None
         self.started_calls = 0
-        """Calls made under a rate."""
+        """Calls made under a rate. It never falls: what was given back unsent counts again."""
 
     def limited(self, client: ServedClient | None) -> bool:
         """Whether a rate is set for this client's overdue calls."""
@@ -185,6 +185,7 @@ class OverdueCalls:
         if job.overdue:
             job.overdue = False
             self._unstarted(job, -1)
+            self.started_calls += 1
 
     def not_sent(self, job: Job) -> None:
         """Its attempt ended before anything was sent: the row waits again, with its token."""
@@ -201,7 +202,6 @@ class OverdueCalls:
     def _unstarted(self, job: Job, rows: int) -> None:
         self._all.unstarted += rows
         self._of(job.owner.client_id).bucket.unstarted += rows
-        self.started_calls -= rows
 
     def forget(self, client_id: ClientId) -> None:
         """This node serves the client no more. It has no claimed rows."""

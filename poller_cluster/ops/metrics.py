@@ -228,6 +228,18 @@ METRICS: Final[tuple[Metric[Shown], ...]] = (
         lambda shown: shown.node.crons.overdue_scan.found,
     ),
     Metric(
+        "minutehand_overdue_calls_total",
+        Kind.COUNTER,
+        "Overdue calls that were made under an overdue rate.",
+        lambda shown: shown.node.dispatcher.overdue_calls.started_calls,
+    ),
+    Metric(
+        "minutehand_overdue_rows_held",
+        Kind.GAUGE,
+        "Overdue rows in memory that an overdue rate holds back now, about. More wait in minutes not yet begun.",
+        lambda shown: shown.node.dispatcher.overdue_calls.held,
+    ),
+    Metric(
         "minutehand_reconciliations_working",
         Kind.GAUGE,
         "Reconciliations that this node works on now.",

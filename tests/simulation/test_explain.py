@@ -71,6 +71,22 @@ def test_a_call_that_waited_less_than_a_second_stores_nothing_more() -> None:
     simulate(scenario)
 
 
+def test_the_rate_of_overdue_calls() -> None:
+    async def scenario(world: World) -> None:
+        await world.add_client(SHOP, settings=ClientSettings(overdue_per_second=0.1))
+        rows = [await world.create(SHOP, world.now_ms() + 6_000 + n) for n in range(4)]
+        await world.advance(90)
+        world.add_node("a")
+        await world.advance(60)
+        await world.settle_down()
+        told, waits = await story(world, rows[-1])
+        assert (told.verdict, told.cause) == ("late", "takeover")
+        assert waits["overdue-rate"].ms >= 25_000
+        assert "rate that an administrator has set" in "".join(step.text for step in told.steps)
+
+    simulate(scenario)
+
+
 def test_the_order_of_its_key() -> None:
     async def scenario(world: World) -> None:
         base = await begin(world)

@@ -26,7 +26,7 @@ def clients_of(setting: Setting) -> dict[str, tuple[int, ClientSettings]]:
     """Quotas and settings of the clients that exist from the beginning."""
     hasty = LatePolicy(kind="skip", after_seconds=setting.skip_after_seconds)
     return {
-        "shop": (3, ClientSettings(retry=RETRY, retention_days=1)),
+        "shop": (3, ClientSettings(retry=RETRY, retention_days=1, overdue_per_second=setting.overdue_per_second)),
         "once": (2, ClientSettings(retry=RETRY, retention_days=1, in_doubt="drop")),
         OWNER: (2, ClientSettings(retry=RETRY, retention_days=1)),
         "hasty": (1, ClientSettings(retry=RETRY, retention_days=1, late_policy=hasty)),

@@ -20,7 +20,7 @@ class Setting:
     `hasty`. `hints_lost`, `hints_crowded`: probabilities for a hint. `short_days`: rows are kept for minutes, not for
     days. `strength`: the capacity of a store whose latency grows with its load; None: it has no limits. `servers_ms`:
     the error of each storage server's clock. `in_place`: every node knows of revisions. `destinations`: some callbacks
-    name one.
+    name one. `overdue_per_second`: the overdue rate of the client `shop`.
     """
 
     nodes: int
@@ -34,6 +34,7 @@ class Setting:
     servers_ms: tuple[float, ...]
     in_place: bool
     destinations: bool
+    overdue_per_second: float | None
 
 
 SKIPS = (0.5, 2.0, 10.0, 30.0, 90.0)
@@ -41,6 +42,7 @@ SKEWS = (0.0, 50.0, 100.0, 450.0)
 STRENGTHS = (None, None, None, Strength(), Strength(cores=1, request_ms=4.0, proposal_ms=12.0, row_ms=0.5))
 OF_DESTINATIONS = 0.5
 """The share of runs whose callbacks name destinations. The others are the same as without destinations."""
+OVERDUE_RATES = (None, None, 1.0, 5.0)
 WRONG_MS = 600_000
 """The greatest error of a clock that is not disciplined, unlike those of most hosts."""
 SHORT_DAY_MS = 8 * 60_000
@@ -62,6 +64,7 @@ def draw_setting(seed: int) -> Setting:
         servers_ms=_draw_servers(rng),
         in_place=rng.random() < 0.75,
         destinations=draws_destinations(seed),
+        overdue_per_second=random.Random(f"overdue {seed}").choice(OVERDUE_RATES),
     )
 
 
