@@ -45,6 +45,7 @@ class Judge:
     def __init__(self) -> None:
         self.verdicts: dict[Row, Verdict] = {}
         self.free = 0
+        self.waits = True
         self.due_by = MAX_DUE
         self.told: list[tuple[str, object]] = []
         self.held: list[int] = []
@@ -72,7 +73,7 @@ class Judge:
         self.told.append(("recorded", outcome.state))
 
     def waits_for_others(self) -> bool:
-        return True
+        return self.waits
 
     def wants_whole_read(self) -> bool:
         return False
@@ -223,3 +224,16 @@ def test_what_a_newer_read_replaces_is_judged_again() -> None:
     minute.page_read(page(slow, header=opened_by(EPOCH)), trusted=True)
     judge.verdicts.clear()
     assert [each.row for each in claim(minute, 3)] == [slow]
+
+
+def test_a_minute_whose_rows_all_wait_for_their_keys_is_at_rest_and_one_that_waits_for_room_is_not() -> None:
+    judge, behind, slow = Judge(), row(1, 1), row(2, 2)
+    judge.verdicts[behind] = Hold(("key", "cart"), key_of(behind.schedule_id))
+    judge.verdicts[slow] = hold(slow)
+    minute = judged(judge, behind, slow)
+    expect(Wait, minute, 3)
+    assert not minute.at_rest
+    minute.rows.forget(slow.key)
+    assert minute.at_rest
+    judge.waits = False
+    assert not minute.at_rest
