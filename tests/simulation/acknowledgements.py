@@ -1,9 +1,11 @@
 """Receivers of a simulated world that take calls by 202, and say later what became of them."""
 
+import random
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from cql.storage import Storage
 from membership.errors import MinutehandError, StoreUnavailable
 from scheduler_service.domain.acknowledgements import Ack, Address
 from scheduler_service.domain.clients import ClientSettings, RetrySettings, SigningSecret
@@ -13,8 +15,11 @@ from scheduler_service.domain.options import decode_options
 from scheduler_service.domain.schedules import Row, State
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.acknowledge import AcknowledgeWork, TooEarly, Word
+from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from tests.simulation.creates import CreateRecord
+from tests.simulation.faults import FaultyConnection
 from tests.simulation.receivers import Call
+from tests.simulation.sim_node import announced_low_watermark
 from tests.simulation.world import World
 
 ACK = Ack(within_seconds=60)
@@ -58,6 +63,24 @@ class Words:
 
     world: World
     said: list[Said] = field(default_factory=list)
+    api: tuple[Storage, ScheduleWriter] | None = None
+    """The process that takes them, if it is not the API of the world."""
+
+    def by_another_api(self) -> "Words":
+        """Words of the same receivers that another process takes."""
+        world = self.world
+        connection = FaultyConnection(world.memory, clock=world.api_clock, rng=random.Random(7))
+        storage = Storage.over(connection, clock=world.api_clock, randomness=world.api_randomness)
+        writer = ScheduleWriter(
+            schedules=storage.schedules,
+            keys=storage.schedule_keys,
+            leases=storage.leases,
+            clock=world.api_clock,
+            randomness=world.api_randomness,
+            hints=world,
+            low_watermark_of=lambda incarnation: announced_low_watermark(world.memory, incarnation),
+        )
+        return Words(world, self.said, (storage, writer))
 
     @property
     def taken(self) -> list[Said]:
@@ -66,10 +89,11 @@ class Words:
     async def say(self, call: Call, result: str, clock: Clock | None = None, **more: Any) -> Row | MinutehandError:
         """One request; its error, if it was not taken. `clock`: of the process that takes it, if not the API's."""
         world = self.world
+        storage, writer = self.api or (world.api_storage, world.writer)
         acknowledge = AcknowledgeWork(
-            schedules=world.api_storage.schedules,
-            attempts=world.api_storage.attempts,
-            writer=world.writer,
+            schedules=storage.schedules,
+            attempts=storage.attempts,
+            writer=writer,
             clock=clock or world.api_clock,
         )
         address = address_of(call)
