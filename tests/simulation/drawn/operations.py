@@ -1,7 +1,7 @@
 """What may happen in a random world, and how often: a run's operations are drawn from its seed."""
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tests.simulation.drawn.setting import APIS, NODES, draws_destinations
 
@@ -94,6 +94,11 @@ DESTINATIONS_CHANGE = {
 REPLACED = 8
 OF_HOSTS = 0.25
 """The share of runs that have one of them."""
+KEYS_WAIT = ("create_of_keys", "kill_all", "heads_fail", "kill", "start", "set_receivers_right")
+"""What leaves rows of ordering keys waiting in past minutes for heads that are retried."""
+OUTAGE_SECONDS = 260.0
+OF_KEYS = 0.2
+"""The share of runs that have all of `KEYS_WAIT`, one after the other."""
 GROUPS = (CLIENTS, ADMINISTRATORS, NODES_FAIL, APIS_FAIL, RECEIVERS_FAIL)
 
 
@@ -120,6 +125,13 @@ def draw(seed: int, count: int) -> list[Operation]:
     if not quiet and hosts.random() < OF_HOSTS:
         name = hosts.choices(list(HOSTS_FAIL), weights=list(HOSTS_FAIL.values()))[0]
         drawn.insert(hosts.randrange(count + 1), _operation(name, hosts))
+    keys = random.Random(f"keys {seed}")
+    if not quiet and keys.random() < OF_KEYS:
+        place = keys.randrange(count + 1)
+        drawn[place:place] = [
+            replace(one, after=OUTAGE_SECONDS) if one.name == "heads_fail" else one
+            for one in [_operation(name, keys) for name in KEYS_WAIT]
+        ]
     return drawn
 
 

@@ -4,6 +4,8 @@ import random
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
+import msgspec
+
 from cql.connection import Item
 from poller_cluster.delivery.result import AttemptError
 from scheduler_service.domain.clients import RetrySettings
@@ -18,7 +20,7 @@ from tests.simulation.drawn.setting import APIS, NODES, SERVERS, WRONG_MS
 from tests.simulation.drawn.troubles import acts
 from tests.simulation.drawn.windows import Windows
 from tests.simulation.drawn.world import DrawnWorld
-from tests.simulation.receivers import Call
+from tests.simulation.receivers import Call, answers_ok
 
 PATIENCE = (1, 3, None)
 """How often callers send a request: once, several times, or until they are answered."""
@@ -61,6 +63,16 @@ class Performing:
         else:
             for request in requests:
                 self.world.spawn(self.clients.create(self._client(dice), [request]))
+
+    async def _create_of_keys(self, operation: Operation, dice: random.Random) -> None:
+        """A row of each of some keys in each of some minutes to come."""
+        keys, minutes = 1 + int(3 * operation.amount), dice.choice((3, 4))
+        requests = [
+            msgspec.structs.replace(request, due=None, delay_seconds=8.0 + 60 * minute, ordering_key=f"wait-{key}")
+            for minute in range(minutes)
+            for key, request in enumerate(self.clients.requests(dice, count=keys, spread_seconds=1))
+        ]
+        self.world.spawn(self.clients.create(self._client(dice), requests))
 
     async def _create_under_key(self, operation: Operation, dice: random.Random) -> None:
         requests = self.clients.requests(dice, count=1 + int(3 * operation.amount), spread_seconds=60 * dice.random())
@@ -258,6 +270,10 @@ class Performing:
         if operation.node in self.world.nodes:
             await self.world.kill(operation.node)
 
+    async def _kill_all(self, operation: Operation, dice: random.Random) -> None:
+        for name in list(self.world.nodes):
+            await self.world.kill(name)
+
     async def _start(self, operation: Operation, dice: random.Random) -> None:
         if operation.node not in self.world.nodes:
             self.world.start_node(operation.node)
@@ -442,6 +458,19 @@ class Performing:
             return 500 if int(call.schedule_id[-1], 16) < share and call.attempt < 3 else 200
 
         self.world.receiver.script = script
+
+    async def _heads_fail(self, operation: Operation, dice: random.Random) -> None:
+        """Nodes are back, and every call fails a few times."""
+        failures = 1 + int(3 * operation.amount)
+        self.world.receiver.script = lambda call: 503 if call.attempt <= failures else 200
+        for name in NODES[: self.world.setting.nodes]:
+            if name not in self.world.nodes:
+                self.world.start_node(name)
+        await self.world.advance(6 + 6 * dice.random())
+
+    async def _set_receivers_right(self, operation: Operation, dice: random.Random) -> None:
+        await self.world.advance(15)
+        self.world.receiver.script = answers_ok
 
     async def _dead_host(self, operation: Operation, dice: random.Random) -> None:
         answers: tuple[int | AttemptError, ...] = (503, "connect-refused", "reset", 200)
