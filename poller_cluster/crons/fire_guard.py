@@ -22,8 +22,9 @@ that may have been called before are not checked.
 
 Overlaps are judged no sooner than a fire is due: the run before may have ended by then.
 
-All fires of a window share one read. An external update after that read competes with the claim, and one of the two
-wins, as with every cancel.
+All fires of a window share one read. A fire that was held for more than a second since, for its turn or its receiver,
+is checked again. An external update after that read competes with the claim, and one of the two wins, as with every
+cancel.
 """
 
 from collections.abc import Mapping, Sequence

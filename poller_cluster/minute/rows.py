@@ -7,12 +7,15 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from poller_cluster.dispatch.job import Claim
 from scheduler_service.domain.ids import MAX_DUE, RowKey, ScheduleId, UnixMillis
+from scheduler_service.domain.options import may_yield
 from scheduler_service.domain.retry_rows import DESTINATION_PAUSED, LATE_CREATE, REDELIVERY, word_of
 from scheduler_service.domain.revisions import newer
 from scheduler_service.domain.schedules import Outcome, Row, RowWrite, State, SweptRow
 from scheduler_service.domain.waits import OVERDUE_RATE_HELD, Waits
 
 _FRACTIONS = 1024
+CHECK_HOLDS_MS = 1_000
+"""A run of a cron that was held for longer is checked again before it is claimed: the cron may have been paused."""
 
 
 class PendingRow:
@@ -63,6 +66,13 @@ class PendingRow:
         """Whether it is neither claimed nor ended nor forgotten."""
         return not (self.claimed or self.forgotten) and self.outcome is None
 
+    def check_is_old(self, now: int) -> bool:
+        """Whether it is a run of a cron that was held so long that what it was checked against may have changed. Those
+        that may give way to others are judged for that once, when it is their turn (`Recheck`)."""
+        if self.row.cron_id is None or self.redelivery or self.hold is None or may_yield(self.row.options):
+            return False
+        return now - self.hold[0] > CHECK_HOLDS_MS
+
     @property
     def fraction(self) -> float:
         """From 0 to 1, the same whenever this row is judged, so that rows that are deferred come back spread."""
@@ -93,6 +103,9 @@ class PendingRow:
         if original.reason == DESTINATION_PAUSED:
             self.found_at = self.row.due
         # A redelivery begins a new count.
+        if self.waited is not None:
+            # It was checked before, and has been held since.
+            return
         if original.fired_by is not None and original.reason != REDELIVERY:
             self.waited = Waits(original.fired_by)
         if original.reason == LATE_CREATE:
@@ -336,6 +349,9 @@ class PendingRows:
                 if rows[0][1].row.due > again.due_by:
                     break
                 entry = heapq.heappop(rows)[1]
+                if entry.check_is_old(now):
+                    entry.checked = False
+                    self.unchecked[entry.key] = entry
                 entry.let_go(now)
                 self.put_back([entry])
             if not rows:

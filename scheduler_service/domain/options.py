@@ -225,6 +225,16 @@ def original_kind(options: str | None) -> Kind:
     return Kind.TOLD if says_told(options) else Kind.CALL
 
 
+_OVERLAP_MARK = '"overlap"'
+_WAITS_MARK = '"overlap":"buffer_all"'
+
+
+def may_yield(options: str | None) -> bool:
+    """Whether a run with these options may give way to another one, instead of waiting for it; without decoding
+    them."""
+    return options is not None and _OVERLAP_MARK in options and _WAITS_MARK not in options
+
+
 def says_told(options: str | None) -> bool:
     """Whether an end of a row with these options may be told to a receiver of its own; mostly False without decoding
     them. `tells_of` decides."""
