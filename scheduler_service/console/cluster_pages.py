@@ -7,7 +7,7 @@ from aiohttp import web
 
 from scheduler_service.console.operations import part
 from scheduler_service.console.pages import Page, redirect
-from scheduler_service.console.rendering import duration
+from scheduler_service.console.rendering import duration, rate
 
 CLIENTS_SHOWN = 50
 
@@ -60,8 +60,12 @@ def sentence_of(cluster: Mapping[str, Any], calls: Mapping[str, Any], backlog: S
         )
     if not live:
         return Sentence("bad", "No node is live, so no call would be made.", "Start one: minutehand node")
-    rate, late = calls["per_second"], calls["late"][2]["seconds"]
-    made = f"Calls are made: {rate:,} a second" + (f", 99 % within {duration(late)}" if late is not None else "") + "."
+    per_second, late = calls["per_second"], calls["late"][2]["seconds"]
+    made = (
+        f"Calls are made: {rate(per_second)} a second"
+        + (f", 99 % within {duration(late)}" if late is not None else "")
+        + "."
+    )
     if unowned:
         return Sentence(
             "warn",
@@ -72,6 +76,6 @@ def sentence_of(cluster: Mapping[str, Any], calls: Mapping[str, Any], backlog: S
         return Sentence(
             "warn", f"{overdue:,} calls are overdue.", f"{made} Below is whose they are, and what holds them."
         )
-    if not rate:
+    if not per_second:
         return Sentence("good", "Calls are made; none was due within the last minute.")
     return Sentence("good", made)

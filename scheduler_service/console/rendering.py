@@ -97,6 +97,11 @@ def viewers(text: str) -> Markup:
     return Markup('<time datetime="{}" data-viewer>{}</time>').format(text, shown)
 
 
+def rate(value: float) -> str:
+    """So many a second: without a fraction from ten on."""
+    return f"{value:,.0f}" if value >= 10 else f"{value:,.1f}"
+
+
 def number(value: float | None) -> str:
     """With separators between thousands."""
     return "–" if value is None else f"{value:,}"
@@ -150,6 +155,7 @@ def environment() -> Environment:
     made.filters |= {
         "duration": duration,
         "number": number,
+        "rate": rate,
         "state": state,
         "as_json": as_json,
         "address": address_of,

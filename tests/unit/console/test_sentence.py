@@ -25,5 +25,5 @@ def test_the_worst_comes_first() -> None:
 
 
 def test_it_says_how_many_calls_are_made_and_how_late() -> None:
-    assert sentence(rate=1204.0) == ("good", "Calls are made: 1,204.0 a second, 99 % within 50 ms.", None)
+    assert sentence(rate=1204.0) == ("good", "Calls are made: 1,204 a second, 99 % within 50 ms.", None)
     assert sentence()[1] == "Calls are made; none was due within the last minute."
