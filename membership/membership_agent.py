@@ -73,6 +73,7 @@ class MembershipAgent:
     acting and exit.
 
     `low_watermark()` gives the low watermark for the heartbeat about to be sent; the value counts as sent.
+    `on_trusted()` is called when trust begins, at first and after every lapse, before anybody can act under it.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class MembershipAgent:
         spawn: Spawn,
         on_over: Callable[[str], None],
         low_watermark: Callable[[], int | None],
+        on_trusted: Callable[[], None] = lambda: None,
     ) -> None:
         self.incarnation = incarnation
         self.over: str | None = None
@@ -95,6 +97,7 @@ class MembershipAgent:
         self._settings = settings
         self._on_over = on_over
         self._low_watermark = low_watermark
+        self._on_trusted = on_trusted
         self._work = Work(clock=clock, spawn=spawn, name="membership")
         self._parting = Work(clock=clock, spawn=spawn, name="membership.parting")
         self._wake = Signal(clock)
@@ -281,6 +284,7 @@ class MembershipAgent:
         self._renewal.beat_confirmed(begun=begun)
 
     def _regained(self) -> None:
+        self._on_trusted()
         action = "trust-regained" if self._running else "incarnation-begun"
         self._running = True
         _LOG.info("%s is trusted", self.incarnation, extra={"action": action, "incarnation": str(self.incarnation)})

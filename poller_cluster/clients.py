@@ -11,6 +11,10 @@ not, the last known clients stay in use. A part is read by token range, `PART_CL
 secrets with one read: for 100,000 clients a round takes each node five small reads a second, and for a few clients two
 reads in all. Nodes begin their rounds at random instants.
 
+A node that was cut off or paused, and is trusted again, knows what held before that. It does nothing for clients until
+a refresh that began after that has ended (`recheck`), but for `RECHECK_SECONDS` at most: a part that can't be read must
+not hold up the calls of all clients.
+
 A client with an active signing secret that the key ring cannot decrypt is *locked*: its calls wait, as a suspended
 client's do, because they would be sent unsigned or without the one signature that a receiver knows. Locked clients are
 read again when the ring changed, and every `UNLOCK_SECONDS`, since their secrets may have been encrypted again. Rows
@@ -25,6 +29,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from membership.errors import StoreUnavailable
+from membership.signal import Signal
 from poller_cluster.destinations import Destinations, OpenedDestination, ServedDestination, open_all, serve
 from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState, SigningSecret
@@ -42,6 +47,7 @@ from scheduler_service.usecases.signing_secrets import active_secrets
 
 REFRESH_SECONDS = 1.0
 UNLOCK_SECONDS = 10.0
+RECHECK_SECONDS = 10.0
 CATALOG_SECONDS = 40.0
 """Leaves 20 s of the minute for reads that are slow, or have to be repeated."""
 ROWS_LOCKED_SECONDS = 120.0
@@ -126,6 +132,9 @@ class ServedClients:
         self._bounds = bounds
         self._revision: tuple[int, int] | None = None
         self._looked = 0.0
+        self._doubted: float | None = None
+        """Since when what is known may be as old as any cut-off (monotonic seconds); None: it is not."""
+        self._wake = Signal(clock)
         self._clients: dict[ClientId, ServedClient] = {}
         self._opened: dict[ClientId, dict[str, OpenedDestination]] = {}
         """The destinations of clients that have any."""
@@ -184,14 +193,25 @@ class ServedClients:
         self._wanted[client_id] = None
         return False
 
+    @property
+    def current(self) -> bool:
+        """Whether no recheck is awaited."""
+        return self._doubted is None or self._clock.monotonic() >= self._doubted + RECHECK_SECONDS
+
+    def recheck(self) -> None:
+        """Storage may not have answered for any time: refresh at once, and say that nothing is current until then."""
+        self._doubted = self._clock.monotonic()
+        self._wake.set()
+
     async def run(self) -> None:
         """Refresh periodically until cancelled."""
         while True:
             await self.refresh()
-            await self._clock.sleep(REFRESH_SECONDS)
+            await self._wake.wait(REFRESH_SECONDS)
 
     async def refresh(self) -> bool:
         """Refresh once. False if storage did not answer."""
+        doubted = self._doubted
         try:
             # Read before the catalogue: a change during that read then shows as another revision the next time.
             revision = (await self._store.catalog_revision(), self._encryption.generation)
@@ -202,6 +222,9 @@ class ServedClients:
                 self._revision, self._looked = revision, now
             else:
                 await self._go_round(now)
+            if self._doubted == doubted:
+                # Otherwise the recheck was asked for after the first of these reads.
+                self._doubted = None
             if self._wanted:
                 await self._confirm()
         except StoreUnavailable:

@@ -8,7 +8,8 @@
     CronWork, Reconciler, Retention <----'
 
 A node sends and writes only for the pollers that the lease balancer grants it, under the epoch that comes with each,
-and only while trusted. Stopping is a drain: the node hands over every poller before it leaves."""
+and only while trusted; after a lapse of trust it reads its clients before it acts (`clients`). Stopping is a drain: the
+node hands over every poller before it leaves."""
 
 from typing import Protocol
 
@@ -128,13 +129,14 @@ class Node:
             spawn=self._tasks.spawn,
             on_over=process.node_over,
             low_watermark=lambda: self.balancer.low_watermark(),
+            on_trusted=lambda: self.clients.recheck(),
         )
         self._runtime = NodeRuntime(
             clock=clock,
             randomness=randomness,
             spawn=self._tasks.spawn,
             budget=budget,
-            trusted=self.membership_agent.trusted,
+            trusted=lambda: self.membership_agent.trusted() and self.clients.current,
             on_fault=process.work_failed,
         )
         self.clients = self._build_clients(encryption)

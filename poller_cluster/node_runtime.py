@@ -13,8 +13,9 @@ from scheduler_service.runtime.randomness import Randomness
 class NodeRuntime:
     """The clock, the randomness, the tasks and the background budget of one node, and its trust.
 
-    `trusted()`: whether this incarnation may act. `on_fault(name, error)` is told of unhandled exceptions in a piece of
-    work that is retried or fails alone, while the node goes on."""
+    `trusted()`: whether this incarnation may act: it has trust, and has read its clients since it has it.
+    `on_fault(name, error)` is told of unhandled exceptions in a piece of work that is retried or fails alone, while the
+    node goes on."""
 
     clock: Clock
     randomness: Randomness

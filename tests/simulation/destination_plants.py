@@ -58,6 +58,11 @@ def a_deletion_is_not_heard_of(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ServedClients, "_serve", kept)
 
 
+def an_outage_leaves_no_doubt(patch: pytest.MonkeyPatch) -> None:
+    """A node that is trusted again acts by what it knew before."""
+    patch.setattr(ServedClients, "current", True)
+
+
 DESTINATION_PLANTS: dict[str, Plant] = {
     plant.__name__: plant
     for plant in (

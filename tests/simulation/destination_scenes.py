@@ -68,6 +68,26 @@ async def paused_after_the_claim(world: World, *, dies: bool) -> None:
     assert max(each.calls[0].at_ms for each in asked) < resumed + 31_000
 
 
+async def paused_while_nodes_are_cut_off(world: World, *, seconds: float) -> None:
+    """Nodes can't reach storage while rows become due: once it answers, none is called by what its node knew before."""
+    await _begin(world)
+    due = world.now_ms() + 6_000
+    asked = [await world.create("shop", due + 300 * number, url=CRM) for number in range(30)]
+    await world.advance(3)
+    world.cut_off()
+    await world.advance(seconds / 2)
+    await world.destinations.pause("crm")
+    paused = world.now_ms()
+    await world.advance(seconds / 2)
+    world.heal()
+    for _ in range(60):
+        await world.revive()
+        await world.advance(1)
+    assert not any(call.at_ms > paused + 5_000 for each in asked for call in each.calls)
+    await world.destinations.resume("crm")
+    await world.settle_down(within=400)
+
+
 async def resumed(world: World, *, dies: bool) -> None:
     """Rows of four minutes wait, of which the last come while the destination is paused, and one by one it is slow."""
     await _begin(world, quota=3)

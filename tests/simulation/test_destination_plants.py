@@ -17,6 +17,7 @@ from tests.simulation.world import Scene, Violation, simulate
         (plants.each_row_has_a_look_of_its_own, lambda world: scenes.resumed(world, dies=False)),
         (plants.looks_come_hours_apart, lambda world: scenes.paused_after_the_claim(world, dies=False)),
         (plants.what_is_unknown_is_gone, scenes.named_at_once),
+        (plants.an_outage_leaves_no_doubt, lambda world: scenes.paused_while_nodes_are_cut_off(world, seconds=60)),
         (plants.a_deletion_is_not_heard_of, lambda world: scenes.deleted(world, dies=False)),
     ],
 )

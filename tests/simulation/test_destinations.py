@@ -43,6 +43,12 @@ def test_claimed_rows_of_a_destination_that_is_paused_get_no_attempt(seed: int, 
     simulate(lambda world: scenes.paused_after_the_claim(world, dies=dies), seed=seed)
 
 
+@pytest.mark.parametrize("seconds", [60, 300])
+@pytest.mark.parametrize("seed", range(3))
+def test_no_node_calls_by_what_it_knew_before_an_outage(seed: int, seconds: float) -> None:
+    simulate(lambda world: scenes.paused_while_nodes_are_cut_off(world, seconds=seconds), seed=seed)
+
+
 @DEATHS
 @pytest.mark.parametrize("seed", range(2))
 def test_rows_come_in_order_of_their_due_after_a_resume(seed: int, dies: bool) -> None:

@@ -360,3 +360,45 @@ async def test_looking_for_a_destination_finds_one_whose_change_was_not_announce
 async def test_nothing_secret_of_a_destination_is_in_a_representation() -> None:
     _, stored = await with_destinations()
     assert "s3cr3t" not in repr(stored.served)
+
+
+async def test_nothing_is_current_until_a_refresh_that_began_after_the_recheck_has_ended() -> None:
+    bench = Bench()
+    await bench.add(1)
+    assert bench.clients.current
+    bench.clients.recheck()
+    assert not bench.clients.current
+    bench.connection.away.add("catalog.read")
+    assert not await bench.clients.refresh()
+    assert not bench.clients.current
+    bench.connection.away.clear()
+    assert await bench.clients.refresh()
+    assert bench.clients.current
+
+
+async def test_a_refresh_that_was_under_way_does_not_count_as_a_recheck() -> None:
+    bench = Bench()
+    read = bench.store.catalog_revision
+
+    async def cut_off_meanwhile() -> int:
+        revision = await read()
+        bench.clock.advance(1.0)
+        bench.clients.recheck()
+        return revision
+
+    bench.store.catalog_revision = cut_off_meanwhile  # type: ignore[method-assign]
+    assert await bench.clients.refresh()
+    assert not bench.clients.current
+    bench.store.catalog_revision = read  # type: ignore[method-assign]
+    assert await bench.clients.refresh()
+    assert bench.clients.current
+
+
+async def test_a_catalogue_that_cannot_be_read_holds_calls_for_a_while_only() -> None:
+    bench = Bench()
+    bench.connection.away.add("catalog.read")
+    bench.clients.recheck()
+    await bench.seconds(int(clients.RECHECK_SECONDS) - 1)
+    assert not bench.clients.current
+    await bench.seconds(1)
+    assert bench.clients.current
