@@ -20,7 +20,7 @@ class HeldPollers(Protocol):
 
     def share_of_all(self) -> float:
         """The part of the pollers of all clients' quotas that are held, without those of built-in clients: at most 1,
-        and over all nodes at most 1."""
+        and over all nodes too, but for nodes that hold only pollers beyond quotas that were lowered. 0: none is."""
 
     def wake(self, client_id: ClientId) -> None:
         """Rows of this client that were not claimed for lack of room, of the client or their receiver, may be

@@ -110,14 +110,16 @@ class NodePollers:
         return share
 
     def share_of_all(self) -> float:
+        """A node that holds only pollers beyond quotas that were lowered has the share of one: they still have rows."""
         if self._share_of_all is None:
             quotas = {one.client_id: one.quota for one in self._clients.all() if not one.record.built_in}
-            held = sum(
-                poller_id < quotas.get(pollers.client_id, 0)
+            held = [
+                poller_id < quotas[pollers.client_id]
                 for pollers in self._pollers.values()
+                if pollers.client_id in quotas
                 for poller_id in pollers.pollers
-            )
-            self._share_of_all = held / max(sum(quotas.values()), 1)
+            ]
+            self._share_of_all = max(sum(held), min(len(held), 1)) / max(sum(quotas.values()), 1)
         return self._share_of_all
 
     def wake(self, client_id: ClientId) -> None:

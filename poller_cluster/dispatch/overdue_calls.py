@@ -33,6 +33,8 @@ LEAST_BURST = 1.5
 """Tokens saved up at least, so that a rate of a few calls a second does not suffer from the time that a claim takes."""
 LOOKS_A_SECOND = 10
 SOONEST_LOOK_SECONDS = 0.01
+NO_PART_SECONDS = 1.0
+"""From one look to the next while this node has no part of a rate: its last poller was taken, its minutes end soon."""
 APART_MS = 5_000
 """Refusals further apart than this are two stretches of time in which rows were held back."""
 _ROUNDING = 1e-6
@@ -75,6 +77,8 @@ class _Bucket:
             return 0.0
         if self.room(rate, now) <= 0 and self._tokens >= 1:
             return 1.0 / LOOKS_A_SECOND
+        if rate <= 0:
+            return NO_PART_SECONDS
         worth = max(min(rows, int(rate / LOOKS_A_SECOND)), 1)
         return max((worth - self._tokens - _ROUNDING) / rate, 0.0)
 

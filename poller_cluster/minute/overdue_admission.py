@@ -90,7 +90,6 @@ class OverdueAdmission:
         """Which of the held rows are to be judged again."""
         if client is None or not self._calls.limited(client):
             return Again(ALL)
-        room = self._calls.room(client)
-        if room <= 0:
-            self._calls.refuse(client, self)
-        return Again(max(room, 0))
+        # Even if there is room: the first rows may be held for their keys or receivers, and leave it to those behind.
+        self._calls.refuse(client, self)
+        return Again(max(self._calls.room(client), 0))

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from scheduler_service.domain.clients import ClientSettings
+from scheduler_service.domain.clients import ClientSettings, RetrySettings
 from scheduler_service.domain.overdue_rates import OVERDUE_AFTER_MS
 from tests.simulation.creates import CreateRecord
 from tests.simulation.receivers import Call
@@ -162,3 +162,38 @@ async def keys_wait_for_recovery(world: World) -> None:
 
 def test_rows_with_an_ordering_key_wait_for_recovery_at_most() -> None:
     simulate(keys_wait_for_recovery)
+
+
+async def rows_of_failing_keys_come_first(world: World) -> None:
+    retry = RetrySettings(max_attempts=100, base_seconds=1.0, cap_seconds=2.0)
+    await world.add_client("shop", settings=ClientSettings(retry=retry, overdue_per_second=RATE))
+    start = world.now_ms() + 60_000
+    for minute in range(6):
+        for number in range(60):
+            await world.create("shop", start + 60_000 * minute + 50 * number, ordering_key="k" if number < 30 else None)
+    await world.advance(660)
+    world.receiver.script = lambda call: 503
+    world.add_node("a")
+    await world.advance(30)
+    world.receiver.script = lambda call: 200
+    await world.settle_down(within=180.0)
+
+
+def test_rows_that_wait_for_their_keys_leave_the_rate_to_those_behind_them() -> None:
+    simulate(rows_of_failing_keys_come_first)
+
+
+async def quota_lowered(world: World) -> None:
+    await world.add_client("shop", quota=4)
+    await world.truth.clients.set_overdue_rate(2 * RATE)
+    await outage(world, "shop", each_minute=120, seconds=600)
+    for name in "abcd":
+        world.add_node(name)
+    await world.advance(20)
+    await world.change_client("shop", poller_quota=1)
+    await world.truth.clients.announce()
+    await world.settle_down(within=300.0)
+
+
+def test_pollers_beyond_a_lowered_quota_have_a_part_of_the_rate_of_all() -> None:
+    simulate(quota_lowered)
