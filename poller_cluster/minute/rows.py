@@ -33,6 +33,7 @@ class PendingRow:
         "first_attempt_at",
         "forgotten",
         "found_at",
+        "held_since",
         "hold",
         "key",
         "last",
@@ -58,6 +59,8 @@ class PendingRow:
         self.last: tuple[int | None, str | None] = (None, None)
         self.waited: Waits | None = None
         self.hold: tuple[int, Hold] | None = None
+        self.held_since: int = MAX_DUE
+        """When it was held first since its last check."""
         self.overdue = False
         self.word = word_of(row.options) if row.is_retry_row else None
 
@@ -69,9 +72,9 @@ class PendingRow:
     def check_is_old(self, now: int) -> bool:
         """Whether it is a run of a cron that was held so long that what it was checked against may have changed. Those
         that may give way to others are judged for that once, when it is their turn (`Recheck`)."""
-        if self.row.cron_id is None or self.redelivery or self.hold is None or may_yield(self.row.options):
+        if now - self.held_since <= CHECK_HOLDS_MS or self.row.cron_id is None or self.redelivery:
             return False
-        return now - self.hold[0] > CHECK_HOLDS_MS
+        return not may_yield(self.row.options)
 
     @property
     def fraction(self) -> float:
@@ -114,7 +117,9 @@ class PendingRow:
 
     def held(self, hold: "Hold", now: int) -> None:
         """It is held from now on. Before its due it waits for that alone."""
-        self.hold = max(now, self.row.due), hold
+        since = max(now, self.row.due)
+        self.hold = since, hold
+        self.held_since = min(self.held_since, since)
 
     def let_go(self, now: int) -> None:
         """It is to be judged again."""
@@ -350,7 +355,7 @@ class PendingRows:
                     break
                 entry = heapq.heappop(rows)[1]
                 if entry.check_is_old(now):
-                    entry.checked = False
+                    entry.checked, entry.held_since = False, MAX_DUE
                     self.unchecked[entry.key] = entry
                 entry.let_go(now)
                 self.put_back([entry])

@@ -49,6 +49,7 @@ def test_everything_that_can_be_set_has_a_bound() -> None:
         "flows",
         "receiver_verbs",
         "event_feed",
+        "overdue_per_second",
     }
     retry = {f"retry_{one.name}" for one in msgspec.structs.fields(RetrySettings)} - {"retry_final_statuses"}
     assert {one.name for one in fields(ClientBounds)} == settings | retry
