@@ -23,7 +23,8 @@
     pause_crons pause_failing_crons        crons are paused by their label, or because their runs fail
     destinations destination_request       where calls go: stored; judged, with `client_certificates`
     named_destinations destination_users   which of them callbacks may name; what names one
-    destination_figures                    what became of a destination's calls, asked of the nodes
+    destination_figures recent_calls       what became of a destination's calls, and of all calls, asked of the nodes
+    asked_nodes                            a question to the present nodes
     read_events subscriptions              a client's feed; which of its events are sent where
     backlog open_minutes held_back         what is overdue; unsettled minutes; whose receivers get no calls
     forecast minute_loads                  what is to come; what minutes hold
@@ -31,6 +32,8 @@
     revised_rows                           how clients, destinations and subscriptions are changed
     public_keys                            what anybody may know of a client's key pairs
     key_ring sealed_texts sealed_headers secret_encryption    secrets, headers and destinations at rest
+    sessions                               the console's: a key, or a person, for a token
+    overdue_rate tell_audits               the rate of overdue calls; findings of audits as events
     authenticate key_uses admission        who is calling, from memory; last uses of keys; may this client create now
     members cluster                        the reader of heartbeats; the operator's view, drains of nodes
     shared_looks                           one read of storage for several callers

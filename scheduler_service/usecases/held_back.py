@@ -1,16 +1,14 @@
 """Find: clients some of whose receivers get no calls, because they only failed, as the present nodes say.
 
-An open breaker is known to its node alone. Every node that beats is asked on its own port, for many clients at once;
-one that does not answer in time, or is of a version before this, is passed over.
+An open breaker is known to its node alone. Each is asked for many clients at once (`asked_nodes`); a silent one is
+passed over.
 """
 
 from collections.abc import Sequence
 
-from scheduler_service.domain.errors import NodeUnreachable
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.ports import NodePorts
-from scheduler_service.runtime.concurrently import concurrently
-from scheduler_service.usecases.destination_figures import ASKED_AT_ONCE
+from scheduler_service.usecases.asked_nodes import ask_nodes
 from scheduler_service.usecases.members import Member, WatchMembers
 
 
@@ -25,13 +23,9 @@ class FindHeldBack:
         """Those of them that have such a receiver."""
 
         async def ask(member: Member) -> Sequence[ClientId]:
-            try:
-                return await self._nodes.held_back(member.incarnation, client_ids, address=member.heartbeat.address)
-            except NodeUnreachable:
-                return ()
+            return await self._nodes.held_back(member.incarnation, client_ids, address=member.heartbeat.address)
 
         if not client_ids:
             return set()
-        asked = [member for member in self._members.members() if member.beats]
-        answers = await concurrently(ask, asked, width=ASKED_AT_ONCE)
+        answers, _ = await ask_nodes(self._members, ask)
         return {client_id for answer in answers for client_id in answer}

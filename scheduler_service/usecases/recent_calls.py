@@ -1,7 +1,7 @@
 """Show: what the nodes have called within the last minute.
 
-Every node that beats is asked on its own port, many at once; one that does not answer in time is named instead.
-Concurrent callers share one answer, which is kept for two seconds.
+The nodes are asked (`asked_nodes`); a silent one is named instead. Concurrent callers share one answer, which is kept
+for two seconds.
 """
 
 from collections.abc import Sequence
@@ -9,11 +9,9 @@ from typing import Final, NamedTuple
 
 from membership.identity import NodeId
 from scheduler_service.domain.call_figures import CallFigures, merged
-from scheduler_service.domain.errors import NodeUnreachable
 from scheduler_service.domain.ports import NodePorts
 from scheduler_service.runtime.clock import Clock
-from scheduler_service.runtime.concurrently import concurrently
-from scheduler_service.usecases.destination_figures import ASKED_AT_ONCE
+from scheduler_service.usecases.asked_nodes import ask_nodes
 from scheduler_service.usecases.members import Member, WatchMembers
 from scheduler_service.usecases.shared_looks import KeptLook
 
@@ -41,15 +39,8 @@ class ShowRecentCalls:
         return await self._look()
 
     async def _ask_all(self) -> RecentCallsShown:
-        asked = [member for member in self._members.members() if member.beats]
-        answers = await concurrently(self._ask, asked, width=ASKED_AT_ONCE)
-        return RecentCallsShown(
-            merged(answer for answer in answers if answer is not None),
-            [member.incarnation.node_id for member, answer in zip(asked, answers, strict=True) if answer is None],
-        )
+        answers, silent = await ask_nodes(self._members, self._ask)
+        return RecentCallsShown(merged(answers), silent)
 
-    async def _ask(self, member: Member) -> CallFigures | None:
-        try:
-            return await self._nodes.call_figures(member.incarnation, address=member.heartbeat.address)
-        except NodeUnreachable:
-            return None
+    async def _ask(self, member: Member) -> CallFigures:
+        return await self._nodes.call_figures(member.incarnation, address=member.heartbeat.address)
