@@ -42,8 +42,6 @@ async def change_access(page: Page) -> web.Response:
             try:
                 made = await page.send("POST", f"{client}/keys", asked)
             except OperationRefused as error:
-                if error.status >= 500:
-                    raise
                 return await _access(page, error=error)
             return page.render("made_once.html", made=made, what="key", text=made["key"])
         case "revoke-key":

@@ -60,4 +60,4 @@ async def act_on_client(page: Page) -> web.Response:
     if act not in ACTS:
         return page.render("not_found.html", status=404, sought=act)
     await page.send("POST", f"{page.client()}:{act}")
-    return page.done(f"/console/clients/{part(page.context.path('client_id'))}", ACTS[act])
+    return page.done(page.home(), ACTS[act])

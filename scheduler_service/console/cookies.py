@@ -5,6 +5,8 @@ from urllib.parse import quote, unquote
 
 from aiohttp import web
 
+from scheduler_service.usecases.sessions import Begun
+
 SECURE: Final = "__Host-minutehand"
 """Browsers take a cookie of this name from this host by HTTPS only: no neighbour and nobody on the way can set it."""
 PLAIN: Final = "minutehand"
@@ -26,9 +28,16 @@ class Cookies:
         """The token of a session, ended or not."""
         return request.cookies.get(self._name) or None
 
-    def give_token(self, response: web.Response, token: str, *, seconds: int) -> None:
+    def give_token(self, response: web.Response, session: Begun, *, now_ms: int) -> None:
+        """For as long as the session lasts."""
         response.set_cookie(
-            self._name, token, path="/", max_age=seconds, httponly=True, samesite="Strict", secure=self._secure
+            self._name,
+            session.token,
+            path="/",
+            max_age=(session.expires_at - now_ms) // 1000,
+            httponly=True,
+            samesite="Strict",
+            secure=self._secure,
         )
 
     def take_token(self, response: web.Response) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from scheduler_service.api.resources.schedule_views import MASK
-from scheduler_service.console.forms import given, headers_of, instant_of, lines_of, numbers
+from scheduler_service.console.forms import CALLED, callback_of, given, given_below, instant_of, lines_of, numbers
 
 _TEXTS: Final = ("label", "ordering_key", "overlap", "on_success", "on_failure")
 _INSTANTS: Final = ("starts_at", "ends_at")
@@ -16,7 +16,6 @@ _NUMBERS: Final = (
     "pause_after_failures",
     "succeed_within_seconds",
 )
-_CALLED: Final = ("url", "destination", "path", "method")
 _OF_CALENDAR: Final = ("country", "subdivision")
 KEPT: Final = "keep"
 """The value of the field `callback` of a form that does not show it."""
@@ -32,18 +31,15 @@ def rule_request(form: Mapping[str, str]) -> dict[str, Any]:
     for name in ("also", "excluding"):
         if lines := lines_of(form.get(name, "")):
             rule[name] = lines
-    calendar: dict[str, Any] = {
-        key.partition(".")[2]: value
-        for key, value in given(form, [f"calendar.{name}" for name in _OF_CALENDAR]).items()
-    }
+    calendar: dict[str, Any] = {**given_below(form, "calendar", _OF_CALENDAR)}
     if dates := lines_of(form.get("calendar.dates", "")):
         calendar["dates"] = dates
     if "calendar.weekends" in form:
         calendar["weekends"] = True
     if calendar:
         rule["calendar"] = {**calendar, "on": form.get("calendar.on") or "skip"}
-    if dst := given(form, ("dst.gap", "dst.fold")):
-        rule["dst"] = {key.partition(".")[2]: value for key, value in dst.items()}
+    if dst := given_below(form, "dst", ("gap", "fold")):
+        rule["dst"] = dst
     return rule
 
 
@@ -66,16 +62,8 @@ def cron_request(form: Mapping[str, str], present: Mapping[str, Any] | None) -> 
 
 
 def _callback(form: Mapping[str, str], present: Mapping[str, Any], faults: dict[str, str]) -> dict[str, Any]:
-    found = given(form, [f"callback.{name}" for name in _CALLED])
-    callback: dict[str, Any] = {name.partition(".")[2]: value for name, value in found.items()}
-    wrong: dict[str, str] = {}
-    if headers := headers_of(form.get("callback.headers", ""), wrong):
-        callback["headers"] = headers
-    faults |= {f"/callback{pointer}": detail for pointer, detail in wrong.items()}
-    if body := form.get("callback.body", ""):
-        # Browsers send line breaks as two characters.
-        callback["body"] = body.replace("\r\n", "\n")
-    elif "body_base64" in present:
+    callback = callback_of(form, faults, prefix="callback.")
+    if "body" not in callback and "body_base64" in present:
         callback["body_base64"] = present["body_base64"]
     more = ("flow_key", "flow_rate", "flow_parallelism", "ack")
     return callback | {name: present[name] for name in more if name in present}
@@ -96,6 +84,6 @@ def cron_fields(cron: Mapping[str, Any]) -> dict[str, str]:
 
 def callback_fields(callback: Mapping[str, Any]) -> dict[str, str]:
     """Those of what is called, in the clear but for what the API masks."""
-    fields = {f"callback.{name}": callback[name] for name in _CALLED if name in callback}
+    fields = {f"callback.{name}": callback[name] for name in CALLED if name in callback}
     fields["callback.headers"] = "\n".join(f"{name}: {value}" for name, value in (callback["headers"] or {}).items())
     return {**fields, "callback.body": callback.get("body", "")}

@@ -18,7 +18,7 @@ from scheduler_service.console.cron_forms import (
     rule_request,
 )
 from scheduler_service.console.destination_forms import METHODS
-from scheduler_service.console.operations import OperationRefused, part, refused_form
+from scheduler_service.console.operations import OperationRefused, part
 from scheduler_service.console.pages import Page
 from scheduler_service.console.rendering import zone_of
 from scheduler_service.domain.crons import Dialect
@@ -118,7 +118,7 @@ async def _fires(
 
 
 async def change_cron(page: Page) -> web.StreamResponse:
-    path, at = _operation(page), f"{page.home()}/crons/{part(page.context.path('cron_id'))}"
+    path, at = _operation(page), page.address("crons", "cron_id")
     match page.form.get("act"):
         case "show":
             await page.get(path, shown=False)
@@ -177,14 +177,8 @@ async def _save(
     body, faults = cron_request(page.form, present)
     if not cron_id:
         faults["/cron_id"] = "is required"
-    try:
-        if faults:
-            raise refused_form(faults)
-        # What is called may hold secrets, so the page says nothing of the request.
-        await page.send("PUT", f"{page.client()}/crons/{part(cron_id)}", body, headers=precondition, shown=False)
-    except OperationRefused as error:
-        if error.status >= 500:
-            raise
+    error = await page.put(f"{page.client()}/crons/{part(cron_id)}", body, faults, precondition=precondition)
+    if error is not None:
         return await _form(page, page.form, present=present, error=error)
     at = f"{page.home()}/crons/{part(cron_id)}"
     return page.done(at, "It is created." if present is None else "It is changed.")
@@ -205,8 +199,6 @@ async def _form(
             asked = {**rule_request(values), "count": PREVIEWED}
             previewed = await page.send("POST", "/v1/crons:preview", asked)
         except OperationRefused as refused:
-            if refused.status >= 500:
-                raise
             wrong = refused
     return page.render(
         "cron_form.html",
@@ -228,4 +220,4 @@ def _now(page: Page) -> datetime:
 
 
 def _operation(page: Page) -> str:
-    return f"{page.client()}/crons/{part(page.context.path('cron_id'))}"
+    return page.operation("crons", "cron_id")

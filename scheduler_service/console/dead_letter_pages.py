@@ -50,8 +50,6 @@ async def list_dead_letters(page: Page) -> web.Response:
             **{**filters, **window},
         )
     except OperationRefused as refused:
-        if refused.status >= 500:
-            raise
         error = refused
     chosen: dict[str, str] = {**filters, **window}
     return page.render(

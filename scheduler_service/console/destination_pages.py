@@ -8,7 +8,7 @@ from aiohttp import web
 
 from scheduler_service.console.cluster_pages import Sentence
 from scheduler_service.console.destination_forms import METHODS, destination_fields, destination_request
-from scheduler_service.console.operations import OperationRefused, part, refused_form
+from scheduler_service.console.operations import OperationRefused, part
 from scheduler_service.console.pages import Page
 from scheduler_service.domain.destination_figures import BreakerState
 
@@ -46,7 +46,7 @@ async def show_destination(page: Page) -> web.Response:
 
 
 async def change_destination(page: Page) -> web.Response:
-    path, at = _operation(page), f"{page.home()}/destinations/{part(page.context.path('destination'))}"
+    path, at = _operation(page), page.address("destinations", "destination")
     match page.form.get("act"):
         case "pause":
             await page.send("POST", f"{path}:pause")
@@ -90,14 +90,8 @@ async def _save(
     body, faults = destination_request(page.form, present)
     if not name:
         faults["/name"] = "is required"
-    try:
-        if faults:
-            raise refused_form(faults)
-        # The request may hold secrets, so the page says nothing of it.
-        await page.send("PUT", f"{page.client()}/destinations/{part(name)}", body, headers=precondition, shown=False)
-    except OperationRefused as error:
-        if error.status >= 500:
-            raise
+    error = await page.put(f"{page.client()}/destinations/{part(name)}", body, faults, precondition=precondition)
+    if error is not None:
         return _form(page, page.form, present=present, error=error)
     at = f"{page.home()}/destinations/{part(name)}"
     return page.done(at, "It is created." if present is None else "It is changed: nodes know within seconds.")
@@ -142,4 +136,4 @@ def health_of(destination: Mapping[str, Any]) -> Sentence:
 
 
 def _operation(page: Page) -> str:
-    return f"{page.client()}/destinations/{part(page.context.path('destination'))}"
+    return page.operation("destinations", "destination")

@@ -12,12 +12,31 @@ from typing import Any, Final
 from scheduler_service.api.resources.schedule_views import MASK
 from scheduler_service.console.contents import HIDDEN
 
+CALLED: Final = ("url", "destination", "path", "method")
 _WITHOUT_ZONE: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?")
 
 
 def given(form: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
     """The fields of these names that are not empty, without spaces around them."""
     return {name: text for name in names if (text := form.get(name, "").strip())}
+
+
+def given_below(form: Mapping[str, str], group: str, names: Iterable[str]) -> dict[str, str]:
+    """The fields `GROUP.NAME` that are not empty, by their names."""
+    return {name: text for name in names if (text := form.get(f"{group}.{name}", "").strip())}
+
+
+def callback_of(form: Mapping[str, str], faults: dict[str, str], *, prefix: str = "") -> dict[str, Any]:
+    """What is called, by the fields of `CALLED`, `headers` and `body`, each behind `prefix`. Adds to `faults`."""
+    callback: dict[str, Any] = {name: text for name in CALLED if (text := form.get(f"{prefix}{name}", "").strip())}
+    wrong: dict[str, str] = {}
+    if headers := headers_of(form.get(f"{prefix}headers", ""), wrong):
+        callback["headers"] = headers
+    faults |= {f"/callback{pointer}": detail for pointer, detail in wrong.items()}
+    if body := form.get(f"{prefix}body", ""):
+        # Browsers send line breaks as two characters.
+        callback["body"] = body.replace("\r\n", "\n")
+    return callback
 
 
 def instant_of(text: str) -> str:

@@ -59,8 +59,7 @@ class OpenIdPages:
         # Browsers send a strict cookie only if a page of this origin led to the next one: no redirect from elsewhere.
         text = environment().get_template("logged_in.html").render(next=own_page(next_) or "/console")
         response = self._forgotten(web.Response(body=text.encode(), headers=PAGE_HEADERS))
-        seconds = (session.expires_at - services.clock.wall_ms()) // 1000
-        self._cookies.give_token(response, session.token, seconds=seconds)
+        self._cookies.give_token(response, session, now_ms=services.clock.wall_ms())
         context.log("console-login", principal=session.principal.name)
         return response
 

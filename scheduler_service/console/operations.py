@@ -34,7 +34,7 @@ class Asked:
     body: Any = None
 
 
-class OperationRefused(MinutehandError):
+class OperationUnsuccessful(MinutehandError):
     """The API's answer was a problem."""
 
     def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
@@ -50,6 +50,14 @@ class OperationRefused(MinutehandError):
     def faults(self) -> Mapping[str, str]:
         """What is wrong with which field, by its pointer."""
         return {one["pointer"]: one["detail"] for one in self.problem.get("errors", ())}
+
+
+class OperationRefused(OperationUnsuccessful):
+    """The request can't be done as it is: the page may say so beside its form."""
+
+
+def unsuccessful(status: int, problem: Mapping[str, Any]) -> OperationUnsuccessful:
+    return (OperationUnsuccessful if status >= 500 else OperationRefused)(status, problem)
 
 
 def refused_form(faults: Mapping[str, str]) -> OperationRefused:
@@ -75,7 +83,7 @@ class Operations:
         shown: bool = True,
         **more: str | int | Sequence[str] | None,
     ) -> Any:
-        """The JSON of an answer. `shown`: the page says that it was asked for. Raises OperationRefused."""
+        """The JSON of an answer. `shown`: the page says that it was asked for. Raises OperationUnsuccessful."""
         return await self._ask("GET", path, {**(query or {}), **more}, None, shown=shown)
 
     async def send(
@@ -88,14 +96,14 @@ class Operations:
         shown: bool = True,
     ) -> Any:
         """The JSON of an answer; None: it has no body. `shown` False: for a body with secrets. Raises
-        OperationRefused."""
+        OperationUnsuccessful."""
         return await self._ask(method, path, {}, body, headers=headers, shown=shown)
 
     async def stream(self, path: str, *, headers: Mapping[str, str]) -> web.StreamResponse:
-        """Have an operation answer this page's request itself. Raises OperationRefused."""
+        """Have an operation answer this page's request itself. Raises OperationUnsuccessful."""
         response = await self._answer("GET", path, None, headers)
         if response.status >= 400:
-            raise OperationRefused(response.status, _json_of(response) or {})
+            raise unsuccessful(response.status, _json_of(response) or {})
         return response
 
     async def _ask(
@@ -115,7 +123,7 @@ class Operations:
         response = await self._answer(method, whole, data, headers or {})
         answer = _json_of(response)
         if response.status >= 400:
-            raise OperationRefused(response.status, answer or {})
+            raise unsuccessful(response.status, answer or {})
         return answer
 
     async def _answer(

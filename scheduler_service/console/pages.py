@@ -12,7 +12,13 @@ from scheduler_service.api.http.html import HTML
 from scheduler_service.api.http.route import SERVER, Handler, RequestContext
 from scheduler_service.api.problems import Problem, Refusal
 from scheduler_service.console.cookies import Cookies
-from scheduler_service.console.operations import OperationRefused, Operations, part
+from scheduler_service.console.operations import (
+    OperationRefused,
+    Operations,
+    OperationUnsuccessful,
+    part,
+    refused_form,
+)
 from scheduler_service.console.rendering import environment, instant
 from scheduler_service.console.samples import samples_of
 from scheduler_service.domain.clients import Scope
@@ -70,6 +76,14 @@ class Page:
         """The address of the client's pages."""
         return f"/console/clients/{part(self.context.path('client_id'))}"
 
+    def operation(self, nouns: str, variable: str) -> str:
+        """The path of the operations on the one of the client's `nouns` that the address names."""
+        return f"{self.client()}/{nouns}/{part(self.context.path(variable))}"
+
+    def address(self, nouns: str, variable: str) -> str:
+        """The address of its page."""
+        return f"{self.home()}/{nouns}/{part(self.context.path(variable))}"
+
     def may(self, scope: str) -> bool:
         """Whether the caller's key has a scope; administrators have all."""
         has = self.visitor.principal.scope
@@ -111,6 +125,19 @@ class Page:
             self.cookies.forget_said(response)
         return response
 
+    async def put(
+        self, path: str, body: Any, faults: Mapping[str, str], *, precondition: Mapping[str, str]
+    ) -> OperationRefused | None:
+        """Create or replace what a form describes, unless it has `faults`. Returns what is wrong with it; None: it is
+        done. The request may hold secrets, so the page says nothing of it."""
+        if faults:
+            return refused_form(faults)
+        try:
+            await self.send("PUT", path, body, headers=precondition, shown=False)
+        except OperationRefused as error:
+            return error
+        return None
+
     def done(self, location: str, said: str) -> web.Response:
         """The answer to a form: the page to go to, which says once what was done."""
         response = redirect(location)
@@ -145,7 +172,7 @@ async def answer(asked: Page, handler: PageHandler) -> web.StreamResponse:
     """What the handler answers, or a page that says why the API refused."""
     try:
         return await handler(asked)
-    except OperationRefused as error:
+    except OperationUnsuccessful as error:
         return asked.render("refused.html", status=error.status, error=error)
 
 
@@ -191,13 +218,11 @@ async def read_form(request: web.Request) -> Mapping[str, str]:
     """The fields of a form; of a repeated one the values, a line each. Raises Refusal."""
     if request.content_type != "application/x-www-form-urlencoded":
         raise Refusal("unsupported-media-type", "send the form as a browser does")
-    if (request.content_length or 0) > FORM_LIMIT:
-        raise Refusal("content-too-large", f"the form is larger than the limit of {FORM_LIMIT} bytes")
-    data = bytearray()
-    while not request.content.at_eof():
+    data, announced = bytearray(), request.content_length or 0
+    while max(len(data), announced) <= FORM_LIMIT and not request.content.at_eof():
         data += await request.content.readany()
-        if len(data) > FORM_LIMIT:
-            raise Refusal("content-too-large", f"the form is larger than the limit of {FORM_LIMIT} bytes")
+    if max(len(data), announced) > FORM_LIMIT:
+        raise Refusal("content-too-large", f"the form is larger than the limit of {FORM_LIMIT} bytes")
     try:
         pairs = parse_qsl(data.decode(), keep_blank_values=True, max_num_fields=_FIELDS)
     except ValueError:

@@ -4,7 +4,6 @@ from typing import Final
 
 from aiohttp import web
 
-from scheduler_service.console.operations import part
 from scheduler_service.console.pages import Page
 
 RECONCILIATIONS_A_PAGE: Final = 50
@@ -18,14 +17,17 @@ async def list_reconciliations(page: Page) -> web.Response:
 
 
 async def show_reconciliation(page: Page) -> web.Response:
-    path = f"{page.client()}/reconciliations/{part(page.context.path('reconciliation_id'))}"
+    path = _operation(page)
     found = await page.get(path)
     schedules = await page.get(f"{path}/schedules", limit=RECONCILIATIONS_A_PAGE, cursor=page.query.get("cursor"))
     return page.render("reconciliation.html", found=found, schedules=schedules)
 
 
 async def stop_reconciliation(page: Page) -> web.Response:
-    reconciliation_id = page.context.path("reconciliation_id")
-    await page.send("POST", f"{page.client()}/reconciliations/{part(reconciliation_id)}:stop")
-    at = f"/console/clients/{part(page.context.path('client_id'))}/reconciliations/{part(reconciliation_id)}"
+    await page.send("POST", f"{_operation(page)}:stop")
+    at = page.address("reconciliations", "reconciliation_id")
     return page.done(at, "It is stopped: what it has done stays done.")
+
+
+def _operation(page: Page) -> str:
+    return page.operation("reconciliations", "reconciliation_id")

@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from scheduler_service.console.contents import address_of
 from scheduler_service.domain.crons import InvalidRule
@@ -164,5 +164,5 @@ def environment() -> Environment:
         "viewers": viewers,
         "tone": tone,
     }
-    made.globals |= {"static": lambda name: f"/console/static/{version_of(name)}/{name}", "escape": escape}
+    made.globals |= {"static": lambda name: f"/console/static/{version_of(name)}/{name}"}
     return made

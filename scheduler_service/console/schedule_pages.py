@@ -1,5 +1,6 @@
 """A client's schedules: find them, see what became of one and why, call it again, cancel or reschedule it."""
 
+from contextlib import suppress
 from typing import Any, Final
 
 from aiohttp import web
@@ -26,8 +27,6 @@ async def list_schedules(page: Page) -> web.Response:
     try:
         listed = await page.get(f"{client}/schedules", given, limit=SCHEDULES_A_PAGE, cursor=query.get("cursor"))
     except OperationRefused as refused:
-        if refused.status >= 500:
-            raise
         error = refused
     return page.render(
         "schedules.html",
@@ -82,11 +81,8 @@ async def _show_sent(page: Page) -> web.StreamResponse:
     async def show(page: Page) -> web.StreamResponse:
         preview = None
         if page.may("write"):
-            try:
+            with suppress(OperationRefused):
                 preview = await page.send("POST", f"{path}:preview")
-            except OperationRefused as refused:
-                if refused.status >= 500:
-                    raise
         return await _schedule(page, sent=unmasked(preview or sent))
 
     return await page.under_audit(SHOW_CONTENT, show)
@@ -94,7 +90,7 @@ async def _show_sent(page: Page) -> web.StreamResponse:
 
 async def change_schedule(page: Page) -> web.StreamResponse:
     path, schedules = _operation(page), f"{page.home()}/schedules"
-    at = f"{schedules}/{part(page.context.path('schedule_id'))}"
+    at = page.address("schedules", "schedule_id")
     match page.form.get("act"):
         case "show":
             return await _show_sent(page)
@@ -115,4 +111,4 @@ async def change_schedule(page: Page) -> web.StreamResponse:
 
 
 def _operation(page: Page) -> str:
-    return f"{page.client()}/schedules/{part(page.context.path('schedule_id'))}"
+    return page.operation("schedules", "schedule_id")

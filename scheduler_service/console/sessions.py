@@ -41,8 +41,7 @@ class LoginPages:
         except Unauthenticated:
             return self._page(next_=form.get("next"), wrong="This key is not known, or has ended.")
         response = redirect(own_page(form.get("next")) or "/console")
-        seconds = (begun.expires_at - context.services.clock.wall_ms()) // 1000
-        self.cookies.give_token(response, begun.token, seconds=seconds)
+        self.cookies.give_token(response, begun, now_ms=context.services.clock.wall_ms())
         context.log("console-login", principal=begun.principal.name)
         return response
 

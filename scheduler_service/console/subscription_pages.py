@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from scheduler_service.console.forms import given, lines_of
+from scheduler_service.console.forms import given_below, lines_of
 from scheduler_service.console.operations import OperationRefused, part
 from scheduler_service.console.pages import Page
 from scheduler_service.domain.events import EventType
@@ -47,8 +47,6 @@ async def change_subscription(page: Page) -> web.Response:
             try:
                 await page.send("PUT", path, request_of(form), headers=precondition)
             except OperationRefused as error:
-                if error.status >= 500:
-                    raise
                 return await _subscriptions(page, sought=name if revision else None, error=error)
             return page.done(at, f"Events are sent as {name} says.")
         case "delete":
@@ -65,9 +63,8 @@ def request_of(form: Mapping[str, str]) -> dict[str, Any]:
         "events": lines_of(form.get("events", "")),
         "enabled": "enabled" in form,
     }
-    filters = given(form, [f"filter.{name}" for name in FILTERS])
-    if filters:
-        asked["filter"] = {name.partition(".")[2]: value for name, value in filters.items()}
+    if filters := given_below(form, "filter", FILTERS):
+        asked["filter"] = filters
     return asked
 
 

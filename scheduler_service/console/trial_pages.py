@@ -7,8 +7,8 @@ from aiohttp import web
 
 from scheduler_service.api.resources.schedule_views import MASK
 from scheduler_service.console.destination_forms import METHODS
-from scheduler_service.console.forms import given, headers_of, numbers
-from scheduler_service.console.operations import Asked, OperationRefused, refused_form
+from scheduler_service.console.forms import callback_of, numbers
+from scheduler_service.console.operations import Asked, OperationUnsuccessful, refused_form
 from scheduler_service.console.pages import Page
 
 TIMES: Final = (
@@ -36,7 +36,7 @@ async def call_trial(page: Page) -> web.Response:
             raise refused_form(faults)
         page.context.deadline.disarm()  # it may take as long as the client's calls may: the operation has that bound
         exchange = await page.send("POST", path, body, shown=False)
-    except OperationRefused as error:
+    except OperationUnsuccessful as error:
         return _trial(page, page.form, known, error=error)
     return _trial(page, page.form, known, exchange=exchange)
 
@@ -46,7 +46,7 @@ def _trial(
     values: Mapping[str, str],
     known: Any,
     *,
-    error: OperationRefused | None = None,
+    error: OperationUnsuccessful | None = None,
     exchange: Any = None,
 ) -> web.Response:
     return page.render(
@@ -63,14 +63,8 @@ def _trial(
 
 def trial_request(form: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
     """The request, and faults by pointer. Pure."""
-    wrong: dict[str, str] = {}
-    callback: dict[str, Any] = given(form, ("url", "destination", "path", "method"))
-    if headers := headers_of(form.get("headers", ""), wrong):
-        callback["headers"] = headers
-    if body := form.get("body", ""):
-        # Browsers send line breaks as two characters.
-        callback["body"] = body.replace("\r\n", "\n")
-    faults = {f"/callback{pointer}": detail for pointer, detail in wrong.items()}
+    faults: dict[str, str] = {}
+    callback = callback_of(form, faults)
     return {"callback": callback, **numbers(form, ("timeout_seconds",))}, faults
 
 
