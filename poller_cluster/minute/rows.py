@@ -105,10 +105,10 @@ class PendingRow:
         self.last = (original.last_status, original.last_error)
         if original.reason == DESTINATION_PAUSED:
             self.found_at = self.row.due
-        # A redelivery begins a new count.
         if self.waited is not None:
             # It was checked before, and has been held since.
             return
+        # A redelivery begins a new count.
         if original.fired_by is not None and original.reason != REDELIVERY:
             self.waited = Waits(original.fired_by)
         if original.reason == LATE_CREATE:

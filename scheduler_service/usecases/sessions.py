@@ -47,7 +47,6 @@ class Visitor(NamedTuple):
 
     principal: Principal
     form_token: str
-    expires_at: UnixMillis
 
 
 class Sessions:
@@ -98,7 +97,7 @@ class Sessions:
         if session is None or session.expires_at <= self._clock.wall_ms():
             return None
         principal = await self._principal(session.owner, token)
-        return None if principal is None else Visitor(principal, _form_token(token), session.expires_at)
+        return None if principal is None else Visitor(principal, _form_token(token))
 
     async def end(self, token: str) -> None:
         """Repeatable. Raises StoreUnavailable."""
