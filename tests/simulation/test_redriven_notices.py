@@ -47,10 +47,12 @@ async def redrive(world: World, client: str) -> Redriven:
 
 
 class Book:
-    """The receiver of notices: it fails until it is `mended`, and then once more for some."""
+    """The receiver of notices: it fails until it is `mended`, and then once more for some of those `sent_again`.
+    Others, which wait behind its breaker, may have one attempt left."""
 
     def __init__(self) -> None:
         self.mended = False
+        self.sent_again = set[str]()
         self.failed = Counter[str]()
 
     def __call__(self, call: Call) -> int:
@@ -59,13 +61,15 @@ class Book:
         if not self.mended:
             return 503
         self.failed[call.schedule_id] += 1
-        return 503 if self.failed[call.schedule_id] == 1 and int(call.schedule_id[-1], 16) % 4 == 0 else 200
+        fails = call.schedule_id in self.sent_again and int(call.schedule_id[-1], 16) % 4 == 0
+        return 503 if fails and self.failed[call.schedule_id] == 1 else 200
 
 
 async def redriven(world: World, book: Book) -> None:
     await world.add_client("thief", quota=2)
     assert {type(result) for _, result in (await redrive(world, "thief")).results} == {NoSuchSchedule}
     book.mended = True
+    book.sent_again = {str(row["schedule_id"]) for row in world.memory.rows("dead_letters")}
     assert {type(result) for _, result in (await redrive(world, "shop")).results} == {Redelivering}
     await world.kill(sorted(world.nodes)[0])
 
